@@ -1,0 +1,55 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { createApp, readSettings } from "../../src/index.ts";
+import { readPage, root } from "./page.ts";
+
+const execute = promisify(execFile);
+const programs = readPage("docs/client.md").blocks.filter(({ info }) => info === "ts" || info === "tsx");
+/** The page's programs take a token from the application around them. */
+const TOKEN = "const token = async () => 'a token';\n";
+
+const folder = await mkdtemp(join(tmpdir(), "interlock-client-page-"));
+afterAll(() => rm(folder, { recursive: true }));
+
+test("the programs of docs/client.md compile under strict", async () => {
+  for (const [index, { info, text }] of programs.entries()) {
+    await writeFile(join(folder, `program-${index}.${info}`), `${info === "ts" ? TOKEN : ""}${text}\nexport {};\n`);
+  }
+  const paths = {
+    "interlock/client": [join(root, "src/client/interlock-client.ts")],
+    "interlock/react": [join(root, "src/react/react.ts")],
+    react: [join(root, "node_modules/@types/react")],
+    "react/*": [join(root, "node_modules/@types/react/*")],
+  };
+  const compilerOptions = { paths, types: [join(root, "node_modules/vite/client")] };
+  const config = { extends: join(root, "page/tsconfig.json"), compilerOptions, include: ["program-*"], exclude: [] };
+  await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
+  const compiler = join(root, "node_modules/typescript/bin/tsc");
+  const compiled = execute(process.execPath, [compiler, "-p", folder, "--listFilesOnly"]);
+  expect((await compiled).stdout).toContain("program-1.tsx");
+  const { stdout } = await execute(process.execPath, [compiler, "-p", folder]).catch((failure) => failure);
+  expect(stdout).toBe("");
+}, 60_000);
+
+test("the commands of docs/client.md run", async () => {
+  const reading = readSettings({ PORT: "0", INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "silent" });
+  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+  const app = createApp({ settings: reading.settings, env: {} });
+  const { url } = await app.start();
+  try {
+    const text = programs[0]!.text
+      .replace("https://floors.example.com", url)
+      .replace('"interlock/client"', JSON.stringify(pathToFileURL(join(root, "src/client/interlock-client.ts")).href));
+    await writeFile(join(folder, "commands.mts"), TOKEN + text);
+    await execute(process.execPath, [join(folder, "commands.mts")], { cwd: root });
+    const { sessions } = (await (await fetch(`${url}/session/list`)).json()) as { sessions: object[] };
+    expect(sessions).toMatchObject([{ agentId: "general", state: "active", title: "Do I need an umbrella?" }]);
+  } finally {
+    await app.stop();
+  }
+}, 30_000);
