@@ -8,6 +8,7 @@ import { POOL_CONFIG, PostgresPool } from "./connection-pool.ts";
 import { readAddress } from "./database-address.ts";
 import { FloorCommit } from "./floor-commit.ts";
 import { FloorLines } from "./floor-lines.ts";
+import { refuseMovingPooler } from "./pooler.ts";
 import { PruneQueries } from "./prune-queries.ts";
 import { prepareDatabase } from "./schema.ts";
 import { SessionListQuery } from "./session-list-query.ts";
@@ -49,6 +50,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Postg
   const address = await readAddress(url);
   const client = await address.connect();
   try {
+    await refuseMovingPooler(client, address);
     const meta = await prepareDatabase(client, address.name, clock.now(), log);
     const pool = address.makePool({ ...POOL_CONFIG, max: connections });
     return storeOn(new PostgresPool(pool, address.name, clock, log), meta, clock);
