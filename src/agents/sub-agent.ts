@@ -52,35 +52,28 @@ export function treeOf(caller: AgentEntry, { tree, approvedTools }: Turn): CallT
   );
 }
 
-export function createDelegate(
-  caller: AgentEntry,
-  options: {
-    readonly catalog: () => Catalog;
-    readonly find: (id: AgentId) => Agent | undefined;
-    /** Called with a sub-agent's exception. The result contains only the text of an `AppError`. */
-    readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn) => void;
-  },
-): Delegate {
+interface DelegateOptions {
+  readonly catalog: () => Catalog;
+  readonly find: (id: AgentId) => Agent | undefined;
+  /** Called with a sub-agent's exception. The result contains only the text of an `AppError`. */
+  readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn) => void;
+}
+
+export function createDelegate(caller: AgentEntry, { catalog, find, onFault }: DelegateOptions): Delegate {
   return async function* delegate(call, turn, control) {
     const tree = treeOf(caller, turn);
-    const catalog = options.catalog();
-    const entry = findAgent(catalog, call.name, turn.workspaceId);
+    const entry = findAgent(catalog(), call.name, turn.workspaceId);
     const name = entry?.id ?? (call.name as AgentId);
-    const depth = tree.path.length;
-    if (tree.path.includes(name)) return refuse("RECURSION", `${name} is already working: ${tree.path.join(" > ")}.`);
-    if (depth > tree.maxDepth)
-      return refuse("MAX_DEPTH", `Agents may be nested at most ${tree.maxDepth} deep below ${tree.path[0]}.`);
-    const isMeant = (allowed: string) => allowed === name || findAgent(catalog, allowed, turn.workspaceId)?.id === name;
-    if (caller.subAgents.length > 0 && !caller.subAgents.some(isMeant)) {
-      return refuse("NOT_ALLOWED", `${caller.id} may not delegate to ${name}.`);
-    }
-    if (entry && !takesTurns(entry)) return refuse("NOT_ALLOWED", `${name} is external: it takes no tasks.`);
-    const agent = entry?.enabled ? options.find(name) : undefined;
+    const isListed = (allowed: string) =>
+      allowed === name || findAgent(catalog(), allowed, turn.workspaceId)?.id === name;
+    const refusal = findRefusal(caller, tree, { name, entry, isListed });
+    if (refusal) return refusal;
+    const agent = entry?.enabled ? find(name) : undefined;
     if (!agent) return refuse("NOT_FOUND", `There is no agent ${name}.`);
 
     const path = [...tree.path, name];
     const calls = [...tree.calls, call.toolCallId];
-    const ref: AgentRef = { kind: "sub", name, depth, path, calls };
+    const ref: AgentRef = { kind: "sub", name, depth: tree.path.length, path, calls };
     const result = collectResult();
     try {
       for await (const part of agent.run(toTask(call, turn, { ...tree, path, calls }), control)) {
@@ -91,13 +84,38 @@ export function createDelegate(
       }
     } catch (error) {
       control.signal.throwIfAborted();
-      options.onFault(error, name, turn);
+      onFault(error, name, turn);
       if (error instanceof AppError) return refuse(error.code, error.message);
       return refuse("internal", ERRORS.internal.text);
     }
     control.signal.throwIfAborted();
     return { ok: true, result: result.text() };
   };
+}
+
+interface Callee {
+  name: AgentId;
+  /** Undefined for an unknown agent. */
+  entry: AgentEntry | undefined;
+  /** Whether an entry of `sub_agents` means this agent. */
+  isListed: (allowed: string) => boolean;
+}
+
+/** Why the caller may not delegate to an agent, in the order of docs/agents.md; undefined if it may. */
+function findRefusal(
+  caller: AgentEntry,
+  { path, maxDepth }: CallTree,
+  { name, entry, isListed }: Callee,
+): DelegationResult | undefined {
+  if (path.includes(name)) return refuse("RECURSION", `${name} is already working: ${path.join(" > ")}.`);
+  if (path.length > maxDepth) {
+    return refuse("MAX_DEPTH", `Agents may be nested at most ${maxDepth} deep below ${path[0]}.`);
+  }
+  if (caller.subAgents.length > 0 && !caller.subAgents.some(isListed)) {
+    return refuse("NOT_ALLOWED", `${caller.id} may not delegate to ${name}.`);
+  }
+  if (entry && !takesTurns(entry)) return refuse("NOT_ALLOWED", `${name} is external: it takes no tasks.`);
+  return undefined;
 }
 
 function refuse(code: Extract<DelegationResult, { ok: false }>["error"]["code"], message: string): DelegationResult {

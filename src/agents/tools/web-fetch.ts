@@ -69,6 +69,22 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
     return promise;
   }
 
+  /** Read the page of an address, or that of the address to which it redirects. */
+  async function follow(start: URL, signal: AbortSignal): ReturnType<Tool["run"]> {
+    let url = start;
+    for (let redirects = 0; ; redirects += 1) {
+      const response = await get(url, signal);
+      const { statusCode = 0, headers } = response;
+      const next = statusCode >= 300 && statusCode < 400 ? headers.location : undefined;
+      if (next === undefined) return await read(response, maxBytes);
+      response.destroy();
+      if (redirects >= MAX_REDIRECTS) return fail(`More than ${MAX_REDIRECTS} redirects.`);
+      const target = readUrl(next, url);
+      if (!target) return fail("The page redirects to an address that is not http or https.");
+      url = target;
+    }
+  }
+
   return defineTool({
     name: "web-fetch",
     description: `Read a web page as text. Allowed hosts: ${hosts.join(", ").slice(0, 1_024)}.`,
@@ -76,20 +92,10 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
     timeoutMs,
     isConfirmed,
     async run({ url: text }, { control }) {
-      let url = readUrl(text);
+      const url = readUrl(text);
       if (!url) return fail("This is not an http or https address.");
       try {
-        for (let redirects = 0; ; redirects += 1) {
-          const response = await get(url, control.signal);
-          const { statusCode = 0, headers } = response;
-          const next = statusCode >= 300 && statusCode < 400 ? headers.location : undefined;
-          if (next === undefined) return await read(response, maxBytes);
-          response.destroy();
-          if (redirects >= MAX_REDIRECTS) return fail(`More than ${MAX_REDIRECTS} redirects.`);
-          const target = readUrl(next, url);
-          if (!target) return fail("The page redirects to an address that is not http or https.");
-          url = target;
-        }
+        return await follow(url, control.signal);
       } catch (error) {
         control.signal.throwIfAborted();
         if (error instanceof Refusal) return fail(error.message);
