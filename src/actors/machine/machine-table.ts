@@ -84,43 +84,90 @@ export class UnknownToTable extends Error {
 
 /** @throws UnknownToTable */
 export function compileMachine(machine: AnyStateMachine): MachineTable {
-  const { root, implementations } = machine;
-  const hasRegions = root.type === "parallel";
-  const regions = hasRegions ? Object.values(root.states) : [root];
-  checkShape(root);
-  const configurations = enumerate(root, regions);
-  for (const at of configurations.values()) {
-    const always = at.leaves.map((leaf, region) => edgesUp(leaf, region, at, ({ always = [] }) => always));
-    at.always = { regions: always, whole: [] };
+  return new Compiler(machine).compile();
+}
+
+/** Reads one machine. It fails for a feature that the table does not support. */
+class Compiler {
+  readonly #machine: AnyStateMachine;
+  readonly #root: AnyStateNode;
+  readonly #hasRegions: boolean;
+  /** The machine's parallel regions; of a machine without regions, its root. */
+  readonly #regions: readonly AnyStateNode[];
+  readonly #configurations: ReadonlyMap<string, Configuration>;
+
+  constructor(machine: AnyStateMachine) {
+    const { root } = machine;
+    checkShape(root);
+    this.#machine = machine;
+    this.#root = root;
+    this.#hasRegions = root.type === "parallel";
+    this.#regions = this.#hasRegions ? Object.values(root.states) : [root];
+    this.#configurations = enumerate(root, this.#regions);
   }
-  readAll(root, undefined);
+
+  compile(): MachineTable {
+    const machine = this.#machine;
+    const configurations = this.#configurations;
+    for (const at of configurations.values()) {
+      const always = at.leaves.map((leaf, region) => this.#edgesUp(leaf, region, at, ({ always = [] }) => always));
+      at.always = { regions: always, whole: [] };
+    }
+    this.#readAll(this.#root, undefined);
+    const first = this.#regions.map(initialLeaf);
+    const entered = new Set(first.flatMap((leaf) => pathUp(leaf, this.#root).reverse()));
+    return {
+      machine,
+      configurations: [...configurations.values()],
+      initial: configurations.get(keyOf(first))!,
+      entry: [...entered].flatMap((node) => this.#readWork(node, node.entry)),
+      at(value) {
+        const at = configurations.values().find((each) => isSame(each.value, value));
+        if (!at) throw new RangeError(`machine ${machine.id} has no state ${JSON.stringify(value)}`);
+        return at;
+      },
+      rowOf: (at, eventType) => {
+        const known = at.rows.get(eventType);
+        if (known) return known;
+        const row = this.#makeRow(at, eventType);
+        if (at.rows.size < MAX_ROWS) at.rows.set(eventType, row);
+        return row;
+      },
+      after(at, taken) {
+        if (taken.every(({ target }) => target === undefined)) return at;
+        const leaves = [...at.leaves];
+        for (const { region, target } of taken) if (target) leaves[region] = target;
+        return configurations.get(keyOf(leaves))!;
+      },
+    };
+  }
 
   /** Read everything once, so that unsupported features fail here: rows are compiled later, on first use. */
-  function readAll(node: AnyStateNode, region: AnyStateNode | undefined): void {
-    readWork(node, node.entry);
-    readWork(node, node.exit);
-    const within = hasRegions ? region : root;
+  #readAll(node: AnyStateNode, region: AnyStateNode | undefined): void {
+    this.#readWork(node, node.entry);
+    this.#readWork(node, node.exit);
+    const within = this.#hasRegions ? region : this.#root;
     for (const transition of [...node.transitions.values()].flat()) {
-      readGuard(transition, {});
-      readMove(transition, within && initialLeaf(node), within ?? root);
+      this.#readGuard(transition, {});
+      this.#readMove(transition, within && initialLeaf(node), within ?? this.#root);
     }
-    for (const child of Object.values(node.states)) readAll(child, region ?? child);
+    for (const child of Object.values(node.states)) this.#readAll(child, region ?? child);
   }
 
-  function makeRow(at: Configuration, type: string): Row {
+  #makeRow(at: Configuration, type: string): Row {
     const taking: TransitionsOf = (node) => candidatesOf(node, type);
     return {
-      regions: at.leaves.map((leaf, region) => edgesUp(leaf, region, at, taking)),
-      whole: hasRegions ? edgesOf(taking(root), undefined, 0, at) : [],
+      regions: at.leaves.map((leaf, region) => this.#edgesUp(leaf, region, at, taking)),
+      whole: this.#hasRegions ? this.#edgesOf(taking(this.#root), undefined, 0, at) : [],
     };
   }
 
   /** The edges from the leaf up to its region: a leaf's own edges come first. */
-  function edgesUp(leaf: AnyStateNode, region: number, at: Configuration, of: TransitionsOf): Edge[] {
-    return edgesOf(pathUp(leaf, regions[region]!).flatMap(of), leaf, region, at);
+  #edgesUp(leaf: AnyStateNode, region: number, at: Configuration, of: TransitionsOf): Edge[] {
+    return this.#edgesOf(pathUp(leaf, this.#regions[region]!).flatMap(of), leaf, region, at);
   }
 
-  function edgesOf(
+  #edgesOf(
     transitions: readonly Transition[],
     leaf: AnyStateNode | undefined,
     region: number,
@@ -128,12 +175,12 @@ export function compileMachine(machine: AnyStateMachine): MachineTable {
   ): Edge[] {
     const edges: Edge[] = [];
     for (const transition of transitions) {
-      const guard = readGuard(transition, at.value);
+      const guard = this.#readGuard(transition, at.value);
       if (guard === false) continue;
       edges.push({
         region,
         guard: guard === true ? undefined : guard,
-        ...readMove(transition, leaf, regions[region]!),
+        ...this.#readMove(transition, leaf, this.#regions[region]!),
       });
       // Edges after one that is always open are never tried.
       if (guard === true) break;
@@ -142,9 +189,9 @@ export function compileMachine(machine: AnyStateMachine): MachineTable {
   }
 
   /** A guard's name and test. A `stateIn` guard is decided here: true or false. */
-  function readGuard({ guard, source }: Transition, value: StateValue): Guard | boolean {
+  #readGuard({ guard, source }: Transition, value: StateValue): Guard | boolean {
     if (guard === undefined) return true;
-    const { name, params, found } = findNamed(guard, implementations.guards, "guard", source);
+    const { name, params, found } = findNamed(guard, this.#machine.implementations.guards, "guard", source);
     if (!("check" in found)) return { name, params, test: found as Guard["test"] };
     const { stateValue } = found as { stateValue?: StateValue };
     if (stateValue === undefined || (typeof stateValue === "string" && stateValue.startsWith("#"))) {
@@ -153,18 +200,19 @@ export function compileMachine(machine: AnyStateMachine): MachineTable {
     return matchesState(stateValue, value);
   }
 
-  function readWork(node: AnyStateNode, actions: readonly unknown[]): Work[] {
+  #readWork(node: AnyStateNode, actions: readonly unknown[]): Work[] {
     return actions.map((action) => {
-      const { name, params, found } = findNamed(action, implementations.actions, "action", node);
+      const { name, params, found } = findNamed(action, this.#machine.implementations.actions, "action", node);
       if (!("collect" in found)) throw new UnknownToTable(`the action ${name}, which is not an enqueueActions`, node);
       return { name, params, collect: found.collect as Work["collect"] };
     });
   }
 
-  function readMove(transition: Transition, leaf: AnyStateNode | undefined, region: AnyStateNode) {
+  #readMove(transition: Transition, leaf: AnyStateNode | undefined, region: AnyStateNode) {
+    const root = this.#root;
     const { source, actions, reenter } = transition;
     const [target, second] = (transition.target ?? []) as AnyStateNode[];
-    const work = readWork(source, actions);
+    const work = this.#readWork(source, actions);
     if (reenter) throw new UnknownToTable("a transition that reenters", source);
     if (!target) return { target: undefined, exit: [], work, entry: [] };
     if (second) throw new UnknownToTable("a transition with several targets", source);
@@ -176,39 +224,12 @@ export function compileMachine(machine: AnyStateMachine): MachineTable {
     const stays = isWithin(target, source) ? source : pathUp(source, root).find(isAround)!;
     const below = (node: AnyStateNode) => pathUp(node, root).filter((each) => each !== stays && isWithin(each, stays));
     const into = initialLeaf(target);
-    const exit = below(leaf).flatMap((node) => readWork(node, node.exit));
+    const exit = below(leaf).flatMap((node) => this.#readWork(node, node.exit));
     const entry = below(into)
       .reverse()
-      .flatMap((node) => readWork(node, node.entry));
+      .flatMap((node) => this.#readWork(node, node.entry));
     return { target: into, exit, work, entry };
   }
-
-  const first = regions.map(initialLeaf);
-  const entered = new Set(first.flatMap((leaf) => pathUp(leaf, root).reverse()));
-  return {
-    machine,
-    configurations: [...configurations.values()],
-    initial: configurations.get(keyOf(first))!,
-    entry: [...entered].flatMap((node) => readWork(node, node.entry)),
-    at(value) {
-      const at = configurations.values().find((each) => isSame(each.value, value));
-      if (!at) throw new RangeError(`machine ${machine.id} has no state ${JSON.stringify(value)}`);
-      return at;
-    },
-    rowOf(at, eventType) {
-      const known = at.rows.get(eventType);
-      if (known) return known;
-      const row = makeRow(at, eventType);
-      if (at.rows.size < MAX_ROWS) at.rows.set(eventType, row);
-      return row;
-    },
-    after(at, taken) {
-      if (taken.every(({ target }) => target === undefined)) return at;
-      const leaves = [...at.leaves];
-      for (const { region, target } of taken) if (target) leaves[region] = target;
-      return configurations.get(keyOf(leaves))!;
-    },
-  };
 }
 
 function checkShape(node: AnyStateNode): void {
