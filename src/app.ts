@@ -190,6 +190,7 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     store,
     bus,
     clock,
+    stopwatch: shape.stopwatch,
     newId,
     random: Math.random,
     catalog: catalog.current,
@@ -367,15 +368,8 @@ async function openAccess(
 ): Promise<(Access & AsyncDisposable) | undefined> {
   if (auth === "none") return undefined;
   await using opened = new AsyncDisposableStack();
-  const verifier = await openVerifier(auth, {
-    issuer,
-    audience,
-    clock,
-    wallNow: () => clock.wallNow(),
-    log,
-    bus: messages,
-    epoch,
-  });
+  const wallNow = () => clock.wallNow();
+  const verifier = await openVerifier(auth, { issuer, audience, clock, wallNow, log, bus: messages, epoch });
   opened.defer(() => verifier.close());
   const access: Access = { verifier, rateLimits, tickets: new MemoryTickets(clock) };
   if (bus.kind !== "memory") {

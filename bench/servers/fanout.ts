@@ -42,6 +42,7 @@ const gateway = createGateway({
   store,
   bus,
   clock,
+  stopwatch: clock,
   newId,
   random: Math.random,
   catalog: () => catalog,

@@ -57,6 +57,7 @@ export interface GatewayOptions
     | "store"
     | "bus"
     | "clock"
+    | "stopwatch"
     | "catalog"
     | "catalogStatus"
     | "definitions"
@@ -144,12 +145,12 @@ const admitted: Authenticate = async ({ caller }) => {
 };
 
 export function createGateway(options: GatewayOptions): Gateway {
-  const { store, bus, clock, log, newId, random, commandDeadlineMs, proxies, maxBodyBytes } = options;
+  const { store, bus, clock, stopwatch, log, newId, random, commandDeadlineMs, proxies, maxBodyBytes } = options;
   const paths = new KnownPaths();
   const pace = new TurnPace();
   const sockets = new Sockets({
     pace,
-    clock,
+    clock: stopwatch,
     proxies,
     max: BOUNDS.streams + BOUNDS.spareConnections,
     maxPerAddress: options.addressConnections,
@@ -210,7 +211,7 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const followers = new Followers({ bus, store, clock, log, onHeard: options.onHeard, onBehind: options.onBehind });
   const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
-  const streams = new Streams({ clock, random, onCut: options.onCut, isWithdrawn });
+  const streams = new Streams({ clock, stopwatch, random, onCut: options.onCut, isWithdrawn });
   const newConnectionId = () => newId().slice(0, 12) as ConnectionId;
   const places = new KnownPlaces(clock);
   const onlyOpen = (ownerId: string | undefined) => streams.onlyConnectionOf(ownerId);
@@ -236,7 +237,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   publishSchemas(app, options.version, access !== undefined);
   app.register(async (scope) => {
     const routes = scope.withTypeProvider<ZodTypeProvider>();
-    if (access) gatekeeper = await (await import("./access/gatekeeper.ts")).controlAccess(routes, access, clock);
+    if (access)
+      gatekeeper = await (await import("./access/gatekeeper.ts")).controlAccess(routes, access, { clock, stopwatch });
     for (const add of options.isDoor === false ? [healthRoutes] : ROUTES) add(routes, context);
   });
 

@@ -84,6 +84,8 @@ export interface RouteContext {
   store: Store;
   bus: Bus;
   clock: Clock;
+  /** Measures elapsed time, and never jumps. */
+  stopwatch: Clock;
   catalog: () => Catalog;
   /** The agents that operators defined in the database. */
   definitions: Definitions;

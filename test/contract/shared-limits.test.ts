@@ -31,7 +31,7 @@ describeWith(redis, await chooseServer(redis, { own: true }), "requests counted 
     app.decorateRequest("caller", undefined);
     const counters = isPatient ? new Redis(url) : tickets.connection;
     const shared = { counters, prefix: `${epoch}.rate.` };
-    const limiter = await limitRates(app, { limits: LIMITS, shared, clock });
+    const limiter = await limitRates(app, { limits: LIMITS, shared, stopwatch: clock });
     app.setErrorHandler((error, _, reply) => reply.code(429).send((error as unknown as { code: string }).code));
     app.get("/", async (request) => {
       request.caller = { id: "owner:ann", ownerId: "ann", isOperator: false };

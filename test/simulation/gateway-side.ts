@@ -56,7 +56,7 @@ export class GatewaySide {
     this.#options = options;
     const { clock, random } = options;
     this.followers = new Followers(options);
-    this.streams = new Streams({ clock, random, onCut: () => {} });
+    this.streams = new Streams({ clock, stopwatch: clock, random, onCut: () => {} });
     const newConnectionId = () => options.newId() as ConnectionId;
     this.#connections = new Connections({ ...options, newConnectionId });
   }

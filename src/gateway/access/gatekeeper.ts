@@ -126,11 +126,15 @@ export interface Access {
 }
 
 /** Require authentication on the routes of this scope, except open ones. Call it before routes are added. */
-export async function controlAccess(scope: Routes, access: Access, clock: Clock): Promise<Gatekeeper> {
+export async function controlAccess(
+  scope: Routes,
+  access: Access,
+  { clock, stopwatch }: { clock: Clock; stopwatch: Clock },
+): Promise<Gatekeeper> {
   const gatekeeper = new Gatekeeper({
     verifier: access.verifier,
     tickets: new Tickets(access.tickets, clock),
-    limiter: await limitRates(scope, { limits: access.rateLimits, shared: access.shared, clock }),
+    limiter: await limitRates(scope, { limits: access.rateLimits, shared: access.shared, stopwatch }),
     clock,
   });
   scope.addHook("onRequest", async (request) => {

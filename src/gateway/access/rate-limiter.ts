@@ -5,6 +5,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import { networkOf } from "../http/network-address.ts";
 import type { Routes } from "../route-context.ts";
+import { RequestWindows } from "./request-windows.ts";
 
 /** Counts requests. Each method throws AppError `too_many_requests` above its limit. */
 export interface RateLimiter {
@@ -24,7 +25,7 @@ export interface RateLimitOptions {
    * The ioredis connection and key prefix with which gateways share their counters. Absent: each gateway counts alone.
    */
   shared?: { counters: object; prefix: string } | undefined;
-  clock: Clock;
+  stopwatch: Clock;
 }
 
 /** Owners, and addresses, that are counted at a time. The least recently seen one is dropped. */
@@ -42,21 +43,23 @@ type Count = Extract<Awaited<ReturnType<Counter>>, { isAllowed: false }>;
  * every request is admitted: limits protect from overload, not from unauthorised access.
  */
 export async function limitRates(scope: Routes, options: RateLimitOptions): Promise<RateLimiter> {
-  const { limits, shared, clock } = options;
-  await scope.register(rateLimit, {
-    global: false,
-    cache: MAX_COUNTED,
-    ...(shared && { redis: shared.counters, nameSpace: shared.prefix }),
-  });
+  const { limits, shared, stopwatch } = options;
+  class Store extends RequestWindows {
+    constructor() {
+      super(stopwatch, MAX_COUNTED);
+    }
+  }
+  const counters = shared ? { redis: shared.counters, nameSpace: shared.prefix } : { store: Store };
+  await scope.register(rateLimit, { global: false, ...counters });
   let awayUntil = 0;
   const read = async (counting: ReturnType<Counter>): Promise<Count | undefined> => {
     const away = (): undefined => {
-      awayUntil = clock.now() + AWAY_MS;
+      awayUntil = stopwatch.now() + AWAY_MS;
     };
     const answer = counting.then((count) => (count.isAllowed ? undefined : count), away);
     if (!shared) return await answer;
     const late = Promise.withResolvers<undefined>();
-    const timer = clock.after(ANSWER_MS, () => late.resolve(away()));
+    const timer = stopwatch.after(ANSWER_MS, () => late.resolve(away()));
     const count = await Promise.race([answer, late.promise]);
     timer.cancel();
     return count;
@@ -64,7 +67,7 @@ export async function limitRates(scope: Routes, options: RateLimitOptions): Prom
   const counterOf = (limit: RateLimit | undefined, keyGenerator: (request: FastifyRequest) => string) => {
     const count = limit && scope.createRateLimit({ max: limit.max, timeWindow: limit.windowMs, keyGenerator });
     return async (request: FastifyRequest, increment = true): Promise<Count | undefined> => {
-      return count && clock.now() >= awayUntil ? await read(count(request, { increment })) : undefined;
+      return count && stopwatch.now() >= awayUntil ? await read(count(request, { increment })) : undefined;
     };
   };
   const ofAddress = counterOf(limits.address, (request) => `address:${networkOf(request.ip)}`);

@@ -120,8 +120,8 @@ export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClos
  */
 export async function streamRun(place: RunPlace, answer: RunAnswer): Promise<FastifyReply> {
   const { context, runs, request, reply, translator, onClose } = answer;
-  const { streams, clock, log } = context;
-  const stream = new RunStream({ reply, now: clock.now(), translator, onClose });
+  const { streams, stopwatch, log } = context;
+  const stream = new RunStream({ reply, now: stopwatch.now(), translator, onClose });
   streams.add(stream, request.caller);
   try {
     stream.follow(await runs.follow(place, stream));

@@ -40,7 +40,7 @@ const ConnectionQuery = z.object({
 
 /** The event streams. They rarely refuse, because a browser reconnects only after a 200. */
 export function eventRoutes(app: Routes, context: RouteContext): void {
-  const { store, clock, followers, streams, connections, bus, log } = context;
+  const { store, clock, stopwatch, followers, streams, connections, bus, log } = context;
   const config = { isStream: true } as const;
 
   app.get(
@@ -283,7 +283,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
   function writerOf(reply: FastifyReply): SseWriter {
     reply.hijack();
     const isChunked = READS_BLOCKS.test(reply.request.headers["user-agent"] ?? "");
-    return new SseWriter(reply.raw, reply.getHeaders() as Record<string, string>, clock.now(), { isChunked });
+    return new SseWriter(reply.raw, reply.getHeaders() as Record<string, string>, stopwatch.now(), { isChunked });
   }
 }
 

@@ -32,6 +32,8 @@ export interface Stream {
 
 export interface StreamsOptions {
   clock: Clock;
+  /** Measures elapsed time, and never jumps. */
+  stopwatch: Clock;
   /** 0 to 1. */
   random: () => number;
   /** A reader was cut off because it had not drained its socket for too long. */
@@ -73,14 +75,14 @@ export class Streams {
 
   start(): void {
     const tick = () => {
-      const { clock, onCut } = this.#options;
-      const now = clock.now();
+      const { clock, stopwatch, onCut } = this.#options;
+      const elapsed = stopwatch.now();
       for (const { writer } of this.#open.values()) {
-        if (writer.tick(now)) continue;
+        if (writer.tick(elapsed)) continue;
         onCut();
         writer.destroy();
       }
-      this.#endExpired(now);
+      this.#endExpired(clock.now());
       this.#reconcileNext();
       this.#timer = clock.after(TICK_MS, tick);
     };

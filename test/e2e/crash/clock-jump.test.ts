@@ -205,6 +205,29 @@ test("after the clock was far ahead for a moment, tokens are valid by the time t
   expect([await statusOf(early, second), await statusOf(await sign(), second)]).toEqual([401, 200]);
 });
 
+test("a limit of requests is for its time, also after the clock was set back", async () => {
+  const secret = "0123456789abcdef0123456789abcdef";
+  const path = await writeTemporary("secret", secret, onTestFinished);
+  vi.setSystemTime(TODAY);
+  const settings = { INTERLOCK_AUTH: `jwt:${path}`, INTERLOCK_RATE_LIMITS: "owner=3/1m" };
+  const node = await startNode(settings);
+  const ann = new Caller(node, await signWithSecret(secret, { sub: "ann", exp: TODAY / SECOND + 3_600 }));
+  const ask = async () => {
+    const { status, headers } = await ann.get("/agents");
+    return status === 429 ? `429 after ${headers["retry-after"]} s` : status;
+  };
+  expect([await ask(), await ask()]).toEqual([200, 200]);
+  vi.setSystemTime(TODAY - 24 * HOUR);
+  await pass(10 * SECOND);
+  expect([await ask(), await ask()]).toEqual([200, "429 after 50 s"]);
+  await pass(50 * SECOND);
+  expect([await ask(), await ask(), await ask(), await ask()]).toEqual([200, 200, 200, "429 after 60 s"]);
+  vi.setSystemTime(TODAY + 24 * HOUR);
+  await pass(2 * SECOND);
+  vi.setSystemTime(TODAY);
+  expect(await ask()).toEqual("429 after 58 s");
+});
+
 test("a clock that was set back, or drifts slightly, has no effect on sessions", async () => {
   const node = await startNode();
   const ann = new E2eClient(node);

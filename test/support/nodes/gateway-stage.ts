@@ -16,12 +16,18 @@ export interface GatewayStage {
 }
 
 /** A gateway without a host: it serves streams, but no commands. */
-export async function openGateway(parts: { store: Store; bus: Bus; clock: Clock }): Promise<GatewayStage> {
+export async function openGateway(parts: {
+  store: Store;
+  bus: Bus;
+  clock: Clock;
+  stopwatch?: Clock;
+}): Promise<GatewayStage> {
   const log = new KeptLog();
   const catalog = makeCatalog(EXAMPLE_AGENTS);
   let ids = 0;
   let cuts = 0;
   const gateway = createGateway({
+    stopwatch: parts.clock,
     ...parts,
     ask: () => Promise.reject(new AppError("unavailable")),
     newId: () => `id_${String(ids++).padStart(9, "0")}`,

@@ -18,7 +18,14 @@ async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
   const store = await openTemporaryStore();
   const bus = new UnreliableBus();
   const clock = new VirtualClock();
-  const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock });
+  // Both move together, but only the clock jumps.
+  const stopwatch = { now: () => clock.now() - jumped, after: clock.after.bind(clock) };
+  let jumped = 0;
+  const jump = (byMs: number) => {
+    clock.jump(byMs);
+    jumped += byMs;
+  };
+  const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock, stopwatch });
   const sockets: Socket[] = [];
   stage.gateway.app.server.on("connection", (socket: Socket) => sockets.push(socket));
   const feed = new FloorFeed(store, bus);
@@ -31,7 +38,7 @@ async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
     await reader.until((transcript) => transcript.seqOf("a") === head);
     return { reader, socket: sockets.at(-1)! };
   };
-  return { ...stage, sockets, bus, clock, feed, read };
+  return { ...stage, sockets, bus, clock, jump, feed, read };
 }
 
 /** Resolves when the socket holds more unsent data than a reader may leave, and cannot send it. */
@@ -85,6 +92,26 @@ describe("a reader that does not read", () => {
     await slow.open();
     for (const reader of [slow, quick]) await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
+
+  test.each([1, -1])(
+    "a stalled reader has its time limit, and others get heartbeats, whatever the clock does: %d h",
+    async (hours) => {
+      const { clock, jump, cuts, feed, gateway, read } = await place();
+      const { reader: slow, socket } = await read();
+      const { reader: quick } = await read();
+      slow.stream.stall();
+      while (!(await isFull(socket))) await feed.log("a", 1, HEAVY);
+      await clock.advance(1_000);
+      jump(hours * 3_600_000);
+      await clock.advance(1_000);
+      expect([gateway.streams.count, cuts()]).toEqual([2, 0]);
+      await clock.advance(BOUNDS.stallMs);
+      expect([gateway.streams.count, cuts()]).toEqual([1, 1]);
+      const beats = quick.stream.comments;
+      await clock.advance(BOUNDS.heartbeatMs);
+      while (quick.stream.comments === beats) await turn();
+    },
+  );
 
   test("a stalled reader is cut off at once when the events it lacks are no longer kept, and no other reader is", async () => {
     const { feed, gateway, read } = await place();
