@@ -8,6 +8,8 @@ import { BullmqWork, type Handler } from "./bullmq-work.ts";
 const KEPT_EVENTS = 1_000;
 /** BullMQ serves jobs without a priority first, then 1, then higher numbers: the reverse of an effect's priority. */
 const LAST_PRIORITY = 101;
+/** An effect that is added again this long after it was due may be delayed in Redis by a wrong clock, in ms. */
+const LATE_MS = 1_000;
 /** How long closing may take, in ms. */
 const CLOSE_MS = 1_000;
 
@@ -52,11 +54,15 @@ export class BullmqLane {
   }
 
   async add(effect: Effect): Promise<void> {
-    await this.#queue.add(effect.kind === "run" ? effect.agentId : effect.kind, effect, {
+    const job = await this.#queue.add(effect.kind === "run" ? effect.agentId : effect.kind, effect, {
       jobId: effect.id,
       delay: Math.max(0, effect.dueAt - this.#options.clock.now()),
       ...(effect.kind === "run" && { priority: LAST_PRIORITY - effect.priority }),
     });
+    if (this.#options.clock.now() - effect.dueAt < LATE_MS) return;
+    // BullMQ uses each node's clock: a node whose clock is ahead delays what it adds for the others. A job that waits or
+    // runs already is not delayed, and stays as it is.
+    await job.promote().catch(() => {});
   }
 
   /** @throws AppError `unavailable` when Redis does not answer */

@@ -178,6 +178,39 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     expect(early).toEqual([false, false, false]);
   });
 
+  test("a queue uses the store's time when the clock of the node that adds is an hour ahead: nothing is late beyond a sweep", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const { clock } = queues;
+    const [adding, working] = [await queues.open(), await queues.open()];
+    const fired: EffectId[] = [];
+    await working.process("timer", async ({ id }) => void fired.push(id), { concurrency: 3 });
+    const work = await take(working);
+    const dueAt = clock.now() + 1_000;
+    const timer = {
+      kind: "timer",
+      id: `stamp.timer.${++ids}` as EffectId,
+      floorId: "u:ann" as FloorId,
+      dueAt,
+    } as const;
+    const run = runOf(clock, { dueAt });
+    const real = Date.now;
+    const ahead = vi.spyOn(Date, "now").mockImplementation(() => real() + 3_600_000);
+    await adding.add(timer);
+    await adding.add(run);
+    ahead.mockRestore();
+    /** As sweeps do, which another node may make too. */
+    const sweep = async () => {
+      for (const effect of [timer, run]) await working.add(effect);
+    };
+    await sweep();
+    expect([fired, work.begun]).toEqual([[], []]);
+    while (clock.now() < dueAt + 1_000) await turn();
+    await sweep();
+    await work.until(run.id);
+    await vi.waitUntil(() => fired.length === 1);
+  });
+
   test("a run leaves no keys in Redis, whether it succeeded, failed or was no longer needed", async () => {
     const server = await startOne();
     const queues = await openOn(server);
