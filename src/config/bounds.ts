@@ -69,7 +69,7 @@ export const BOUNDS = {
   shownIssues: 20,
 
   /**
-   * Open event streams of one node; further ones are refused so that clients try another node. An idle one takes 14 KB.
+   * Open event streams of one node; further ones are refused so that clients try another node. An idle one takes some 20 KB.
    */
   streams: 10_000,
   /**

@@ -14,12 +14,12 @@ import { sendLargeJson } from "../http/compression.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { summaryOf } from "../streams/floor-watch.ts";
 import { LoggedEvent } from "./event-schemas.ts";
+import { KeyedBody } from "./session-command.ts";
 
 /** Paused sessions in a floor's view. A user may have thousands that no request waits for. */
 const SHOWN_SESSIONS = 200;
 
 const Params = z.object({ id: z.string().max(2_600) });
-const Keyed = z.object({ commandId: CommandId.optional() }).default({});
 const Archived = z.object({ success: z.literal(true), archived: z.array(SessionId) });
 /** Floors, or events of a floor's log, on one page. */
 const FLOORS_PAGE = 100;
@@ -224,7 +224,7 @@ export function floorRoutes(app: Routes, context: RouteContext): void {
   ] as const) {
     app.post(
       `/floor/:id/${path}`,
-      { schema: { tags: ["floors"], ...about, params: Params, body: Keyed, response: { 200: Archived } } },
+      { schema: { tags: ["floors"], ...about, params: Params, body: KeyedBody, response: { 200: Archived } } },
       async (request) => {
         const caller = await context.authenticate(request);
         const identity = commands.identify(caller, request, request.body);

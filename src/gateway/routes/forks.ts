@@ -8,13 +8,13 @@ import { Copies } from "../copies.ts";
 import { isFinished } from "../histories/copied-history.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { SessionAnswer, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
+import { SessionParams } from "./session-command.ts";
 
 /** The maximum number of turns that one rollback can remove. */
 const MAX_TURNS = 1_000;
 /** Messages per read in the search for the turns to remove. */
 const PAGE = 100;
 
-const WithId = z.object({ id: SessionId });
 const WithMessage = z.object({ id: SessionId, messageId: MessageId });
 
 /** Copies sessions, repeats and edits messages, and takes turns back. */
@@ -31,7 +31,7 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
         summary: "Copy a session",
         description:
           "The copy has the finished messages up to `messageId`, or all of them, under new ids. Its `origin` names the session that was copied.",
-        params: WithId,
+        params: SessionParams,
         body: z
           .object({
             messageId: MessageId.optional().meta({ description: "the last message to copy" }),
@@ -66,7 +66,7 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
         summary: "Take back the last turns of a session",
         description:
           "A copy without these turns replaces the session, which is archived. The copy gets the session's connections, and its floor if it held the floor.",
-        params: WithId,
+        params: SessionParams,
         body: z
           .object({
             turns: z.number().int().min(1).max(MAX_TURNS).default(1),

@@ -1,8 +1,15 @@
 import type { FastifyRequest } from "fastify";
-import type { SessionId } from "../../protocol/ids.ts";
+import { z } from "zod";
+import { CommandId, SessionId } from "../../protocol/ids.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
 import type { RouteContext } from "../route-context.ts";
+
+/** The session that a path names. */
+export const SessionParams = z.object({ id: SessionId });
+
+/** The body of a command that has no fields besides its key. */
+export const KeyedBody = z.object({ commandId: CommandId.optional() }).default({});
 
 /**
  * Send a command to the existing session that a request names. A repeat of the request has no second effect.

@@ -1,14 +1,11 @@
 import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
-import { CommandId, MessageId, SessionId } from "../../protocol/ids.ts";
+import { MessageId, SessionId } from "../../protocol/ids.ts";
 import { LogLine, Message } from "../../protocol/message.ts";
 import { logPosition } from "../../protocol/position.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
-import { commandSession } from "./session-command.ts";
-
-const WithId = z.object({ id: SessionId });
-const Keyed = z.object({ commandId: CommandId.optional() }).default({});
+import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
 
 /** Serves a session's messages, their images, and their agents' logs. */
 export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
@@ -22,7 +19,7 @@ export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
         operationId: "listMessages",
         summary: "List the messages of a session",
         description: "Oldest first. Without `after` and `before`, the newest messages.",
-        params: WithId,
+        params: SessionParams,
         querystring: z.object({
           after: MessageId.optional(),
           before: MessageId.optional(),
@@ -62,7 +59,7 @@ export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
         operationId: "listQueue",
         summary: "List the queued turns",
         description: "In the order in which they will run. A queued turn can be withdrawn.",
-        params: WithId,
+        params: SessionParams,
         querystring: z.object({ after: MessageId.optional() }),
         response: {
           200: z.object({ success: z.literal(true), messages: z.array(Message), hasMore: z.boolean() }),
@@ -84,7 +81,7 @@ export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
         summary: "Withdraw a queued message",
         description: "Only a turn that is still queued can be withdrawn.",
         params: z.object({ id: SessionId, messageId: MessageId }),
-        body: Keyed,
+        body: KeyedBody,
         response: { 200: z.object({ success: z.literal(true), deleted: z.literal(true) }) },
       },
     },

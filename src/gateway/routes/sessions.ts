@@ -10,11 +10,9 @@ import { cleanText } from "../../protocol/text.ts";
 import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { SessionAnswer, sessionAnswer } from "./command-answer.ts";
-import { commandSession } from "./session-command.ts";
+import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
-const WithId = z.object({ id: SessionId });
-const Keyed = z.object({ commandId: CommandId.optional() }).default({});
 
 const CreateBody = z.object({
   id: SessionId.optional(),
@@ -197,7 +195,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
     operationId: "getSession",
     summary: "Read a session",
     description: "The answer's position can be used to open the session's stream.",
-    params: WithId,
+    params: SessionParams,
     response: { 200: SessionAnswer },
   };
   app.get("/session/:id", { schema: readSchema }, async (request) => {
@@ -213,7 +211,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         operationId: "renameSession",
         summary: "Rename a session",
         description: "A session that already has a title keeps it.",
-        params: WithId,
+        params: SessionParams,
         body: z.object({ title: Title, commandId: CommandId.optional() }),
         response: { 200: SessionAnswer },
       },
@@ -233,7 +231,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         operationId: "switchMode",
         summary: "Choose the mode of a session's agent",
         description: "From the next turn on the agent has the tools of this mode. The turn under way keeps its mode.",
-        params: WithId,
+        params: SessionParams,
         body: z.object({ mode: ModeName, commandId: CommandId.optional() }),
         response: { 200: SessionAnswer },
       },
@@ -253,8 +251,8 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         operationId: "deleteSession",
         summary: "Delete a session",
         description: "Deletes its messages, log and images too. An unknown session is answered with `deleted: false`.",
-        params: WithId,
-        body: Keyed,
+        params: SessionParams,
+        body: KeyedBody,
         response: { 200: z.object({ success: z.literal(true), deleted: z.boolean() }) },
       },
     },
@@ -275,7 +273,15 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
   for (const { verb, ...about } of VERBS) {
     app.post(
       `/session/:id/${verb}`,
-      { schema: { tags: ["sessions"], ...about, params: WithId, body: Keyed, response: { 200: SessionAnswer } } },
+      {
+        schema: {
+          tags: ["sessions"],
+          ...about,
+          params: SessionParams,
+          body: KeyedBody,
+          response: { 200: SessionAnswer },
+        },
+      },
       async (request) => {
         const command = (sessionId: SessionId) => ({ type: `session.${verb}` as const, sessionId });
         return sessionAnswer(commands, await commandSession(context, request, request.params.id, command));
