@@ -1,5 +1,6 @@
 import type { AnyStateMachine, ContextFrom, EventFrom, InputFrom } from "xstate";
-import { type Configuration, compileMachine, type Edge, type Row, type Work } from "./machine-table.ts";
+import type { Configuration, Edge, Row, Work } from "./machine-table.ts";
+import { compileMachine } from "./table-compiler.ts";
 
 /** A machine's state and context; immutable. */
 export interface MachineState<Context> {

@@ -12,7 +12,7 @@ import {
   stateIn,
 } from "xstate";
 import { MachinePlayer, type MachineState } from "../../../src/actors/machine/machine-player.ts";
-import { compileMachine } from "../../../src/actors/machine/machine-table.ts";
+import { compileMachine } from "../../../src/actors/machine/table-compiler.ts";
 
 /** Generated machines of the features that the table supports, compared with the same machines run by XState. */
 
