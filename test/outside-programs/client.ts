@@ -6,15 +6,18 @@ import type { components, paths } from "./interlock.d.ts";
 type FloorEvent = components["schemas"]["FloorStreamEvent"];
 type Problem = components["schemas"]["Problem"];
 
-/** @returns what it saw, for the test to look at */
-export async function play(baseUrl: string, token: string) {
+/**
+ * @param name new in each run: the key of the first command, and the place of the floor
+ * @returns what it saw, for the test to look at
+ */
+export async function play(baseUrl: string, token: string, name: string) {
   const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${token}` } });
 
   const listed = unwrap(await client.GET("/agents"));
   const agentId = listed.agents.find(({ name }) => name === "Music" || name === "music")?.id ?? listed.defaultAgentId;
 
-  const header = { "Idempotency-Key": "generated-1" };
-  const body = { agentId, userId: "ann", activate: true };
+  const header = { "Idempotency-Key": name };
+  const body = { agentId, userId: "ann", zone: name, activate: true };
   const { session, decision } = unwrap(await client.POST("/session/create", { params: { header }, body }));
   const again = unwrap(await client.POST("/session/create", { params: { header }, body }));
   const reason: components["schemas"]["Decision"]["reason"] | undefined = decision?.reason;

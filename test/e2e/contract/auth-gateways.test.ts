@@ -9,6 +9,8 @@ import { chooseServer, describeWith } from "../../support/servers/server-choice.
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const BOB = "bob-key-0123456789abcdef0123456789";
+/** Owners who make no other requests, one for each try of the test that counts them. */
+const COUNTED = ["cid", "dan", "eve"].map((owner) => ({ owner, key: `${owner}-key-0123456789abcdef0123456789` }));
 
 interface Issued {
   ticket: string;
@@ -26,10 +28,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startP
     closing.push(() => server.stop());
     const { url, drop } = await postgres().makeDatabase();
     closing.push(drop);
-    const entries = [
-      { owner: "ann", key: ANN },
-      { owner: "bob", key: BOB },
-    ];
+    const entries = [{ owner: "ann", key: ANN }, { owner: "bob", key: BOB }, ...COUNTED];
     const keys = await writeTemporary("keys.yaml", keysFile(entries), (remove) => closing.push(remove));
     const settings = {
       INTERLOCK_STORE: url,
@@ -70,8 +69,9 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startP
     expect((await own.next()).data["connectionId"]).toBe(connectionId);
   });
 
-  test("all gateways count an owner's requests together", async () => {
-    const callers = nodes.map((node) => new Caller(node, BOB));
+  test("all gateways count an owner's requests together", async ({ task }) => {
+    const { key } = COUNTED[task.result?.retryCount ?? 0]!;
+    const callers = nodes.map((node) => new Caller(node, key));
     const statuses: number[] = [];
     for (let index = 0; index < 30; index++) statuses.push((await callers[index % 2]!.get("/agents")).status);
     const first = statuses.indexOf(429);

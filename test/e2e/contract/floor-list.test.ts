@@ -59,20 +59,26 @@ describe("GET /floors", () => {
 });
 
 describe("GET /floors/events", () => {
-  test("GET /floors/events begins with a reset and the floors in use, then sends each change of a floor that the caller may see", async () => {
+  test("GET /floors/events begins with a reset and the floors in use, then sends each change of a floor that the caller may see", async ({
+    task,
+  }) => {
+    // A zone of its own for each try: the phone keeps the floor.
+    const fields = { agentId: "music", activate: true, zone: `seat-${task.result?.retryCount ?? 0}` };
+    const { session: hers } = await accepted(ann.post("/session/create", { ...fields, userId: "ann" }));
+    const { session: his } = await accepted(bob.post("/session/create", { ...fields, userId: "bob" }));
     const [toAnn, toAll] = await Promise.all([ann.stream("/floors/events"), ops.stream("/floors/events")]);
     expect(await toAnn.next()).toMatchObject({ type: "reset", data: {} });
     expect(await toAll.next()).toMatchObject({ type: "reset", data: {} });
-    expect(await toAnn.find(about("u:ann"))).toMatchObject({ data: { state: "held", paused: 0 } });
-    await toAll.find(about("u:bob"));
-    const [session] = (await accepted(bob.get("/session/list"))).sessions;
-    await accepted(bob.post(`/session/${session!.id}/archive`));
-    expect(await toAll.find(about("u:bob"))).toMatchObject({ data: { state: "idle" } });
-    const phone = await accepted(ann.post("/session/create", { agentId: "phone", userId: "ann", activate: true }));
-    const changed = (event: StreamEvent) => about("u:ann")(event) && event.data["paused"] === 1;
+    expect(await toAnn.find(about(hers.floorId))).toMatchObject({ data: { state: "held", paused: 0 } });
+    await toAll.find(about(his.floorId));
+    await accepted(bob.post(`/session/${his.id}/archive`));
+    expect(await toAll.find(about(his.floorId))).toMatchObject({ data: { state: "idle" } });
+    const phone = await accepted(ann.post("/session/create", { ...fields, agentId: "phone", userId: "ann" }));
+    const changed = (event: StreamEvent) => about(hers.floorId)(event) && event.data["paused"] === 1;
     expect(await toAnn.find(changed)).toMatchObject({ data: { holder: { sessionId: phone.session.id }, paused: 1 } });
     const events = toAnn.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
     expect(events.filter(about("u:bob"))).toEqual([]);
+    expect(events.filter(about(his.floorId))).toEqual([]);
   });
 
   test("GET /floors/events gives a later reader the current state", async () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { copyFile, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -148,7 +149,8 @@ describe("a client that openapi-typescript generates", () => {
     async () => {
       await copyFile(join(root, "test/outside-programs/client.ts"), join(folder, "client.ts"));
       await compile(guarded, "client.ts");
-      expect(await call("client.js", "play", [guarded.url, KEY])).toEqual({
+      const name = randomUUID();
+      expect(await call("client.js", "play", [guarded.url, KEY, name])).toEqual({
         isSame: true,
         states: ["active", "paused", "active"],
         reason: "floor_free",
