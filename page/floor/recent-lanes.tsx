@@ -6,9 +6,9 @@ import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
 import { useNow } from "../parts/use-now.ts";
 import { usePaced } from "../parts/use-paced.ts";
 import { PLAIN_AXIS } from "../timeline/folding.ts";
-import { LaneName } from "../timeline/lane-name.tsx";
-import { laneIndex, lanesWithin } from "../timeline/lanes.ts";
-import { LANE_PX, paintLanes } from "../timeline/paint-lanes.ts";
+import { LaneName } from "../timeline/lanes/lane-name.tsx";
+import { laneIndex, lanesWithin } from "../timeline/lanes/lanes.ts";
+import { LANE_PX, paintLanes } from "../timeline/lanes/paint-lanes.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./recent-lanes.module.css";
 

@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { Decision } from "../../src/protocol/decision.ts";
 import { useHere } from "../moment/here.tsx";
 import { Sheet } from "../parts/screen/sheet.tsx";
-import { SessionList } from "../session/session-list.tsx";
+import { SessionList } from "../session/list/session-list.tsx";
 import { useWords } from "../words/words.tsx";
 import { Decisions, DecisionText } from "./decisions.tsx";
 import styles from "./floor.module.css";

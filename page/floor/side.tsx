@@ -1,5 +1,5 @@
 import { type KeyboardEvent, useRef, useState } from "react";
-import { SessionList } from "../session/session-list.tsx";
+import { SessionList } from "../session/list/session-list.tsx";
 import { useWords } from "../words/words.tsx";
 import { AgentButtons } from "./agents/agent-buttons.tsx";
 import type { Considered } from "./agents/use-what-if.ts";

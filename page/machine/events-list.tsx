@@ -8,7 +8,7 @@ import { questionToDelete } from "../parts/commands/session-controls.tsx";
 import { Sure } from "../parts/commands/sure.tsx";
 import { Fold } from "../parts/fold.tsx";
 import { useAct } from "../parts/use-act.ts";
-import { modesOf } from "../session/modes-of.ts";
+import { modesOf } from "../session/head/modes-of.ts";
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./machine.module.css";

@@ -3,6 +3,7 @@ import { clockOf } from "../moment/moment-text.ts";
 import { useWords } from "../words/words.tsx";
 import { type NameOf, toneOf } from "./exchange-line.ts";
 import type { Column, Exchange } from "./exchanges.ts";
+import styles from "./tone.module.css";
 
 export interface ExchangeRowProps {
   columns: readonly Column[];
@@ -23,7 +24,7 @@ export function ExchangeButton({ exchange, isNow, onChoose, className, children 
   return (
     <button
       type="button"
-      className={className}
+      className={`${styles["row"]} ${className}`}
       data-tone={toneOf(exchange)}
       aria-current={isNow ? "true" : undefined}
       onClick={onChoose}

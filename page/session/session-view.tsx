@@ -13,10 +13,10 @@ import { useWords } from "../words/words.tsx";
 import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.tsx";
 import { SessionFacts } from "./facts/session-facts.tsx";
+import { SessionHead } from "./head/session-head.tsx";
 import { Interactions } from "./interactions.tsx";
+import { SessionList } from "./list/session-list.tsx";
 import styles from "./session.module.css";
-import { SessionHead } from "./session-head.tsx";
-import { SessionList } from "./session-list.tsx";
 import { type Deleted, useDeleted } from "./use-deleted.ts";
 
 /** A separate script, because few screens have room for it and the charts are large. */

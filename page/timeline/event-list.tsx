@@ -7,7 +7,7 @@ import { Rows } from "../parts/rows.tsx";
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import { KINDS, type Kind, kindOf } from "./kinds.ts";
-import { firstAbove } from "./lanes.ts";
+import { firstAbove } from "./lanes/lanes.ts";
 import { Legend } from "./legend.tsx";
 import styles from "./timeline.module.css";
 

@@ -1,6 +1,6 @@
 import type { LogEvent } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
-import { firstAbove } from "./lanes.ts";
+import { firstAbove } from "./lanes/lanes.ts";
 
 /** A session's work in the log: its turns, and its waits for the floor. */
 interface Flight {

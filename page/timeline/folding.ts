@@ -1,6 +1,6 @@
 import { timeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
-import { firstAbove, type Span } from "./lanes.ts";
+import { firstAbove, type Span } from "./lanes/lanes.ts";
 
 /** A longer gap without events is folded, in ms. */
 const QUIET_MS = 10_000;

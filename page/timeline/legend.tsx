@@ -1,6 +1,6 @@
 import type { Look } from "../parts/look.ts";
 import { useWords } from "../words/words.tsx";
-import { barColour, HEIGHTS } from "./paint-lanes.ts";
+import { barColour, HEIGHTS } from "./lanes/paint-lanes.ts";
 import styles from "./timeline.module.css";
 
 const SHOWN = ["idle", "running", "waiting", "failed", "ducked", "paused", "queued"] as const satisfies readonly Look[];

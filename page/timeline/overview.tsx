@@ -5,7 +5,7 @@ import { useHere } from "../moment/here.tsx";
 import { colourReader } from "../parts/colours.ts";
 import { useWords } from "../words/words.tsx";
 import type { Axis } from "./folding.ts";
-import type { Span } from "./lanes.ts";
+import type { Span } from "./lanes/lanes.ts";
 import styles from "./timeline.module.css";
 import { type Fingers, useFingers } from "./use-fingers.ts";
 

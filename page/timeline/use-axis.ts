@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import { useHere } from "../moment/here.tsx";
 import { type Axis, foldedAxis, gapIndex, PLAIN_AXIS, type ShownGap } from "./folding.ts";
-import type { Span } from "./lanes.ts";
+import type { Span } from "./lanes/lanes.ts";
 
 /** The time after the last event that is visible, as a part of the whole log. */
 const AFTER = 0.03;

@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 import { useHere } from "../moment/here.tsx";
 import { eventsInFlight, flightIndex, sessionsInFlight } from "./flights.ts";
 import { type Kind, kindIndex, kindOf } from "./kinds.ts";
-import type { Lane } from "./lanes.ts";
+import type { Lane } from "./lanes/lanes.ts";
 
 interface ShownKind {
   kind: Kind;

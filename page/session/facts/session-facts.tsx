@@ -9,7 +9,7 @@ import { useMedia } from "../../parts/screen/use-media.ts";
 import { StateSign } from "../../parts/state-sign.tsx";
 import { useAct } from "../../parts/use-act.ts";
 import { useWords } from "../../words/words.tsx";
-import { modesOf } from "../modes-of.ts";
+import { modesOf } from "../head/modes-of.ts";
 import styles from "./facts.module.css";
 import { SessionLog } from "./session-log.tsx";
 

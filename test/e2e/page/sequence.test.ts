@@ -45,6 +45,45 @@ describeInChromium("the sequence view", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test("a message has the colour of its tone on a wide and on a narrow screen", async () => {
+    const { view } = await drive();
+    const { page } = await open(view("sequence"));
+    await row(page, /Arbiter to Client:.*Chat \(10\) was refused/).waitFor();
+    /** The colours of a row's arrow or dots, and of its text: as names of the page's colours. */
+    const coloursOf = (tone: string, mark: string) =>
+      page.evaluate<string[]>(`(() => {
+        const row = document.querySelector(${JSON.stringify(tone)});
+        const probe = document.body.appendChild(document.createElement("i"));
+        const nameOf = (colour) => ["s-idle", "s-failed", "edge", "ink"].find((name) => {
+          probe.style.color = "var(--" + name + ")";
+          return getComputedStyle(probe).color === colour;
+        });
+        const parts = [row.querySelector(${JSON.stringify(mark)}), row.querySelector("code").parentElement];
+        const found = parts.map((part) => nameOf(getComputedStyle(part).color));
+        probe.remove();
+        return found;
+      })()`);
+    const tones = ["[data-tone=good]", "[data-tone=bad]", "main [aria-posinset] button:not([data-tone])"];
+    const seen = async (mark: string) => Promise.all(tones.map((tone) => coloursOf(tone, mark)));
+    await expect
+      .poll(() => seen("[data-to]"))
+      .toEqual([
+        ["s-idle", "ink"],
+        ["s-failed", "s-failed"],
+        ["edge", "ink"],
+      ]);
+    await page.setViewportSize({ width: 390, height: 844 });
+    const dots = "[role=img]";
+    await expect.poll(() => page.locator(`main ${dots}`).count()).toBeGreaterThan(0);
+    await expect
+      .poll(() => seen(dots))
+      .toEqual([
+        ["s-idle", "ink"],
+        ["s-failed", "s-failed"],
+        ["ink", "ink"],
+      ]);
+  });
+
   test("the sequence view on a narrow screen names both parties of a message, and folds all columns to dots", async () => {
     const { view } = await drive();
     const { page, faults } = await open(view("sequence"), { viewport: { width: 390, height: 844 } });

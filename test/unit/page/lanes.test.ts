@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
-import { firstAbove, laneIndex, lanesWithin, moved, pinched, zoomed } from "../../../page/timeline/lanes.ts";
+import { firstAbove, laneIndex, lanesWithin, moved, pinched, zoomed } from "../../../page/timeline/lanes/lanes.ts";
 
 const AT = Date.parse("2026-11-22T08:00:00.000Z");
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { modesOf } from "../../../page/session/modes-of.ts";
+import { modesOf } from "../../../page/session/head/modes-of.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 
 const id = "a" as AgentId;

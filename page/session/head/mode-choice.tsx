@@ -1,12 +1,12 @@
 import { useEffect, useState } from "react";
-import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
-import { useHere } from "../moment/here.tsx";
-import { Outcome } from "../parts/commands/outcome.tsx";
-import { useAct } from "../parts/use-act.ts";
-import { useWords } from "../words/words.tsx";
+import type { Session } from "../../../src/protocol/session.ts";
+import { useClient } from "../../../src/react/provider.ts";
+import { useHere } from "../../moment/here.tsx";
+import { Outcome } from "../../parts/commands/outcome.tsx";
+import { useAct } from "../../parts/use-act.ts";
+import { useWords } from "../../words/words.tsx";
+import styles from "../session.module.css";
 import { modesOf } from "./modes-of.ts";
-import styles from "./session.module.css";
 
 /** The mode of the session's agent, which can be changed at the current moment. Nothing for an agent without modes. */
 export function ModeChoice({ session }: { session: Session }) {

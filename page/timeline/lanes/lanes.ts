@@ -1,7 +1,7 @@
-import type { WrittenState } from "../../src/protocol/event.ts";
-import { type LogEvent, timeOf } from "../log/log-event.ts";
-import { LogIndex } from "../log/log-index.ts";
-import type { Look } from "../parts/look.ts";
+import type { WrittenState } from "../../../src/protocol/event.ts";
+import { type LogEvent, timeOf } from "../../log/log-event.ts";
+import { LogIndex } from "../../log/log-index.ts";
+import type { Look } from "../../parts/look.ts";
 
 /** A session over time. */
 export interface Lane {

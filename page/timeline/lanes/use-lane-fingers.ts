@@ -1,7 +1,7 @@
 import { useRef } from "react";
-import { useHere } from "../moment/here.tsx";
+import { useHere } from "../../moment/here.tsx";
+import { useFingers } from "../use-fingers.ts";
 import { pinched, type Span } from "./lanes.ts";
-import { useFingers } from "./use-fingers.ts";
 
 /** The shortest horizontal distance at the beginning of a pinch, in px. Below it the fingers are above one another. */
 const MIN_PINCH_PX = 24;

@@ -1,5 +1,5 @@
-import type { AgentView } from "../../src/client/answers.ts";
-import type { Session } from "../../src/protocol/session.ts";
+import type { AgentView } from "../../../src/client/answers.ts";
+import type { Session } from "../../../src/protocol/session.ts";
 
 export interface Modes {
   names: readonly string[];

@@ -1,6 +1,6 @@
-import { colourReader } from "../parts/colours.ts";
-import type { Look } from "../parts/look.ts";
-import type { Axis } from "./folding.ts";
+import { colourReader } from "../../parts/colours.ts";
+import type { Look } from "../../parts/look.ts";
+import type { Axis } from "../folding.ts";
 import { firstAbove, type Lane, type Mark, type Span } from "./lanes.ts";
 
 export const LANE_PX = 22;

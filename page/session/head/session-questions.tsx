@@ -1,0 +1,55 @@
+import type { Session } from "../../../src/protocol/session.ts";
+import { useClient } from "../../../src/react/provider.ts";
+import { useHere } from "../../moment/here.tsx";
+import { questionToDelete, SureToAbort } from "../../parts/commands/session-controls.tsx";
+import { Sure } from "../../parts/commands/sure.tsx";
+import type { Act } from "../../parts/use-act.ts";
+import { useWords } from "../../words/words.tsx";
+import { ForkForm } from "../copies/fork-form.tsx";
+import { useOpenSession } from "../copies/open-session.ts";
+
+/** What is asked before a command: whether it is meant, or for which agent a copy is. */
+export type Question = "abort" | "fork" | "rollback" | "delete";
+
+interface Props {
+  session: Session;
+  asked: Question | undefined;
+  onAsked: (asked: Question | undefined) => void;
+  given: Act;
+  onDelete: (() => Promise<void>) | undefined;
+}
+
+/** The question of a session's command, until it is answered. */
+export function SessionQuestions({ session, asked, onAsked, given: { act, isBusy }, onDelete }: Props) {
+  const { say } = useWords();
+  const client = useClient();
+  const { isLive } = useHere();
+  const openSession = useOpenSession();
+  const disabled = !isLive || isBusy;
+  const leave = () => onAsked(undefined);
+  const onAborting = (isAborting: boolean) => onAsked(isAborting ? "abort" : undefined);
+  return (
+    <>
+      <SureToAbort {...{ session, disabled, act, onAborting }} isAborting={asked === "abort"} />
+      {asked === "fork" && <ForkForm session={session} onLeave={leave} />}
+      {asked === "rollback" && (
+        <Sure
+          question={say("rollback.one")}
+          yes={say("rollback.yes")}
+          disabled={disabled}
+          onYes={() => void act(async () => openSession((await client.rollBackSession(session.id)).session))}
+          onNo={leave}
+        />
+      )}
+      {asked === "delete" && onDelete && (
+        // Its button is not disabled meanwhile: it would lose the focus, and a refused command may be repeated.
+        <Sure
+          question={say(questionToDelete(session))}
+          yes={say("session.yesdelete")}
+          onYes={() => void (isBusy || act(onDelete))}
+          onNo={leave}
+        />
+      )}
+    </>
+  );
+}

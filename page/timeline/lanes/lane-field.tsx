@@ -1,0 +1,124 @@
+import { useEffect, useRef, useState } from "react";
+import { placeOf, timeOf } from "../../log/log-event.ts";
+import { useHere } from "../../moment/here.tsx";
+import { useViewport } from "../../parts/screen/use-viewport.ts";
+import { useWords } from "../../words/words.tsx";
+import { lengthText } from "../folding.ts";
+import styles from "../timeline.module.css";
+import type { ShownAxis } from "../use-axis.ts";
+import { useZoomWheel, type Zoom } from "../use-zoom.ts";
+import { LaneName } from "./lane-name.tsx";
+import type { Lane, Lanes } from "./lanes.ts";
+import { LANE_PX, paintLanes } from "./paint-lanes.ts";
+import { useLaneFingers } from "./use-lane-fingers.ts";
+
+/** Lanes above and below the visible ones. */
+const SPARE = 4;
+
+interface Props {
+  shown: ShownAxis;
+  lanes: readonly Lane[];
+  model: Pick<Lanes, "marks" | "marksOf">;
+  zoom: Zoom;
+  /** Changes when the colours change. */
+  theme: string;
+}
+
+/** The lanes with their names, of which the visible ones are painted. A press chooses a moment. */
+export function LaneField({ shown, lanes, model: { marks, marksOf }, zoom, theme }: Props) {
+  const { say } = useWords();
+  const { log, linkTo, agentName } = useHere();
+  const { axis, whole, span, setChosen } = shown;
+  const end = axis.timeAt(whole.to);
+  const box = useRef<HTMLElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [seen, setSeen] = useState({ first: 0, rows: 30, width: 0 });
+  useViewport(box, (element) =>
+    setSeen({
+      first: Math.max(0, Math.floor(element.scrollTop / LANE_PX) - SPARE),
+      rows: Math.ceil(element.clientHeight / LANE_PX) + 2 * SPARE,
+      width: element.clientWidth,
+    }),
+  );
+  const rows = Math.max(0, Math.min(seen.rows, lanes.length - seen.first));
+  const { revision } = log;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the width, the theme and the log change what is painted.
+  useEffect(() => {
+    paintLanes({ canvas: canvas.current!, lanes, marks: marksOf, axis, span, first: seen.first, count: rows, end });
+  }, [lanes, marksOf, revision, axis, span, seen, rows, end, theme]);
+  useZoomWheel(box, zoom);
+  const choose = useChoose();
+  const fingers = useLaneFingers({ span, whole, onPress: (place) => choose(axis.timeAt(place)), onZoom: setChosen });
+  return (
+    <section
+      ref={box}
+      className={styles["lanes"]}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
+      tabIndex={0}
+      aria-label={say("timeline.lanes")}
+    >
+      <div className={styles["all"]} style={{ height: lanes.length * LANE_PX }}>
+        <ul className={styles["names"]}>
+          {lanes.slice(seen.first, seen.first + rows).map(({ sessionId, title, agentId }, index) => (
+            <LaneName
+              key={sessionId}
+              agent={agentName(agentId)}
+              title={title}
+              href={linkTo("session", { sessionId })}
+              style={{ transform: `translateY(${(seen.first + index) * LANE_PX}px)` }}
+            />
+          ))}
+        </ul>
+        <div className={styles["field"]} {...fingers}>
+          <canvas
+            ref={canvas}
+            role="img"
+            aria-label={say("timeline.picture", { sessions: lanes.length, decisions: marks.length })}
+            style={{ height: rows * LANE_PX, transform: `translateY(${seen.first * LANE_PX}px)` }}
+          />
+          <Overlay shown={shown} />
+        </div>
+      </div>
+    </section>
+  );
+}
+
+/** Chooses the last event that is not after a time. */
+function useChoose(): (time: number) => void {
+  const { log, lookAt } = useHere();
+  const { events } = log;
+  return (time) => {
+    let index = 0;
+    for (let high = events.length; index < high; ) {
+      const middle = (index + high) >> 1;
+      if (timeOf(events[middle]!) <= time) index = middle + 1;
+      else high = middle;
+    }
+    const event = events[Math.max(0, index - 1)];
+    if (event) lookAt(placeOf(event));
+  };
+}
+
+/** The lengths of folded gaps and the chosen moment, above the painted lanes. */
+function Overlay({ shown: { axis, gaps, span } }: { shown: ShownAxis }) {
+  const { language } = useWords();
+  const { log, count, at, isFile } = useHere();
+  const part = (place: number) => `${((place - span.from) / (span.to - span.from)) * 100}%`;
+  const now = log.events[count - 1];
+  return (
+    <>
+      {gaps.map(({ place, takes, ms }) => (
+        <span
+          key={place}
+          className={styles["gap"]}
+          style={{ left: part(place), width: `${(takes / (span.to - span.from)) * 100}%` }}
+        >
+          ⋯ {lengthText(ms, language)}
+        </span>
+      ))}
+      {now && (at !== undefined || isFile) && (
+        <span className={styles["cursor"]} style={{ left: part(axis.placeOf(timeOf(now))) }} />
+      )}
+    </>
+  );
+}
