@@ -121,11 +121,6 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     return new FloorLog(followed ?? "", followed === undefined ? undefined : client);
   }, [client, followed, isFile, file, resetAt]);
   const logView = useSyncExternalStore(log.subscribe, () => log.view);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each event of the floor, and each reconnection, adds to its log.
-  useEffect(() => {
-    if (followed !== undefined) log.refresh();
-  }, [log, followed, live.events, heard.status === "open"]);
-
   const { events, revision } = logView;
   const first = events[0]?.position;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.
@@ -136,6 +131,10 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const count = useMemo(() => (at === undefined ? events.length : countUpTo(events, at)), [events, at, revision]);
   const isPast = at !== undefined || isFile;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each event of the floor, and each reconnection, adds to its log. Its stream has no messages and titles: they are read when a past moment is chosen.
+  useEffect(() => {
+    if (followed !== undefined) log.refresh();
+  }, [log, followed, live.events, heard.status === "open", isPast]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
   const past = useMemo(() => (isPast ? book.at(count) : undefined), [book, count, isPast, revision]);
   const floor = past ?? (live.floor && { ducked: [], ...live.floor, decisions: live.decisions });

@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
@@ -74,6 +75,20 @@ describeInChromium("the page's frame", (open) => {
     await page.reload();
     await page.getByText("Connected", { exact: true }).waitFor();
     await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
+  });
+
+  test("a past moment has events that the floor's stream does not report, such as a new title", async () => {
+    const user = new E2eClient(node);
+    const { id, floorId } = await user.hold("music");
+    const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}`);
+    await page.getByText("3 of 3 events").waitFor();
+    await page.getByText("Connected", { exact: true }).waitFor();
+    // The log is read again when the stream opens: until then, this event would be part of it anyway.
+    await page.waitForResponse(/\/log\?/, { timeout: 2_000 }).catch(() => undefined);
+    await createClient({ baseUrl: node.url }).renameSession(id, "Songs for the road");
+    await page.goto(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=4`);
+    await page.getByText("4 of 4 events").waitFor();
+    await page.locator("[data-front=true]").getByText("Songs for the road").waitFor();
   });
 
   test("the page says that the connection is lost, keeps its content, and reconnects by itself", async () => {
