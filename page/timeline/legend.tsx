@@ -5,7 +5,7 @@ import styles from "./timeline.module.css";
 
 const SHOWN = ["idle", "running", "waiting", "failed", "ducked", "paused", "queued"] as const satisfies readonly Look[];
 
-/** The colours and heights of the bars on the lanes. */
+/** The colours and heights of the bars on the lanes, and the marks above them. */
 export function Legend() {
   const { say } = useWords();
   return (
@@ -16,6 +16,14 @@ export function Legend() {
           {say(`state.${look}`)}
         </li>
       ))}
+      <li>
+        <i data-mark="decision" />
+        {say("timeline.decision")}
+      </li>
+      <li>
+        <i data-mark="bad" />
+        {say("timeline.bad")}
+      </li>
     </ul>
   );
 }

@@ -240,6 +240,8 @@ export const en = {
   "event.type": "Type",
   "event.position": "Position",
   "timeline.legend": "What the bars mean",
+  "timeline.decision": "decision",
+  "timeline.bad": "refused or failed",
   "timeline.title": "Timeline",
   "timeline.count": "{shown} of {sessions} sessions, {events} events",
   "timeline.overview": "The whole log: drag, or put two fingers on it, to choose a part",

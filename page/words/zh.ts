@@ -240,6 +240,8 @@ export const zh: Words = {
   "event.type": "类型",
   "event.position": "位置",
   "timeline.legend": "色条的含义",
+  "timeline.decision": "决定",
+  "timeline.bad": "被拒绝或失败",
   "timeline.title": "时间线",
   "timeline.count": "{shown} / {sessions} 个会话，{events} 个事件",
   "timeline.overview": "全部日志：拖动或用两指选择其中一段",

@@ -96,8 +96,15 @@ describeInChromium("the timeline", (open) => {
   });
 
   test.each([
-    { locale: "en-US", legend: "What the bars mean", paused: "paused", idle: "has the floor" },
-    { locale: "zh-CN", legend: "色条的含义", paused: "已暂停", idle: "占用中" },
+    {
+      locale: "en-US",
+      legend: "What the bars mean",
+      paused: "paused",
+      idle: "has the floor",
+      failed: "failed",
+      bad: "refused or failed",
+    },
+    { locale: "zh-CN", legend: "色条的含义", paused: "已暂停", idle: "占用中", failed: "失败", bad: "被拒绝或失败" },
   ])("the legend shows bars in the colours and heights of the lanes: $locale", async ({ locale, legend, ...words }) => {
     const { address } = await drive();
     const { page, faults } = await open(address, { locale });
@@ -109,10 +116,19 @@ describeInChromium("the timeline", (open) => {
           return [item.textContent, [getComputedStyle(mark).backgroundColor, mark.getBoundingClientRect().height]];
         }))`);
     const shown = await swatches();
-    expect(Object.keys(shown)).toHaveLength(7);
+    expect(Object.keys(shown)).toHaveLength(9);
+    expect(shown[words.bad]![0]).toBe(shown[words.failed]![0]);
     // Music was paused by the call, which has the floor until the end of the log.
     await expect.poll(() => barsAt(page, 0.99)).toEqual([shown[words.paused], shown[words.idle]]);
     expect(shown[words.paused]![1]).toBeLessThan(shown[words.idle]![1]);
+    // Also on a phone, where it takes lines of its own.
+    await page.setViewportSize({ width: 390, height: 844 });
+    const items = page.getByRole("list", { name: legend }).getByRole("listitem");
+    await expect.poll(async () => (await items.last().boundingBox())?.height).toBeGreaterThan(0);
+    for (const item of await items.all()) {
+      const { x, width } = (await item.boundingBox())!;
+      expect(x + width).toBeLessThanOrEqual(390);
+    }
     expect(faults).toEqual([]);
   });
 
