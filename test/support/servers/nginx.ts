@@ -1,23 +1,19 @@
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { describe, onTestFinished } from "vitest";
 import { deployed } from "../documents/deployment.ts";
 import { reportUntested } from "../runner/untested.ts";
 import { freePort } from "./free-port.ts";
+import { isInstalled, startProxy } from "./proxy-process.ts";
 
 const PROGRAM = "nginx";
-/** Debian installs nginx in a folder that is on root's PATH only. */
-const PATH = [process.env["PATH"], "/usr/sbin", "/usr/local/sbin"].join(delimiter);
-const isThere = spawnSync(PROGRAM, ["-v"], { env: { PATH } }).status === 0;
 /** nginx's message when it listens. */
 const STARTED = /start worker process/;
 
 /** A suite that needs nginx. Without it the suite is skipped with a message; where `CI` is set it fails. */
 export function describeWithNginx(name: string, suite: () => void): void {
-  if (isThere) return void describe(name, suite);
+  if (isInstalled(PROGRAM, "-v")) return void describe(name, suite);
   reportUntested(name, "nginx is missing");
 }
 
@@ -46,22 +42,6 @@ export async function startNginx(port: number, { isPlain = false } = {}): Promis
   ].join("\n");
   const file = join(folder, "nginx.conf");
   await writeFile(file, text);
-  const child = spawn(PROGRAM, ["-e", "stderr", "-p", folder, "-c", file], {
-    env: { PATH },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  const ended = once(child, "close");
-  onTestFinished(async () => {
-    child.kill("SIGTERM");
-    await ended;
-  });
-  let said = "";
-  await new Promise<void>((resolve, reject) => {
-    child.stderr.setEncoding("utf8").on("data", (piece) => {
-      said += piece;
-      if (STARTED.test(said)) resolve();
-    });
-    void ended.then(() => reject(new Error(`nginx did not start\n${said}`)));
-  });
+  await startProxy(PROGRAM, ["-e", "stderr", "-p", folder, "-c", file], { started: STARTED, end: "SIGTERM" });
   return `http://127.0.0.1:${own}`;
 }

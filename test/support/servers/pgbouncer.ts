@@ -1,22 +1,18 @@
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { onTestFinished, test } from "vitest";
 import { reportUntested } from "../runner/untested.ts";
 import { freePort } from "./free-port.ts";
+import { isInstalled, startProxy } from "./proxy-process.ts";
 
 const PROGRAM = "pgbouncer";
-/** Debian installs it in a folder that is on root's PATH only. */
-const PATH = [process.env["PATH"], "/usr/sbin"].join(delimiter);
-const isThere = spawnSync(PROGRAM, ["--version"], { env: { PATH } }).status === 0;
 /** Its message when it listens. */
 const STARTED = /process up/;
 
 /** A test that needs PgBouncer. Without it the test is skipped with a message; where `CI` is set it fails. */
 export function testWithPgBouncer(name: string, run: () => Promise<void>): void {
-  if (isThere) return void test(name, run);
+  if (isInstalled(PROGRAM, "--version")) return void test(name, run);
   reportUntested(name, "pgbouncer is missing: install Debian's package pgbouncer");
 }
 
@@ -40,19 +36,6 @@ export async function startPgBouncer(database: string, mode: "session" | "transa
   const file = join(folder, "pgbouncer.ini");
   await writeFile(file, text.replace(/^ +/gm, ""));
   const user = process.getuid?.() === 0 ? ["-u", "nobody"] : [];
-  const child = spawn(PROGRAM, [...user, file], { env: { PATH }, stdio: ["ignore", "ignore", "pipe"] });
-  const ended = once(child, "close");
-  onTestFinished(async () => {
-    child.kill("SIGKILL");
-    await ended;
-  });
-  let said = "";
-  await new Promise<void>((resolve, reject) => {
-    child.stderr.setEncoding("utf8").on("data", (piece) => {
-      said += piece;
-      if (STARTED.test(said)) resolve();
-    });
-    void ended.then(() => reject(new Error(`pgbouncer ended: ${said}`)));
-  });
+  await startProxy(PROGRAM, [...user, file], { started: STARTED, end: "SIGKILL" });
   return `postgres://postgres:any@127.0.0.1:${own}${pathname}`;
 }
