@@ -48,14 +48,19 @@ const SHARING = { isolate: false, restoreMocks: true, unstubEnvs: true };
 /** Files that talk to a node in their own process, and leave nothing in it. */
 const IN_PROCESS = ["test/e2e/contract/**/*.test.ts", "test/e2e/doors/**/*.test.ts"];
 /**
- * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, and each view in each theme,
- * language and size. `npm run test:long` runs them, `npm test` the rest, and CI both.
+ * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
+ * page whose server or sign-in is gone, and each view in each theme, language and size. `npm run test:long` runs them,
+ * `npm test` the rest, and CI both.
  */
 const LONG_TESTS = [
   "test/e2e/attacks/**/*.test.ts",
+  "test/e2e/client/browsers.test.ts",
   "test/e2e/cluster/**/*.test.ts",
   "test/e2e/deploy/**/*.test.ts",
   "test/e2e/page/looks.test.ts",
+  "test/e2e/page/resilience.test.ts",
+  "test/e2e/page/sign-in-ends.test.ts",
+  "test/e2e/page/states.test.ts",
   "test/e2e/real-agents/**/*.test.ts",
 ];
 /** Measures how long a node's answers take, so that no other test may run beside it. */
