@@ -3,6 +3,7 @@ import type { Decision } from "../../src/protocol/decision.ts";
 import type { Transition } from "../../src/protocol/event.ts";
 import type { Reservation } from "../../src/protocol/floor.ts";
 import type { Activity, PausedBy, Session, SessionState } from "../../src/protocol/session.ts";
+import { countLeading } from "./count-leading.ts";
 import { type LogEvent, timeOf } from "./log-event.ts";
 
 /** A floor at a moment, in the format of the server's answer. */
@@ -210,14 +211,8 @@ class History<T> {
 
   /** Undefined before the first value. */
   after(count: number): T | undefined {
-    let low = 0;
-    let high = this.#counts.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.#counts[middle]! <= count) low = middle + 1;
-      else high = middle;
-    }
-    return this.#values[low - 1];
+    const known = countLeading(this.#counts.length, (index) => this.#counts[index]! <= count);
+    return this.#values[known - 1];
   }
 }
 

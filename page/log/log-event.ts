@@ -1,4 +1,5 @@
 import type { FloorLogPage } from "../../src/client/answers.ts";
+import { countLeading } from "./count-leading.ts";
 
 /** An event of a floor's log, with its position there. */
 export type LogEvent = FloorLogPage["events"][number];
@@ -11,14 +12,7 @@ export function placeOf({ position }: Pick<LogEvent, "position">): number {
 
 /** The number of events up to and including a place; the events are in order. */
 export function countUpTo(events: readonly LogEvent[], place: number): number {
-  let low = 0;
-  let high = events.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (placeOf(events[middle]!) <= place) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countLeading(events.length, (index) => placeOf(events[index]!) <= place);
 }
 
 export const timeOf = (event: LogEvent): number => Date.parse(event.timestamp);

@@ -1,4 +1,5 @@
 import type { Transition } from "../../src/protocol/event.ts";
+import { countLeading } from "../log/count-leading.ts";
 import { type LogEvent, timeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 
@@ -120,14 +121,7 @@ function waysOf({ event, by, reason }: Transition, session: Party, run: Party): 
 
 /** The first index whose exchange is not before the bound; the exchanges are in order. */
 export function firstFrom(all: readonly Exchange[], key: "index" | "at", bound: number): number {
-  let low = 0;
-  let high = all.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (all[middle]![key] < bound) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countLeading(all.length, (index) => all[index]![key] < bound);
 }
 
 /** A lifeline of the diagram. Undefined: all sessions without a column. */

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "react";
+import { countLeading } from "../../log/count-leading.ts";
 import { placeOf, timeOf } from "../../log/log-event.ts";
 import { useHere } from "../../moment/here.tsx";
 import { useViewport } from "../../parts/screen/use-viewport.ts";
@@ -88,13 +89,8 @@ function useChoose(): (time: number) => void {
   const { log, lookAt } = useHere();
   const { events } = log;
   return (time) => {
-    let index = 0;
-    for (let high = events.length; index < high; ) {
-      const middle = (index + high) >> 1;
-      if (timeOf(events[middle]!) <= time) index = middle + 1;
-      else high = middle;
-    }
-    const event = events[Math.max(0, index - 1)];
+    const past = countLeading(events.length, (index) => timeOf(events[index]!) <= time);
+    const event = events[Math.max(0, past - 1)];
     if (event) lookAt(placeOf(event));
   };
 }

@@ -1,4 +1,5 @@
 import type { WrittenState } from "../../../src/protocol/event.ts";
+import { countLeading } from "../../log/count-leading.ts";
 import { type LogEvent, timeOf } from "../../log/log-event.ts";
 import { LogIndex } from "../../log/log-index.ts";
 import type { Look } from "../../parts/look.ts";
@@ -112,14 +113,7 @@ export const lanesWithin = (lanes: readonly Lane[], { from, to }: Span): Lane[] 
 
 /** The first index whose value is above `value`; the values ascend. */
 export function firstAbove(values: ArrayLike<number>, value: number): number {
-  let low = 0;
-  let high = values.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle]! <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countLeading(values.length, (index) => values[index]! <= value);
 }
 
 function lookAfter(state: WrittenState): Look {

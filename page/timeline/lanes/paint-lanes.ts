@@ -1,3 +1,4 @@
+import { countLeading } from "../../log/count-leading.ts";
 import { colourReader } from "../../parts/colours.ts";
 import type { Look } from "../../parts/look.ts";
 import type { Axis } from "../folding.ts";
@@ -119,12 +120,5 @@ function paintMarks(pen: CanvasRenderingContext2D, marks: readonly Mark[], { top
 
 /** The first mark that is not before the moment. */
 function firstMark(marks: readonly Mark[], moment: number): number {
-  let low = 0;
-  let high = marks.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (marks[middle]!.at < moment) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countLeading(marks.length, (index) => marks[index]!.at < moment);
 }
