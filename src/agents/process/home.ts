@@ -1,5 +1,6 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { makeFolder, unlessExists } from "../../make-folder.ts";
 import type { Variables } from "./program.ts";
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
@@ -13,11 +14,9 @@ export async function readHome(env: Variables, name: string): Promise<string | u
   if (!folder) return undefined;
   const file = join(folder, "interlock", "home");
   try {
-    await mkdir(dirname(file), { recursive: true });
+    await makeFolder(dirname(file));
     // Two workers that start at once both use the name that was written first.
-    await writeFile(file, name, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "EEXIST") throw error;
-    });
+    await unlessExists(writeFile(file, name, { flag: "wx" }));
     const written = (await readFile(file, "utf8")).trim();
     return NAME.test(written) ? written : undefined;
   } catch {

@@ -1,6 +1,7 @@
 import type { Stats } from "node:fs";
-import { chmod, lstat, mkdir, open, readlink, realpath, stat } from "node:fs/promises";
+import { chmod, lstat, open, readlink, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { makeFolder, unlessExists } from "../../make-folder.ts";
 
 /**
  * A database holds private conversations, so other users of the machine can read neither the files nor a folder made
@@ -19,9 +20,9 @@ const MAX_LINKS = 40;
  */
 export async function preparePath(file: string): Promise<string> {
   try {
-    await makeFolder(dirname(resolve(file)));
+    await makeFolder(dirname(resolve(file)), FOLDER_MODE);
     const path = await followLinks(file);
-    await makeFolder(dirname(path));
+    await makeFolder(dirname(path), FOLDER_MODE);
     await make(path);
     const facts = await stat(path);
     if (!facts.isFile()) throw new Error(`${file} cannot be opened: it is not a file`);
@@ -35,33 +36,11 @@ export async function preparePath(file: string): Promise<string> {
 }
 
 /**
- * Create a folder and its missing parents. Node's own recursive `mkdir` repeats without end where the system answers
- * ENOENT although the parent exists, as `/proc` and folders that are mounted on demand do.
- */
-async function makeFolder(folder: string): Promise<void> {
-  const isThere = await stat(folder).then(
-    () => true,
-    () => false,
-  );
-  if (isThere) return;
-  await makeFolder(dirname(folder));
-  await unlessExists(mkdir(folder, { mode: FOLDER_MODE }));
-}
-
-/**
  * Create the file for its owner only. An existing file is not opened, because closing it again would drop this
  * process's POSIX locks on it.
  */
 async function make(path: string): Promise<void> {
   await unlessExists(open(path, "wx", FILE_MODE).then((file) => file.close()));
-}
-
-async function unlessExists(making: Promise<unknown>): Promise<void> {
-  try {
-    await making;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  }
 }
 
 function tellOfLinks(path: string, { nlink, ino }: Stats): string {

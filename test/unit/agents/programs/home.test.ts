@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { readHome } from "../../../../src/agents/process/home.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
@@ -26,4 +28,13 @@ test("a home folder that is missing, is not writable, or contains other files ha
   expect(await readHome({ HOME }, "a")).toBeUndefined();
   expect(await readHome({}, "a")).toBeUndefined();
   expect(await readHome({ HOME: "/dev/null" }, "a")).toBeUndefined();
+});
+
+// On /proc the system answers ENOENT to every mkdir, which Node's own recursive mkdir repeats without end. It would hang
+// this process, so another one asks.
+test.runIf(process.platform === "linux")("a home folder that the system does not create has no name", async () => {
+  const home = new URL("../../../../src/agents/process/home.ts", import.meta.url);
+  const script = `import { readHome } from "${home}"; console.log(await readHome({ HOME: "/proc/none" }, "a"));`;
+  const asked = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], { timeout: 20_000 });
+  expect((await asked).stdout).toBe("undefined\n");
 });

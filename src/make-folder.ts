@@ -1,0 +1,28 @@
+import { mkdir, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+
+/**
+ * Create a folder and its missing parents. Node's own recursive `mkdir` repeats without end where the system answers
+ * ENOENT although the parent exists, as `/proc` and folders that are mounted on demand do.
+ *
+ * @param mode the permissions of each new folder, before the umask
+ * @throws NodeJS.ErrnoException
+ */
+export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
+  const isThere = await stat(folder).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) return;
+  await makeFolder(dirname(folder), mode);
+  await unlessExists(mkdir(folder, { mode }));
+}
+
+/** Waits for a file or folder to be made. Another that made it at the same time is no error. */
+export async function unlessExists(making: Promise<unknown>): Promise<void> {
+  try {
+    await making;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+}
