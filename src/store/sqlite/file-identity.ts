@@ -16,30 +16,31 @@ type Stat = (path: string) => BigIntStats | undefined;
 
 const statFile: Stat = (path) => statSync(path, { bigint: true, throwIfNoEntry: false });
 
-const tellApart = (facts: BigIntStats | undefined): string | undefined => facts && `${facts.dev}:${facts.ino}`;
+const identityIn = (facts: BigIntStats | undefined): string | undefined => facts && `${facts.dev}:${facts.ino}`;
 
 /** The file's device and inode number; undefined if the path does not exist. */
 export function identityOf(path: string): string | undefined {
-  return tellApart(statFile(path));
+  return identityIn(statFile(path));
 }
 
 /**
  * Detects that a database file or its write-ahead log was moved, removed or replaced while it is open.
  *
  * The log's own times are not read for every commit: Linux then records a new time with its next write, and the commit
- * waits for this time to be on disk too. Each of the changes above also alters the folder's time of change, which
- * nobody can set. While this time stays the same, the files are those of the last check.
+ * waits for this time to be on disk too. Each of the changes above also alters the folder's time of change, which no
+ * program can set. The files are compared only after this time has changed.
  */
 export class FileGuard {
   readonly #file: string;
+  readonly #folder: string;
   readonly #identity: string | undefined;
   readonly #monotonic: () => number;
   readonly #stat: Stat;
   #log: string | undefined;
   /** The folder's identity and time of change, and since when they have been the same. */
-  #folder = "";
+  #stamp = "";
   #since = 0;
-  /** The folder at the last check of both files, once its time was trusted. */
+  /** The folder's stamp at the last check of both files, once its time was trusted. */
   #checked: string | undefined;
 
   /**
@@ -52,6 +53,7 @@ export class FileGuard {
     { monotonic = () => performance.now(), stat = statFile }: { monotonic?: () => number; stat?: Stat } = {},
   ) {
     this.#file = file;
+    this.#folder = dirname(file);
     this.#identity = identity;
     this.#monotonic = monotonic;
     this.#stat = stat;
@@ -59,35 +61,35 @@ export class FileGuard {
 
   /** @throws FileMoved */
   checkFile(): void {
-    if (this.#readFolder() !== this.#checked) this.#compareFile();
+    if (this.#readStamp() !== this.#checked) this.#compareFile();
   }
 
   /** Call it after a commit, when the write-ahead log exists. @throws FileMoved */
   check(): void {
-    const folder = this.#readFolder();
-    if (folder === this.#checked) return;
+    const stamp = this.#readStamp();
+    if (stamp === this.#checked) return;
     this.#compareFile();
     this.#compareLog();
-    if (this.#monotonic() - this.#since >= SETTLE_MS) this.#checked = folder;
+    if (this.#monotonic() - this.#since >= SETTLE_MS) this.#checked = stamp;
   }
 
-  #readFolder(): string {
-    const facts = this.#stat(dirname(this.#file));
-    const folder = `${tellApart(facts)}:${facts?.ctimeNs}`;
-    if (folder !== this.#folder) {
-      this.#folder = folder;
+  #readStamp(): string {
+    const facts = this.#stat(this.#folder);
+    const stamp = `${identityIn(facts)}:${facts?.ctimeNs}`;
+    if (stamp !== this.#stamp) {
+      this.#stamp = stamp;
       this.#since = this.#monotonic();
     }
-    return folder;
+    return stamp;
   }
 
   #compareFile(): void {
-    if (tellApart(this.#stat(this.#file)) === this.#identity) return;
+    if (identityIn(this.#stat(this.#file)) === this.#identity) return;
     throw new FileMoved(`${this.#file} was moved, removed or replaced while it was open: put it back`);
   }
 
   #compareLog(): void {
-    const log = tellApart(this.#stat(`${this.#file}-wal`));
+    const log = identityIn(this.#stat(`${this.#file}-wal`));
     this.#log ??= log;
     if (log !== undefined && log === this.#log) return;
     throw new FileMoved(
