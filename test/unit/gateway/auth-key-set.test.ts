@@ -41,15 +41,22 @@ const judge = (verifier: Verifier, token: string): Promise<string> =>
     (error) => error.code,
   );
 
+/** A provider with two keys, and a token that was accepted with the first of them. */
+async function stageTwoKeys() {
+  const staged = await stage();
+  const { issuer, open, claims } = staged;
+  const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
+  issuer.publish(old, next);
+  const verifier = await open();
+  const token = await issuer.sign(old, claims);
+  expect(await judge(verifier, token)).toBe("ann");
+  return { ...staged, verifier, token, withdraw: () => issuer.publish(next) };
+}
+
 describe("published keys", () => {
   test("published keys are fetched again every ten minutes, so a revoked key becomes invalid without a request for it", async () => {
-    const { issuer, clock, open, claims } = await stage();
-    const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
-    issuer.publish(old, next);
-    const verifier = await open();
-    const token = await issuer.sign(old, claims);
-    expect(await judge(verifier, token)).toBe("ann");
-    issuer.publish(next);
+    const { issuer, clock, verifier, token, withdraw } = await stageTwoKeys();
+    withdraw();
     await clock.advance(10 * MINUTE_MS - 1);
     expect(await judge(verifier, token)).toBe("ann");
     expect(issuer.fetches).toBe(1);
@@ -107,17 +114,12 @@ describe("published keys", () => {
   });
 
   test("published keys are fetched when another node finds some withdrawn, but not once for each of its messages", async () => {
-    const { issuer, clock, bus, open, claims } = await stage();
-    const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
-    issuer.publish(old, next);
-    const verifier = await open();
-    const token = await issuer.sign(old, claims);
-    expect(await judge(verifier, token)).toBe("ann");
+    const { issuer, clock, bus, verifier, token, withdraw } = await stageTwoKeys();
     const tell = () => bus.publish("test.keys", new Uint8Array());
     const settle = async () => {
       for (let index = 0; index < 50; index++) await turn();
     };
-    issuer.publish(next);
+    withdraw();
     await tell();
     await clock.advance(0);
     await issuer.whenFetched(2);
@@ -137,18 +139,13 @@ describe("published keys", () => {
   });
 
   test("published keys are fetched anew when another node finds some withdrawn while an older fetch is under way", async () => {
-    const { issuer, clock, bus, open, claims } = await stage();
-    const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
-    issuer.publish(old, next);
-    const verifier = await open();
-    const token = await issuer.sign(old, claims);
-    expect(await judge(verifier, token)).toBe("ann");
+    const { issuer, clock, bus, verifier, token, withdraw } = await stageTwoKeys();
     const slow = Promise.withResolvers<void>();
     issuer.delay = slow.promise;
     await clock.advance(10 * MINUTE_MS);
     await issuer.whenFetched(2);
     issuer.delay = undefined;
-    issuer.publish(next);
+    withdraw();
     await bus.publish("test.keys", new Uint8Array());
     await clock.advance(0);
     slow.resolve();
