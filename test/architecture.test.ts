@@ -124,7 +124,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
     may: ["^src/protocol/", "^src/config/traces\\.ts$", "^@opentelemetry/"],
   },
   {
-    from: "^src/(app|shape|orchestrator|defined-catalog|new-id|index|system-clock|database-time|log|line-output|make-folder|metrics|version)\\.ts$",
+    from: "^src/(app|shape|orchestrator|defined-catalog|node-catalog|node-agents|new-id|index|system-clock|database-time|log|line-output|make-folder|metrics|version)\\.ts$",
     may: ["^src/(?!cli/|client/|react/)", "^pino", "^prom-client$", "^node:"],
   },
 ];

@@ -31,6 +31,20 @@ test("a named pipe in the catalogue's place is a fault, and delays neither the n
   expect(await node.ended).toEqual({ code: 0, signal: null });
 });
 
+test("an agent whose key is missing is named in the log when a reload brings it", async () => {
+  const installation = await makeInstallation(OLD);
+  const catalogue = join(dirname(installation.file), "agents.yaml");
+  const node = await installation.start();
+  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: "http://127.0.0.1:9/v1" };
+  const keyless = { name: "keyless", adapter: { ...adapter, api_key_env: "MISSING_KEY" } };
+  await writeFile(`${catalogue}.new`, JSON.stringify({ agents: [{ name: "general" }, keyless] }));
+  await rename(`${catalogue}.new`, catalogue);
+  await node.logged(({ msg }) => msg === "an agent cannot answer");
+  expect(node.log).toContainEqual(
+    expect.objectContaining({ agentId: "keyless", problem: "the environment variable MISSING_KEY is not set" }),
+  );
+});
+
 test.skipIf(process.platform !== "linux")(
   "a catalogue that was unreadable for a while is read once it is readable, without a further change (needs prlimit)",
   async () => {

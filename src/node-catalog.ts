@@ -1,0 +1,72 @@
+import type { Catalog } from "./config/catalog/catalog.ts";
+import { loadCatalog } from "./config/catalog/catalog-file.ts";
+import { type CatalogStatus, watchCatalog } from "./config/catalog/watched-catalog.ts";
+import { type Fault, faultLine } from "./config/fault.ts";
+import { announceDefinitions, DefinedCatalog } from "./defined-catalog.ts";
+import type { Definitions } from "./gateway/route-context.ts";
+import type { Logger } from "./protocol/ports/logger.ts";
+import type { Shape } from "./shape.ts";
+
+/** The catalogue that a node uses, always as it is now. */
+export interface NodeCatalog {
+  /** The agents of the file, and those that operators defined in the database. */
+  current: () => Catalog;
+  /** Set what is called after each reload of the file, in place of what was set before. */
+  onReload: (listener: () => void) => void;
+  /** Which file is in use, and the faults of a newer one that was refused. */
+  status: () => CatalogStatus;
+  definitions: Definitions;
+}
+
+/**
+ * Read the catalogue's file.
+ * @throws CatalogError if it has faults
+ */
+export async function readCatalog(path: string): Promise<Catalog> {
+  const reading = await loadCatalog(path);
+  if (!reading.ok) throw new CatalogError(path, reading.faults);
+  return reading.catalog;
+}
+
+/**
+ * Follow the catalogue's file and the definitions in the store, beginning with `initial`.
+ * @throws AppError `unavailable` if the store cannot be read
+ */
+export async function openCatalog(
+  path: string,
+  initial: Catalog,
+  { store, bus, clock }: Shape,
+  log: Logger,
+): Promise<NodeCatalog & AsyncDisposable> {
+  await using opened = new AsyncDisposableStack();
+  let onReload: () => void = () => {};
+  const watched = watchCatalog({ path, initial, clock, log, onChange: () => onReload() });
+  opened.defer(() => watched.close());
+  const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current() });
+  await defined.start();
+  opened.defer(() => defined.stop());
+  const stack = opened.move();
+  return {
+    current: () => defined.current(),
+    onReload(listener) {
+      onReload = listener;
+    },
+    status: () => watched.status(),
+    definitions: {
+      all: () => defined.definitions(),
+      file: () => watched.current(),
+      refresh: () => defined.refresh(),
+      announce: () => announceDefinitions(bus, store.epoch),
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+/** The catalogue cannot be used. The message lists every fault with its place. */
+export class CatalogError extends Error {
+  constructor(path: string, faults: readonly Fault[]) {
+    const lines = faults.map((fault) => faultLine(path, fault));
+    super(`the catalogue cannot be used\n${lines.join("\n")}`);
+    this.name = "CatalogError";
+  }
+}
