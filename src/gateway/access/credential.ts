@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../../protocol/errors.ts";
-import { ownOrigin } from "../http/origin.ts";
+import { isRepeated, ownOrigin } from "../http/origin.ts";
 
 /** The credential that a request carries. */
 export type Credential =
@@ -29,11 +29,13 @@ const TICKET = /^[A-Za-z0-9_-]{1,64}$/;
  * The credential of a request. An `Authorization` header takes precedence; then, on event streams, a ticket; then the
  * cookie, if the request comes from one of the node's own pages.
  *
- * @throws AppError `unauthorized` for a malformed credential
+ * @throws AppError `unauthorized` for a malformed credential, or several
  */
 export function credentialOf(request: FastifyRequest): Credential | undefined {
   const { authorization, cookie } = request.headers;
   if (authorization !== undefined) {
+    // A proxy before this node may have checked another one.
+    if (isRepeated(request, "authorization")) throw new AppError("unauthorized", "Authorization is there twice.");
     const token = BEARER.exec(authorization)?.[1];
     if (token === undefined) throw new AppError("unauthorized", "Authorization must be a Bearer token.");
     return { kind: "token", token, isCookie: false };

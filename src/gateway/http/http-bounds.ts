@@ -53,26 +53,28 @@ export function httpBounds({ sockets, paths, newId }: HttpBounds) {
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     clientErrorHandler: (error, socket) => {
-      // Bytes written now would end up inside the answer that is being sent.
-      const isLost = error.code === "ECONNRESET" || !socket.writable || sockets.isAnswering(socket);
-      if (isLost) return void socket.destroy();
-      socket.end(answerOf(problemOf(error, paths)));
+      if (error.code === "ECONNRESET") return void socket.destroy();
+      sockets.endUnreadable(socket, answerOf(problemOf(error, paths)));
     },
   } satisfies FastifyHttpOptions<RawServerDefault>;
 }
 
 /**
  * The error for a head that HTTP refuses and Node.js's parser accepts. Where a body ends is unknown if the last coding is
- * not `chunked` (RFC 9112, 6.1), and the parser fails when the request is in progress already.
+ * not `chunked` (RFC 9112, 6.1), and the parser fails when the request is in progress already. It leaves any coding before
+ * that undone, and answers other expectations than `100-continue` by itself, without the handler.
  */
 function problemOfHead(
   { headers, httpVersion, method, url }: IncomingMessage,
   paths: KnownPaths,
 ): AppError | undefined {
-  const { host, "transfer-encoding": coding } = headers;
+  const { host, "transfer-encoding": coding, expect } = headers;
   if (host === undefined && httpVersion === "1.1") return new AppError("bad_request", "The request has no Host.");
-  if (coding !== undefined && coding.split(",").at(-1)!.trim().toLowerCase() !== "chunked") {
-    return new AppError("bad_request", "The Transfer-Encoding of a request must end with chunked.");
+  if (coding !== undefined && coding.trim().toLowerCase() !== "chunked") {
+    return new AppError("bad_request", "The Transfer-Encoding of a request must be chunked.");
+  }
+  if (expect !== undefined && expect.trim().toLowerCase() !== "100-continue") {
+    return new AppError("bad_request", "The Expect of a request must be 100-continue.");
   }
   return method === "CONNECT" ? refusalOf(paths, url!) : undefined;
 }

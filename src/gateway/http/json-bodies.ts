@@ -22,6 +22,8 @@ const MAX_CONVERSATION_VALUES = 65_536;
 
 const NO_ROOM = "Too many large requests are arriving; repeat with the same key.";
 
+const ENCODED = "A body must not have a Content-Encoding: send it as it is.";
+
 /** The body that a request announces. */
 export interface BodyArrival {
   /** The node's memory that the body occupies until its request is answered. */
@@ -50,11 +52,12 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", (request, payload, done) => {
+    if (isEncoded(request)) return done(new AppError("bad_request", ENCODED));
     const declared = declaredLength(request);
     if (declared > maxBytes) return done(new AppError("too_large"));
     if (!request.arrival) return done(null, undefined);
     const { loan, response } = request.arrival;
-    if (request.headers.expect !== undefined) response.writeContinue();
+    inviteBody(request, response);
     const body = new BodyText(declared, maxBytes, loan);
     const finish = (failure?: AppError) => {
       payload.off("data", add).off("end", end).off("error", fail);
@@ -85,6 +88,7 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
     if (!request.routeOptions.config.takesLines) {
       return done(new AppError("bad_request", "Content-Type: application/json"));
     }
+    if (isEncoded(request)) return done(new AppError("bad_request", ENCODED));
     if (declaredLength(request) > BOUNDS.importBytes) return done(new AppError("too_large"));
     done(null, payload);
   });
@@ -96,6 +100,11 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
     discardBody(request, maxBytes, pace);
     done(null, payload);
   });
+}
+
+/** Ask for the body of a client that waits until its request is admitted. A client of HTTP/1.0 sends it at once. */
+export function inviteBody({ headers, raw }: FastifyRequest, response: ServerResponse): void {
+  if (headers.expect !== undefined && raw.httpVersion !== "1.0") response.writeContinue();
 }
 
 /** How much of a body has arrived, and whether it exceeds a limit. */
@@ -207,6 +216,11 @@ export function discardBody(request: FastifyRequest, maxBytes: number, pace: Tur
 
 /** The body's length by its head; NaN if it is not declared. */
 const declaredLength = ({ headers }: FastifyRequest): number => Number(headers["content-length"] ?? Number.NaN);
+
+/** Whether the body is compressed. Nothing here expands it: a few bytes may stand for megabytes. */
+function isEncoded({ headers: { "content-encoding": coding } }: FastifyRequest): boolean {
+  return coding !== undefined && coding.trim().toLowerCase() !== "identity";
+}
 
 function hasBody({ headers }: FastifyRequest): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;

@@ -87,12 +87,21 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
 }
 
 /** Whether a proxy before this node may have read another `Host` than this node does (RFC 9112, section 3.2). */
-function hasSeveralHosts({ raw: { rawHeaders } }: FastifyRequest): boolean {
-  let hosts = 0;
+function hasSeveralHosts(request: FastifyRequest): boolean {
+  if (isRepeated(request, "host")) return true;
+  const { url } = request.raw;
+  // A proxy goes by the host of an address in absolute form.
+  const isAbsolute = !url!.startsWith("/") && url !== "*";
+  return isAbsolute && URL.parse(url!)?.host !== URL.parse(`http://${request.headers.host}`)?.host;
+}
+
+/** Whether a request has several headers of this name, of which Node.js keeps the first. @param name lower case */
+export function isRepeated({ raw: { rawHeaders } }: FastifyRequest, name: string): boolean {
+  let count = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]!.length === 4 && rawHeaders[index]!.toLowerCase() === "host") hosts += 1;
+    if (rawHeaders[index]!.length === name.length && rawHeaders[index]!.toLowerCase() === name) count += 1;
   }
-  return hosts > 1;
+  return count > 1;
 }
 
 /** Cached results by header. Clients use few values, and more of them gain an attacker nothing. */

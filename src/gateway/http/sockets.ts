@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import { BlockList, isIPv6, type Socket } from "node:net";
 import { BOUNDS } from "../../config/bounds.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import { isEventStream } from "../streams/sse-writer.ts";
 import { networkOf } from "./network-address.ts";
 import { afterNextTurn, StandStill } from "./stand-still.ts";
 import type { TurnPace } from "./turn-pace.ts";
@@ -14,8 +15,8 @@ type RefusalOf = (request: IncomingMessage) => string | undefined;
 /** Called by a socket's parser with the head of each request. */
 type OnHead = (request: IncomingMessage, keepsAlive: boolean) => number;
 
-/** A socket with the parser that node:http gives it. */
-type HttpSocket = Socket & { parser?: { onIncoming: OnHead } | null };
+/** A socket with the parser that node:http gives it. `incoming`: the newest request, unless all of it has been read. */
+type HttpSocket = Socket & { parser?: { onIncoming: OnHead; incoming?: IncomingMessage | null } | null };
 
 /** A socket and its requests. */
 interface Line {
@@ -30,7 +31,7 @@ interface Line {
   waiting: [IncomingMessage, ServerResponse][] | undefined;
   /** The request in progress has a chunked body. */
   isChunked: boolean;
-  /** A request was refused for its head: nothing behind it is read. This answer follows those before it. */
+  /** A request could not be read, or was refused for its head: nothing behind it is read. This follows the answers before it. */
   farewell: string | undefined;
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
   taken: number;
@@ -153,9 +154,29 @@ export class Sockets {
     });
   }
 
-  /** Whether an answer is being sent on a socket, so that nothing else may be written to it. */
-  isAnswering(socket: Socket): boolean {
-    return this.#lines.get(socket)?.response !== undefined;
+  /**
+   * End a socket whose next bytes cannot be read, or do not come. The answers that are under way are sent whole, except for
+   * an event stream, which has no end.
+   * @param answer to the request that could not be read
+   */
+  endUnreadable(socket: Socket, answer: string): void {
+    const line = this.#lines.get(socket);
+    if (!line || (line.response && isEventStream(line.response))) return void socket.destroy();
+    // It ends when its last bytes are sent.
+    if (socket.writableEnded) return;
+    // Each further piece of such a socket is reported again. Its end is the last one.
+    if (line.farewell !== undefined) return void (socket.readableEnded && socket.destroy());
+    line.farewell = answer;
+    const { response, waiting } = line;
+    const broken = line.socket.parser?.incoming;
+    if (!broken || broken.complete) return this.#endRefused(line);
+    // A body that is not whole is of the newest request, so this one waits behind the others …
+    if (waiting?.at(-1)?.[0] === broken) return void waiting.pop();
+    // … or is in progress, and was read no further than its body …
+    if (response?.req === broken && !response.headersSent) return void socket.end(answer);
+    // … or has its answer.
+    line.farewell = "";
+    this.#endRefused(line);
   }
 
   #accept(socket: Socket): void {
@@ -322,14 +343,14 @@ export class Sockets {
     const now = this.#options.clock.now();
     for (const line of this.#lines.values()) {
       const { socket, response, farewell } = line;
-      const isEnding = response ? response.writableEnded : farewell !== undefined;
+      const isEnding = response?.writableEnded || (farewell !== undefined && (!response || socket.writableEnded));
       if (!isEnding) continue;
       const taken = socket.bytesWritten - socket.writableLength;
       if (taken !== line.taken || line.takenAt === 0) {
         line.taken = taken;
         line.takenAt = now;
       } else if (now - line.takenAt >= BOUNDS.stallMs) {
-        if (!response) socket.destroy();
+        if (!response?.writableEnded) socket.destroy();
         else {
           this.#options.onCut();
           socket.resetAndDestroy();

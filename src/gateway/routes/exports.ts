@@ -12,6 +12,7 @@ import { ByteLines } from "../histories/byte-lines.ts";
 import { EXPORT_FORMATS, exportedPieces, MEDIA_TYPES } from "../histories/exported-history.ts";
 import { type ImportedSession, importHistory, MAX_LINE_BYTES } from "../histories/imported-history.ts";
 import type { StagedHistory } from "../histories/staged-history.ts";
+import { inviteBody } from "../http/json-bodies.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { sessionAnswer } from "./command-answer.ts";
 import { plainAnswer } from "./openapi.ts";
@@ -112,7 +113,7 @@ export function exportRoutes(app: Routes, context: RouteContext): void {
       if (!arrival || !(request.body instanceof Readable)) {
         throw new AppError("bad_request", "Content-Type: application/x-ndjson");
       }
-      if (request.headers.expect !== undefined) arrival.response.writeContinue();
+      inviteBody(request, arrival.response);
       const { loan } = arrival;
       const source = new ByteLines(request.body, { maxLineBytes: MAX_LINE_BYTES, maxBytes: BOUNDS.importBytes, loan });
       const identity = commands.identify(caller, request, query);

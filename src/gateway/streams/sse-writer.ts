@@ -37,6 +37,9 @@ interface SseOptions {
 const SENT = "HTTP/1.1 200 OK\r\n\r\n";
 type StreamResponse = ServerResponse & { _header?: string | null };
 
+/** Whether an event stream is being sent as this answer. */
+export const isEventStream = (response: StreamResponse): boolean => response._header === SENT;
+
 /** Shared by all streams. */
 const ignore = () => {};
 

@@ -119,32 +119,38 @@ describe("an address", () => {
     expect(await ask("BREW/agents")).toMatch(/^HTTP\/1\.1 400 /);
   });
 
-  describe.each(["xchunked", "gzip", "chunked;q=1", "identity", ",", "chunked, gzip", "chunked, chunked"])(
-    "a body whose Transfer-Encoding is %s",
-    (coding) => {
-      const head = (method: string, version: string, more = "") =>
-        `${method} /session/create HTTP/${version}\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n` +
-        `${more}Transfer-Encoding: ${coding}\r\n\r\n`;
+  describe.each([
+    "xchunked",
+    "gzip",
+    "chunked;q=1",
+    "identity",
+    ",",
+    "chunked, gzip",
+    "gzip, chunked",
+    "chunked, chunked",
+  ])("a body whose Transfer-Encoding is %s", (coding) => {
+    const head = (method: string, version: string, more = "") =>
+      `${method} /session/create HTTP/${version}\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n` +
+      `${more}Transfer-Encoding: ${coding}\r\n\r\n`;
 
-      test.each([
-        ["POST", "1.1", ""],
-        ["GET", "1.1", ""],
-        ["POST", "1.0", ""],
-        ["POST", "1.1", "Expect: 100-continue\r\n"],
-      ])("is 400 and ends the connection: %s, HTTP/%s, %s", async (method, version, more) => {
-        const client = await RawSocket.open(node.url);
-        const next = "GET /agents HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-        await client.send(`${head(method, version, more)}2\r\n{}\r\n0\r\n\r\n${next}`);
-        await client.closed;
-        const [answer = "", ...others] = client.text.split(/(?=HTTP\/1\.1 )/);
-        expect(others).toEqual([]);
-        expect(answer).toMatch(/^HTTP\/1\.1 400 .*\r\nConnection: close\r\n/s);
-        const body = JSON.parse(answer.split("\r\n\r\n")[1]!);
-        expect(body).toMatchObject({ success: false, errorCode: "bad_request", retryable: false });
-        expect(body.traceId).toMatch(/./);
-      });
-    },
-  );
+    test.each([
+      ["POST", "1.1", ""],
+      ["GET", "1.1", ""],
+      ["POST", "1.0", ""],
+      ["POST", "1.1", "Expect: 100-continue\r\n"],
+    ])("is 400 and ends the connection: %s, HTTP/%s, %s", async (method, version, more) => {
+      const client = await RawSocket.open(node.url);
+      const next = "GET /agents HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+      await client.send(`${head(method, version, more)}2\r\n{}\r\n0\r\n\r\n${next}`);
+      await client.closed;
+      const [answer = "", ...others] = client.text.split(/(?=HTTP\/1\.1 )/);
+      expect(others).toEqual([]);
+      expect(answer).toMatch(/^HTTP\/1\.1 400 .*\r\nConnection: close\r\n/s);
+      const body = JSON.parse(answer.split("\r\n\r\n")[1]!);
+      expect(body).toMatchObject({ success: false, errorCode: "bad_request", retryable: false });
+      expect(body.traceId).toMatch(/./);
+    });
+  });
 
   test("a request without a Host, and one by CONNECT, get an error in the common form", async () => {
     const ask = async (head: string) => {

@@ -35,6 +35,7 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
   };
   const refusalOf = ({ headers }: IncomingMessage) => (headers["x-refused"] === undefined ? undefined : "refused");
   const server = sockets.serve(serve, { IncomingMessage: CountedRequest as typeof IncomingMessage }, refusalOf);
+  server.on("clientError", (_error, socket) => sockets.endUnreadable(socket as Socket, "unreadable"));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   sockets.start();
@@ -124,6 +125,46 @@ test("a refused head is answered after the requests before it, nothing behind it
   await once(socket, "end");
   expect(text).toMatch(/answer\.refused$/);
   expect(received).toHaveLength(1);
+  expect(await connections()).toBe(1);
+  await clock.advance(20_000);
+  await expect.poll(connections).toBe(0);
+  expect(cuts()).toBe(0);
+});
+
+test("a request that waits and whose body does not come whole is not begun, and refused after the requests before it", async () => {
+  const { received, whenReceived, url } = await open();
+  const socket = connect({ port: Number(new URL(url).port), host: "127.0.0.1", allowHalfOpen: true });
+  onTestFinished(() => void socket.destroy());
+  let text = "";
+  socket.setEncoding("latin1").on("data", (piece: string) => {
+    text += piece;
+  });
+  const half = `${headOf("POST", "/half", { "Content-Length": "10" })}half`;
+  socket.end(`${headOf("GET", "/a")}${headOf("GET", "/b")}${half}`);
+  for (const count of [1, 2]) {
+    await whenReceived(count);
+    // The end of the connection has arrived, too.
+    await new Promise(setImmediate);
+    received[count - 1]!.response.end(`answer ${count}.`);
+  }
+  await once(socket, "end");
+  expect(text).toMatch(/answer 1\..*answer 2\.unreadable$/s);
+  expect(received).toHaveLength(2);
+});
+
+test("a connection whose body could not be read is cut if its client keeps it", async () => {
+  const { whenReceived, url, clock, connections, cuts } = await open();
+  const socket = connect({ port: Number(new URL(url).port), host: "127.0.0.1", allowHalfOpen: true });
+  onTestFinished(() => void socket.destroy());
+  let text = "";
+  socket.setEncoding("latin1").on("data", (piece: string) => {
+    text += piece;
+  });
+  socket.write(headOf("POST", "/body", { "Transfer-Encoding": "chunked" }));
+  await whenReceived(1);
+  for (const piece of ["zz\r\n", "zz\r\n", "more"]) socket.write(piece);
+  await once(socket, "end");
+  expect(text).toBe("unreadable");
   expect(await connections()).toBe(1);
   await clock.advance(20_000);
   await expect.poll(connections).toBe(0);
