@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
 import { Adapter } from "../../src/config/catalog/adapter.ts";
 import { CatalogFile } from "../../src/config/catalog/catalog.ts";
 import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
@@ -29,7 +30,7 @@ test("docs/operations.md shows a valid file of keys", () => {
 
 test("docs/arbitration.md shows every key of the catalogue", () => {
   const { text } = readPage("docs/arbitration.md").blocks.find(({ info }) => info === "yaml")!;
-  const { agents, policy, priority_rules, user_preferences } = CatalogFile.shape;
+  const { agents, policy, priority_rules, restrictions, user_preferences } = CatalogFile.shape;
   const agent = agents.element.shape;
   const keys = [
     ...Object.keys(CatalogFile.shape),
@@ -37,9 +38,34 @@ test("docs/arbitration.md shows every key of the catalogue", () => {
     ...Object.keys(agent.messages.unwrap().shape),
     ...Object.keys(policy.unwrap().in.shape),
     ...Object.keys(priority_rules.unwrap().element.shape),
+    ...Object.keys(restrictions.unwrap().element.shape),
     ...Object.keys(user_preferences.unwrap().valueType.shape),
   ];
   expect(keys.length).toBeGreaterThan(40);
+  expect(keys.filter((key) => !mentions(text, key))).toEqual([]);
+});
+
+test("the comments of the shipped catalogue name every key of an agent, every choice of it and every adapter", () => {
+  const { text } = readPage("config/agents_config.yaml");
+  const comments = text.match(/^#.*$/gm)!.join("\n");
+  const { shape } = CatalogFile.shape.agents.element;
+  const choices = Object.values(shape).flatMap((key) => {
+    const inner = key instanceof z.ZodDefault ? key.unwrap() : key;
+    return inner instanceof z.ZodEnum ? inner.options : [];
+  });
+  const kinds = Adapter.options.flatMap(({ shape: { kind } }) => [...kind.values]);
+  const sayings = Object.keys(shape.messages.unwrap().shape);
+  const names = [...Object.keys(shape), ...choices.map(String), ...kinds, ...sayings];
+  expect(names.filter((name) => !mentions(comments, name))).toEqual([]);
+});
+
+test.each(["docs/agents.md", "docs/agents.zh.md"])("%s shows every key of tools, modes and MCP servers", (path) => {
+  const { text } = readPage(path);
+  const { tools, modes } = CatalogFile.shape.agents.element.shape;
+  const tool = (tools.unwrap().element as z.ZodPipe).out as z.ZodObject;
+  const { shape: server } = CatalogFile.shape.mcp_servers.unwrap().element;
+  const keys = [tool.shape, modes.unwrap().element.shape, server].flatMap((shape) => Object.keys(shape));
+  expect(keys.length).toBeGreaterThan(10);
   expect(keys.filter((key) => !mentions(text, key))).toEqual([]);
 });
 

@@ -96,24 +96,69 @@ test("the comparison of shown and real output finds differences", () => {
   expect(difference({ paused: [] }, { paused: [1] })).toBe("answer.paused is not empty");
 });
 
-test("docs/protocol.md has every route, and its fields", async () => {
+/** A schema of the document, behind its reference. */
+function schemaOf({ components }: OpenApiDocument, schema: unknown): DocumentedSchema {
+  const { $ref } = (schema ?? {}) as { $ref?: string };
+  return ($ref === undefined ? (schema ?? {}) : components.schemas[$ref.split("/").at(-1)!]) as DocumentedSchema;
+}
+
+interface DocumentedSchema {
+  properties?: object;
+  required?: string[];
+  default?: string | number | boolean;
+  minimum?: number;
+  maximum?: number;
+}
+
+/** The names in the braces that a cell begins with: `{title?, id}`. */
+const namesInBraces = (cell: string) =>
+  (/^`\{([^}]*)\}`/.exec(cell)?.[1] ?? "").split(",").flatMap((part) => /^\s*(\w+)\??\s*$/.exec(part)?.[1] ?? []);
+
+test("docs/protocol.md has every route, with its fields, its defaults, its limits and its answer", async () => {
   const url = await startNode();
-  const { paths } = OpenApiDocument.parse(await (await fetch(`${url}/openapi.json`)).json());
+  const document = OpenApiDocument.parse(await (await fetch(`${url}/openapi.json`)).json());
   const [rows] = tablesOf(readPage("docs/protocol.md"), "route", "body or query", "answer");
-  const documented = new Map(rows!.map(([route, takes]) => [codeOf(route!)[0]!, takes!]));
-  documented.delete("GET /openapi.json");
-  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+  const takenBy = new Map(rows!.map(([route, takes]) => [codeOf(route!)[0]!, takes!]));
+  const documented = [...takenBy.keys()];
+  /** The answer of a row, or of the row that it refers to: “the same” is the one above it, “as `POST /x`” that route's. */
+  const answerAt = (index: number): string => {
+    const answer = rows![index]![2]!;
+    if (answer.startsWith("the same")) return answerAt(index - 1);
+    const other = /^as `([^`]+)`/.exec(answer)?.[1];
+    return other === undefined ? answer : answerAt(documented.indexOf(other));
+  };
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation })),
   );
-  expect([...documented.keys()].sort()).toEqual(operations.map(({ route }) => route).sort());
+  expect(documented.toSorted()).toEqual([...operations.map(({ route }) => route), "GET /openapi.json"].sort());
   for (const { route, operation } of operations) {
+    const taken = takenBy.get(route)!;
     const queries = (operation.parameters ?? []).filter((parameter) => parameter.in === "query");
-    const schema = operation.requestBody?.content["application/json"]?.schema as { properties?: object } | undefined;
-    const fields = Object.keys(schema?.properties ?? {}).filter((name) => name !== "commandId");
+    const body = schemaOf(document, operation.requestBody?.content["application/json"]?.schema);
+    const fields = Object.keys(body.properties ?? {}).filter((name) => name !== "commandId");
     const names = [...queries.map(({ name }) => name), ...fields];
     expect(
-      names.filter((name) => !mentions(documented.get(route)!, name)),
+      names.filter((name) => !mentions(taken, name)),
       route,
+    ).toEqual([]);
+    if (body.properties) expect(names, route).toEqual(expect.arrayContaining(namesInBraces(taken)));
+    for (const { name, schema } of queries) {
+      const { default: fallback, minimum, maximum = Number.MAX_SAFE_INTEGER } = schemaOf(document, schema);
+      const limits = maximum < Number.MAX_SAFE_INTEGER ? [minimum, maximum] : [];
+      for (const value of [fallback, ...limits].filter((each) => each !== undefined)) {
+        expect(taken, `${route}: ${name}`).toContain(
+          typeof value === "number" ? value.toLocaleString("en") : String(value),
+        );
+      }
+    }
+    // The doors answer in the form of their protocols.
+    if (operation.tags[0] === "doors") continue;
+    const answer = schemaOf(document, operation.responses["200"]?.content?.["application/json"]?.schema);
+    // A session's routes share a schema in which the decision is optional.
+    const given = Object.keys(answer.properties ?? {}).filter((name) => !["success", "decision"].includes(name));
+    expect(
+      given.filter((name) => !mentions(answerAt(documented.indexOf(route)), name)),
+      `${route} answers`,
     ).toEqual([]);
   }
 });

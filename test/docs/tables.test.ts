@@ -2,7 +2,10 @@ import { describe, expect, test } from "vitest";
 import { MAX_BATCH, MAX_WAITING } from "../../src/actors/host/hosted-floor.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
 import { BOUNDS } from "../../src/config/bounds.ts";
+import { MAX_INSTRUCTIONS } from "../../src/config/catalog/definition.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
+import { MAX_SLOTS } from "../../src/gateway/streams/connections.ts";
+import { OWNER_STREAMS } from "../../src/gateway/streams/open-streams.ts";
 import { ClientMessage, MAX_CONTENT, MAX_IMAGE, MAX_IMAGES } from "../../src/protocol/client-message.ts";
 import { Decision, OUTCOMES, REASONS } from "../../src/protocol/decision.ts";
 import { ERRORS } from "../../src/protocol/errors.ts";
@@ -147,6 +150,7 @@ describe("docs/operations.md", () => {
     ["turns that wait in a session", MAX_TURNS],
     ["lost attempts of a run", MAX_LOSSES],
     ["event streams", BOUNDS.streams],
+    ["event streams of one owner", OWNER_STREAMS],
     ["connections of any kind", BOUNDS.streams + BOUNDS.spareConnections],
     ["requests that wait on a connection behind the one under way", BOUNDS.pipelined],
     ["bodies over 4 KiB that arrive or are worked on", BOUNDS.addressBodyBytes / MIB, BOUNDS.bodyBytes / MIB],
@@ -155,8 +159,15 @@ describe("docs/operations.md", () => {
     ["faults that an answer names in `issues`", BOUNDS.shownIssues],
     ["events of a floor kept for readers", BOUNDS.keptEvents, BOUNDS.keptBytes / 1_048_576],
     ["unsent bytes of a reader", BOUNDS.unsentBytes],
-    ["a reader that takes nothing", BOUNDS.stallMs / 1_000],
+    ["a reader that does not drain its socket", BOUNDS.stallMs / 1_000],
     ["living sessions of a connection", BOUNDS.bindings],
+    ["sessions of a connection in its lifetime", MAX_SLOTS],
+    ["runs of one owner driven at once", BOUNDS.ownerRuns],
+    ["runs that wait for a person", BOUNDS.ownerWaitingRuns, BOUNDS.waitingRuns],
+    ["agents that operators define", BOUNDS.workspaceDefinitions, BOUNDS.definitions, MAX_INSTRUCTIONS],
+    ["a history that is copied or imported", BOUNDS.historyMessages, BOUNDS.historyBytes / MIB],
+    ["histories that are copied, imported or exported at once", BOUNDS.histories, BOUNDS.callerHistories],
+    ["a file that is imported; a line of it", BOUNDS.importBytes / MIB, BOUNDS.importedLineBytes / MIB],
     ["a user's message, an image, images", MAX_CONTENT, MAX_IMAGE, MAX_IMAGES],
   ])("docs/operations.md has the limit: %s", (bound, ...values) => {
     const row = only(tablesOf(operations, "bound", "value")).find(([name]) => name === bound);

@@ -8,7 +8,7 @@ import type { Clock } from "../../protocol/ports/clock.ts";
 import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
 
 /** Slots that a connection may use in its lifetime. Positions name slots by number. */
-const MAX_SLOTS = 10_000;
+export const MAX_SLOTS = 10_000;
 /** Attempts of a compare-and-set before the request fails with `busy`. */
 const MAX_TRIES = 16;
 

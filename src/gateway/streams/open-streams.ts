@@ -11,7 +11,7 @@ const TICK_MS = 1_000;
 /** … and how many of them are reconciled each time. Each costs one small read. */
 const RECONCILED = 1_000;
 /** Streams of one owner: a few devices with a few pages each. Operators read for many users and have no such limit. */
-const OWNER_STREAMS = 128;
+export const OWNER_STREAMS = 128;
 
 /** The writer of an open stream. */
 export interface StreamWriter extends Pick<SseWriter, "isClosed" | "onClose" | "tick" | "destroy"> {
