@@ -1,20 +1,52 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
+import { createClient } from "../../src/client/interlock-client.ts";
 import { createApp, readSettings } from "../../src/index.ts";
-import { readPage, root } from "./page.ts";
+import { codeOf, readPage, root, tablesOf } from "./page.ts";
 
 const execute = promisify(execFile);
-const programs = readPage("docs/client.md").blocks.filter(({ info }) => info === "ts" || info === "tsx");
+const page = readPage("docs/client.md");
+const programs = page.blocks.filter(({ info }) => info === "ts" || info === "tsx");
 /** The page's programs take a token from the application around them. */
 const TOKEN = "const token = async () => 'a token';\n";
 
 const folder = await mkdtemp(join(tmpdir(), "interlock-client-page-"));
 afterAll(() => rm(folder, { recursive: true }));
+
+test("docs/client.md lists every method of the client, and no other", () => {
+  const [rows] = tablesOf(page, "about", "methods");
+  const listed = new Set(rows!.flatMap(([, methods]) => codeOf(methods!)));
+  listed.delete("switch_agent");
+  expect([...listed].sort()).toEqual(Object.keys(createClient({ baseUrl: "http://127.0.0.1" })).sort());
+});
+
+test("docs/client.md lists every option of a client, and every field of a view", () => {
+  const fieldsOf = (path: string, name: string) => {
+    const text = readFileSync(join(root, path), "utf8");
+    const [, inside] = new RegExp(`interface ${name}[^{]*\\{([\\s\\S]*?)\\n\\}`).exec(text)!;
+    return [...inside!.matchAll(/^ {2}(\w+)\??:/gm)].map(([, field]) => field!);
+  };
+  const [options] = tablesOf(page, "option of `createClient`", "means");
+  expect(options!.flatMap(([names]) => codeOf(names!)).sort()).toEqual(
+    fieldsOf("src/client/requester.ts", "ClientOptions").sort(),
+  );
+  const fields = [
+    ...fieldsOf("src/client/live/live.ts", "LiveState"),
+    ...fieldsOf("src/client/live/live-session.ts", "SessionLiveView"),
+    ...fieldsOf("src/client/live/live-floor.ts", "FloorLiveView"),
+    ...fieldsOf("src/client/live/live-floors.ts", "FloorsLiveView"),
+    ...fieldsOf("src/client/live/live-connection.ts", "ConnectionView"),
+  ];
+  expect(fields.length).toBeGreaterThan(15);
+  const shown = codeOf(page.prose);
+  expect(fields.filter((field) => !shown.includes(field))).toEqual([]);
+});
 
 test("the programs of docs/client.md compile under strict", async () => {
   for (const [index, { info, text }] of programs.entries()) {
