@@ -150,40 +150,19 @@ function isSame(step: ArbiterStep, wanted: NewSession, session: SessionContext):
   );
 }
 
+type CommandAboutSession = Timely<Extract<Command, { sessionId?: SessionId | undefined }>>;
+
 /** A command about one session. */
-function pass(step: ArbiterStep, command: Timely<Extract<Command, { sessionId?: SessionId | undefined }>>): void {
+function pass(step: ArbiterStep, command: CommandAboutSession): void {
   const sessionId = command.sessionId!;
   const session = step.sessionOf(sessionId);
-  if (!session) {
-    if (command.type === "session.create") return create(step, command.session, { activate: command.activate });
-    if (command.type === "session.continue") return create(step, command.session, command);
-    if (command.type === "session.chat" && command.session) {
-      return create(step, command.session, { activate: true, turn: command.turn });
-    }
-    if (command.type.startsWith("run.")) {
-      // A worker that still drives a run of a deleted session must stop.
-      tell(step, accept({ standing: { standing: "stop", answers: [] } }));
-      return;
-    }
-    if (command.type === "timer") {
-      tell(step, { type: "effect.remove", id: command.timerId });
-      tell(step, accept({}));
-      return;
-    }
-    return refuse(step, "session_not_found");
-  }
+  if (!session) return passWithoutSession(step, command);
   if (command.type === "session.create") {
-    if (!isSame(step, command.session, session)) return refuse(step, "idempotency_mismatch");
-    tell(step, accept({ sessionId }, true));
-    return;
+    return acceptRepeat(step, sessionId, isSame(step, command.session, session));
   }
   if (command.type === "session.continue") {
-    const { origin } = command.history;
-    const isTheSame =
-      isSame(step, command.session, session) && JSON.stringify(session.origin) === JSON.stringify(origin);
-    if (!isTheSame) return refuse(step, "idempotency_mismatch");
-    tell(step, accept({ sessionId }, true));
-    return;
+    const hasSameOrigin = JSON.stringify(session.origin) === JSON.stringify(command.history.origin);
+    return acceptRepeat(step, sessionId, isSame(step, command.session, session) && hasSameOrigin);
   }
   if (command.type === "session.supersede") {
     tell(step, accept({ sessionId }));
@@ -200,6 +179,30 @@ function pass(step: ArbiterStep, command: Timely<Extract<Command, { sessionId?: 
     step.actions.push({ stop: sessionId });
     if (userOf(step.floorId) === undefined) clearFlags(step);
   }
+}
+
+/** A command about a session that does not exist yet, or no longer. */
+function passWithoutSession(step: ArbiterStep, command: CommandAboutSession): void {
+  if (command.type === "session.create") return create(step, command.session, { activate: command.activate });
+  if (command.type === "session.continue") return create(step, command.session, command);
+  if (command.type === "session.chat" && command.session) {
+    return create(step, command.session, { activate: true, turn: command.turn });
+  }
+  if (command.type.startsWith("run.")) {
+    // A worker that still drives a run of a deleted session must stop.
+    return tell(step, accept({ standing: { standing: "stop", answers: [] } }));
+  }
+  if (command.type === "timer") {
+    tell(step, { type: "effect.remove", id: command.timerId });
+    return tell(step, accept({}));
+  }
+  refuse(step, "session_not_found");
+}
+
+/** The creation of a session that exists: a repeat is accepted, a request for another session is refused. */
+function acceptRepeat(step: ArbiterStep, sessionId: SessionId, isRepeat: boolean): void {
+  if (!isRepeat) return refuse(step, "idempotency_mismatch");
+  tell(step, accept({ sessionId }, true));
 }
 
 /** A floor of a single session is deleted with it, so that a later session with the same id inherits nothing. */

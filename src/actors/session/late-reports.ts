@@ -27,22 +27,33 @@ export function takeLateReport(step: SessionStep, { n, runId, parts }: CommandOf
   for (const [messageId, gain] of gains) keep(step, runId, messageId, gain);
 }
 
-function gainsOf(parts: CommandOf<"run.report">["parts"], messages: readonly MessageId[]): Map<MessageId, Gain> {
+type ReportPart = CommandOf<"run.report">["parts"][number];
+
+/** What the parts add to each message. `messages` were unfinished when the attempt was stopped; other ones need an `open`. */
+function gainsOf(parts: readonly ReportPart[], messages: readonly MessageId[]): Map<MessageId, Gain> {
   const gains = new Map<MessageId, Gain>();
   for (const part of parts) {
-    if (part.kind === "open") {
-      if (!messages.includes(part.messageId))
-        gains.set(part.messageId, { offset: 0, text: "", opened: { agent: part.agent } });
+    if (part.kind === "open" && !messages.includes(part.messageId)) {
+      gains.set(part.messageId, { offset: 0, text: "", opened: { agent: part.agent } });
     } else if (part.kind === "append" || part.kind === "close") {
-      if (!gains.has(part.messageId) && !messages.includes(part.messageId)) continue;
-      const gain = gains.get(part.messageId) ?? { offset: "offset" in part ? part.offset : 0, text: "" };
-      gains.set(part.messageId, gain);
-      if (part.kind === "close") gain.parts = part.parts;
-      else gain.text += part.text;
+      extend(gains, part, messages);
     }
   }
   for (const [id, { text, parts: thoughts }] of gains) if (text === "" && !thoughts?.length) gains.delete(id);
   return gains;
+}
+
+function extend(
+  gains: Map<MessageId, Gain>,
+  part: Extract<ReportPart, { kind: "append" | "close" }>,
+  messages: readonly MessageId[],
+): void {
+  const { messageId } = part;
+  if (!gains.has(messageId) && !messages.includes(messageId)) return;
+  const gain = gains.get(messageId) ?? { offset: "offset" in part ? part.offset : 0, text: "" };
+  gains.set(messageId, gain);
+  if (part.kind === "close") gain.parts = part.parts;
+  else gain.text += part.text;
 }
 
 function keep({ context, facts, given }: SessionStep, runId: Message["runId"], id: MessageId, gain: Gain): void {
