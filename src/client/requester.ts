@@ -150,8 +150,9 @@ export class Requester {
     return this.#send(request, (response) => response.blob());
   }
 
+  /** Send a request, and repeat it with the same key while its failure may pass. */
   async #send<T>(request: Request, read: (response: Response) => Promise<T>): Promise<T> {
-    const { random, delay, newKey = randomKey, patienceMs = 0 } = this.#options;
+    const { delay, newKey = randomKey, patienceMs = 0 } = this.#options;
     const begunAt = Date.now();
     const key = request.method === "GET" ? undefined : (request.idempotencyKey ?? newKey());
     for (let tries = 1; ; tries += 1) {
@@ -161,12 +162,21 @@ export class Requester {
       } catch (error) {
         if (!(error instanceof ClientError) || !error.wantsRepeat) throw error;
         if (key !== undefined) error.facts.commandId = key;
-        const { retryAfterMs = 0 } = error;
         const isPatient = key !== undefined && Date.now() - begunAt < patienceMs;
-        if ((tries >= MAX_TRIES && !isPatient) || retryAfterMs > MAX_RETRY_AFTER_MS) throw error;
-        await delay(Math.max(retryAfterMs, backoffMs(tries, BETWEEN_TRIES, random)), request.signal);
+        if (tries >= MAX_TRIES && !isPatient) throw error;
+        await delay(this.#pauseMs(error, tries), request.signal);
       }
     }
+  }
+
+  /**
+   * How long to wait before the next try, in ms.
+   * @throws ClientError the failure itself, if the node asks for a longer wait than a caller can be kept for
+   */
+  #pauseMs(failure: ClientError, tries: number): number {
+    const { retryAfterMs = 0 } = failure;
+    if (retryAfterMs > MAX_RETRY_AFTER_MS) throw failure;
+    return Math.max(retryAfterMs, backoffMs(tries, BETWEEN_TRIES, this.#options.random));
   }
 
   async #try<T>(request: Request, key: string | undefined, read: (response: Response) => Promise<T>): Promise<T> {

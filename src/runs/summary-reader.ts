@@ -30,30 +30,46 @@ export async function readSummaryWork(
   { runId, attempt, previousId, before }: SummaryTask,
 ): Promise<SummaryWork | undefined> {
   const previous = previousId && (await store.findMessage(sessionId, previousId));
-  const messages: Message[] = [];
+  const portion = new Portion();
   let after = previous?.summary?.upTo;
-  let upTo: MessageId | undefined;
-  let bytes = 0;
-  let hasMore: boolean | undefined;
-  while (hasMore === undefined) {
+  while (portion.end === undefined) {
     const range = after === undefined ? { fromStart: true } : { after };
     const page = await store.listMessages(sessionId, { ...range, before, limit: PAGE });
     if (!page) return undefined;
-    for (const message of page.messages) {
-      if (message.status === "queued" || message.status === "running") hasMore = false;
-      else if (isForModel(message)) {
-        bytes += Buffer.byteLength(message.content);
-        const isFull = messages.length === MAX_MESSAGES || (messages.length > 0 && bytes > MAX_BYTES);
-        if (isFull) hasMore = true;
-        else messages.push(message);
-      }
-      if (hasMore !== undefined) break;
-      upTo = message.id;
-    }
+    for (const message of page.messages) if (portion.end === undefined) portion.add(message);
     after = page.messages.at(-1)?.id;
-    if (!page.hasMore || after === undefined) hasMore ??= false;
+    if (!page.hasMore || after === undefined) portion.end ??= "complete";
   }
+  const { messages, upTo, end } = portion;
   if (upTo === undefined || messages.length === 0) return undefined;
   const request = { runId, attempt, sessionId, previous: previous?.content, messages };
-  return { request, upTo, hasMore };
+  return { request, upTo, hasMore: end === "full" };
+}
+
+/** The messages of one summary, oldest first. */
+class Portion {
+  readonly messages: Message[] = [];
+  /** The last message that it covers; messages that models do not receive count. */
+  upTo: MessageId | undefined;
+  /** Why it takes no more messages: no further one is finished, or the next one does not fit. */
+  end: "complete" | "full" | undefined;
+  #bytes = 0;
+
+  /** Take the next message of the session, or end. */
+  add(message: Message): void {
+    if (message.status === "queued" || message.status === "running") {
+      this.end = "complete";
+      return;
+    }
+    if (isForModel(message)) {
+      this.#bytes += Buffer.byteLength(message.content);
+      const { length } = this.messages;
+      if (length === MAX_MESSAGES || (length > 0 && this.#bytes > MAX_BYTES)) {
+        this.end = "full";
+        return;
+      }
+      this.messages.push(message);
+    }
+    this.upTo = message.id;
+  }
 }

@@ -149,13 +149,23 @@ function findStrayModes({ tools, modes, adapter }: NamedAgent, index: number): V
       const message = "must not be used with adapter acp: a conversation gets its instructions once";
       strays.push({ path: [...path, at, "instructions"], message });
     }
-    for (const [place, key] of mode.tools.entries()) {
-      if (key === undefined) continue;
-      const isTwice = mode.tools.indexOf(key) < place;
-      if (!tools.includes(key) || isTwice) {
-        const message = isTwice ? `${key} is listed twice` : `${key} is not one of the agent's tools`;
-        strays.push({ path: [...path, at, "tools", place], message });
-      }
+    strays.push(...findStrayModeTools(mode.tools, tools, [...path, at, "tools"]));
+  }
+  return strays;
+}
+
+/** Tools of a mode that its agent lacks, or that the mode lists twice. */
+function findStrayModeTools(
+  listed: NamedAgent["modes"][number]["tools"],
+  tools: NamedAgent["tools"],
+  path: ValueFault["path"],
+): ValueFault[] {
+  const strays: ValueFault[] = [];
+  for (const [at, key] of listed.entries()) {
+    if (key === undefined) continue;
+    if (listed.indexOf(key) < at) strays.push({ path: [...path, at], message: `${key} is listed twice` });
+    else if (!tools.includes(key)) {
+      strays.push({ path: [...path, at], message: `${key} is not one of the agent's tools` });
     }
   }
   return strays;

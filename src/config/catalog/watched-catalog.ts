@@ -105,27 +105,38 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
     }
   }
 
-  async function look(isPoll: boolean): Promise<void> {
-    const seen = await signatureOf(path);
-    if (isClosed) return;
+  /**
+   * Whether the signature stays the same for long enough that the file may be read; if not, the file is checked again soon.
+   */
+  function isSettled(seen: string): boolean {
     if (seen !== signature) {
       signature = seen;
       signatureSince = clock.now();
       confirmations = 0;
-      return soon.ensure();
+      soon.ensure();
+      return false;
     }
     const ageMs = clock.now() - signatureSince;
     // Part of a file may be a valid catalogue that lacks agents. A negative age: the clock was set back.
-    if (ageMs >= 0 && ageMs < settleMs) return soon.ensure();
-    if (confirmations === ENOUGH) {
-      if (!isUnreadable) return;
-    } else if (isPoll) {
-      confirmations++;
-    }
+    if (ageMs < 0 || ageMs >= settleMs) return true;
+    soon.ensure();
+    return false;
+  }
+
+  /**
+   * Whether a settled file must be read. The file may change again within one tick of the file system's clock without a new
+   * signature, so it is read again until polls have confirmed the signature.
+   */
+  function isDue(seen: string, isPoll: boolean): boolean {
+    if (confirmations === ENOUGH) return isUnreadable;
+    if (isPoll) confirmations++;
     // A file disappears for a moment when an editor replaces it: treat it as missing only when polls confirm it.
-    if (seen === MISSING && confirmations < ENOUGH) return;
-    // The file may change again within one tick of the file system's clock without a new signature: read it again until
-    // polls have confirmed the signature.
+    return seen !== MISSING || confirmations === ENOUGH;
+  }
+
+  async function look(isPoll: boolean): Promise<void> {
+    const seen = await signatureOf(path);
+    if (isClosed || !isSettled(seen) || !isDue(seen, isPoll)) return;
     const reading = await load(path);
     const isTorn = (await signatureOf(path)) !== seen;
     if (isClosed) return;

@@ -133,38 +133,41 @@ function inspect(root: Node | null, text: string, place: Place): Seen {
     seen.isSound = false;
     tell(node, message);
   };
+  const followAlias = (node: Alias, ancestors: readonly unknown[]) => {
+    const target = anchors.get(node.source);
+    const alias = `the alias ${quote(node.source)}`;
+    if (!target) refuse(node, `${alias} has no target: no such anchor comes before it`);
+    else if (ancestors.includes(target)) refuse(node, `${alias} contains itself`);
+    else seen.targets.set(node, target);
+  };
+  const indexPairs = (node: YAMLMap) => {
+    const pairs = new Map<string, Pair>();
+    for (const pair of node.items) {
+      if (!isScalar(pair.key)) continue;
+      const name = String(pair.key.value);
+      if (pairs.has(name)) tell(pair.key, "is a duplicate key");
+      pairs.set(name, pair);
+    }
+    seen.pairs.set(node, pairs);
+  };
+  const checkText = (node: Node, value: string, isKey: boolean) => {
+    if (value.includes("\0") || !value.isWellFormed()) {
+      refuse(node, "contains a character that cannot be stored: NUL or half a surrogate pair");
+    } else if (isKey && value === "__proto__") {
+      refuse(node, "is a reserved word");
+    }
+  };
   visit(root, {
     Node(key, node, ancestors) {
-      if (isAlias(node)) {
-        const target = anchors.get(node.source);
-        const alias = `the alias ${quote(node.source)}`;
-        if (!target) refuse(node, `${alias} has no target: no such anchor comes before it`);
-        else if (ancestors.includes(target)) refuse(node, `${alias} contains itself`);
-        else seen.targets.set(node, target);
-        return undefined;
-      }
+      if (isAlias(node)) return followAlias(node, ancestors);
       if (isUnclosed(node, text)) seen.unclosed.push(startOf(node));
       if (node.anchor) anchors.set(node.anchor, node);
       if (isCollection(node) && ancestors.filter(isCollection).length >= MAX_DEPTH) {
         refuse(node, `maps and lists are nested deeper than ${MAX_DEPTH}`);
         return visit.SKIP;
       }
-      if (isMap(node)) {
-        const pairs = new Map<string, Pair>();
-        for (const pair of node.items) {
-          if (!isScalar(pair.key)) continue;
-          const name = String(pair.key.value);
-          if (pairs.has(name)) tell(pair.key, "is a duplicate key");
-          pairs.set(name, pair);
-        }
-        seen.pairs.set(node, pairs);
-      } else if (isScalar(node) && typeof node.value === "string") {
-        if (node.value.includes("\0") || !node.value.isWellFormed()) {
-          refuse(node, "contains a character that cannot be stored: NUL or half a surrogate pair");
-        } else if (key === "key" && node.value === "__proto__") {
-          refuse(node, "is a reserved word");
-        }
-      }
+      if (isMap(node)) indexPairs(node);
+      else if (isScalar(node) && typeof node.value === "string") checkText(node, node.value, key === "key");
       return undefined;
     },
   });

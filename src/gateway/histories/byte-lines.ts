@@ -35,15 +35,13 @@ export class ByteLines {
    * @throws AppError `too_large`; `busy` if the node has no room for the line; `bad_request` if the sender disconnects
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
-    const { maxLineBytes, maxBytes, loan } = this.#options;
+    const { maxLineBytes } = this.#options;
     let pieces: Buffer[] = [];
     let length = 0;
     let count = 0;
     try {
       for await (const piece of this.#source as AsyncIterable<Buffer>) {
-        this.#hash.update(piece);
-        this.#bytes += piece.length;
-        if (this.#bytes > maxBytes) throw new AppError("too_large");
+        this.#count(piece);
         let from = 0;
         for (let end = piece.indexOf(NEWLINE); end >= 0; end = piece.indexOf(NEWLINE, from)) {
           const line = Buffer.concat([...pieces, piece.subarray(from, end)]);
@@ -56,9 +54,7 @@ export class ByteLines {
         }
         const rest = piece.subarray(from);
         length += rest.length;
-        if (length > maxLineBytes) throw tooLong(maxLineBytes);
-        if (!loan.growTo(length))
-          throw new AppError("busy", "Too many large requests are arriving; repeat with the same key.");
+        this.#borrow(length);
         if (rest.length > 0) pieces.push(rest);
       }
     } catch (error) {
@@ -66,6 +62,21 @@ export class ByteLines {
       throw new AppError("bad_request", "The body ended early.", { cause: error });
     }
     if (length > 0) yield Buffer.concat(pieces);
+  }
+
+  #count(piece: Buffer): void {
+    this.#hash.update(piece);
+    this.#bytes += piece.length;
+    if (this.#bytes > this.#options.maxBytes) throw new AppError("too_large");
+  }
+
+  /** Take room in the node's memory for the line under way. */
+  #borrow(bytes: number): void {
+    const { maxLineBytes, loan } = this.#options;
+    if (bytes > maxLineBytes) throw tooLong(maxLineBytes);
+    if (!loan.growTo(bytes)) {
+      throw new AppError("busy", "Too many large requests are arriving; repeat with the same key.");
+    }
   }
 }
 

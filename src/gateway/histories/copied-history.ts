@@ -12,6 +12,8 @@ const PAGE = 100;
 /** Where a copy ends: with a message, before one, or with the newest one. */
 export type CopyEnd = { upTo: MessageId } | { before: MessageId } | "newest";
 
+const limitsOf = (end: CopyEnd): { upTo?: MessageId; before?: MessageId } => (end === "newest" ? {} : end);
+
 export const isFinished = ({ status }: Message): boolean => status !== "queued" && status !== "running";
 
 /**
@@ -24,8 +26,7 @@ export async function* finishedMessages(
   id: SessionId,
   end: CopyEnd = "newest",
 ): AsyncGenerator<Message> {
-  const upTo = typeof end === "object" && "upTo" in end ? end.upTo : undefined;
-  const before = typeof end === "object" && "before" in end ? end.before : undefined;
+  const { upTo, before } = limitsOf(end);
   let after: MessageId | undefined;
   for (;;) {
     const range = after === undefined ? { fromStart: true } : { after };
@@ -58,9 +59,9 @@ export interface CopyOptions {
  */
 export async function copyHistory(options: CopyOptions, end: CopyEnd): Promise<MessageId | undefined> {
   const { sessions, source, into } = options;
+  const { upTo, before = upTo } = limitsOf(end);
   // An unknown message is refused before anything is copied.
-  if (typeof end === "object")
-    await sessions.messages(source, { before: "upTo" in end ? end.upTo : end.before, limit: 1 });
+  if (before !== undefined) await sessions.messages(source, { before, limit: 1 });
   let last: MessageId | undefined;
   for await (const message of finishedMessages(sessions, source, end)) {
     await copyImages(options, message.images ?? []);

@@ -71,6 +71,8 @@ const MessageLine = z.object({
   finishedAt: Instant.optional(),
 });
 
+type MessageLine = z.infer<typeof MessageLine>;
+
 const EndLine = z.object({ type: z.literal("end"), messages: z.number().int() });
 
 const Line = z.discriminatedUnion("type", [SessionLine, ImageLine, MessageLine, EndLine]);
@@ -92,14 +94,12 @@ export interface ImportedSession {
  * floor or permissions.
  * @throws AppError `bad_request` with the line number; `too_large`
  */
-export async function importHistory(
-  source: ByteLines,
-  { store, clock, into }: ImportOptions,
-): Promise<ImportedSession> {
+export async function importHistory(source: ByteLines, options: ImportOptions): Promise<ImportedSession> {
+  const { into } = options;
   let session: ImportedSession | undefined;
   let isOver = false;
   let number = 0;
-  const ids = new Set<string>();
+  const ids = new Set<MessageId>();
   const images = new Map<string, ImageRef>();
   for await (const bytes of source) {
     number += 1;
@@ -112,14 +112,12 @@ export async function importHistory(
         session = { title: value.title?.trim() || undefined, agentId: value.agentId };
         break;
       case "image":
-        images.set(value.hash, await keepImage(value, number));
+        images.set(value.hash, await keepImage(value, number, options));
         break;
       case "message":
-        if (ids.has(value.id)) throw fault(number, "there is already a message with this id");
-        if (value.summary && !ids.has(value.summary.upTo)) throw fault(number, "summary: no line before it has upTo");
-        if (value.summary && value.role !== "system") throw fault(number, "summary: only a system message has one");
+        checkPlace(value, number, ids);
         ids.add(value.id);
-        await into.add(messageOf(value, number));
+        await into.add(messageOf(value, number, images));
         break;
       case "end":
         if (value.messages !== into.messageCount) throw fault(number, `${into.messageCount} messages precede it`);
@@ -128,23 +126,39 @@ export async function importHistory(
   }
   if (!session || !isOver) throw fault(number + 1, "the file ends before its end");
   return session;
+}
 
-  async function keepImage({ hash, mimeType, data }: z.infer<typeof ImageLine>, at: number): Promise<ImageRef> {
-    const bytes = Buffer.from(data, "base64");
-    if (createHash("sha256").update(bytes).digest("hex") !== hash) throw fault(at, "hash: is not that of the data");
-    into.weigh(bytes.byteLength);
-    await store.putBlob(into.sessionId, { hash, mimeType, bytes, createdAt: clock.now() });
-    return { hash, mimeType, bytes: bytes.byteLength };
-  }
+async function keepImage(
+  { hash, mimeType, data }: z.infer<typeof ImageLine>,
+  number: number,
+  { store, clock, into }: ImportOptions,
+): Promise<ImageRef> {
+  const bytes = Buffer.from(data, "base64");
+  if (createHash("sha256").update(bytes).digest("hex") !== hash) throw fault(number, "hash: is not that of the data");
+  into.weigh(bytes.byteLength);
+  await store.putBlob(into.sessionId, { hash, mimeType, bytes, createdAt: clock.now() });
+  return { hash, mimeType, bytes: bytes.byteLength };
+}
 
-  function messageOf({ type: _, images: shown, ...rest }: z.infer<typeof MessageLine>, at: number): Message {
-    const refs = shown?.map(({ hash }) => {
-      const image = images.get(hash);
-      if (!image) throw fault(at, `images: no earlier line has the image ${hash.slice(0, 64)}`);
-      return image;
-    });
-    return { ...rest, sessionId: "" as SessionId, ...(refs && refs.length > 0 && { images: refs }) };
-  }
+/** Check a message against the lines before it, whose messages have the ids `known`. */
+function checkPlace({ id, role, summary }: MessageLine, number: number, known: ReadonlySet<MessageId>): void {
+  if (known.has(id)) throw fault(number, "there is already a message with this id");
+  if (!summary) return;
+  if (!known.has(summary.upTo)) throw fault(number, "summary: no line before it has upTo");
+  if (role !== "system") throw fault(number, "summary: only a system message has one");
+}
+
+function messageOf(
+  { type: _, images: shown, ...rest }: MessageLine,
+  number: number,
+  images: ReadonlyMap<string, ImageRef>,
+): Message {
+  const refs = shown?.map(({ hash }) => {
+    const image = images.get(hash);
+    if (!image) throw fault(number, `images: no earlier line has the image ${hash.slice(0, 64)}`);
+    return image;
+  });
+  return { ...rest, sessionId: "" as SessionId, ...(refs && refs.length > 0 && { images: refs }) };
 }
 
 function parseLine(bytes: Buffer, number: number): z.infer<typeof Line> {

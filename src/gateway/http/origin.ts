@@ -63,27 +63,30 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
     const host = hostName(header);
     return host !== undefined && (names.has(host) || isLoopback(host));
   });
-  app.addHook("onRequest", (request, _reply, done) => {
+  const findSenderFault = (request: FastifyRequest): AppError | undefined => {
     const { host = "", origin } = request.headers;
-    if (hasSeveralHosts(request)) return done(new AppError("bad_request", "The request has more than one Host."));
-    if (!isOurs(host)) return done(new AppError("forbidden", "Unknown Host."));
-    if (origin !== undefined && origin !== ownOrigin(request)) {
-      if (!options.origins.includes(origin)) {
-        logRefused(origin);
-        return done(new AppError("forbidden", "Foreign Origin."));
-      }
-    }
-    const type = request.headers["content-type"];
-    if (!writes(request)) return done();
-    // A plain form can send neither type, so a page of another origin needs a preflight.
-    const { takesLines } = request.routeOptions.config;
-    if (takesLines ? isLines(type) : isJson(type)) return done();
-    if (type !== undefined || hasBody(request)) {
-      const wanted = takesLines ? "application/x-ndjson" : "application/json";
-      return done(new AppError("bad_request", `A write needs Content-Type: ${wanted}.`));
-    }
-    done(origin === undefined && isFromAnotherSite(request) ? new AppError("forbidden", "Foreign Origin.") : undefined);
+    if (hasSeveralHosts(request)) return new AppError("bad_request", "The request has more than one Host.");
+    if (!isOurs(host)) return new AppError("forbidden", "Unknown Host.");
+    if (origin === undefined || origin === ownOrigin(request) || options.origins.includes(origin)) return undefined;
+    logRefused(origin);
+    return new AppError("forbidden", "Foreign Origin.");
+  };
+  app.addHook("onRequest", (request, _reply, done) => {
+    done(findSenderFault(request) ?? (writes(request) ? findWriteFault(request) : undefined));
   });
+}
+
+/** Why a write is refused although its host and its origin may call; undefined if it is not. */
+function findWriteFault(request: FastifyRequest): AppError | undefined {
+  const { origin, "content-type": type } = request.headers;
+  // A plain form can send neither type, so a page of another origin needs a preflight.
+  const { takesLines } = request.routeOptions.config;
+  if (takesLines ? isLines(type) : isJson(type)) return undefined;
+  if (type !== undefined || hasBody(request)) {
+    const wanted = takesLines ? "application/x-ndjson" : "application/json";
+    return new AppError("bad_request", `A write needs Content-Type: ${wanted}.`);
+  }
+  return origin === undefined && isFromAnotherSite(request) ? new AppError("forbidden", "Foreign Origin.") : undefined;
 }
 
 /** Whether a proxy before this node may have read another `Host` than this node does (RFC 9112, section 3.2). */
