@@ -74,43 +74,48 @@ function describeEvent(event: ServerEvent, decision: Decision | undefined, nameO
   }
 }
 
+const inFront = (text: string): Description[] => [{ mark: "▶", style: "active", text }];
+const paused = (text: string): Description[] => [{ mark: "‖", style: "paused", text }];
+const ended = (text: string): Description[] => [{ mark: "■", style: "quiet", text }];
+
 function describeTransition(transition: Transition, decision: Decision | undefined, nameOf: Names): Description[] {
   const { event, from, reason, by, level = 0 } = transition;
-  const volume = level === 0 ? "at its own volume" : `${-level} dB quieter`;
   switch (event) {
     case "activate":
-      return [{ mark: "▶", style: "active", text: `has the floor${decision ? whyGranted(decision, nameOf) : ""}` }];
+      return inFront(`has the floor${whyGranted(decision, nameOf)}`);
     case "duck": {
       const beneath = by ? ` beneath ${nameOf(by.agentId)}` : "";
       const verb = from === "created" ? "starts" : from === "paused" ? "comes back" : "goes on";
+      const volume = level === 0 ? "at its own volume" : `${-level} dB quieter`;
       return [{ mark: "▽", style: "ducked", text: `${verb}${beneath}, ${volume}` }];
     }
     case "resume":
-      if (from.startsWith("ducked")) return [{ mark: "▶", style: "active", text: "is in front, at its own volume" }];
-      return [{ mark: "▶", style: "active", text: `goes on${decision ? whyGranted(decision, nameOf) : ""}` }];
+      if (from.startsWith("ducked")) return inFront("is in front, at its own volume");
+      return inFront(`goes on${whyGranted(decision, nameOf)}`);
     case "preempt":
-      if (reason === "restricted") return [{ mark: "‖", style: "paused", text: "is paused: it is not allowed now" }];
-      return [{ mark: "‖", style: "paused", text: by ? `is paused for ${nameOf(by.agentId)}` : "is paused" }];
+      if (reason === "restricted") return paused("is paused: it is not allowed now");
+      return paused(by ? `is paused for ${nameOf(by.agentId)}` : "is paused");
     case "pause":
-      return [{ mark: "‖", style: "paused", text: "is paused by its user" }];
+      return paused("is paused by its user");
     case "yield":
-      if (reason === "lease_expired") {
-        const then = from === "paused" ? ": it does not come back by itself" : "";
-        return [{ mark: "‖", style: "paused", text: `sent no heartbeat and lost its place${then}` }];
-      }
-      if (reason === "max_hold") return [{ mark: "‖", style: "paused", text: "was in front for as long as it may be" }];
-      return [{ mark: "‖", style: "paused", text: "has done its turn and gives the floor back" }];
+      return paused(whyYielded(transition));
     case "archive":
     case "expire":
-      if (reason === "replaced" && by)
-        return [{ mark: "■", style: "quiet", text: `is replaced by ${nameOf(by.agentId)}` }];
-      return [{ mark: "■", style: "quiet", text: "ends" }];
+      return ended(reason === "replaced" && by ? `is replaced by ${nameOf(by.agentId)}` : "ends");
     default:
       return [];
   }
 }
 
-function whyGranted({ reason, challenger, holder, say }: Decision, nameOf: Names): string {
+function whyYielded({ reason, from }: Transition): string {
+  if (reason === "max_hold") return "was in front for as long as it may be";
+  if (reason !== "lease_expired") return "has done its turn and gives the floor back";
+  return `sent no heartbeat and lost its place${from === "paused" ? ": it does not come back by itself" : ""}`;
+}
+
+function whyGranted(decision: Decision | undefined, nameOf: Names): string {
+  if (!decision) return "";
+  const { reason, challenger, holder, say } = decision;
   const words = `(${reason}) “${say}”`;
   if (reason === "floor_free") return `: it was free ${words}`;
   if (reason !== "preempted" || !holder) return ` ${words}`;
