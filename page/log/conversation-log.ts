@@ -141,21 +141,24 @@ export function callTree(items: readonly Item[]): CallNode[] {
     taken.set(name, times + 1);
     return times === 0 ? name : `${name}:${times}`;
   };
+  /** The branch of an agent's call below `branch`; begins one if there is none. */
+  const enter = (branch: Branch, name: string, call: string | undefined, item: Item): Branch => {
+    let next = call === undefined ? branch.last : branch.calls.get(call);
+    if (next?.name !== name) {
+      const node: CallNode = { kind: "call", name, key: keyFor(`c:${call ?? keyOf(item)}:${name}`), nodes: [] };
+      branch.nodes.push(node);
+      next = { name, nodes: node.nodes, calls: new Map(), last: undefined };
+      if (call !== undefined) branch.calls.set(call, next);
+    }
+    branch.last = call === undefined ? next : undefined;
+    return next;
+  };
   for (const item of items) {
     if (isOfUser(item)) root.calls.clear();
     const agent = item.kind === "message" ? item.message.agent : item.use.data.agent;
     let branch = root;
     for (const [depth, name] of (agent?.path.slice(1) ?? []).entries()) {
-      const call = agent?.calls?.[depth];
-      let next = call === undefined ? branch.last : branch.calls.get(call);
-      if (next === undefined || next.name !== name) {
-        const node: CallNode = { kind: "call", name, key: keyFor(`c:${call ?? keyOf(item)}:${name}`), nodes: [] };
-        branch.nodes.push(node);
-        next = { name, nodes: node.nodes, calls: new Map(), last: undefined };
-        if (call !== undefined) branch.calls.set(call, next);
-      }
-      branch.last = call === undefined ? next : undefined;
-      branch = next;
+      branch = enter(branch, name, agent?.calls?.[depth], item);
     }
     branch.last = undefined;
     branch.nodes.push({ kind: "item", item });

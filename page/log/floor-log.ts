@@ -68,20 +68,9 @@ export class FloorLog {
   async #refresh(): Promise<void> {
     while (this.#wanted === "newest" && this.#client) {
       this.#wanted = "nothing";
-      const known = this.#events.length === 0 ? 0 : placeOf(this.#events.at(-1)!);
-      const added: LogEvent[] = [];
-      let before: string | undefined;
+      let added: LogEvent[];
       try {
-        for (let isMore = true; isMore; ) {
-          const limit = known === 0 ? PAGE / 4 : before === undefined ? ADDED : PAGE;
-          const page = await this.#client.readFloorLog(this.floorId, { limit, ...(before && { before }) });
-          const fresh = page.events.filter((event) => placeOf(event) > known);
-          added.push(...fresh);
-          before = page.events.at(-1)?.position;
-          // The first time one page is enough: `reachBack` reads the older ones.
-          isMore = page.hasMore && known > 0 && fresh.length === page.events.length;
-          if (known === 0) this.#change({ hasOlder: page.hasMore });
-        }
+        added = await this.#readAdded(this.#client);
       } catch (error) {
         this.#change({ failure: (error as Error).message });
         return;
@@ -91,6 +80,23 @@ export class FloorLog {
       if (added.length > 0 || this.#view.failure) this.#change({ failure: undefined });
       this.reachBack();
       await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
+    }
+  }
+
+  /** The events after the newest known one, newest first. If none is known: the newest page of the log. */
+  async #readAdded(client: Client): Promise<LogEvent[]> {
+    const known = this.#events.length === 0 ? 0 : placeOf(this.#events.at(-1)!);
+    const added: LogEvent[] = [];
+    let before: string | undefined;
+    for (;;) {
+      const limit = known === 0 ? PAGE / 4 : before === undefined ? ADDED : PAGE;
+      const page = await client.readFloorLog(this.floorId, { limit, ...(before && { before }) });
+      const fresh = page.events.filter((event) => placeOf(event) > known);
+      added.push(...fresh);
+      before = page.events.at(-1)?.position;
+      // The first time one page is enough: `reachBack` reads the older ones.
+      if (known === 0) this.#change({ hasOlder: page.hasMore });
+      if (known === 0 || !page.hasMore || fresh.length < page.events.length) return added;
     }
   }
 

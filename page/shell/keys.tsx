@@ -66,9 +66,13 @@ function takeRowKey({ code, shiftKey, target }: KeyboardEvent): boolean {
   }
 }
 
-function takeKey({ code, shiftKey, target }: KeyboardEvent, here: Here, shown: string): boolean {
-  const { log, count, at, lookAt, linkTo, sessionId } = here;
-  const { events } = log;
+/** Keys for the view, the moment and the controls of the page. */
+function takeKey(event: KeyboardEvent, here: Here, shown: string): boolean {
+  return takeViewKey(event, here, shown) || takeMomentKey(event, here) || takeControlKey(event);
+}
+
+/** Keys that choose what the page shows. */
+function takeViewKey({ code }: KeyboardEvent, { linkTo, sessionId }: Here, shown: string): boolean {
   const digit = /^(?:Digit|Numpad)([1-9])$/.exec(code)?.[1];
   const view = digit === undefined ? undefined : VIEWS[Number(digit) - 1];
   if (view) {
@@ -81,6 +85,12 @@ function takeKey({ code, shiftKey, target }: KeyboardEvent, here: Here, shown: s
     location.hash = linkTo("session");
     return true;
   }
+  return false;
+}
+
+/** Keys that choose the moment at which the floor is shown. */
+function takeMomentKey({ code, shiftKey, target }: KeyboardEvent, { log, count, at, lookAt }: Here): boolean {
+  const { events } = log;
   const go = (to: number) => {
     const event = events[Math.max(1, Math.min(events.length, to)) - 1];
     if (event) lookAt(to > events.length ? undefined : placeOf(event));
@@ -94,17 +104,27 @@ function takeKey({ code, shiftKey, target }: KeyboardEvent, here: Here, shown: s
     return true;
   }
   if (code === "BracketLeft" || code === "BracketRight") {
-    const by = code === "BracketLeft" ? -1 : 1;
-    for (let index = count - 1 + by; index >= 0 && index < events.length; index += by) {
-      if (events[index]!.type === "arbitration") return go(index + 1);
-    }
-    return false;
+    const index = nearestDecision(events, count - 1, code === "BracketLeft" ? -1 : 1);
+    return index !== undefined && go(index + 1);
   }
   if (code === "Space" && !(target instanceof HTMLElement && target.closest("button, a, summary, label"))) {
     const last = events.at(-1);
     lookAt(at === undefined && last ? placeOf(last) : undefined);
     return true;
   }
+  return false;
+}
+
+/** The index of the decision before an index (`by` is -1) or after it (1); undefined if there is none. */
+function nearestDecision(events: Here["log"]["events"], from: number, by: 1 | -1): number | undefined {
+  for (let index = from + by; index >= 0 && index < events.length; index += by) {
+    if (events[index]!.type === "arbitration") return index;
+  }
+  return undefined;
+}
+
+/** Keys that press a control or focus a field. */
+function takeControlKey({ code, shiftKey }: KeyboardEvent): boolean {
   if (code === "Slash" && !shiftKey) {
     const search = () => document.querySelector<HTMLElement>(`input[data-key="/"]`);
     // The list may be hidden: then the element with this key shows it.
