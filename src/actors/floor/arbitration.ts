@@ -61,6 +61,7 @@ export function rulesOf(catalog: Catalog, flags: Readonly<Record<string, boolean
  * Decide a request for the floor. Pure: same floor, same request, same answer.
  * The rules, their numbers and their order: docs/arbitration.md.
  */
+// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a table of rules, in the order of the page that documents them
 export function decide(floor: Floor, challenger: Challenger, rules: FloorRules): Decision {
   const { agent, priority } = challenger;
   const { policy, agents } = rules;

@@ -265,6 +265,7 @@ export class HostedFloor {
    * Load the rows that a command needs.
    * @returns a reply if the rows alone decide the command; the actors are then not asked
    */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a further async step would delay each command that loads rows
   async #prepare(
     { envelope: { command }, isSuspect }: Ask,
     { actors, state }: Activation,
