@@ -131,10 +131,10 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const count = useMemo(() => (at === undefined ? events.length : countUpTo(events, at)), [events, at, revision]);
   const isPast = at !== undefined || isFile;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each event of the floor, and each reconnection, adds to its log. Its stream has no messages and titles: they are read when a past moment is chosen.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the position grows with each event of the floor, also with those that its stream does not carry: messages and titles. A reconnection may add more.
   useEffect(() => {
     if (followed !== undefined) log.refresh();
-  }, [log, followed, live.events, heard.status === "open", isPast]);
+  }, [log, followed, live.position, heard.status === "open"]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
   const past = useMemo(() => (isPast ? book.at(count) : undefined), [book, count, isPast, revision]);
   const floor = past ?? (live.floor && { ducked: [], ...live.floor, decisions: live.decisions });

@@ -114,7 +114,7 @@ export interface Window {
 export type OutgoingMessage = WithoutKey<(typeof ClientMessage)["_zod"]["input"]>;
 type WithoutKey<T> = T extends unknown ? Omit<T, "commandId"> : never;
 
-export interface StreamOptions extends Pick<EventStreamOptions, "signal" | "position" | "onStatus"> {}
+export interface StreamOptions extends Pick<EventStreamOptions, "signal" | "position" | "onStatus" | "onPosition"> {}
 
 export interface ConnectionOptions extends StreamOptions {
   /** Sessions to bind when the stream opens. */
@@ -145,7 +145,12 @@ export function createClient(options: ClientOptions) {
     requester.json<T>({ ...options, method: "POST", path, body, isLong: true });
   const remove = <T>(path: Path, options: WriteOptions | undefined) =>
     requester.json<T>({ ...options, method: "DELETE", path });
-  const open = (path: Path, { signal, position, onStatus }: StreamOptions, query: object, firstQuery: object) =>
+  const open = (
+    path: Path,
+    { signal, position, onStatus, onPosition }: StreamOptions,
+    query: object,
+    firstQuery: object,
+  ) =>
     openEvents({
       ...requester.streaming,
       ticket:
@@ -156,6 +161,7 @@ export function createClient(options: ClientOptions) {
       signal,
       position,
       onStatus,
+      onPosition,
     });
 
   return {

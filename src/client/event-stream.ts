@@ -39,6 +39,11 @@ export interface EventStreamOptions {
   /** A connection without any bytes for this long is considered dead, in ms. Default: 45 000, three heartbeats. */
   silenceMs?: number | undefined;
   onStatus?: ((status: StreamStatus, state?: StreamState) => void) | undefined;
+  /**
+   * Called with each position that the server reports: that of an event before the event is delivered, and the one after
+   * events that the stream does not carry, such as the messages of a floor.
+   */
+  onPosition?: ((position: string) => void) | undefined;
 }
 
 /** A stream of events, for one `for await` loop. */
@@ -220,8 +225,10 @@ class Reader implements EventStream {
       parser.feed(decoder.decode(piece.value, { stream: true }));
       if (isTooLong) throw unexpectedAnswer(status);
       for (const item of items.splice(0)) {
-        if ("position" in item) this.#position = item.position || undefined;
-        else if (this.#seen.admit(item.event, this.#position)) yield item.event;
+        if ("position" in item) {
+          this.#position = item.position || undefined;
+          if (this.#position !== undefined) this.#options.onPosition?.(this.#position);
+        } else if (this.#seen.admit(item.event, this.#position)) yield item.event;
       }
     }
   }

@@ -50,7 +50,7 @@ export function placeFrame(id: string, frame: Uint8Array): Uint8Array {
   return placed;
 }
 
-/** A frame without data: it tells a reader its position before the first event. */
+/** A frame without data: it tells a reader its position before the first event, or after events that it is not shown. */
 export const positionFrame = (id: string): string => `id: ${id}\n\n`;
 
 /** A frame that tells a reader how many ms to wait before it reconnects. */

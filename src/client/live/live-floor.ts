@@ -12,6 +12,8 @@ export interface FloorLiveView extends LiveState {
   decisions: readonly Decision[];
   /** Events since the view was opened or reset, newest last: transitions, decisions, sessions. */
   events: readonly ServerEvent[];
+  /** The newest position of the floor's log: it grows with messages and titles too, which are not among `events`. */
+  position?: string | undefined;
   /** When the server last said that it no longer has the events after the view's position, in ms since 1970. */
   resetAt?: number | undefined;
 }
@@ -39,27 +41,34 @@ export class LiveFloor extends Live<FloorLiveView> {
   protected async follow(signal: AbortSignal): Promise<void> {
     if (this.#position === undefined) await this.#load(signal);
     const { note: onStatus } = this;
-    const stream = this.#client.openFloor(this.id, { position: this.#position, signal, onStatus });
+    const onPosition = (position: string) => this.#grow(position, signal);
+    const stream = this.#client.openFloor(this.id, { position: this.#position, signal, onStatus, onPosition });
     for await (const event of stream) {
-      this.#position = stream.position;
       if (event.type === "reset") {
         await this.#load(signal);
         this.change({ resetAt: Date.now(), events: [] });
-      } else if (event.type !== "bye") this.#take(event, signal);
+      } else if (event.type !== "bye") this.#take(event);
     }
   }
 
   async #load(signal: AbortSignal): Promise<void> {
     const { decisions, position, ...floor } = await this.#client.getFloor(this.id, { signal });
     this.#position ??= position;
-    this.change({ floor, decisions });
+    this.change({ floor, decisions, position: this.#position });
   }
 
-  #take(event: ServerEvent, signal: AbortSignal): void {
+  #take(event: ServerEvent): void {
     const events = [...this.known.events.slice(1 - MAX_EVENTS), event];
     if (event.type === "arbitration") {
       this.change({ events, decisions: [...this.known.decisions.slice(1 - MAX_DECISIONS), event.data] });
     } else this.change({ events });
+  }
+
+  /** The log has grown. The server repeats a stream's first position. */
+  #grow(position: string, signal: AbortSignal): void {
+    if (position === this.#position) return;
+    this.#position = position;
+    this.change({ position });
     this.#isStale = true;
     this.#reading ??= this.#readAgain(signal).finally(() => {
       this.#reading = undefined;
@@ -67,8 +76,8 @@ export class LiveFloor extends Live<FloorLiveView> {
   }
 
   /**
-   * The events do not reveal the order of a floor's lists, so the floor is read, and read again if it changed
-   * meanwhile.
+   * The events reveal neither the order of a floor's lists nor its sessions' titles, so the floor is read, and read again
+   * if it changed meanwhile.
    */
   async #readAgain(signal: AbortSignal): Promise<void> {
     while (this.#isStale && !signal.aborted) {

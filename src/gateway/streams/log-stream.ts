@@ -140,6 +140,8 @@ export class LogStream implements Stream, TrackReader {
   readonly #log: FollowedLog;
   readonly #track: Track;
   #place: number;
+  /** The place that the reader was told last. */
+  #toldPlace: number;
 
   constructor(
     { writer, follower, followers, store, clock }: LogStreamOptions,
@@ -153,6 +155,7 @@ export class LogStream implements Stream, TrackReader {
     this.#clock = clock;
     this.#log = log;
     this.#place = after;
+    this.#toldPlace = after;
     const id = logPosition(store.epoch, after);
     const about = sessionId === undefined ? {} : { sessionId };
     writer.place(id);
@@ -187,11 +190,24 @@ export class LogStream implements Stream, TrackReader {
     const place = this.#log.placeOf(entry);
     if (place === undefined || place <= this.#place) return "go";
     this.#place = place;
-    if (this.#log.isShown(entry)) this.writer.write(this.#placed(entry));
+    if (this.#log.isShown(entry)) {
+      this.writer.write(this.#placed(entry));
+      this.#toldPlace = place;
+    }
     if (!this.#log.endsWith(entry)) return "go";
     this.#track.close();
     this.writer.bye("ended", this.now());
     return "end";
+  }
+
+  /**
+   * Tell the position after entries that are not shown, once for all of them: the reader learns that the log has grown,
+   * and does not come back to a position that was pruned meanwhile.
+   */
+  caughtUp(): void {
+    if (this.#toldPlace === this.#place) return;
+    this.#toldPlace = this.#place;
+    this.writer.place(logPosition(this.#store.epoch, this.#place));
   }
 
   /** The frame is made for the first reader of a session and shared by all of them. */

@@ -124,7 +124,7 @@ export class SseWriter {
     return this.write(textFrame(json, id));
   }
 
-  /** Send the position before the first event, in a frame without data. */
+  /** Send a position in a frame without data: before the first event, and after events that are not shown. */
   place(id: string): void {
     this.write(positionFrame(id));
   }

@@ -24,6 +24,8 @@ export interface TrackReader {
    * offered the same entry again.
    */
   take(entry: FollowedEntry): "go" | "hold" | "end";
+  /** Called when the reader has been offered every entry there is. */
+  caughtUp?(): void;
   now(): number;
 }
 
@@ -113,6 +115,7 @@ export class Track implements FloorListener {
       }
       this.#index += 1;
     }
+    if (!writer.isFull) this.#reader.caughtUp?.();
     if (this.#needsDrafts && this.isLive && !writer.isFull) this.#showDrafts();
   }
 

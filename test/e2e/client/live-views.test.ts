@@ -93,6 +93,21 @@ describe("a live floor", () => {
     expect(view.decisions.at(-1)).toMatchObject({ reason: "preempted" });
   });
 
+  test("a live floor follows titles, and the position of messages, which its events do not have", async () => {
+    const ann = new E2eClient(node);
+    const client = createClient({ baseUrl: node.url });
+    const { id, floorId } = await ann.hold("stacker");
+    await accepted(ann.say(id, "ask"));
+    const live = new LiveFloor(client, floorId);
+    const before = await until(live, ({ status, floor }) => status === "open" && floor?.holder?.activity === "waiting");
+    await client.renameSession(id, "Songs for the road");
+    await until(live, ({ floor }) => floor?.holder?.title === "Songs for the road");
+    await accepted(ann.say(id, "and then another one"));
+    const { position } = await client.getFloor(floorId);
+    const view = await until(live, (view) => view.position === position);
+    expect(view.events).toEqual(before.events);
+  });
+
   test("a live list has all floors", async () => {
     const ann = new E2eClient(node);
     const live = new LiveFloors(createClient({ baseUrl: node.url }));

@@ -1,8 +1,9 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
-import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
@@ -93,6 +94,23 @@ describeInChromium("the timeline", (open) => {
     await page.getByRole("button", { name: "Live", exact: true }).click();
     await page.getByRole("region", { name: "Messages" }).getByText("Hello there.").waitFor();
     expect(faults).toEqual([]);
+  });
+
+  test("messages and titles, which the floor's stream does not carry, are in the list while it is live", async () => {
+    const user = new E2eClient(node);
+    const { id, floorId } = await user.hold("stacker");
+    await accepted(user.say(id, "ask"));
+    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
+    await page.getByText("Connected", { exact: true }).waitFor();
+    // The log is read again when the stream opens: until then, these events would be part of it anyway.
+    await page.waitForResponse(/\/log\?/, { timeout: 2_000 }).catch(() => undefined);
+    await createClient({ baseUrl: node.url }).renameSession(id, "Songs for the road");
+    const lines = page.getByRole("region", { name: "Events" }).getByRole("button");
+    await lines.filter({ hasText: /updated Songs for the road/ }).waitFor();
+    await accepted(user.say(id, "and then another one"));
+    await lines.filter({ hasText: /user and then another one/ }).waitFor();
+    expect((await lines.allTextContents()).slice(-2).join()).toMatch(/updated Songs.*user and then/);
+    await page.getByRole("link", { name: "Stacker Songs for the road" }).waitFor();
   });
 
   test.each([

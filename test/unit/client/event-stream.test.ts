@@ -324,6 +324,14 @@ it("a stream reports its status", async () => {
   expect(reported.join(" ")).toBe("connecting waiting connecting open waiting connecting");
 });
 
+it("a stream reports each position, also after events that it does not deliver", async () => {
+  const reported: string[] = [];
+  const answer = stream([frame(1), "id: e.4\n\n", frame(5)]);
+  await using place = await stage([answer], { onPosition: (position) => reported.push(position) });
+  expect(seqs(await all(place.events))).toEqual([1, 5]);
+  expect(reported).toEqual(["e.1", "e.4", "e.5"]);
+});
+
 it("a stream can be read only once", async () => {
   await using place = await stage([]);
   await all(place.events);

@@ -17,7 +17,7 @@ async function place() {
     onTestFinished(() => stream.cut());
     return stream;
   };
-  return { store, feed: new FloorFeed(store, bus), open };
+  return { store, feed: new FloorFeed(store, bus), open, url: `${url}${PATH}` };
 }
 
 test("a floor's stream shows the holder and the reasons, and no messages", async () => {
@@ -62,4 +62,31 @@ test("an invalid position on a floor is answered with a reset", async () => {
   await feed.create("a");
   const stream = await open({ "Last-Event-ID": `${store.epoch}.9` });
   expect(await stream.next("reset")).toMatchObject({ id: `${store.epoch}.1`, data: { from: 1 } });
+});
+
+test("a floor's stream tells the position after events that it does not show, without data", async () => {
+  const { feed, open, store } = await place();
+  await feed.create("a");
+  const stream = await open();
+  await stream.next("session_created");
+  await feed.log("a", 3);
+  await stream.until(({ position }) => position === `${store.epoch}.4`);
+  await feed.log("a");
+  await stream.until(({ position }) => position === `${store.epoch}.5`);
+  expect(stream.typesHeard()).toEqual(["session_created"]);
+});
+
+test("a reader of a floor gets one position for a whole history of events that are not shown", async () => {
+  const { feed, url, store } = await place();
+  await feed.create("a");
+  await feed.log("a", 300);
+  const leaving = new AbortController();
+  onTestFinished(() => leaving.abort());
+  const { body } = await fetch(url, { headers: { "Last-Event-ID": `${store.epoch}.1` }, signal: leaving.signal });
+  let text = "";
+  for await (const piece of body!.pipeThrough(new TextDecoderStream())) {
+    text += piece;
+    if (text.includes(`id: ${store.epoch}.301\n`)) break;
+  }
+  expect(text.match(/^id: .*$/gm)).toEqual([`id: ${store.epoch}.1`, `id: ${store.epoch}.301`]);
 });
