@@ -264,7 +264,7 @@ export const zh: Words = {
   "log.decisions": "决定",
   "log.refused": "被拒绝",
   "log.failed": "失败",
-  "log.transitions": "状态变化",
+  "log.transitions": "状态转换",
   "log.inflight": "进行中",
   "log.nothing": "没有与“{kind}”匹配的事件。",
   "log.count": "{shown} / {all}",

@@ -122,7 +122,7 @@ describeInChromium("the session view", (open) => {
     {
       locale: "zh-CN",
       length: "已截断：模型达到长度上限。",
-      filtered: "已被服务商的内容过滤器截断。",
+      filtered: "已被提供方的内容过滤器截断。",
       empty: "回复没有文字。",
     },
   ])("a reply that is incomplete shows the reason: $locale", async ({ locale, length, filtered, empty }) => {

@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { zh } from "../../page/words/zh.ts";
+import { readPage, readPages, tablesOf } from "./page.ts";
+
+/** Everything that is written in Chinese: the pages, and the words of the page at `/`. */
+const texts = new Map([
+  ...readPages()
+    .filter(({ path }) => path.endsWith(".zh.md"))
+    .map(({ path, prose }): [string, string] => [path, prose]),
+  ["page/words", Object.values(zh).join("\n")],
+]);
+
+/** Words that mean the same as a word of the glossary. Each term has one word. */
+const OTHERS: { readonly [word: string]: RegExp } = {
+  发言权: /话语权|说话权/,
+  仲裁器: /仲裁者|仲裁员/,
+  运维人员: /运维者|运营者|运营人员|操作员/,
+  智能体: /代理(?!服务器)/,
+  工作节点: /工作者|工人/,
+  决定: /裁决|决策(?!记录)/,
+  转换: /状态转移|状态变化|状态变更/,
+  提供方: /服务商|提供商|供应商/,
+  推理: /思考/,
+  token: /词元/,
+  副本: /拷贝/,
+  撤回: /回退|回滚/,
+  会话: /会议/,
+};
+
+test("the glossary's Chinese words are those of the Chinese pages and of the page", () => {
+  const [rows] = tablesOf(readPage("docs/glossary.md"), "term", "meaning", "中文");
+  const words = rows!.flatMap(([, , cell]) => cell!.match(/\p{Script=Han}+/gu) ?? []);
+  const named = words.filter((word) => !["权利", "地方"].includes(word));
+  expect(named.length).toBeGreaterThan(25);
+  expect(named.filter((word) => ![...texts.values()].some((text) => text.includes(word)))).toEqual([]);
+});
+
+test.each(Object.entries(OTHERS))("Chinese pages and the page say %s, and no other word for it", (word, other) => {
+  const all = [...texts];
+  expect(all.some(([, text]) => text.includes(word))).toBe(true);
+  expect(
+    all.flatMap(([path, text]) => (text.match(new RegExp(other, "g")) ?? []).map((found) => [path, found])),
+  ).toEqual([]);
+});
