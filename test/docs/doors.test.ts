@@ -2,9 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { createMCPClient } from "@ai-sdk/mcp";
 import { afterAll, expect, test } from "vitest";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
-import { readPage, root } from "./page.ts";
+import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
 
 /** The address of the node on the page. */
@@ -31,6 +32,22 @@ async function run(name: string): Promise<string> {
     await rm(file);
   }
 }
+
+test.each(["docs/doors.md", "docs/doors.zh.md"])(
+  "%s has every tool of the MCP server, with its input",
+  async (path) => {
+    const client = await createMCPClient({ transport: { type: "http", url: `${node.url}/mcp` } });
+    const { tools } = await client.listTools();
+    await client.close();
+    const [rows] = tablesOf(readPage(path), ...(path.endsWith(".zh.md") ? ["工具", "输入"] : ["tool", "input"]));
+    expect(rows!.flatMap(([names]) => codeOf(names!)).sort()).toEqual(tools.map(({ name }) => name).sort());
+    for (const { name, inputSchema } of tools) {
+      const [, input] = rows!.find(([names]) => codeOf(names!).includes(name))!;
+      const missing = Object.keys(inputSchema.properties ?? {}).filter((field) => !mentions(input!, field));
+      expect(missing, name).toEqual([]);
+    }
+  },
+);
 
 test("the commands of docs/doors.md answer as shown", async () => {
   const { blocks } = page;

@@ -31,6 +31,7 @@ const others = [
     modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }],
     adapter: modelAdapter,
   },
+  { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_SUCH_KEY" } },
   { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } },
 ];
 const pageFolder = await buildPage();
@@ -63,6 +64,34 @@ describeInChromium("the session view", (open) => {
     await messages.getByText("Hello there.").nth(1).waitFor();
     await expect.poll(() => messages.getByRole("article", { name: "User" }).count()).toBe(2);
     expect(faults).toEqual([]);
+  });
+
+  test("each message has its time, and its text can be copied", async () => {
+    const { id, address } = await makeSession("general");
+    await node.post("/message", { type: "chat", sessionId: id, content: "hello there" });
+    const { page, faults } = await open(address, { permissions: ["clipboard-read", "clipboard-write"] });
+    const question = page.getByRole("article", { name: "User" });
+    await question.waitFor();
+    const { messages } = (await node.get(`/session/${id}/messages`)).body;
+    const time = question.locator("time");
+    expect(await time.getAttribute("datetime")).toBe(new Date(messages[0]!.createdAt).toISOString());
+    expect(await time.innerText()).toMatch(/^\d{1,2}:\d{2}:\d{2}/);
+    await question.getByRole("button", { name: "Copy", exact: true }).click();
+    await expect.poll(() => page.evaluate("navigator.clipboard.readText()")).toBe("hello there");
+    expect(faults).toEqual([]);
+  });
+
+  test("an agent that cannot answer is shown as not available, beside the stack and in its session", async () => {
+    const { address } = await makeSession("keyless");
+    const { page } = await open(address.replace("/session/", "/floor/").replace(/\/[^/]+$/, ""));
+    const agents = page.getByRole("region", { name: "Agents" });
+    await agents
+      .getByRole("button", { name: /^Keyless/ })
+      .getByText("Not available")
+      .waitFor();
+    expect(await agents.getByRole("button", { name: /^Writer/ }).innerText()).not.toContain("Not available");
+    await page.goto(address);
+    await page.getByText("Not available").waitFor();
   });
 
   test("the session view shows Markdown as elements, and everything else as plain text", async () => {
