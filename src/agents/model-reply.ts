@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type {
   LanguageModel,
   LanguageModelUsage,
@@ -15,13 +14,14 @@ import type { Part, RunControl, Turn } from "./agent.ts";
 import { BoundedQueue } from "./process/bounded-queue.ts";
 import { treeOf } from "./sub-agent.ts";
 import { TimeoutPause, withTokenTimeout } from "./token-timeout.ts";
+import { toolCallId } from "./tool-call-id.ts";
 import { controlWithin, ToolBox } from "./tools/tool-box.ts";
 import { hasTools, openTools, type ToolSource } from "./tools/tool-set.ts";
 
 /** The longest output of tools that waits to be pulled, in UTF-16 units. */
 const MAX_WAITING_UNITS = 65_536;
 /** Concurrent calls of one step; further calls wait. */
-const MAX_SIDE_BY_SIDE = 64;
+const MAX_CONCURRENT_CALLS = 64;
 /** The longest arguments of one reply, in UTF-16 units, because they are buffered before they are checked. */
 const MAX_INPUT_UNITS = 1_048_576;
 /** The longest arguments in the log, in UTF-16 units. */
@@ -48,22 +48,22 @@ export interface Reply {
  */
 export async function* streamReply(reply: Reply, control: RunControl): AsyncGenerator<Part> {
   const end = new AbortController();
-  const letGo = () => end.abort(new Error("The reply is no longer needed."));
-  control.signal.addEventListener("abort", letGo, { once: true });
-  if (control.signal.aborted) letGo();
+  const release = () => end.abort(new Error("The reply is no longer needed."));
+  control.signal.addEventListener("abort", release, { once: true });
+  if (control.signal.aborted) release();
   const { entry, source } = reply;
   try {
     const tools = hasTools(entry) ? await openTools(entry, source, end.signal) : undefined;
     try {
       yield* tools?.problems ?? [];
-      yield* new Steps(reply, control, end.signal, [...(tools?.tools ?? [])]).play(letGo);
+      yield* new Steps(reply, control, end.signal, [...(tools?.tools ?? [])]).play(release);
     } finally {
-      letGo();
+      release();
       await tools?.close();
     }
   } finally {
-    control.signal.removeEventListener("abort", letGo);
-    letGo();
+    control.signal.removeEventListener("abort", release);
+    release();
   }
 }
 
@@ -106,7 +106,7 @@ class Steps {
     });
   }
 
-  async *play(letGo: () => void): AsyncGenerator<Part> {
+  async *play(release: () => void): AsyncGenerator<Part> {
     const { adapter } = this.#reply;
     const parts = withTokenTimeout(await this.#open(), {
       after: this.#control.after,
@@ -140,7 +140,7 @@ class Steps {
         next = pull();
       }
     } finally {
-      letGo();
+      release();
       this.#aside.discard();
       await Promise.allSettled(this.#running);
       // Not awaited, because it settles with the provider's last part.
@@ -160,7 +160,7 @@ class Steps {
       ...(hasAny && {
         tools,
         stopWhen: isStepCount(entry.maxSteps),
-        toolCallConcurrency: MAX_SIDE_BY_SIDE,
+        toolCallConcurrency: MAX_CONCURRENT_CALLS,
         prepareStep: async ({ stepNumber }: { stepNumber: number }) => {
           if (stepNumber > 0) await this.#untilWanted();
           // The last step allows only text, because a call in it would get no answer.
@@ -200,8 +200,8 @@ class Steps {
     return Object.fromEntries(entries);
   }
 
-  async #runTool(theirId: string, name: string, input: unknown): Promise<string> {
-    const work = this.#callTool(theirId, name, input);
+  async #runTool(providerCallId: string, name: string, input: unknown): Promise<string> {
+    const work = this.#callTool(providerCallId, name, input);
     this.#running.add(work);
     try {
       return await work;
@@ -211,8 +211,8 @@ class Steps {
   }
 
   /** Wait until the call is in the log, so that its consequences come after it. */
-  async #callTool(theirId: string, name: string, input: unknown): Promise<string> {
-    const reported = this.#reportedOf(theirId);
+  async #callTool(providerCallId: string, name: string, input: unknown): Promise<string> {
+    const reported = this.#reportedOf(providerCallId);
     const { promise: ended, reject } = Promise.withResolvers<never>();
     ended.catch(() => {});
     const onAbort = () => reject(this.#signal.reason);
@@ -227,16 +227,16 @@ class Steps {
       return content;
     } finally {
       this.#pause.end();
-      this.#reported.delete(theirId);
+      this.#reported.delete(providerCallId);
       this.#signal.removeEventListener("abort", onAbort);
     }
   }
 
-  #reportedOf(theirId: string): PromiseWithResolvers<string> {
-    let reported = this.#reported.get(theirId);
+  #reportedOf(providerCallId: string): PromiseWithResolvers<string> {
+    let reported = this.#reported.get(providerCallId);
     if (!reported) {
       reported = Promise.withResolvers();
-      this.#reported.set(theirId, reported);
+      this.#reported.set(providerCallId, reported);
     }
     return reported;
   }
@@ -298,41 +298,24 @@ class Steps {
     if (reason) yield { type: "finish", reason };
   }
 
-  *#tellCall({
-    toolCallId: theirId,
-    toolName,
-    input,
-    invalid,
-  }: Extract<StreamPart, { type: "tool-call" }>): Generator<Part> {
-    const toolCallId = this.#newCallId();
+  *#tellCall(call: Extract<StreamPart, { type: "tool-call" }>): Generator<Part> {
+    const { toolCallId: providerCallId, toolName, input, invalid } = call;
+    const id = this.#newCallId();
+    const name = toolName.slice(0, 256) || "unnamed";
     const text = typeof input === "string" ? input : JSON.stringify(input ?? {});
     // The tool box refuses longer arguments, and the log shows their beginning.
     const args = text.length > MAX_SHOWN_UNITS ? JSON.stringify({ cut: text.slice(0, 1_024) }) : text;
-    yield {
-      type: "tool-call",
-      call: { toolCallId, function: { name: toolName.slice(0, 256) || "unnamed", arguments: args } },
-    };
-    if (invalid) {
-      const isKnown = [...this.#box.tools].some(({ name }) => name === toolName);
-      const content = isKnown ? "The arguments are not JSON." : "There is no such tool.";
-      yield {
-        type: "tool-result",
-        toolCallId,
-        toolName: toolName.slice(0, 256) || "unnamed",
-        content,
-        status: "error",
-      };
-      return;
-    }
-    this.#reportedOf(theirId).resolve(toolCallId);
+    yield { type: "tool-call", call: { toolCallId: id, function: { name, arguments: args } } };
+    if (!invalid) return this.#reportedOf(providerCallId).resolve(id);
+    const isKnown = [...this.#box.tools].some((tool) => tool.name === toolName);
+    const content = isKnown ? "The arguments are not JSON." : "There is no such tool.";
+    yield { type: "tool-result", toolCallId: id, toolName: name, content, status: "error" };
   }
 
-  /** The same id whenever this attempt runs the same way, and unique in the run. Providers reuse their ids. */
   #newCallId(): string {
     const { runId, attempt, input } = this.#reply.turn;
     this.#callCount += 1;
-    const origin = [runId, attempt, input.id, this.#reply.entry.id, this.#callCount].join("\n");
-    return `call_${createHash("sha256").update(origin).digest("base64url").slice(0, 22)}`;
+    return toolCallId(runId, attempt, input.id, this.#reply.entry.id, this.#callCount);
   }
 }
 

@@ -1,5 +1,5 @@
 import { AppError } from "../protocol/errors.ts";
-import { Flood } from "./bounded-fetch.ts";
+import { OversizedAnswer } from "./bounded-fetch.ts";
 import { TokenTimeout } from "./token-timeout.ts";
 
 /** The longest accepted `Retry-After`, in ms; longer ones are cut to it. */
@@ -35,10 +35,10 @@ export function toProviderFailure(error: unknown): unknown {
   if (error instanceof TokenTimeout) {
     return new AppError("provider_unreachable", "The model's provider stopped responding.", { cause: error });
   }
-  if (isFlood(error))
-    return new AppError("too_large", "The answer of the model's provider is too large.", {
-      cause: new Error("AI_Flood"),
-    });
+  const oversized = findOversized(error);
+  if (oversized) {
+    return new AppError("too_large", "The answer of the model's provider is too large.", { cause: oversized });
+  }
   if (error instanceof AppError || isFaultOfOurs(error)) return error;
   const details = asRecord(error) as ProviderError;
   const word = errorWord(details);
@@ -74,13 +74,13 @@ export function readRetryAfter(headers: Readonly<Record<string, string>> | undef
 }
 
 /** The SDK wraps errors from reading an answer. */
-function isFlood(error: unknown): boolean {
+function findOversized(error: unknown): OversizedAnswer | undefined {
   let each = error;
   for (let depth = 0; depth < 8 && each instanceof Error; depth += 1) {
-    if (each instanceof Flood) return true;
+    if (each instanceof OversizedAnswer) return each;
     each = each.cause;
   }
-  return false;
+  return undefined;
 }
 
 /** The SDK's errors are named `AI_…`. It wraps those of `fetch`, which has two texts for a connection that failed. */

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { ScriptedAdapter, ScriptedReply } from "../config/catalog/adapter.ts";
 import type { AgentEntry } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
@@ -6,6 +5,7 @@ import type { Answer, ToolCall } from "../protocol/interaction.ts";
 import { cleanText, cutText } from "../protocol/text.ts";
 import type { Agent, Part, RunControl, Turn } from "./agent.ts";
 import { type Delegate, SUB_AGENT_TOOL } from "./sub-agent.ts";
+import { toolCallId } from "./tool-call-id.ts";
 
 /** The part of a message that patterns are matched against, in UTF-16 units: a catalogue may have a thousand patterns. */
 const MAX_MATCHED_UNITS = 1_024;
@@ -126,9 +126,8 @@ function toolCall(
   args: Readonly<Record<string, unknown>>,
   { entry, turn }: Script,
 ): ToolCall {
-  const origin = [turn.runId, turn.attempt, turn.input.id, entry.id, act].join("\n");
-  const toolCallId = `call_${createHash("sha256").update(origin).digest("base64url").slice(0, 22)}`;
-  return { toolCallId, function: { name, arguments: JSON.stringify(args) } };
+  const id = toolCallId(turn.runId, turn.attempt, turn.input.id, entry.id, act);
+  return { toolCallId: id, function: { name, arguments: JSON.stringify(args) } };
 }
 
 function toolResult({ toolCallId, function: { name } }: ToolCall, content: string, isSuccess: boolean): Part {

@@ -39,7 +39,7 @@ export type Unsubscribe = () => void;
 
 /** An object, not a function: a function would keep another hundred bytes for each of thousands of topics. */
 export interface Subscription {
-  /** Stop to receive. Ending it again has no effect. */
+  /** Stop receiving. Ending it again has no effect. */
   end(): void;
 }
 

@@ -7,7 +7,7 @@ import type { Clock, Timer } from "../protocol/ports/clock.ts";
 const BEAT_MS = 500;
 const MISSED = 2;
 /** A line that has missed this many beats in a row is replaced by a new connection: it may never recover. */
-const HOPELESS = 10;
+const DEAD_AFTER = 10;
 
 export interface OutageDetectorOptions {
   clock: Clock;
@@ -20,7 +20,7 @@ export interface OutageDetectorOptions {
   /** Called when beats come back on every line again. */
   onBack: () => void;
   /** Called with the lines that have missed ten further beats in a row. */
-  onHopeless: (lines: number[]) => void;
+  onDead: (lines: number[]) => void;
 }
 
 /**
@@ -65,14 +65,14 @@ export class OutageDetector {
   }
 
   #next(): void {
-    const { clock, lines, send, onAway, onHopeless } = this.#options;
+    const { clock, lines, send, onAway, onDead } = this.#options;
     this.#missed = this.#missed.map((missed, line) => (this.#heard[line]! < this.#beat ? missed + 1 : 0));
     if (!this.#isAway && this.#missed.some((missed) => missed >= MISSED)) {
       this.#isAway = true;
       onAway();
     }
-    const hopeless = this.#missed.flatMap((missed, line) => (missed > 0 && missed % HOPELESS === 0 ? [line] : []));
-    if (hopeless.length > 0) onHopeless(hopeless);
+    const dead = this.#missed.flatMap((missed, line) => (missed > 0 && missed % DEAD_AFTER === 0 ? [line] : []));
+    if (dead.length > 0) onDead(dead);
     this.#beat += 1;
     for (let line = 0; line < lines; line++) send(line, String(this.#beat));
     this.#timer = clock.after(BEAT_MS, () => this.#next());

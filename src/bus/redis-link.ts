@@ -100,7 +100,7 @@ export class RedisLink {
         log.info({ server: label }, "Redis is reachable again");
         onRecovered();
       },
-      onHopeless: (lines) => {
+      onDead: (lines) => {
         for (const line of lines) this.#subscribers[line]!.replace();
         if (lines.length === LISTENING && this.#publisher.status === "ready") this.#publisher.disconnect(true);
       },

@@ -5,7 +5,7 @@ import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { SummaryResult, SummaryTask } from "../protocol/internal/run.ts";
 import { addUsage, headlineOf, type Usage } from "../protocol/message.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import { cleanText, cutText } from "../protocol/text.ts";
 import type { Store } from "../store/store.ts";
@@ -138,7 +138,7 @@ export class SummaryWriter {
     const { ask, clock, log, sessionId, task } = this.#options;
     const { runId, attempt } = task;
     for (const [index, pauseMs] of PAUSES_MS.entries()) {
-      if (pauseMs > 0) await new Promise<void>((resolve) => void clock.after(pauseMs, resolve));
+      if (pauseMs > 0) await sleep(clock, pauseMs);
       try {
         await ask({ type: "run.summary", sessionId, runId, attempt, result });
         return;

@@ -177,7 +177,7 @@ export class Worker {
     } finally {
       this.#taken.delete(runId);
       this.#places.release(runId);
-      this.#count();
+      this.#updatePlaces();
     }
   }
 
@@ -268,7 +268,7 @@ export class Worker {
       driver: this.#makeDriver(effect, agent, turn, (isHeld) => this.#setHeld(drive, isHeld)),
     };
     this.#drives.set(task.runId, drive);
-    this.#count();
+    this.#updatePlaces();
     for (const signal of this.#taken.get(task.runId)?.heard.splice(0) ?? []) this.#obey(drive, signal);
     try {
       const outcome = await drive.driver.run();
@@ -278,7 +278,7 @@ export class Worker {
     } finally {
       this.#setHeld(drive, false);
       this.#drives.delete(task.runId);
-      this.#count();
+      this.#updatePlaces();
     }
   }
 
@@ -320,7 +320,7 @@ export class Worker {
       },
       home,
       onHold,
-      onWait: () => this.#count(),
+      onWait: () => this.#updatePlaces(),
     });
   }
 
@@ -353,14 +353,15 @@ export class Worker {
       const timer = clock.after(holdTimeoutMs, () => drive.driver.giveBack(true));
       drive.held = { since: clock.now(), timer };
     }
-    this.#count();
+    this.#updatePlaces();
     const held = [...this.#drives.values()].filter((other) => other.held);
     if (held.length <= maxHeld) return;
     const oldest = held.reduce((first, other) => (other.held!.since < first.held!.since ? other : first));
     oldest.driver.giveBack(true);
   }
 
-  #count(): void {
+  /** Tell the run limits, the queue and the metrics in which state each run is. */
+  #updatePlaces(): void {
     for (const [runId, { held, driver }] of this.#drives) {
       this.#places.set(runId, held ? "held" : driver.isWaiting ? "waiting" : "running");
     }

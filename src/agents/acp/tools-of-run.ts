@@ -1,9 +1,9 @@
-import { createHash } from "node:crypto";
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { cutText } from "../../protocol/text.ts";
 import type { Part, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { treeOf } from "../sub-agent.ts";
+import { toolCallId } from "../tool-call-id.ts";
 import { controlWithin, ToolBox } from "../tools/tool-box.ts";
 import type { Serving, ToolServers } from "../tools/tool-server.ts";
 import { openTools, type ToolSet, type ToolSource } from "../tools/tool-set.ts";
@@ -121,8 +121,7 @@ export class ToolsOfRun {
   /** Unique among the calls of the run, and different from the program's own ids. */
   #nextId(name: string): string {
     const { runId, attempt } = this.#options.turn;
-    const origin = [runId, attempt, "served", this.#calls++, name].join("\n");
-    return `call_${createHash("sha256").update(origin).digest("base64url").slice(0, 22)}`;
+    return toolCallId(runId, attempt, "served", this.#calls++, name);
   }
 
   #tell(part: Part): void {

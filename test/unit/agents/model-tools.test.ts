@@ -273,7 +273,8 @@ describe("a reply that is too long", () => {
       const base_url = `http://127.0.0.1:${(flood.address() as AddressInfo).port}/v1`;
       const { agent } = modelWithTools({}, [], { adapter: { base_url } });
       const { failure } = await playToFailure(agent, turnOf("x"));
-      expect(failure).toMatchObject({ code: "too_large" });
+      const cause = expect.objectContaining({ message: "an event of the answer is larger than 8388608 bytes" });
+      expect(failure).toMatchObject({ code: "too_large", cause });
     } finally {
       flood.closeAllConnections();
       flood.close();

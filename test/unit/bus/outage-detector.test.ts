@@ -24,7 +24,7 @@ describe("the detector of bus outages", () => {
       send: (line, beat) => (comesBack(line) ? pulse.hear(line, beat) : sent.push([line, beat])),
       onAway: () => told.push("away"),
       onBack: () => told.push("back"),
-      onHopeless: (lines) => told.push(`hopeless ${lines}`),
+      onDead: (lines) => told.push(`dead ${lines}`),
     });
     pulse.start();
   });
@@ -74,13 +74,13 @@ describe("the detector of bus outages", () => {
     expect(told).toEqual(["away", "back"]);
   });
 
-  test("a connection without beats is reported as hopeless again and again, each connection separately", async () => {
+  test("a connection without beats is reported as dead again and again, each connection separately", async () => {
     comesBack = (line) => line === 0;
     await clock.advance(11 * BEAT_MS);
-    expect(told).toEqual(["away", "hopeless 1"]);
+    expect(told).toEqual(["away", "dead 1"]);
     comesBack = () => false;
     await clock.advance(11 * BEAT_MS);
-    expect(told).toEqual(["away", "hopeless 1", "hopeless 1", "hopeless 0"]);
+    expect(told).toEqual(["away", "dead 1", "dead 1", "dead 0"]);
   });
 
   test("malformed beats are ignored", async () => {
