@@ -12,20 +12,20 @@ const CATALOG = { agents: [{ name: "general", adapter: { kind: "scripted", repli
 const CROWD = 280;
 
 await describeClusters("280 chats of one user", (servers) => {
-  test.each(["ask", "play"])(
-    "280 chats of one user do not delay another user's answer, over BullMQ (%s)",
-    async (content) => {
-      const cluster = await Cluster.make(servers, { catalog: CATALOG });
-      const [gateway] = await cluster.startAll(["gateway", "orchestrator"], ["worker"]);
-      const chat = async (id: string, userId: string, zone: string, words: string) => {
-        await gateway.post("/session/create", { id, userId, zone, agentId: "general", activate: true });
-        await gateway.post("/message", { type: "chat", sessionId: id, content: words });
-      };
-      await Promise.all(Array.from({ length: CROWD }, (_, n) => chat(`ann-${n}`, "ann", `zone-${n}`, content)));
-      await chat("bob", "bob", "front", "hello");
-      const reader = await new SessionReader(`${gateway.url}/session/bob/events`).open();
-      onTestFinished(() => reader.close());
-      await reader.until(() => reader.transcript.logs.get("bob")?.some(({ type }) => type === "complete") === true);
-    },
-  );
+  test.each([
+    ["wait for an answer", "ask"],
+    ["speak for hours", "play"],
+  ])("280 chats of one user that %s do not delay another user's answer, over BullMQ", async (_, content) => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG });
+    const [gateway] = await cluster.startAll(["gateway", "orchestrator"], ["worker"]);
+    const chat = async (id: string, userId: string, zone: string, words: string) => {
+      await gateway.post("/session/create", { id, userId, zone, agentId: "general", activate: true });
+      await gateway.post("/message", { type: "chat", sessionId: id, content: words });
+    };
+    await Promise.all(Array.from({ length: CROWD }, (_, n) => chat(`ann-${n}`, "ann", `zone-${n}`, content)));
+    await chat("bob", "bob", "front", "hello");
+    const reader = await new SessionReader(`${gateway.url}/session/bob/events`).open();
+    onTestFinished(() => reader.close());
+    await reader.until(() => reader.transcript.logs.get("bob")?.some(({ type }) => type === "complete") === true);
+  });
 });

@@ -10,9 +10,12 @@ const UNDER_WAY_MS = 20_000;
 const BACK_MS = 20_000;
 
 async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>[0]) {
-  test.each(["orderly", "crash"] as const)(
-    "a restart of the database under load (%s) causes clear errors, and everything works afterwards",
-    async (how) => {
+  test.each([
+    ["an orderly restart", "orderly"],
+    ["a crash and restart", "crash"],
+  ] as const)(
+    "%s of the database under load causes clear errors, and everything works afterwards",
+    async (_, how) => {
       const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
       const [here, there] = await cluster.startAll(
         ["gateway", "orchestrator"],

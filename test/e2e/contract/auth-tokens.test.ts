@@ -35,20 +35,29 @@ describe("a token signed with the secret of a file", () => {
     expect((await accepted(annAgain.get(`/session/${session.id}`))).session.ownerId).toBe("ann");
   });
 
-  test.each<[object, boolean]>([
-    [{ scope: "operator" }, true],
-    [{ scope: "read operator write" }, true],
-    [{ scp: ["read", "operator"] }, true],
-    [{ scp: "operator" }, true],
-    [{ scope: "operators" }, false],
-    [{ scope: "Operator" }, false],
-    [{ scope: { operator: true } }, false],
-    [{ scp: [["operator"]] }, false],
-    [{ operator: true, role: "operator", roles: ["operator"] }, false],
-    [{}, false],
-  ])("a signed token with %j makes an operator: %s", async (claims, isOperator) => {
+  const statusFor = async (claims: object) => {
     const caller = new Caller(node, await signWithSecret(SECRET, { sub: "somebody", ...claims }));
-    expect((await caller.get("/metrics")).status).toBe(isOperator ? 200 : 403);
+    return (await caller.get("/metrics")).status;
+  };
+
+  test.each<object>([
+    { scope: "operator" },
+    { scope: "read operator write" },
+    { scp: ["read", "operator"] },
+    { scp: "operator" },
+  ])("a signed token with %j makes its caller an operator", async (claims) => {
+    expect(await statusFor(claims)).toBe(200);
+  });
+
+  test.each<object>([
+    { scope: "operators" },
+    { scope: "Operator" },
+    { scope: { operator: true } },
+    { scp: [["operator"]] },
+    { operator: true, role: "operator", roles: ["operator"] },
+    {},
+  ])("a signed token with %j makes its caller no operator", async (claims) => {
+    expect(await statusFor(claims)).toBe(403);
   });
 
   test.each<[string, Record<string, unknown>, string]>([

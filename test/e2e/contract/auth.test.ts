@@ -105,16 +105,20 @@ test("/openapi.json says how requests authenticate, and which need no credential
 
 describe("an invalid key", () => {
   test.each([
-    [`Bearer ${ANN}x`, "The key is not accepted."],
-    [`Bearer ${ANN.slice(0, -1)}`, "The key is not accepted."],
-    [`Bearer ${ANN.toUpperCase()}`, "The key is not accepted."],
-    ["Bearer ", "Authorization must be a Bearer token."],
-    ["Bearer", "Authorization must be a Bearer token."],
-    [`Bearer ${ANN} ${ANN}`, "Authorization must be a Bearer token."],
-    [`Basic ${Buffer.from(`ann:${ANN}`).toString("base64")}`, "Authorization must be a Bearer token."],
-    [ANN, "Authorization must be a Bearer token."],
-    ["", "Authorization must be a Bearer token."],
-  ])("an invalid key is 401 everywhere: %s", async (authorization, error) => {
+    ["with a character too many", `Bearer ${ANN}x`, "The key is not accepted."],
+    ["without its last character", `Bearer ${ANN.slice(0, -1)}`, "The key is not accepted."],
+    ["in capital letters", `Bearer ${ANN.toUpperCase()}`, "The key is not accepted."],
+    ["that is empty, after a space", "Bearer ", "Authorization must be a Bearer token."],
+    ["that is missing", "Bearer", "Authorization must be a Bearer token."],
+    ["that is given twice", `Bearer ${ANN} ${ANN}`, "Authorization must be a Bearer token."],
+    [
+      "of Basic authentication",
+      `Basic ${Buffer.from(`ann:${ANN}`).toString("base64")}`,
+      "Authorization must be a Bearer token.",
+    ],
+    ["without the word Bearer", ANN, "Authorization must be a Bearer token."],
+    ["in an empty header", "", "Authorization must be a Bearer token."],
+  ])("an invalid key is 401: a key %s", async (_, authorization, error) => {
     const { status, body, headers } = await node.send("GET", "/agents", { Authorization: authorization });
     expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
     expect(headers["www-authenticate"]).toBe(

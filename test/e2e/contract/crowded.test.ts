@@ -24,7 +24,10 @@ describe("one owner's 280 chats", async () => {
   const keys = await writeTemporary("keys.yaml", keysFile(KEYS), afterAll);
   const settings = { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" };
 
-  test.each(["ask", "play"])("one owner's 280 chats do not delay another owner's answer (%s)", async (content) => {
+  test.each([
+    ["wait for an answer", "ask"],
+    ["speak without end", "play"],
+  ])("one owner's 280 chats that %s do not delay another owner's answer", async (_, content) => {
     const node = await NodeUnderTest.start({ settings });
     try {
       const [ann, bob] = KEYS.map(({ key }) => new Caller(node, key)) as [Caller, Caller];

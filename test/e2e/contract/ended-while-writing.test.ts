@@ -32,7 +32,10 @@ async function aWholeTurnLater() {
   await other.talk((await other.hold("general")).id, "count");
 }
 
-describe.each(["writer", "breaker"])("a session whose run writes (%s)", (agentId) => {
+describe.each([
+  ["holds", "writer"],
+  ["aborts", "breaker"],
+])("a session whose run writes, and whose agent %s its run in a pause", (_, agentId) => {
   test("a deleted session whose run writes stays deleted: no message, event or text is written later", async () => {
     const ann = new E2eClient(node);
     const { id, stream } = await writing(ann, agentId);

@@ -134,11 +134,11 @@ describe("an address", () => {
       `${more}Transfer-Encoding: ${coding}\r\n\r\n`;
 
     test.each([
-      ["POST", "1.1", ""],
-      ["GET", "1.1", ""],
-      ["POST", "1.0", ""],
-      ["POST", "1.1", "Expect: 100-continue\r\n"],
-    ])("is 400 and ends the connection: %s, HTTP/%s, %s", async (method, version, more) => {
+      ["a POST", "POST", "1.1", ""],
+      ["a GET", "GET", "1.1", ""],
+      ["a POST of HTTP/1.0", "POST", "1.0", ""],
+      ["a POST that expects 100-continue", "POST", "1.1", "Expect: 100-continue\r\n"],
+    ])("is 400 and ends the connection of %s", async (_, method, version, more) => {
       const client = await RawSocket.open(node.url);
       const next = "GET /agents HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
       await client.send(`${head(method, version, more)}2\r\n{}\r\n0\r\n\r\n${next}`);

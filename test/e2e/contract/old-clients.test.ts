@@ -81,13 +81,13 @@ describe("an image", () => {
   });
 
   test.each([
-    [{ data: `data:text/html;base64,${PICTURE}` }],
-    [{ data: `data:image/png,${PICTURE}` }],
-    [{ data: "data:image/png;base64,", mimeType: "image/png" }],
-    [{ data: "data:image/png;base64,***", mimeType: "image/png" }],
-    [{ data: PICTURE }],
-    [{ data: PICTURE, mimeType: "text/html" }],
-  ])("an image is refused if it is neither: %j", async (image) => {
+    ["a data: URI of a web page", { data: `data:text/html;base64,${PICTURE}` }],
+    ["a data: URI that is not declared as base64", { data: `data:image/png,${PICTURE}` }],
+    ["an empty data: URI", { data: "data:image/png;base64,", mimeType: "image/png" }],
+    ["a data: URI with other characters than base64", { data: "data:image/png;base64,***", mimeType: "image/png" }],
+    ["base64 without a type", { data: PICTURE }],
+    ["base64 of a web page", { data: PICTURE, mimeType: "text/html" }],
+  ])("an image is refused if it is %s", async (_, image) => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const { errorCode, issues } = await refused(ann.say(id, "look", { images: [image] }));

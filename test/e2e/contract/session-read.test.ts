@@ -276,11 +276,11 @@ describe("images", () => {
   });
 
   test.each([
-    ["no base64", [{ data: "a b", mimeType: "image/png" }], "body.images.0.data"],
-    ["an empty one", [{ data: "", mimeType: "image/png" }], "body.images.0.data"],
-    ["a page", [{ data: "aGk=", mimeType: "text/html" }], "body.images.0.mimeType"],
-    ["nine of them", Array.from({ length: 9 }, () => image), "body.images"],
-  ])("an image is refused as %s", async (_, images, path) => {
+    ["a request whose image is not base64", [{ data: "a b", mimeType: "image/png" }], "body.images.0.data"],
+    ["a request whose image is empty", [{ data: "", mimeType: "image/png" }], "body.images.0.data"],
+    ["a request whose image is a web page", [{ data: "aGk=", mimeType: "text/html" }], "body.images.0.mimeType"],
+    ["a request with nine images", Array.from({ length: 9 }, () => image), "body.images"],
+  ])("%s is refused", async (_, images, path) => {
     const { id } = await new E2eClient(node).create("general");
     const answer = await refused(node.post("/message", { type: "chat", sessionId: id, content: "hello", images }));
     expect(answer.errorCode).toBe("bad_request");

@@ -144,7 +144,7 @@ describe("a run that was in progress when its node was killed", () => {
   });
 
   test.each(["held", "aborted"])(
-    "a run that was paused at the kill of its node continues after a resume (%s)",
+    "a run that was paused at the kill of its node, and that its agent had %s, continues after a resume",
     async (id) => {
       expect(await sessionOf(id)).toMatchObject({ state: "paused", activity: "running" });
       expect((await server.post(`/session/${id}-phone/archive`)).status).toBe(200);

@@ -109,7 +109,10 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(textOf(await play(model(provider), turnOf(PROMPT)))).toBe("Hello");
   });
 
-  test.each(["cut", "early"] as const)('a reply that has begun is not retried when it ends by "%s"', async (ending) => {
+  test.each([
+    ["when the connection breaks", "cut"],
+    ["when the stream ends without its last event", "early"],
+  ] as const)("a reply that has begun is not retried %s", async (_, ending) => {
     server.willReply({ kind: "stream", text: ["Hel"], ending });
     const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
     expect(parts).toEqual([{ type: "text", text: "Hel" }]);

@@ -90,18 +90,18 @@ test("a call that hangs ends at its timeout, and the processes of the server end
   await gone(tag);
 });
 
-test.each(["silent", "flood"])(
-  "a turn continues without the tools of a server that is %s, and leaves no process",
-  async (how) => {
-    const agent = agentWith({ ...program(how), connect_timeout: "2s" });
-    server.willReply({ kind: "stream", text: ["Without tools."] });
-    const parts = await play(agent, turnOf("x"));
-    expect(parts[0]).toMatchObject({ type: "log", stream: "stderr" });
-    expect((parts[0] as { text: string }).text).toContain("the MCP server files cannot be used");
-    expect(textOf(parts)).toBe("Without tools.");
-    await gone(tag);
-  },
-);
+test.each([
+  ["does not answer", "silent"],
+  ["writes without end", "flood"],
+])("a turn continues without the tools of a server that %s, and leaves no process", async (_, how) => {
+  const agent = agentWith({ ...program(how), connect_timeout: "2s" });
+  server.willReply({ kind: "stream", text: ["Without tools."] });
+  const parts = await play(agent, turnOf("x"));
+  expect(parts[0]).toMatchObject({ type: "log", stream: "stderr" });
+  expect((parts[0] as { text: string }).text).toContain("the MCP server files cannot be used");
+  expect(textOf(parts)).toBe("Without tools.");
+  await gone(tag);
+});
 
 test("an abort while a server starts leaves no process", async () => {
   const agent = agentWith(program("silent"));

@@ -269,24 +269,24 @@ test("half-sent heads of many addresses leave room for a complete request", asyn
   await halves[0]!.closed;
 });
 
-test.each([{ max: 2 }, { maxPerAddress: 2 }])(
-  "while all connections are busy (%o), probes are answered and other requests are not",
-  async (bounds) => {
-    const { whenReceived, dial, received } = await open(bounds);
-    await dial(GET);
-    await dial(GET);
-    await whenReceived(2);
-    const other = await dial(GET);
-    await other.closed;
-    expect([other.text, received.length]).toEqual(["", 2]);
-    const probe = await dial(headOf("GET", "/health"));
-    expect(await probe.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
-    // Regardless of the number of silent connections opened in between.
-    for (let index = 0; index < 100; index++) await dial();
-    const again = await dial(headOf("GET", "/health"));
-    expect(await again.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
-  },
-);
+test.each([
+  ["of the node", { max: 2 }],
+  ["of an address", { maxPerAddress: 2 }],
+])("while all connections %s are busy, probes are answered and other requests are not", async (_, bounds) => {
+  const { whenReceived, dial, received } = await open(bounds);
+  await dial(GET);
+  await dial(GET);
+  await whenReceived(2);
+  const other = await dial(GET);
+  await other.closed;
+  expect([other.text, received.length]).toEqual(["", 2]);
+  const probe = await dial(headOf("GET", "/health"));
+  expect(await probe.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
+  // Regardless of the number of silent connections opened in between.
+  for (let index = 0; index < 100; index++) await dial();
+  const again = await dial(headOf("GET", "/health"));
+  expect(await again.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
+});
 
 test("a closed connection frees its place for one other", async () => {
   const { received, whenReceived, dial } = await open({ maxPerAddress: 1 });

@@ -6,6 +6,12 @@ const STOP_MS = 9_000;
 const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
 
+/** Agents that hold their runs, with how they differ. */
+const AGENTS = [
+  ["by an agent that is restartable", "music"],
+  ["by an agent that is not restartable", "once"],
+] as const;
+
 describe("a pause", () => {
   test("a pause holds the run, and its end lets it continue: one attempt, and no text is lost", async () => {
     const { stage, worker, puppet } = await openSinging();
@@ -81,9 +87,9 @@ describe("held runs", () => {
     expect(worker.counts).toEqual({ underWay: 2, held: 0 });
   });
 
-  test.each(["music", "once"])(
-    "the number of held runs is limited: the longest held one ends, and restarts when it is resumed (%s)",
-    async (agent) => {
+  test.each(AGENTS)(
+    "the number of held runs is limited: the longest held one ends, and restarts when it is resumed, %s",
+    async (_, agent) => {
       const { stage, worker, puppet } = await openSinging({ agent, maxHeld: 2 });
       for (const user of ["bob", "cid"]) await sing(stage, user, agent);
       for (const user of ["ann", "bob", "cid"]) {
@@ -124,12 +130,12 @@ describe("held runs", () => {
   });
 
   test.each([
-    ["music", 0],
-    ["once", 0],
-    ["once", STOP_MS - 1_000],
+    ["at once", "music", 0],
+    ["at once, although its agent is not restartable", "once", 0],
+    ["seconds later, although its agent is not restartable", "once", STOP_MS - 1_000],
   ])(
-    "a held run that is resumed while it is being ended starts again without a failure (%s, after %i ms)",
-    async (agent, ms) => {
+    "a held run that is resumed while it is being ended starts again without a failure: resumed %s",
+    async (_, agent, ms) => {
       const { stage, puppet } = await openSinging({ agent });
       await stage.ring("ann");
       puppet.last.isStubborn = true;
@@ -185,9 +191,9 @@ describe("a worker that stops", () => {
     expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
   });
 
-  test.each(["music", "once"])(
-    "a stopping worker gives back held runs at once: each starts again when it is resumed (%s)",
-    async (agent) => {
+  test.each(AGENTS)(
+    "a stopping worker gives back held runs at once: each starts again when it is resumed, %s",
+    async (_, agent) => {
       const { stage, worker, puppet } = await openSinging({ agent });
       await stage.ring("ann");
       const stopped = worker.worker.stop(patience);

@@ -77,7 +77,10 @@ describe("a hold", () => {
     expect([stage.run.pulls, said(stage)]).toEqual([1, "la"]);
   });
 
-  test.each([[], ["la"]])("a held attempt can be stopped, with an unsent report or without (%j)", async (...words) => {
+  test.each([
+    ["without", []],
+    ["with", ["la"]],
+  ])("a held attempt can be stopped, %s an unsent report", async (_, words) => {
     const stage = await drive();
     stage.floor.standing = hold;
     stage.driver.obey(hold);
@@ -178,19 +181,19 @@ describe("a stop", () => {
 });
 
 describe("an attempt that is given back", () => {
-  test.each([true, false])(
-    "an attempt that is given back is lost, and says whether it was held for too long (%s)",
-    async (yielded) => {
-      const stage = await drive();
-      stage.run.say("la");
-      await stage.clock.advance(0);
-      stage.driver.giveBack(yielded);
-      stage.driver.giveBack(!yielded);
-      await stage.clock.advance(0);
-      expect([stage.outcome(), stage.lastOutcome()]).toEqual(["lost", { kind: "lost", yielded }]);
-      expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "interrupted" });
-    },
-  );
+  test.each([
+    ["was held for too long", true],
+    ["was not held for too long", false],
+  ])("an attempt that is given back is lost, and reports that it %s", async (_, yielded) => {
+    const stage = await drive();
+    stage.run.say("la");
+    await stage.clock.advance(0);
+    stage.driver.giveBack(yielded);
+    stage.driver.giveBack(!yielded);
+    await stage.clock.advance(0);
+    expect([stage.outcome(), stage.lastOutcome()]).toEqual(["lost", { kind: "lost", yielded }]);
+    expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "interrupted" });
+  });
 
   test("an attempt that is given back counts as done if its agent ended before", async () => {
     const stage = await drive();

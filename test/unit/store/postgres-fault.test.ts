@@ -6,27 +6,32 @@ const network = (code: string) => Object.assign(new Error(`connect ${code}`), { 
 
 describe("a fault of PostgreSQL", () => {
   test.each([
-    ["23505", "taken", false],
-    ["IL001", "wordless", false],
-    ["P0002", "data", false],
-    ["22021", "data", false],
-    ["23502", "data", false],
-    ["42P01", "data", false],
-    ["40P01", "engine", false],
-    ["40001", "engine", false],
-    ["55P03", "engine", false],
-    ["57014", "engine", false],
-    ["53300", "engine", false],
-    ["25006", "engine", true],
-    ["57P01", "engine", true],
-    ["57P03", "engine", true],
-    ["08006", "engine", true],
-    ["58030", "engine", true],
-    ["XX001", "engine", true],
-    ["0A000", "engine", true],
-    ["26000", "engine", true],
-  ])("SQLSTATE %s is a fault of kind %s, and makes the connection doubtful: %s", (code, fault, doubtful) => {
-    expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, doubtful]);
+    ["23505", "unique_violation", "taken"],
+    ["IL001", "words wanted, by Interlock", "wordless"],
+    ["P0002", "no_data_found", "data"],
+    ["22021", "character_not_in_repertoire", "data"],
+    ["23502", "not_null_violation", "data"],
+    ["42P01", "undefined_table", "data"],
+    ["40P01", "deadlock_detected", "engine"],
+    ["40001", "serialization_failure", "engine"],
+    ["55P03", "lock_not_available", "engine"],
+    ["57014", "query_canceled", "engine"],
+    ["53300", "too_many_connections", "engine"],
+  ])("SQLSTATE %s (%s) is a fault of kind %s, and leaves the connection usable", (code, _, fault) => {
+    expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, false]);
+  });
+
+  test.each([
+    ["25006", "read_only_sql_transaction", "engine"],
+    ["57P01", "admin_shutdown", "engine"],
+    ["57P03", "cannot_connect_now", "engine"],
+    ["08006", "connection_failure", "engine"],
+    ["58030", "io_error", "engine"],
+    ["XX001", "data_corrupted", "engine"],
+    ["0A000", "feature_not_supported", "engine"],
+    ["26000", "invalid_sql_statement_name", "engine"],
+  ])("SQLSTATE %s (%s) is a fault of kind %s, and makes the connection doubtful", (code, _, fault) => {
+    expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, true]);
   });
 
   test("errors of the network and the driver are engine errors, even if they look like a server's code", () => {

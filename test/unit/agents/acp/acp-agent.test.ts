@@ -112,34 +112,34 @@ describe("a conversation", () => {
     expect(session).toMatchObject({ systemPrompt: { mode: "append", content: [{ type: "text", text: "Be brief." }] } });
   });
 
-  test.each(["resumes", "loads"])(
-    "a conversation continues after a restart (%s), and receives only the messages it missed",
-    async (ability) => {
-      const { folder, remove } = await makeFolder();
-      try {
-        const subject = talking(acpAdapter(ability, folder), { instructions: "Be brief." });
-        const first = await play(subject.agent, turnOf("speak of Ann"));
-        const [id] = sessionsOf(first);
-        const own = { agent: masterRef("subject"), runId: "run_0" as never };
-        const heard = messageOf("user", "speak of Ann");
-        const history = [
-          heard,
-          messageOf("assistant", "One, two, three.", own),
-          messageOf("user", "What is the time?"),
-          messageOf("assistant", "Noon.", { agent: masterRef("clock") }),
-        ];
-        const rest = { history, providerSessionId: id, heardUpTo: heard.id };
-        const { parts, text, before } = await echo(subject, rest);
-        expect(sessionsOf(parts)).toEqual([id]);
-        expect(before).toHaveLength(1);
-        expect(text).toMatch(/:\n\nUser: What is the time\?\n\nAssistant \(clock\): Noon\.\n\necho$/);
-        expect(text).not.toContain("three");
-        expect(textOf(parts)).not.toContain("replayed");
-      } finally {
-        await remove();
-      }
-    },
-  );
+  test.each([
+    ["session/resume", "resumes"],
+    ["session/load", "loads"],
+  ])("a conversation continues by %s after a restart, and receives only the messages it missed", async (_, ability) => {
+    const { folder, remove } = await makeFolder();
+    try {
+      const subject = talking(acpAdapter(ability, folder), { instructions: "Be brief." });
+      const first = await play(subject.agent, turnOf("speak of Ann"));
+      const [id] = sessionsOf(first);
+      const own = { agent: masterRef("subject"), runId: "run_0" as never };
+      const heard = messageOf("user", "speak of Ann");
+      const history = [
+        heard,
+        messageOf("assistant", "One, two, three.", own),
+        messageOf("user", "What is the time?"),
+        messageOf("assistant", "Noon.", { agent: masterRef("clock") }),
+      ];
+      const rest = { history, providerSessionId: id, heardUpTo: heard.id };
+      const { parts, text, before } = await echo(subject, rest);
+      expect(sessionsOf(parts)).toEqual([id]);
+      expect(before).toHaveLength(1);
+      expect(text).toMatch(/:\n\nUser: What is the time\?\n\nAssistant \(clock\): Noon\.\n\necho$/);
+      expect(text).not.toContain("three");
+      expect(textOf(parts)).not.toContain("replayed");
+    } finally {
+      await remove();
+    }
+  });
 
   test("a lost conversation begins again with the whole history, and the old one is forgotten", async () => {
     const history = [
@@ -253,23 +253,30 @@ describe("a question of an agent", () => {
 
 describe("a failure", () => {
   test.each([
-    ["limited", "provider_rate_limited", "This agent failed: too much"],
-    ["login", "provider_refused", "This agent failed: Authentication required"],
-    ["hidden", "provider_rate_limited", "This agent failed: Usage limit reached"],
-    ["codexed", "provider_unreachable", "This agent failed: stream gone"],
-    ["wordless", "provider_unreachable", "This agent failed: it produced no output"],
-    ["refuses", "provider_refused", "This agent failed: it refused to answer"],
-    ["unasked", "provider_unreachable", "This agent failed: it cancelled its turn"],
-    ["dies", "provider_unreachable", "This agent's program ended with code 7 in the middle of its turn."],
-  ])(
-    "a failed turn is reported as a failure, even if the agent (%s) reports success",
-    async (behaviour, code, message) => {
-      const { parts, failure } = await playToFailure(talking().agent, turnOf(behaviour));
-      expect(failure).toBeInstanceOf(AppError);
-      expect(failure).toMatchObject({ code, message });
-      expect(ofType(parts, "exit")).toHaveLength(1);
-    },
-  );
+    ["reports an error of its rate limit", "limited", "provider_rate_limited", "This agent failed: too much"],
+    ["demands a login", "login", "provider_refused", "This agent failed: Authentication required"],
+    [
+      "ends its turn normally, with its usage limit in the metadata",
+      "hidden",
+      "provider_rate_limited",
+      "This agent failed: Usage limit reached",
+    ],
+    [
+      "ends its turn normally, after a final error of Codex",
+      "codexed",
+      "provider_unreachable",
+      "This agent failed: stream gone",
+    ],
+    ["writes nothing", "wordless", "provider_unreachable", "This agent failed: it produced no output"],
+    ["refuses", "refuses", "provider_refused", "This agent failed: it refused to answer"],
+    ["cancels its turn unasked", "unasked", "provider_unreachable", "This agent failed: it cancelled its turn"],
+    ["dies", "dies", "provider_unreachable", "This agent's program ended with code 7 in the middle of its turn."],
+  ])("a turn in which the agent %s is a failure", async (_, behaviour, code, message) => {
+    const { parts, failure } = await playToFailure(talking().agent, turnOf(behaviour));
+    expect(failure).toBeInstanceOf(AppError);
+    expect(failure).toMatchObject({ code, message });
+    expect(ofType(parts, "exit")).toHaveLength(1);
+  });
 
   test("a failure contains no secret", async () => {
     const subject = talking({ ...acpAdapter(), env: ["THE_KEY"] }, {}, { THE_KEY: "sk-very-secret-1234" });
@@ -278,9 +285,9 @@ describe("a failure", () => {
   });
 
   test.each([
-    ["hangs", "go", { start_timeout: "1s" }],
-    ["resumes", "mute", { silence_timeout: "1s" }],
-  ])("a silent agent (%s, %s) is a failure, and its program is ended", async (ability, behaviour, limits) => {
+    ["at its start", "hangs", "go", { start_timeout: "1s" }],
+    ["in its turn", "resumes", "mute", { silence_timeout: "1s" }],
+  ])("an agent that is silent %s is a failure, and its program is ended", async (_, ability, behaviour, limits) => {
     const subject = talking({ ...acpAdapter(ability), ...limits });
     const { failure } = await playToFailure(subject.agent, turnOf(behaviour));
     expect(failure).toMatchObject({ code: "provider_unreachable" });
@@ -300,21 +307,21 @@ describe("a cancel", () => {
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
   });
 
-  test.each(["stall", "tool"])(
-    "a cancel in the middle of a turn (%s) leaves no process, in any process session",
-    async (behaviour) => {
-      const subject = talking();
-      const stage = createRunStage();
-      const parts = subject.agent.run(turnOf(behaviour), stage.control)[Symbol.asyncIterator]();
-      for (;;) {
-        const { value } = await parts.next();
-        if (value?.type === "text" || value?.type === "tool-call") break;
-      }
-      stage.abort();
-      await parts.return?.();
-      await gone(subject.tag);
-    },
-  );
+  test.each([
+    ["a text", "stall"],
+    ["a tool call", "tool"],
+  ])("a cancel in the middle of %s leaves no process, in any process session", async (_, behaviour) => {
+    const subject = talking();
+    const stage = createRunStage();
+    const parts = subject.agent.run(turnOf(behaviour), stage.control)[Symbol.asyncIterator]();
+    for (;;) {
+      const { value } = await parts.next();
+      if (value?.type === "text" || value?.type === "tool-call") break;
+    }
+    stage.abort();
+    await parts.return?.();
+    await gone(subject.tag);
+  });
 
   test("a cancel that the agent ignores still ends the program", { timeout: 60_000 }, async () => {
     const subject = talking(acpAdapter("stays"));

@@ -144,9 +144,9 @@ describe("the end of a program", () => {
 
 describe("a program that is silent", () => {
   test.each([
-    ["silent", { start_timeout: "1s" }, "has not begun for 1 s."],
-    ["pauses", { silence_timeout: "1s" }, "has given no sign for 1 s."],
-  ])("a program that is silent (%s) is ended, and the run reports it", async (behaviour, limits, sentence) => {
+    ["from its start", "silent", { start_timeout: "1s" }, "has not begun for 1 s."],
+    ["after its first text", "pauses", { silence_timeout: "1s" }, "has given no sign for 1 s."],
+  ])("a program that is silent %s is ended, and the run reports it", async (_, behaviour, limits, sentence) => {
     const { parts, failure } = await playToFailure(printing(behaviour, limits).agent, turnOf("go"));
     expect(failure).toMatchObject({ code: "provider_unreachable", message: `This agent's program ${sentence}` });
     expect(exitOf(parts)).toMatchObject([{ code: null, signal: "SIGTERM" }]);
