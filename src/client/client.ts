@@ -24,8 +24,9 @@ import type {
 import { type EventStream, type EventStreamOptions, openEvents } from "./event-stream.ts";
 import { type ClientOptions, type ReadOptions, Requester, type WriteOptions } from "./requester.ts";
 
+/** Names of users, zones and workspaces have 1 to 128 characters, without control characters. */
 export interface NewSession {
-  /** Default: the server creates an id. */
+  /** 1 to 64 letters, digits, `_` and `-`. Default: the server creates an id. */
   id?: string;
   /** Default: the catalogue's default agent. */
   agentId?: string;
@@ -33,30 +34,37 @@ export interface NewSession {
   mode?: string;
   /** Whose floor the session competes for. Default: the session has a floor of its own. */
   userId?: string;
+  /** Which of the user's floors. Default: the one without a zone. */
   zone?: string;
+  /** The workspace whose agents it may have, besides those of the catalogue's file. */
   workspaceId?: string;
+  /** 1 to 256 characters. Default: made from the first message. */
   title?: string;
-  /** The connection to bind the session to. */
+  /** The connection to bind the session to, from `ConnectionView.connectionId` or a `connected` event. */
   connectionId?: string;
   /** Request the floor with the creation. If that is refused, `rejected` is thrown and no session is created. */
   activate?: boolean;
 }
 
+/** A copy, beside its source. */
 export interface ForkInput {
   /** The last message to copy. Default: all of them. */
   messageId?: string;
   /** Default: the session's agent. */
   agentId?: string;
+  /** The connection to bind the copy to. */
   connectionId?: string;
+  /** Request the floor for the copy. */
   activate?: boolean;
 }
 
 export interface EditInput {
   content: string;
-  /** Default: the images of the message. */
+  /** At most 8. `data`: base64 with a `mimeType`, or a `data:` URI. Default: the images of the message. */
   images?: { data: string; mimeType?: string }[];
   /** Archive the session in favour of the copy. */
   replace?: boolean;
+  /** The connection to bind the copy to. */
   connectionId?: string;
 }
 
@@ -71,42 +79,49 @@ export interface DefinitionInput extends DefinitionSettings {
 export type DefinitionChange = { [K in keyof DefinitionSettings]?: DefinitionSettings[K] | null };
 
 export interface DefinitionQuery {
+  /** Default: all workspaces. */
   workspaceId?: string;
-  /** The last definition of the previous page. */
+  /** The id of the last definition of the previous page. */
   after?: string;
+  /** 1 to 200. Default: 50. */
   limit?: number;
 }
 
 export interface SessionQuery {
   /** From 0. */
   page?: number;
+  /** 1 to 200. Default: 20. */
   pageSize?: number;
-  /** Words of titles, summaries and messages, or an id. */
+  /** Words of titles, summaries and messages, or an id; at most 1,024 characters. */
   q?: string;
   state?: SessionState;
   agentId?: string;
   userId?: string;
   workspaceId?: string;
+  /** Default: false, unless `state` is `archived`. */
   includeArchived?: boolean;
 }
 
 export interface FloorQuery {
   state?: FloorState;
-  /** The last floor of the previous page. */
+  /** The id of the last floor of the previous page. */
   after?: string;
+  /** 1 to 1,000. Default: 100. */
   limit?: number;
 }
 
 export interface FloorLogQuery {
   /** A position: only events before it are returned. */
   before?: string;
+  /** 1 to 2,000. Default: 500. A page ends earlier if its events are large. */
   limit?: number;
 }
 
-/** A page of a list: the entries after, or before, an id. */
-export interface Window {
+/** A page of a list: the entries after an id, or before it, but not both. */
+export interface PageRange {
   after?: string;
   before?: string;
+  /** Messages: 1 to 500, default 100. Log lines: 1 to 1,000, default 200. */
   limit?: number;
 }
 
@@ -117,7 +132,7 @@ type WithoutKey<T> = T extends unknown ? Omit<T, "commandId"> : never;
 export interface StreamOptions extends Pick<EventStreamOptions, "signal" | "position" | "onStatus" | "onPosition"> {}
 
 export interface ConnectionOptions extends StreamOptions {
-  /** Sessions to bind when the stream opens. */
+  /** Sessions to bind when the stream opens, at most 64. */
   sessionIds?: readonly string[];
   /** Defaults for sessions that are created through this connection. */
   userId?: string;
@@ -165,6 +180,11 @@ export function createClient(options: ClientOptions) {
     });
 
   return {
+    /**
+     * Create a session, and with `activate` request the floor.
+     * @throws ClientError `rejected` if the floor is refused; `facts.decision` has the reason. `agent_not_found`;
+     *   `idempotency_mismatch` if the id is another session's
+     */
     createSession: (input: NewSession = {}, options?: WriteOptions) =>
       post<SessionAnswer>(["session", "create"], input, options),
 
@@ -172,11 +192,13 @@ export function createClient(options: ClientOptions) {
     loadSession: (input: { sessionId: string; connectionId?: string }, options?: WriteOptions) =>
       post<LoadedSession>(["session", "load"], input, options),
 
+    /** A page of the caller's sessions, those with the newest activity first. */
     listSessions: (query: SessionQuery = {}, options?: ReadOptions) =>
       get<SessionPage>(["session", "list"], query, options),
 
     getSession: (id: string, options?: ReadOptions) => get<SessionAnswer>(["session", id], {}, options),
 
+    /** @param title 1 to 256 characters */
     renameSession: (id: string, title: string, options?: WriteOptions) =>
       requester.json<SessionAnswer>({ ...options, method: "PATCH", path: ["session", id], body: { title } }),
 
@@ -184,14 +206,18 @@ export function createClient(options: ClientOptions) {
     deleteSession: (id: string, options?: WriteOptions) => remove<{ deleted: boolean }>(["session", id], options),
 
     /** A page of a session's messages. Default: the newest. */
-    listMessages: (id: string, window: Window = {}, options?: ReadOptions) =>
-      get<MessagePage>(["session", id, "messages"], window, options),
+    listMessages: (id: string, range: PageRange = {}, options?: ReadOptions) =>
+      get<MessagePage>(["session", id, "messages"], range, options),
 
     /** Copy a session with its messages up to `messageId`, or with all of them. */
     forkSession: (id: string, input: ForkInput = {}, options?: WriteOptions) =>
       copy<SessionAnswer>(["session", id, "fork"], input, options),
 
-    /** Take back the last turns: a copy without them replaces the session, which is archived. */
+    /**
+     * Take back the last turns: a copy without them replaces the session, which is archived.
+     * @param input `turns`: 1 to 1,000, default 1
+     * @throws ClientError `illegal_command` if the session has fewer turns
+     */
     rollBackSession: (id: string, input: { turns?: number } = {}, options?: WriteOptions) =>
       copy<SessionAnswer>(["session", id, "rollback"], input, options),
 
@@ -227,13 +253,17 @@ export function createClient(options: ClientOptions) {
       remove<{ deleted: true }>(["session", id, "messages", messageId], options),
 
     /** The log of an agent's program for a message. */
-    listLogs: (id: string, messageId: string, window: Omit<Window, "before"> = {}, options?: ReadOptions) =>
-      get<LogPage>(["session", id, "messages", messageId, "logs"], window, options),
+    listLogs: (id: string, messageId: string, range: Omit<PageRange, "before"> = {}, options?: ReadOptions) =>
+      get<LogPage>(["session", id, "messages", messageId, "logs"], range, options),
 
+    /** Request the floor. The decision is in the answer if it is granted or queued. @throws ClientError `rejected` */
     activateSession: (id: string, options?: WriteOptions) =>
       post<SessionAnswer>(["session", id, "activate"], {}, options),
+    /** Release the floor until `resumeSession`, or until its next message. */
     pauseSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "pause"], {}, options),
+    /** Request the floor for a paused session. @throws ClientError `rejected`; the session then stays paused */
     resumeSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "resume"], {}, options),
+    /** End the session. It can be read, and takes no more messages. */
     archiveSession: (id: string, options?: WriteOptions) =>
       post<SessionAnswer>(["session", id, "archive"], {}, options),
     /** End the session's run and archive the session. Archiving it again is not an error. */
@@ -263,7 +293,7 @@ export function createClient(options: ClientOptions) {
     stopAll: (id: string, options?: WriteOptions) =>
       post<{ archived: string[] }>(["floor", id, "stop-all"], {}, options),
 
-    /** Replace the floor's whole set of flags. */
+    /** Replace the floor's whole set of flags; at most 32. */
     setFlags: (id: string, flags: Record<string, boolean>, options?: WriteOptions) =>
       requester.json<{ flags: Record<string, boolean> }>({
         ...options,
@@ -281,14 +311,15 @@ export function createClient(options: ClientOptions) {
         body: flags,
       }),
 
-    /** What the arbiter would decide now. Changes nothing. */
+    /** What the arbiter would decide if a session of this agent requested the floor now. Changes nothing. */
     whatIf: (id: string, agentId: string, options?: ReadOptions & { workspaceId?: string | undefined }) =>
       post<{ decision: Decision }>(["floor", id, "what-if"], { agentId, workspaceId: options?.workspaceId }, options),
 
+    /** The enabled agents, of the catalogue's file and of a workspace. */
     listAgents: (options?: ReadOptions & { workspaceId?: string | undefined }) =>
       get<AgentsAnswer>(["agents"], { workspaceId: options?.workspaceId }, options),
 
-    /** Define an agent for a workspace. For operators, like the four below. */
+    /** Define an agent for a workspace. The methods for definitions are for operators. @throws ClientError `forbidden` */
     createDefinition: (input: DefinitionInput, options?: WriteOptions) =>
       post<DefinitionAnswer>(["agents", "definitions"], input, options),
     listDefinitions: (query: DefinitionQuery = {}, options?: ReadOptions) =>
@@ -311,7 +342,7 @@ export function createClient(options: ClientOptions) {
 
     /**
      * For pages of the server's own origin: store the token in a cookie that scripts cannot read. The browser then
-     * sends it with every request and stream. The answer names the token's owner.
+     * sends it with every request and stream. The answer names the token's owner, and its end in ms since 1970.
      */
     signIn: (token: string, options?: ReadOptions) =>
       requester.json<{ ownerId?: string; expiresAt?: number }>({
@@ -321,8 +352,10 @@ export function createClient(options: ClientOptions) {
         isSignIn: true,
         headers: { authorization: `Bearer ${token}` },
       }),
+    /** Delete the cookie. */
     signOut: (options?: ReadOptions) => remove<object>(["cookie"], options),
 
+    /** Whether the node runs. It answers also when it is not ready. */
     getHealth: (options?: ReadOptions) => get<Health>(["health"], {}, options),
 
     /** A node that is not ready answers too, with the reasons. */
@@ -335,9 +368,10 @@ export function createClient(options: ClientOptions) {
     /** What every node does, for operators. */
     listNodes: (options?: ReadOptions) => get<NodeList>(["nodes"], {}, options),
 
+    /** The API as an OpenAPI document. */
     getOpenApi: (options?: ReadOptions) => get<Record<string, unknown>>(["openapi.json"], {}, options),
 
-    /** Open a connection: the events of all sessions that are bound to it. */
+    /** Open a connection: the events of all sessions that are bound to it. The stream reconnects by itself. */
     openConnection: ({ sessionIds, userId, zone, ...options }: ConnectionOptions = {}): EventStream =>
       open(["events"], options, { userId, zone }, { sessionId: sessionIds }),
 

@@ -8,6 +8,7 @@ export type { AgentInfo, Session } from "../protocol/session.ts";
 export type {
   AgentsAnswer,
   AgentView,
+  Definition,
   DefinitionAnswer,
   DefinitionPage,
   DefinitionSettings,
@@ -39,9 +40,9 @@ export {
   type ImportInput,
   type NewSession,
   type OutgoingMessage,
+  type PageRange,
   type SessionQuery,
   type StreamOptions,
-  type Window,
 } from "./client.ts";
 export { ClientError, type ClientErrorCode, type ClientErrorFacts } from "./client-error.ts";
 export type { EventStream, StreamState, StreamStatus } from "./event-stream.ts";

@@ -18,7 +18,7 @@ export function InterlockProvider({ client, children }: { client: Client; childr
   return createElement(ViewsContext, { value: liveViewsOf(client) }, children);
 }
 
-/** @throws Error outside of `<InterlockProvider>` */
+/** The provider's live views. @throws Error outside of `<InterlockProvider>`, like every hook here */
 export function useLiveViews(): LiveViews {
   const views = use(ViewsContext);
   if (!views) throw new Error("Interlock's hooks need an <InterlockProvider client={…}> around them.");

@@ -3,7 +3,10 @@ import type { FloorsLiveView } from "../client/live/live-floors.ts";
 import { useLiveViews } from "./provider.ts";
 import { useLive } from "./use-live.ts";
 
-/** A floor: its holder, the sessions paused below it, those that wait, and the decisions. */
+/**
+ * A floor: its holder, the sessions paused below it, those that wait, and the decisions.
+ * @param id the `floorId` of a session, such as `u:<user>`
+ */
 export function useFloor(id: string): FloorLiveView & { live: LiveFloor } {
   const live = useLiveViews().floor(id);
   return { ...useLive(live), live };
