@@ -226,11 +226,11 @@ async function joinCluster({ settings, shape: { store, redis, stopwatch }, nodeI
   if (!redis) return {};
   const { leaseMs, partitions: count } = settings;
   const membership = new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs, count });
-  await membership.look();
+  await membership.read();
   const storeWatch = new StoreWatch({
     clock: stopwatch,
     probe: () => store.confirm(NO_FLOOR, 0),
-    areOthersThere: async () => (await membership.look()).some((member) => member !== nodeId),
+    areOthersThere: async () => (await membership.read()).some((member) => member !== nodeId),
     leaseMs,
   });
   storeWatch.start();

@@ -30,11 +30,10 @@ const LOOPBACK = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 /**
  * `interlock inspect [URL]`: stream what happens on floors of a node to consumers of `@statelyai/inspect`. Each reader
  * first receives the existing actors. It listens on loopback only, requires the token, and refuses pages from other
- * origins, which could otherwise read every floor unnoticed.
+ * origins, which could otherwise read every floor unnoticed. While the node does not answer, it waits.
  *
  * @param onReady receives the address for readers, including the token
- * While the node does not answer, it waits, and says so once.
- *
+ * @param onFault receives a sentence: once each time the node stops answering, and before the exit code 1
  * @returns the exit code: 0 when it was stopped, 1 when the port is taken or the node refuses
  */
 export async function inspect(

@@ -43,7 +43,7 @@ export class RedisMembership implements Membership {
    * Read the members without joining, as a node without the orchestrator role does.
    * @throws Error with a sentence for the operator when the members use another number of partitions
    */
-  async look(): Promise<string[]> {
+  async read(): Promise<string[]> {
     return await this.#ask("");
   }
 

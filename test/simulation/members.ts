@@ -31,9 +31,9 @@ export class Members {
   }
 
   /** The list as one process reads it. */
-  link(life: Life, nodeId: string, leaseMs: number): Membership & { look(): Promise<string[]> } {
+  link(life: Life, nodeId: string, leaseMs: number): Membership & { read(): Promise<string[]> } {
     return {
-      look: () =>
+      read: () =>
         life.call((done, failed) => {
           this.#travel(() => {
             if (this.#happens(this.weather.fail)) return failed(new AppError("unavailable"));

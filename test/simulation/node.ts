@@ -114,7 +114,7 @@ export class NodeProcess {
       const storeWatch = new StoreWatch({
         clock: this.life.clock,
         probe: () => store.confirm(NO_FLOOR, 0),
-        areOthersThere: async () => (await membership.look()).some((member) => member !== name),
+        areOthersThere: async () => (await membership.read()).some((member) => member !== name),
         leaseMs: LEASE_MS,
       });
       this.#storeWatch = storeWatch;
