@@ -10,6 +10,7 @@ import { SessionControls, SureToAbort } from "../parts/commands/session-controls
 import { isExternal } from "../parts/external-agent.ts";
 import { LeaseLeft } from "../parts/lease-left.tsx";
 import { type Look, lookOf } from "../parts/look.ts";
+import { useMedia } from "../parts/screen/use-media.ts";
 import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
@@ -22,49 +23,80 @@ import { Talk } from "./talk.tsx";
 /** The number of drawn cards; further sessions are only counted. */
 const MAX_CARDS = 24;
 
+/**
+ * Where the agents stand below the stack, or are pressed by a finger: a card for the considered session would move them, so
+ * the session is named in the line of its heading.
+ */
+const STILL = "(max-width: 700px), (any-pointer: coarse)";
+
 /** The floor as a stack: the holder on top, the sessions paused for it beneath, the waiting sessions beside. */
 export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf | undefined }) {
   const { say } = useWords();
-  const { agentName, isLive } = useHere();
+  const { isLive } = useHere();
   const { holder, ducked, paused, queued, reserved } = floor;
   // At a past moment the cards are keyed by their place: a step may change all sessions, and no card has state to keep.
   const keyOf = ({ id }: Session, place = 0) => (isLive ? id : place);
   const place = useRef<HTMLDivElement>(null);
   useMoves(place);
+  const isStill = useMedia(STILL);
   const fate = whatIf && fateOf(whatIf.decision);
   const effects = whatIf && effectsOf(whatIf.decision);
-  const ghost = whatIf && fate !== "refused" && fate !== "same" && (
-    <p className={styles["ghost"]} data-where={fate}>
-      {agentName(whatIf.agentId)}{" "}
-      <small>{say(fate === "queued" ? "whatif.waits" : fate === "beneath" ? "whatif.beneath" : "whatif.comes")}</small>
-    </p>
-  );
+  const named = isStill ? fate : undefined;
+  const carded = isStill ? undefined : fate;
+  const ghost = whatIf && <Ghost whatIf={whatIf} isNamed={isStill} />;
   return (
     <div ref={place} className={styles["columns"]}>
       <div>
-        <h2>{say("stack.holder")}</h2>
-        {fate === "front" && ghost}
+        <Heading ghost={(named === "front" || (named === "beneath" && ducked.length === 0)) && ghost}>
+          {say("stack.holder")}
+        </Heading>
+        {carded === "front" && ghost}
         {holder && <Card key={keyOf(holder)} session={holder} isFront effect={effects?.get(holder.id)} />}
         {!holder && (
           <p className={styles["free"]}>
             {reserved ? say("stack.reserved", { session: reserved.sessionId }) : say("stack.free")}
           </p>
         )}
-        {(ducked.length > 0 || fate === "beneath") && <h2>{say("stack.ducked")}</h2>}
-        {fate === "beneath" && ghost}
+        {(ducked.length > 0 || carded === "beneath") && (
+          <Heading ghost={named === "beneath" && ghost}>{say("stack.ducked")}</Heading>
+        )}
+        {carded === "beneath" && ghost}
         {ducked.map((session, place) => (
           <Card key={keyOf(session, place)} session={session} effect={effects?.get(session.id)} />
         ))}
-        <h2>{say("stack.paused", { count: paused.length })}</h2>
+        <Heading>{say("stack.paused", { count: paused.length })}</Heading>
         {paused.length === 0 && <p className={styles["quiet"]}>{say("stack.nonepaused")}</p>}
         <Cards sessions={paused} effects={effects} />
       </div>
       <div>
-        <h2>{say("stack.queued", { count: queued.length })}</h2>
-        {queued.length === 0 && fate !== "queued" && <p className={styles["quiet"]}>{say("stack.nonequeued")}</p>}
+        <Heading ghost={named === "queued" && ghost}>{say("stack.queued", { count: queued.length })}</Heading>
+        {queued.length === 0 && carded !== "queued" && <p className={styles["quiet"]}>{say("stack.nonequeued")}</p>}
         <Cards sessions={queued} effects={effects} isNumbered />
-        {fate === "queued" && ghost}
+        {carded === "queued" && ghost}
       </div>
+    </div>
+  );
+}
+
+/** The considered session where it would be, as a card or in the line of a heading. */
+function Ghost({ whatIf: { agentId, decision }, isNamed }: { whatIf: WhatIf; isNamed: boolean }) {
+  const { say } = useWords();
+  const { agentName } = useHere();
+  const fate = fateOf(decision);
+  return (
+    <p className={styles[isNamed ? "named" : "ghost"]} data-where={fate}>
+      {agentName(agentId)}{" "}
+      <small>{say(fate === "queued" ? "whatif.waits" : fate === "beneath" ? "whatif.beneath" : "whatif.comes")}</small>
+    </p>
+  );
+}
+
+/** @param ghost the considered session, if it is named here */
+function Heading({ ghost, children }: { ghost?: ReactNode; children: ReactNode }) {
+  return (
+    <div className={styles["heading"]}>
+      <h2>{children}</h2>
+      {ghost}
     </div>
   );
 }
@@ -141,7 +173,15 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
           <span style={{ width: `${priority}%` }} />
         </span>
       )}
-      <p className={styles["title"]}>{title}</p>
+      <div className={styles["line"]}>
+        <p className={styles["title"]}>{title}</p>
+        {effect && (
+          <p className={styles["would"]}>
+            {say(`whatif.becomes.${effect.becomes}`)}
+            {effect.level !== undefined && ` (${effect.level} dB)`}
+          </p>
+        )}
+      </div>
       <p className={styles["quiet"]}>
         {say("stack.since", { time: clockOf(lastActivityAt, language) })}
         {level !== undefined && ` · ${level} dB`}
@@ -151,12 +191,6 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
         {session.leaseMs !== undefined && <LeaseLeft session={session} />}
       </p>
       {isFront && <LastWords session={session} />}
-      {effect && (
-        <p className={styles["would"]}>
-          {say(`whatif.becomes.${effect.becomes}`)}
-          {effect.level !== undefined && ` (${effect.level} dB)`}
-        </p>
-      )}
       <footer>
         <a href={linkTo("session", { floorId, sessionId: id })}>{say("session.talk")}</a>
         <SessionControls {...controls} />

@@ -1,4 +1,3 @@
-import { useEffect, useRef } from "react";
 import type { AgentView } from "../../../src/client/answers.ts";
 import { useWords } from "../../words/words.tsx";
 import styles from "../floor.module.css";
@@ -21,14 +20,8 @@ interface Props {
 export function AgentButton(props: Props) {
   const { agent, disabled, isConsidered, isPreviewing, hintId, onConsider, onLeave, onPress } = props;
   const { say } = useWords();
-  const button = useRef<HTMLButtonElement>(null);
-  // The answer stands above the end of the list: the button for the second press must not be beneath it.
-  useEffect(() => {
-    if (isPreviewing && isConsidered) button.current?.scrollIntoView({ block: "nearest" });
-  }, [isPreviewing, isConsidered]);
   return (
     <button
-      ref={button}
       type="button"
       className={styles["agent"]}
       disabled={disabled}

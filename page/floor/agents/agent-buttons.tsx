@@ -58,7 +58,7 @@ export function AgentButtons(considered: Considered) {
           >
             {say("whatif.title")}
           </button>
-          <p className={floorStyles["quiet"]} id={HINT}>
+          <p className={floorStyles["quiet"]} id={HINT} hidden={isPreviewing}>
             {say(isPreviewing ? "whatif.on" : "whatif.off")}
           </p>
         </div>
@@ -80,13 +80,16 @@ export function AgentButtons(considered: Considered) {
           </li>
         ))}
       </ul>
-      <div className={styles["answer"]} data-preview={isPreviewing && whatIf !== undefined} aria-live="polite">
+      <div className={styles["answer"]} data-preview={isPreviewing} aria-live="polite">
         {whatIf && (
           <p>
             <b>{say("whatif.title")}</b> <DecisionText decision={whatIf.decision} isWhatIf />
           </p>
         )}
         {!whatIf && <Outcome of={given} />}
+        {isPreviewing && !whatIf && !given.refusal && !given.isLate && (
+          <p className={floorStyles["quiet"]}>{say("whatif.on")}</p>
+        )}
       </div>
     </section>
   );

@@ -96,6 +96,20 @@ describeInChromium("the timeline", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test.each([
+    { width: 1280, height: 720, gap: 4 },
+    { width: 390, height: 844, gap: 12 },
+  ])("a few lanes leave their room to the log, apart from the legend: at $width px", async ({ gap, ...viewport }) => {
+    const { address } = await drive();
+    const { page } = await open(address, { viewport });
+    await page.getByRole("link", { name: "Music hello" }).waitFor();
+    const boxOf = async (label: string) => (await page.getByLabel(label, { exact: true }).boundingBox())!;
+    const [legend, lines] = [await boxOf("What the bars mean"), await boxOf("Events")];
+    expect(lines.y - legend.y - legend.height).toBeGreaterThanOrEqual(gap);
+    const lanes = (await page.getByRole("img", { name: /2 sessions over time/ }).boundingBox())!;
+    expect(lines.height).toBeGreaterThan(legend.y - lanes.y);
+  });
+
   test("messages and titles, which the floor's stream does not carry, are in the list while it is live", async () => {
     const user = new E2eClient(node);
     const { id, floorId } = await user.hold("stacker");

@@ -167,6 +167,44 @@ describeInChromium("what-if by touch", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test.each([
+    { name: "a phone", viewport: PHONE.viewport },
+    { name: "a tablet", viewport: { width: 820, height: 1180 } },
+  ])("nothing under the finger moves when an answer is shown: on $name", async ({ viewport }) => {
+    const user = new E2eClient(node);
+    await user.hold("music");
+    const { page } = await open(`${node.url}/#/floor/u%3A${user.userId}`, { ...PHONE, viewport });
+    await holderCard(page).getByText("Music").waitFor();
+    await page.getByRole("button", { name: "What if?", exact: true }).tap();
+    const places = () =>
+      page.evaluate<number[]>(
+        `[...document.querySelectorAll("[aria-labelledby=agents] li button")].map((button) => button.getBoundingClientRect().y)`,
+      );
+    const answers: [agent: string, answer: RegExp][] = [
+      ["Phone", /Phone \(90\) would get the floor/],
+      ["Chat", /Chat \(10\) would be refused/],
+      ["Patient", /Patient \(10\) would wait/],
+      ["General", /General \(40\) would get the floor/],
+    ];
+    for (const [agent, answer] of answers) {
+      const button = agentButton(page, agent);
+      await button.scrollIntoViewIfNeeded();
+      await expect.poll(() => isOnTop(page, agent)).toBe(true);
+      const before = await places();
+      await button.tap();
+      await page.getByText(answer).waitFor();
+      expect(await places(), agent).toEqual(before);
+      expect(await isOnTop(page, agent)).toBe(true);
+    }
+    await page.locator("[data-where=front]").getByText("General").waitFor();
+    // At the end of the page, where the floor's flags follow the list.
+    await page.evaluate("scrollTo(0, document.body.scrollHeight)");
+    const before = await places();
+    await agentButton(page, "Phone").tap();
+    await page.getByText(/Phone \(90\) would get the floor/).waitFor();
+    expect(await places()).toEqual(before);
+  });
+
   test("the switch speaks Chinese, and a mouse alone has none", async () => {
     const address = `${node.url}/#/floor/u%3A${node.newUser()}`;
     const { page } = await open(address, { ...PHONE, locale: "zh-CN" });
