@@ -110,6 +110,17 @@ test("every ADR has a unique number, and its status is on a page", () => {
   }
 });
 
+test("the program says every sentence that docs/when-things-fail.md quotes", () => {
+  const { prose } = readPage("docs/when-things-fail.md");
+  const quoted = [...prose.matchAll(/“([^”]+)”/g)].map(([, sentence]) => sentence!.replace(/\s+/g, " "));
+  expect(quoted.length).toBeGreaterThan(10);
+  const files = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((file) =>
+    file.endsWith(".ts"),
+  );
+  const code = files.map((file) => readFileSync(join(root, "src", file), "utf8"));
+  expect(quoted.filter((sentence) => !code.some((text) => text.includes(sentence)))).toEqual([]);
+});
+
 /** The parts of a block that two languages must share; undefined for pictures. */
 function common({ info, text }: Block): unknown {
   if (info.startsWith("yaml")) return [info, parse(text)];
