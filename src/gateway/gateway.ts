@@ -144,22 +144,74 @@ const admitted: Authenticate = async ({ caller }) => {
   return caller;
 };
 
+/** Authenticates requests, if authentication is on; set when the routes are registered. */
+interface Gate {
+  keeper?: Gatekeeper;
+}
+
+/** What the server and its routes share. */
+interface Parts {
+  sockets: Sockets;
+  pace: TurnPace;
+  gate: Gate;
+}
+
 export function createGateway(options: GatewayOptions): Gateway {
-  const { store, bus, clock, stopwatch, log, newId, random, commandDeadlineMs, proxies, maxBodyBytes } = options;
-  const paths = new KnownPaths();
+  const { store, bus, clock, stopwatch, log, random, onCut, onHeard, onBehind, access } = options;
   const pace = new TurnPace();
-  const sockets = new Sockets({
+  const sockets = createSockets(options, pace);
+  const gate: Gate = {};
+  const app = createServer(options, { sockets, pace, gate });
+
+  const followers = new Followers({ bus, store, clock, log, onHeard, onBehind });
+  const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
+  const streams = new Streams({ clock, stopwatch, random, onCut, isWithdrawn });
+  addRoutes(app, options, createContext(options, followers, streams, gate), gate);
+
+  return {
+    streams,
+    followers,
+    app,
+    async listen(host, port) {
+      await app.ready();
+      await app.listen({ host, port, backlog: BACKLOG });
+      sockets.start();
+      followers.start();
+      streams.start();
+      const { address, port: bound } = app.server.address() as AddressInfo;
+      return { host: address, port: bound };
+    },
+    async close(drainMs) {
+      await streams.drain(drainMs);
+      followers.stop();
+      sockets.stop();
+      const closed = app.close();
+      // Requests in progress get their answers. A socket that was opened and never used does not count as idle.
+      const late = clock.after(Math.min(drainMs, LINGER_MS), () => app.server.closeAllConnections());
+      await closed;
+      late.cancel();
+    },
+  };
+}
+
+function createSockets({ stopwatch, proxies, addressConnections, onCut }: GatewayOptions, pace: TurnPace): Sockets {
+  return new Sockets({
     pace,
     clock: stopwatch,
     proxies,
     max: BOUNDS.streams + BOUNDS.spareConnections,
-    maxPerAddress: options.addressConnections,
-    onCut: options.onCut,
+    maxPerAddress: addressConnections,
+    onCut,
   });
-  let gatekeeper: Gatekeeper | undefined;
+}
+
+/** The server with all that applies to every request. Its hooks run in the order in which they are added here. */
+function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): Routes {
+  const { access, log, newId, origin, proxies, maxBodyBytes, tracer } = options;
+  const paths = new KnownPaths();
   /** Answers what the framework refuses before it finds a route, for example a malformed path. */
   const sendProblem = async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const error = toAppError((await gatekeeper?.countAddress(request).then(() => thrown, toAppError)) ?? thrown);
+    const error = toAppError((await gate.keeper?.countAddress(request).then(() => thrown, toAppError)) ?? thrown);
     discardBody(request, maxBodyBytes, pace);
     await reply
       .code(error.status)
@@ -186,14 +238,14 @@ export function createGateway(options: GatewayOptions): Gateway {
     return showsSession ? answerJson(data) : JSON.stringify(data);
   });
   app.decorateRequest("trace", undefined);
-  if (options.tracer) traceRequests(app, options.tracer);
+  app.decorateRequest("caller", undefined);
+  if (tracer) traceRequests(app, tracer);
   paths.watch(app);
   handleProblems(app, paths, log);
-  const { access, origin } = options;
   if (access) {
     guardAnswers(app);
     // Every request is counted, including unknown paths and open routes.
-    app.addHook("onRequest", (request) => gatekeeper!.countAddress(request));
+    app.addHook("onRequest", (request) => gate.keeper!.countAddress(request));
   }
   acceptJsonOnly(app, maxBodyBytes, pace);
   boundAnswers(app);
@@ -207,23 +259,26 @@ export function createGateway(options: GatewayOptions): Gateway {
       done(request.is404 ? refusalOf(paths, request.url) : undefined);
     });
   });
-  app.decorateRequest("caller", undefined);
+  return app;
+}
 
-  const followers = new Followers({ bus, store, clock, log, onHeard: options.onHeard, onBehind: options.onBehind });
-  const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
-  const streams = new Streams({ clock, stopwatch, random, onCut: options.onCut, isWithdrawn });
-  const newConnectionId = () => newId().slice(0, 12) as ConnectionId;
+/** What the routes depend on. */
+function createContext(options: GatewayOptions, followers: Followers, streams: Streams, gate: Gate): RouteContext {
+  const { store, bus, clock, log, newId, ask, access, commandDeadlineMs: deadlineMs } = options;
   const places = new KnownPlaces(clock);
-  const onlyOpen = (ownerId: string | undefined) => streams.onlyConnectionOf(ownerId);
-  const connections = new Connections({ store, bus, clock, newConnectionId, onlyOpen });
-  const { ask } = options;
-  const sessionsFrom = { store, places };
-  const visibleTo = (caller: Caller) => new VisibleSessions(caller, sessionsFrom);
-  const commands = new Commands({ ask, store, connections, places, clock, newId, deadlineMs: commandDeadlineMs });
-  const context: RouteContext = {
+  const connections = new Connections({
+    store,
+    bus,
+    clock,
+    newConnectionId: () => newId().slice(0, 12) as ConnectionId,
+    onlyOpen: (ownerId) => streams.onlyConnectionOf(ownerId),
+  });
+  const commands = new Commands({ ask, store, connections, places, clock, newId, deadlineMs });
+  const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
+  return {
     ...options,
     authenticate: access ? admitted : everybodyIsOperator,
-    recognize: async (request) => (access ? await gatekeeper!.recognize(request) : await everybodyIsOperator(request)),
+    recognize: async (request) => (access ? await gate.keeper!.recognize(request) : await everybodyIsOperator(request)),
     tickets: new Tickets(access?.tickets ?? NO_TICKETS, clock),
     followers,
     floorWatch: new FloorWatch({ store, clock, log }),
@@ -234,36 +289,21 @@ export function createGateway(options: GatewayOptions): Gateway {
     chats: new ChatCommands({ store, commands, clock }),
     histories: new Histories({ store, clock, newId, commands, connections, visibleTo }),
   };
-  publishSchemas(app, options.version, access !== undefined);
+}
+
+function addRoutes(
+  app: Routes,
+  { access, isDoor = true, version, clock, stopwatch }: GatewayOptions,
+  context: RouteContext,
+  gate: Gate,
+): void {
+  publishSchemas(app, version, access !== undefined);
   app.register(async (scope) => {
     const routes = scope.withTypeProvider<ZodTypeProvider>();
-    if (access)
-      gatekeeper = await (await import("./access/gatekeeper.ts")).controlAccess(routes, access, { clock, stopwatch });
-    for (const add of options.isDoor === false ? [healthRoutes] : ROUTES) add(routes, context);
+    if (access) {
+      const { controlAccess } = await import("./access/gatekeeper.ts");
+      gate.keeper = await controlAccess(routes, access, { clock, stopwatch });
+    }
+    for (const add of isDoor ? ROUTES : [healthRoutes]) add(routes, context);
   });
-
-  return {
-    streams,
-    followers,
-    app,
-    async listen(host, port) {
-      await app.ready();
-      await app.listen({ host, port, backlog: BACKLOG });
-      sockets.start();
-      followers.start();
-      streams.start();
-      const { address, port: bound } = app.server.address() as AddressInfo;
-      return { host: address, port: bound };
-    },
-    async close(drainMs) {
-      await streams.drain(drainMs);
-      followers.stop();
-      sockets.stop();
-      const closed = app.close();
-      // Requests in progress get their answers. A socket that was opened and never used does not count as idle.
-      const late = clock.after(Math.min(drainMs, LINGER_MS), () => app.server.closeAllConnections());
-      await closed;
-      late.cancel();
-    },
-  };
 }
