@@ -11,7 +11,8 @@ import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 /** The parts of a request that the gatekeeper reads. */
 function request(headers: Record<string, string>, query: Record<string, string> = {}): FastifyRequest {
   const routeOptions = { config: { isStream: true } };
-  return { method: "GET", headers, query, routeOptions, caller: undefined } as unknown as FastifyRequest;
+  const raw = { rawHeaders: Object.entries(headers).flat() };
+  return { method: "GET", headers, raw, query, routeOptions, caller: undefined } as unknown as FastifyRequest;
 }
 
 function stage(verify: (token: string) => Verified | undefined) {
