@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
-import type { Environment } from "./agents/language-model.ts";
 import { readHome } from "./agents/process/home.ts";
+import type { Environment } from "./agents/process/program.ts";
 import type { Registry } from "./agents/registry.ts";
 import { MemoryTickets } from "./bus/memory-tickets.ts";
 import { Mailbox, type MailboxOptions } from "./cluster/mailbox.ts";

@@ -1,6 +1,6 @@
 import type { Turn } from "./agents/agent.ts";
-import type { Environment } from "./agents/language-model.ts";
 import { killOrphans } from "./agents/process/process-sweep.ts";
+import type { Environment } from "./agents/process/program.ts";
 import { createRegistry, type Registry } from "./agents/registry.ts";
 import type { Settings } from "./config/settings.ts";
 import type { NodeCatalog } from "./node-catalog.ts";

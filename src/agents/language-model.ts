@@ -1,6 +1,7 @@
 import type { LanguageModel } from "ai";
 import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
+import type { Environment } from "./process/program.ts";
 
 const DEFAULT_KEYS = {
   openai: "OPENAI_API_KEY",
@@ -18,8 +19,6 @@ const BASE_URLS = {
   google: "https://generativelanguage.googleapis.com/v1beta",
 };
 const VISIBLE = /^[\x21-\x7e]+$/;
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Why this adapter cannot work, as text for the operator: its key is missing or malformed. (As a header, a key with a

@@ -51,7 +51,7 @@ export function createAcpAgent(
         // The run may have been aborted while the program started.
         signal.throwIfAborted();
         if (hasTools(chosen)) await ours.open(source, toolServers);
-        void talk.hold();
+        void talk.carryOut();
         const failure = yield* takeItems(run, () => talk.isWaiting || ours.isBusy, signal);
         await end();
         const exit = run.tellExit();

@@ -56,7 +56,7 @@ export function toFailure(error: unknown, redact: (text: string) => string): App
   const isLimited = code === 429 || /rate.?limit|usage.?limit|quota/i.test(`${kind} ${String(message)}`);
   if (isLimited || /\b429\b/.test(String(message))) return fail("provider_rate_limited", message, redact);
   if (code === LOGIN_NEEDED || code === 401 || code === 403 || /unauthorized|authentication/i.test(kind)) {
-    return fail("provider_refused", message ?? "it wants a login", redact);
+    return fail("provider_refused", message ?? "it requires a login", redact);
   }
   return fail("provider_unreachable", message, redact);
 }

@@ -5,9 +5,9 @@ import type { Line } from "../process/line-reader.ts";
 /** Messages that bypass the SDK, because it prints invalid updates to the console and has no back-pressure. */
 export interface Intercepted {
   /** The params of a `session/update`. */
-  update(params: unknown): void;
+  onUpdate(params: unknown): void;
   /** Called with a line that is not a message. */
-  nonsense(line: string): void;
+  onStrayLine(line: string): void;
 }
 
 /**
@@ -19,7 +19,7 @@ export interface Intercepted {
 export function toStream(
   lines: AsyncGenerator<Line>,
   stdin: ChildProgram["stdin"],
-  { update, nonsense }: Intercepted,
+  { onUpdate, onStrayLine }: Intercepted,
   tooLong: () => Error,
 ): Stream {
   const readable = new ReadableStream<AnyMessage>(
@@ -32,8 +32,8 @@ export function toStream(
           if (!isEnd) throw tooLong();
           if (text.trim() === "") continue;
           const message = parse(text);
-          if (!message) nonsense(text);
-          else if (message["method"] === "session/update") update(message["params"]);
+          if (!message) onStrayLine(text);
+          else if (message["method"] === "session/update") onUpdate(message["params"]);
           else return controller.enqueue(message as unknown as AnyMessage);
         }
       },

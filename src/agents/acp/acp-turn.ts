@@ -84,7 +84,7 @@ export class AcpTurn {
   }
 
   /** Put the agent's output into the run's queue, and close the queue after the turn. Never rejects. */
-  async hold(): Promise<void> {
+  async carryOut(): Promise<void> {
     const { items, redact } = this.#run;
     try {
       await this.#connect();
@@ -137,8 +137,8 @@ export class AcpTurn {
       this.#run.lines(MAX_MESSAGE_UNITS),
       child.stdin,
       {
-        update: (params) => this.#update(params),
-        nonsense: (line) => this.#run.log("stdout", cutText(line, 4_096)),
+        onUpdate: (params) => this.#update(params),
+        onStrayLine: (line) => this.#run.log("stdout", cutText(line, 4_096)),
       },
       () => {
         const error = new AppError("too_large", "The agent sent a message of more than 16,777,216 characters.");

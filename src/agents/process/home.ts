@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { makeFolder, unlessExists } from "../../make-folder.ts";
-import type { Variables } from "./program.ts";
+import type { Environment } from "./program.ts";
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
@@ -9,7 +9,7 @@ const NAME = /^[A-Za-z0-9_-]{1,64}$/;
  * The name of this worker's disk: the content of a file in its home folder, where programs keep their conversations.
  * Creates the file with `name` if it is missing. Undefined if the folder is not writable.
  */
-export async function readHome(env: Variables, name: string): Promise<string | undefined> {
+export async function readHome(env: Environment, name: string): Promise<string | undefined> {
   const folder = env["XDG_STATE_HOME"] ?? (env["HOME"] && join(env["HOME"], ".local", "state"));
   if (!folder) return undefined;
   const file = join(folder, "interlock", "home");

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isOrphaned, MARKER, readStat } from "./marker.ts";
 
 /** Scans of the process table before a sweep gives up. A scan takes about 3 ms per hundred processes. */
-const MAX_LOOKS = 200;
+const MAX_SCANS = 200;
 /** The pause between two scans, in which killed processes end, in ms. */
-const LOOK_AGAIN_MS = 10;
+const SCAN_PAUSE_MS = 10;
 /** Files that are read concurrently. */
 const BATCH = 64;
 
@@ -37,8 +37,8 @@ export interface SweepResult {
 async function sweep(isWanted: (mark: string) => boolean): Promise<SweepResult> {
   const killed = new Set<number>();
   let targets: number[] = [];
-  for (let look = 0; look < MAX_LOOKS; look += 1) {
-    if (look > 0) await sleep(LOOK_AGAIN_MS);
+  for (let scan = 0; scan < MAX_SCANS; scan += 1) {
+    if (scan > 0) await sleep(SCAN_PAUSE_MS);
     targets = findTargets(await listProcesses(), isWanted);
     if (targets.length === 0) break;
     for (const pid of targets) {

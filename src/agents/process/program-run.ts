@@ -7,11 +7,11 @@ import type { ChildProgram, Exit } from "./child-program.ts";
 import { type Line, readLines } from "./line-reader.ts";
 import {
   createRedactor,
+  type Environment,
   environmentOf,
   findProgram,
   findProgramProblem,
   type ProgramEntry,
-  type Variables,
 } from "./program.ts";
 import type { Supervisor } from "./supervisor.ts";
 
@@ -30,7 +30,7 @@ export interface ProgramTimes {
 export interface ProgramTools {
   readonly supervisor: Supervisor;
   readonly clock: Clock;
-  readonly env: Variables;
+  readonly env: Environment;
   /** Absent: the exits of programs of aborted runs are not logged. */
   readonly log?: Logger | undefined;
 }

@@ -6,7 +6,8 @@ const BASIC = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDI
 /** Shorter values are not redacted, because they may be ordinary words. */
 const MIN_SECRET_UNITS = 8;
 
-export type Variables = Readonly<Record<string, string | undefined>>;
+/** Environment variables, by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The program of an agent, from its entry in the catalogue. */
 export interface ProgramEntry {
@@ -20,7 +21,7 @@ export interface ProgramEntry {
 }
 
 /** The executable file of a command; undefined if there is none. A name without a slash is searched in PATH. */
-export function findProgram(command: string, env: Variables): string | undefined {
+export function findProgram(command: string, env: Environment): string | undefined {
   if (isAbsolute(command) || command.includes("/")) {
     const file = resolve(command);
     return isExecutable(file) ? file : undefined;
@@ -30,14 +31,14 @@ export function findProgram(command: string, env: Variables): string | undefined
 }
 
 /** Why the program cannot be started on this machine, as text for the operator; undefined if it can. */
-export function findProgramProblem({ command, cwd }: ProgramEntry, env: Variables): string | undefined {
+export function findProgramProblem({ command, cwd }: ProgramEntry, env: Environment): string | undefined {
   if (findProgram(command, env) === undefined) return `the program ${command} is not found`;
   if (cwd !== undefined && !isFolder(cwd)) return `the folder ${cwd} does not exist`;
   return undefined;
 }
 
 /** The environment of the program: the variables of every program, and those of its entry. */
-export function environmentOf({ env, set }: ProgramEntry, from: Variables): Record<string, string> {
+export function environmentOf({ env, set }: ProgramEntry, from: Environment): Record<string, string> {
   const listed = env.map(namesOf).map(({ name, source }) => [name, from[source]] as const);
   const basic = BASIC.map((name) => [name, from[name]] as const);
   const entries = [...basic, ...Object.entries(set), ...listed];
@@ -48,7 +49,7 @@ export function environmentOf({ env, set }: ProgramEntry, from: Variables): Reco
  * Remove the values of the listed variables from a text, because a program may print its key in an error, and logs and
  * errors are visible.
  */
-export function createRedactor({ env }: ProgramEntry, from: Variables): (text: string) => string {
+export function createRedactor({ env }: ProgramEntry, from: Environment): (text: string) => string {
   const secrets = env
     .map(namesOf)
     .map(({ name, source }) => ({ name, value: from[source]?.trim() ?? "" }))

@@ -18,7 +18,7 @@ const MAX_NAME_UNITS = 64;
 
 export interface McpTool extends Tool {
   /** The server's own name of the tool. */
-  readonly nameThere: string;
+  readonly originalName: string;
 }
 
 /** A connected server, for one turn of one agent. */
@@ -31,7 +31,7 @@ export interface McpConnection {
 export interface McpSettings {
   /** The limits of a tool, by the server's name of it; `undefined` excludes the tool. */
   readonly choose: (
-    nameThere: string,
+    originalName: string,
   ) => { readonly confirm: boolean | undefined; readonly timeoutMs: number } | undefined;
   readonly signal: AbortSignal;
 }
@@ -128,11 +128,11 @@ async function readTools(server: string, client: MCPClient, { choose }: McpSetti
     for (const { name, description = "", inputSchema, annotations } of listed.tools) {
       const chosen = choose(name);
       if (!chosen || tools.length >= MAX_TOOLS || JSON.stringify(inputSchema).length > MAX_SCHEMA_UNITS) continue;
-      const nameHere = modelName(`${server}_${name}`, names);
-      names.add(nameHere);
+      const uniqueName = modelName(`${server}_${name}`, names);
+      names.add(uniqueName);
       tools.push({
-        name: nameHere,
-        nameThere: name,
+        name: uniqueName,
+        originalName: name,
         description: description.slice(0, MAX_DESCRIPTION_UNITS),
         inputSchema: { ...inputSchema },
         // The server's description of a tool applies unless the operator overrides it.

@@ -121,9 +121,9 @@ async function connect(
     server,
     {
       signal,
-      choose(nameThere) {
+      choose(originalName) {
         // A setting of one tool overrides the setting of all tools.
-        const chosen = byTool.get(nameThere) ?? byTool.get("*");
+        const chosen = byTool.get(originalName) ?? byTool.get("*");
         return chosen && { confirm: chosen.confirm, timeoutMs: chosen.timeout ?? MCP_TIMEOUT_MS };
       },
     },
