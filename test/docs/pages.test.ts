@@ -142,4 +142,11 @@ test.each([
   expect(other.blocks.map(common)).toEqual(one.blocks.map(common));
   const tables = ({ prose }: Page) => (prose.match(/^\|/gm) ?? []).length;
   expect(tables(other)).toBe(tables(one));
+  // Each section names the same code, and so mentions the same fields, routes and limits.
+  const sections = ({ prose }: Page) =>
+    prose
+      .replace(/^ +```[\s\S]*?^ +```$/gm, "")
+      .split(/^#+ .*$/m)
+      .map((text) => [...new Set(codeOf(text).map((code) => code.replace(/\s+/g, " ")))].sort());
+  expect(sections(other)).toEqual(sections(one));
 });
