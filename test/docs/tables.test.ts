@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { MAX_BATCH, MAX_WAITING } from "../../src/actors/host/hosted-floor.ts";
+import { SNAPSHOT_FORMAT } from "../../src/actors/host/snapshot.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
 import { BOUNDS } from "../../src/config/bounds.ts";
 import { MAX_INSTRUCTIONS } from "../../src/config/catalog/definition.ts";
@@ -130,6 +131,10 @@ describe("docs/operations.md", () => {
         meaning,
       ]),
     );
+  });
+
+  test("docs/operations.md names the present format of a floor", () => {
+    expect(operations.prose.replace(/\s+/g, " ")).toContain(`The present format is ${SNAPSHOT_FORMAT},`);
   });
 
   test("docs/operations.md has every metric, with its type and its meaning", async () => {
