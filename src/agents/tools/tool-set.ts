@@ -10,7 +10,6 @@ import { connectMcp, type McpConnection } from "./mcp-server.ts";
 import type { Tool } from "./tool.ts";
 import { createWebFetchTool } from "./web-fetch.ts";
 
-const FETCH_TIMEOUT_MS = 20_000;
 const MCP_TIMEOUT_MS = 60_000;
 const MCP_KEY = /^mcp:([^/]+)\/(.+)$/;
 
@@ -99,8 +98,6 @@ function makeBuiltIn(tool: ToolEntry, entry: AgentEntry, { catalog, programs, de
         hosts: tool.hosts ?? [],
         networks: tool.networks,
         maxBytes: tool.max_bytes,
-        timeoutMs: FETCH_TIMEOUT_MS,
-        isConfirmed: false,
       });
     default:
       // The catalogue's schema lists the same keys; each needs an implementation here.

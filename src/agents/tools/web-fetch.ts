@@ -11,6 +11,7 @@ import { defineTool, fail, succeed, type Tool } from "./tool.ts";
 
 const MAX_REDIRECTS = 5;
 const DEFAULT_MAX_BYTES = 524_288;
+const TIMEOUT_MS = 20_000;
 const READABLE = /^(text\/|application\/([a-z0-9.+-]*\+)?(json|xml)\b|application\/(javascript|yaml|x-yaml)\b)/i;
 
 const Input = z.strictObject({
@@ -18,12 +19,14 @@ const Input = z.strictObject({
 });
 
 export interface WebFetchOptions {
+  /** Host names, such as `example.com`, `*.example.com:8080`, or `*` for all. Without a port: 80 and 443. */
   readonly hosts: readonly string[];
   /** Private and loopback addresses that are allowed. */
   readonly networks?: readonly string[] | undefined;
+  /** The longest page, in bytes; more of it is cut. Default: 524,288. */
   readonly maxBytes?: number | undefined;
-  readonly timeoutMs: number;
-  readonly isConfirmed: boolean;
+  /** Default: 20,000. */
+  readonly timeoutMs?: number;
   /** Default: the system's resolver. */
   readonly lookup?: typeof lookUp;
 }
@@ -33,7 +36,7 @@ export interface WebFetchOptions {
  * checked again for each redirect, and the connection goes to the checked address.
  */
 export function createWebFetchTool(options: WebFetchOptions): Tool {
-  const { hosts, networks = [], maxBytes = DEFAULT_MAX_BYTES, lookup = lookUp, timeoutMs, isConfirmed } = options;
+  const { hosts, networks = [], maxBytes = DEFAULT_MAX_BYTES, lookup = lookUp, timeoutMs = TIMEOUT_MS } = options;
   const mayReach = createAddressCheck(networks);
   const mayAsk = createHostCheck(hosts);
 
@@ -90,7 +93,7 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
     description: `Read a web page as text. Allowed hosts: ${hosts.join(", ").slice(0, 1_024)}.`,
     input: Input,
     timeoutMs,
-    isConfirmed,
+    isConfirmed: false,
     async run({ url: text }, { control }) {
       const url = readUrl(text);
       if (!url) return fail("This is not an http or https address.");

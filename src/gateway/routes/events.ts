@@ -17,6 +17,7 @@ import { FloorLog, LogStream, type LogStreamOptions, SessionLog, startAfter } fr
 import type { Stream } from "../streams/open-streams.ts";
 import { SseWriter } from "../streams/sse-writer.ts";
 import { ConnectionStreamEvent, FloorStreamEvent, FloorsStreamEvent, SessionStreamEvent } from "./event-schemas.ts";
+import { FloorParams } from "./floors.ts";
 import { streamAnswer } from "./openapi.ts";
 
 /** Sessions that one request may name. The stream reports the ones it has no room for. */
@@ -91,7 +92,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
         operationId: "streamFloor",
         summary: "Stream the events of a floor",
         description: "Its decisions, and the transitions of all its sessions.",
-        params: z.object({ id: z.string().max(2_600) }),
+        params: FloorParams,
         querystring: LogQuery,
         response: { 200: streamAnswer(FloorStreamEvent) },
       },

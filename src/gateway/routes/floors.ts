@@ -19,7 +19,8 @@ import { KeyedBody } from "./session-command.ts";
 /** Paused sessions in a floor's view. A user may have thousands that no request waits for. */
 const SHOWN_SESSIONS = 200;
 
-const Params = z.object({ id: z.string().max(2_600) });
+/** The floor that a path names. `VisibleSessions.floor` checks its form; no well-formed id is longer. */
+export const FloorParams = z.object({ id: z.string().max(2_600) });
 const Archived = z.object({ success: z.literal(true), archived: z.array(SessionId) });
 /** Floors, or events of a floor's log, on one page. */
 const FLOORS_PAGE = 100;
@@ -88,7 +89,7 @@ export function floorRoutes(app: Routes, context: RouteContext): void {
         summary: "Read a floor",
         description:
           "The holder, the paused and queued sessions, the flags and the last decisions. A floor that was never used is empty.",
-        params: Params,
+        params: FloorParams,
         response: {
           200: z.object({
             success: z.literal(true),
@@ -171,7 +172,7 @@ export function floorRoutes(app: Routes, context: RouteContext): void {
         operationId: "listFloorEvents",
         summary: "Read a floor's log from its end",
         description: "The events of all its sessions, newest first. A page ends early if its events are large.",
-        params: Params,
+        params: FloorParams,
         querystring: z.object({
           before: z
             .string()
@@ -224,7 +225,7 @@ export function floorRoutes(app: Routes, context: RouteContext): void {
   ] as const) {
     app.post(
       `/floor/:id/${path}`,
-      { schema: { tags: ["floors"], ...about, params: Params, body: KeyedBody, response: { 200: Archived } } },
+      { schema: { tags: ["floors"], ...about, params: FloorParams, body: KeyedBody, response: { 200: Archived } } },
       async (request) => {
         const caller = await context.authenticate(request);
         const identity = commands.identify(caller, request, request.body);
@@ -261,7 +262,7 @@ export function floorRoutes(app: Routes, context: RouteContext): void {
         schema: {
           tags: ["floors"],
           ...about,
-          params: Params,
+          params: FloorParams,
           body: Flags,
           response: { 200: z.object({ success: z.literal(true), flags: z.record(z.string(), z.boolean()) }) },
         },
@@ -288,7 +289,7 @@ export function floorRoutes(app: Routes, context: RouteContext): void {
         operationId: "previewDecision",
         summary: "Preview a decision",
         description: "What the arbiter would decide if this agent requested the floor now. Changes nothing.",
-        params: Params,
+        params: FloorParams,
         body: z.object({ agentId: AgentId, workspaceId: Name.optional() }),
         response: { 200: z.object({ success: z.literal(true), decision: Decision }) },
       },

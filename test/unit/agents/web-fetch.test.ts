@@ -31,7 +31,7 @@ const resolving = (names: Record<string, string[]>) =>
   }) as unknown as Lookup;
 
 async function read(url: string, options: Partial<WebFetchOptions>) {
-  const tool = createWebFetchTool({ hosts: ["*"], timeoutMs: 1_000, isConfirmed: false, ...options });
+  const tool = createWebFetchTool({ hosts: ["*"], timeoutMs: 1_000, ...options });
   const { control } = createRunStage();
   return await tool.run({ url }, { toolCallId: "c", turn: turnOf("x"), control, tell: async () => {} });
 }
