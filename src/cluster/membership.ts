@@ -61,7 +61,8 @@ export class RedisMembership implements Membership {
     const { redis, leaseMs, count } = this.#options;
     const answer = await reach(redis.eval(RENEW, 2, ...this.#keys, nodeId, leaseMs, count));
     if (Array.isArray(answer)) return answer.map(String);
-    throw new Error(`INTERLOCK_PARTITIONS is ${count} here and ${String(answer)} on the nodes that are running`);
+    const difference = `${count} here and ${String(answer)} on the nodes that are running`;
+    throw new Error(`INTERLOCK_PARTITIONS is ${difference}: all nodes need the same number`);
   }
 }
 

@@ -52,7 +52,7 @@ export class ToolServers {
     };
   }
 
-  /** Close the server. */
+  /** End all requests and connections. Nothing can be served afterwards. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#served.clear();

@@ -95,7 +95,8 @@ await describeClusters("the start of a node in a cluster", (servers) => {
     const first = await cluster.start(roles, { INTERLOCK_PARTITIONS: "64" });
     for (const role of ["orchestrator", "gateway", "worker"] as const) {
       const said = await refusalOf(cluster.begin([role], { INTERLOCK_PARTITIONS: "32" }));
-      expect(said).toBe("interlock: INTERLOCK_PARTITIONS is 32 here and 64 on the nodes that are running");
+      const remedy = "all nodes need the same number";
+      expect(said).toBe(`interlock: INTERLOCK_PARTITIONS is 32 here and 64 on the nodes that are running: ${remedy}`);
     }
     const second = await cluster.start(roles, { INTERLOCK_PARTITIONS: "64" });
     for (const node of [first, second]) {
