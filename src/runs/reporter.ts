@@ -125,11 +125,17 @@ export class Reporter {
     else this.#timer = { at, timer: clock.after(at - now, () => void this.#act()) };
   }
 
+  /** Never rejects: a fault here costs the attempt, and no other. */
   async #act(): Promise<void> {
     this.#timer = undefined;
     this.#isBusy = true;
-    if (this.#isUrgent || this.#waiting.length > 0) await this.#report();
-    else await this.#askStill();
+    try {
+      if (this.#isUrgent || this.#waiting.length > 0) await this.#report();
+      else await this.#askStill();
+    } catch (error) {
+      this.close();
+      this.#options.onLost(error);
+    }
     this.#lastWordAt = this.#options.clock.now();
     this.#isBusy = false;
     this.#plan();

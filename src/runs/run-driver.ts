@@ -7,6 +7,7 @@ import type { RunOutcome, Standing } from "../protocol/internal/run.ts";
 import { type ImageRef, masterRef } from "../protocol/message.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
+import { boundInteraction, boundPart } from "./bounded-part.ts";
 import { MessageWriter } from "./message-writer.ts";
 import { Reporter, type ReporterOptions } from "./reporter.ts";
 
@@ -14,6 +15,14 @@ import { Reporter, type ReporterOptions } from "./reporter.ts";
 const MAX_LOG_UNITS = 1_048_576;
 /** Text and reasoning of one run, in UTF-16 units: about a hundred times the longest answer of a model (rule C12). */
 const MAX_REPLY_UNITS = 4_194_304;
+/**
+ * Tool calls, their results and data of one run, in UTF-16 units, each with what its event costs besides. Coding agents that
+ * work for hours need a tenth of it.
+ */
+const MAX_EVENT_UNITS = 268_435_456;
+const EVENT_UNITS = 256;
+/** Questions and confirmations of one run that wait for a person: the session's row holds them. */
+const MAX_ASKED = 64;
 /**
  * How long the driver waits for a stopped agent, in ms: as long as an agent's program gets to end, and less than the
  * session's next attempt waits for it (rule C16).
@@ -51,6 +60,7 @@ export class RunDriver {
   #interrupt: ((reason: Error) => void) | undefined;
   #logUnits = 0;
   #replyUnits = 0;
+  #eventUnits = 0;
   #givenBack: RunOutcome | undefined;
 
   constructor(options: RunDriverOptions) {
@@ -222,7 +232,8 @@ export class RunDriver {
     return { kind: "failed", code: "internal", message };
   }
 
-  #take(part: Part): void {
+  #take(given: Part): void {
+    const part = boundPart(given);
     const { agent = masterRef(this.#options.agent.id) } = part;
     const reporter = this.#reporter;
     switch (part.type) {
@@ -232,16 +243,19 @@ export class RunDriver {
         return this.#writer.write(part.type, part.text, agent);
       case "message":
         this.#measure(part.content);
+        this.#measure(part.output ?? "");
         this.#writer.close(agent);
         this.#writer.write("text", part.content, agent);
         return this.#writer.close(agent, "success", part.output === undefined ? {} : { output: part.output });
       case "tool-call":
+        this.#measureEvent(part.call.function.arguments);
         this.#writer.noteCall(part.call.toolCallId, agent);
         reporter.add({ kind: "tool_call", call: part.call, agent });
         // Readers see the call while its tool runs.
         return reporter.flush();
       case "tool-result": {
         const { toolCallId, toolName, content, status } = part;
+        this.#measureEvent(content);
         this.#writer.close(agent);
         this.#writer.closeCall(toolCallId);
         return reporter.add({ kind: "tool_result", toolCallId, toolName, content, status, agent });
@@ -263,6 +277,7 @@ export class RunDriver {
         return reporter.add({ kind: "data", name: "exit", data: { code, signal, durationMs }, agent });
       }
       case "data":
+        this.#measureEvent(JSON.stringify(part.data ?? null));
         return reporter.add({ kind: "data", name: part.name, data: part.data, agent });
       case "log":
         return this.#log(part.stream, part.text, agent);
@@ -274,6 +289,13 @@ export class RunDriver {
     this.#replyUnits += text.length;
     if (this.#replyUnits <= MAX_REPLY_UNITS) return;
     throw new AppError("too_large", "The reply is longer than 4,194,304 characters, and was cut there.");
+  }
+
+  /** @throws AppError `too_large` if the run exceeds `MAX_EVENT_UNITS` */
+  #measureEvent(text: string): void {
+    this.#eventUnits += text.length + EVENT_UNITS;
+    if (this.#eventUnits <= MAX_EVENT_UNITS) return;
+    throw new AppError("too_large", "The tool calls and data of the run are larger than 256 MiB.");
   }
 
   #log(stream: "stdout" | "stderr", text: string, agent: ReturnType<typeof masterRef>): void {
@@ -322,9 +344,11 @@ export class RunDriver {
     }
   }
 
-  #ask(interaction: NewInteraction): Promise<Answer> {
+  async #ask(given: NewInteraction): Promise<Answer> {
+    if (this.#asked.size >= MAX_ASKED) throw new AppError("busy", `${MAX_ASKED} questions of this run wait already.`);
+    const interaction = boundInteraction(given);
     const requestId = this.#options.newId() as RequestId;
-    return this.#unlessStopped<Answer>((resolve) => {
+    return await this.#unlessStopped<Answer>((resolve) => {
       this.#asked.set(requestId, resolve);
       this.#writer.closeAll();
       this.#reporter.add({ kind: "ask", interaction: { ...interaction, requestId } as Interaction });

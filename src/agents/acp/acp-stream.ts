@@ -1,18 +1,23 @@
 import type { AnyMessage, Stream } from "@agentclientprotocol/sdk";
+import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import type { ChildProgram } from "../process/child-program.ts";
 import type { Line } from "../process/line-reader.ts";
 
-/** Messages that bypass the SDK, because it prints invalid updates to the console and has no back-pressure. */
+/** Requests of a program that may wait for their answers, until it reads them or a person gives them. */
+const MAX_UNANSWERED = 256;
+
+/** Messages that bypass the SDK, because it prints invalid messages to the console and has no back-pressure. */
 export interface Intercepted {
   /** The params of a `session/update`. */
   onUpdate(params: unknown): void;
-  /** Called with a line that is not a message. */
+  /** Called with a line that is not a message, or the answer to no request. */
   onStrayLine(line: string): void;
 }
 
 /**
  * A program's standard streams in the form that the SDK requires. The next message is read only after the previous one
- * was consumed and `lines` yields it; pausing `lines` therefore holds a run.
+ * was consumed and `lines` yields it; pausing `lines` therefore holds a run. While too many requests of the program are
+ * unanswered, no further message is read: a program that asks and does not read would fill the memory.
  *
  * @param tooLong makes the error of the readable side for a line that exceeds the size of a message
  */
@@ -22,17 +27,19 @@ export function toStream(
   { onUpdate, onStrayLine }: Intercepted,
   tooLong: () => Error,
 ): Stream {
+  const dialogue = new Dialogue();
   const readable = new ReadableStream<AnyMessage>(
     {
       async pull(controller) {
         for (;;) {
+          await dialogue.room();
           const next = await lines.next();
           if (next.done) return controller.close();
           const { text, isEnd } = next.value;
           if (!isEnd) throw tooLong();
           if (text.trim() === "") continue;
           const message = parse(text);
-          if (!message) onStrayLine(text);
+          if (!message || !dialogue.hears(message)) onStrayLine(text);
           else if (message["method"] === "session/update") onUpdate(message["params"]);
           else return controller.enqueue(message as unknown as AnyMessage);
         }
@@ -44,19 +51,65 @@ export function toStream(
     // If the program has ended, its exit reports the error.
     write: (message) =>
       new Promise((resolve) => {
-        if (stdin.destroyed || stdin.writableEnded) return resolve();
-        stdin.write(`${JSON.stringify(message)}\n`, () => resolve());
+        const told = dialogue.says(message as unknown as Message);
+        const done = () => {
+          told();
+          resolve();
+        };
+        if (stdin.destroyed || stdin.writableEnded) return done();
+        stdin.write(`${JSON.stringify(message)}\n`, done);
       }),
   });
   return { readable, writable };
 }
 
-/** A JSON-RPC message; undefined for anything else. */
-function parse(text: string): Record<string, unknown> | undefined {
+type Message = Record<string, unknown>;
+
+/** Which requests of both sides have no answer. */
+class Dialogue {
+  /** The ids of our requests. */
+  readonly #asked = new Set<unknown>();
+  #unanswered = 0;
+  #room = Promise.withResolvers<void>();
+
+  /** Resolves while the program may ask more. */
+  async room(): Promise<void> {
+    while (this.#unanswered >= MAX_UNANSWERED) await this.#room.promise;
+  }
+
+  /** @returns false for an answer to nothing that was asked */
+  hears(message: Message): boolean {
+    if (isAnswer(message)) return this.#asked.delete(message["id"]);
+    if (isRequest(message)) this.#unanswered += 1;
+    return true;
+  }
+
+  /** @returns to call when the program has read the message */
+  says(message: Message): () => void {
+    if (isRequest(message)) this.#asked.add(message["id"]);
+    return () => {
+      if (!isAnswer(message)) return;
+      this.#unanswered -= 1;
+      this.#room.resolve();
+      this.#room = Promise.withResolvers();
+    };
+  }
+}
+
+const isRequest = ({ method, id }: Message): boolean => method !== undefined && id !== undefined;
+const isAnswer = ({ method }: Message): boolean => method === undefined;
+
+/** A JSON-RPC message; undefined for anything else, and for one that is nested too deeply to be written again. */
+function parse(text: string): Message | undefined {
   try {
-    const message: unknown = JSON.parse(text);
-    const isMessage = typeof message === "object" && message !== null && "jsonrpc" in message;
-    return isMessage ? (message as Record<string, unknown>) : undefined;
+    const message = JSON.parse(text) as Message | null;
+    if (typeof message !== "object" || message === null || message["jsonrpc"] !== "2.0" || isTooDeep(message)) {
+      return undefined;
+    }
+    const { method, id } = message;
+    const isNamed = method === undefined || typeof method === "string";
+    const isNumbered = id === undefined || id === null || typeof id === "string" || typeof id === "number";
+    return isNamed && isNumbered ? message : undefined;
   } catch {
     return undefined;
   }

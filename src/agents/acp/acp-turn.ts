@@ -147,7 +147,7 @@ export class AcpTurn {
       },
     );
     this.#connection = app.connect(stream);
-    const greeting = await this.#ask<{ agentCapabilities?: Capabilities | null }>("initialize", {
+    const greeting = await this.#ask<{ agentCapabilities?: Capabilities | null } | null>("initialize", {
       protocolVersion: 1,
       clientInfo: { name: "interlock", version: "1" },
       clientCapabilities: {
@@ -156,7 +156,7 @@ export class AcpTurn {
         _meta: { jetbrains: { air: { version: 1, capabilities: ["sessionFailure"] } } },
       },
     });
-    this.#capabilities = greeting.agentCapabilities ?? {};
+    this.#capabilities = greeting?.agentCapabilities ?? {};
   }
 
   /** Continue the conversation that the turn names, or begin one. */
@@ -171,13 +171,17 @@ export class AcpTurn {
     }
     if (known !== undefined) items.push({ type: "provider-session", id: undefined }, 0);
     const { instructions } = this.#entry;
-    const { sessionId } = await this.#ask<{ sessionId: string }>("session/new", {
+    const opened = await this.#ask<{ sessionId?: unknown } | null>("session/new", {
       ...this.#workplace(),
       ...(this.#takesInstructions &&
         instructions !== undefined && {
           systemPrompt: { mode: "append", content: [{ type: "text", text: instructions }] },
         }),
     });
+    const sessionId = opened?.sessionId;
+    if (typeof sessionId !== "string" || sessionId === "") {
+      throw new AppError("provider_unreachable", "This agent failed: it opened no session.");
+    }
     this.#sessionId = sessionId;
     items.push({ type: "provider-session", id: sessionId, isLocal: true }, 0);
   }
@@ -248,9 +252,9 @@ export class AcpTurn {
     for (let prompts = 1; ; prompts += 1) {
       this.#reader.hasSpoken = false;
       this.#user.wasRejected = false;
-      const answered = this.#ask<PromptResponse>("session/prompt", { sessionId, prompt });
+      const answered = this.#ask<Partial<PromptResponse> | null>("session/prompt", { sessionId, prompt });
       this.#prompting = answered.catch(() => {});
-      const response = await answered;
+      const response = (await answered) ?? {};
       this.#prompting = undefined;
       const usage = toUsage((response as { usage?: unknown }).usage, this.#reader.usage, tokensInMeta(response));
       if (usage) items.push({ type: "usage", usage }, 0);
@@ -337,7 +341,7 @@ function isAnswer(error: unknown): boolean {
 }
 
 /** Gemini reports tokens in the answer's `_meta.quota.token_count`, Qwen in `_meta.usage`. */
-function tokensInMeta({ _meta }: PromptResponse): unknown {
+function tokensInMeta({ _meta }: Partial<PromptResponse>): unknown {
   const quota = _meta?.["quota"] as { token_count?: unknown } | undefined;
   return quota?.token_count ?? _meta?.["usage"];
 }

@@ -13,6 +13,9 @@ const MAX_PROGRESS_UNITS = 4_096;
 const MAX_PROGRESS_PARTS = 100;
 /** The longest text on either side of a change to a file, in UTF-16 units. */
 const MAX_DIFF_UNITS = 16_384;
+/** The longest path of a file, address of a resource, or name of a mode, a status and the like, in UTF-16 units. */
+const MAX_PATH_UNITS = 4_096;
+const MAX_WORD_UNITS = 256;
 /** The maximum number of steps of a plan. */
 const MAX_STEPS = 100;
 /** Tool calls of one run that are remembered by id; beyond this, the oldest is dropped. */
@@ -101,8 +104,8 @@ export class UpdateReader {
         const plan = Plan.safeParse(update).data;
         const steps = plan?.entries.slice(0, MAX_STEPS).map(({ content, status, priority }) => ({
           content: cutText(cleanText(content), MAX_ARGUMENT_UNITS),
-          ...(status && { status }),
-          ...(priority && { priority }),
+          ...(status && { status: wordOf(status) }),
+          ...(priority && { priority: wordOf(priority) }),
         }));
         return steps ? [{ type: "data", name: "plan", data: { entries: steps } }] : [];
       }
@@ -112,7 +115,7 @@ export class UpdateReader {
       }
       case "current_mode_update":
         return typeof update["currentModeId"] === "string"
-          ? [{ type: "data", name: "mode", data: { id: cutText(update["currentModeId"], 256) } }]
+          ? [{ type: "data", name: "mode", data: { id: wordOf(update["currentModeId"]) } }]
           : [];
       case "session_info_update":
         return this.#sessionInfo(update);
@@ -164,8 +167,10 @@ export class UpdateReader {
     const { content, messageId, _meta } = chunk;
     if (_meta?.["usage"] !== undefined) this.usage = _meta["usage"];
     if (content.type !== "text" || !("text" in content)) {
-      const { type, mimeType, uri, name } = content as { type: string; mimeType?: string; uri?: string; name?: string };
-      return [{ type: "data", name: "content", data: { type, mimeType, uri, name } }];
+      const { type, mimeType, uri, name } = content as Record<"type" | "mimeType" | "uri" | "name", string | undefined>;
+      const address = uri && cutText(cleanText(uri), MAX_PATH_UNITS);
+      const words = { type: wordOf(type), mimeType: wordOf(mimeType), uri: address, name: wordOf(name) };
+      return [{ type: "data", name: "content", data: words }];
     }
     const said = cleanText(content.text as string);
     if (said === "") return [];
@@ -239,6 +244,9 @@ function hasContent(input: unknown): boolean {
   return input !== undefined && input !== null;
 }
 
+const wordOf = <T extends string | undefined | null>(word: T) =>
+  (word && cutText(cleanText(word), MAX_WORD_UNITS)) as T;
+
 function idOf(toolCallId: string): string {
   return cutText(cleanText(toolCallId), 256);
 }
@@ -277,7 +285,7 @@ function diffsOf({ toolCallId, content }: ToolUpdate): Part[] {
     const { path, oldText, newText } = item as { path: string; oldText?: unknown; newText?: unknown };
     const data = {
       toolCallId: idOf(toolCallId),
-      path: cleanText(path),
+      path: cutText(cleanText(path), MAX_PATH_UNITS),
       oldText: side(oldText),
       newText: side(newText),
     };

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
+import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { FINISH_REASONS } from "../../protocol/message.ts";
 import { cleanText } from "../../protocol/text.ts";
 import type { Part } from "../agent.ts";
@@ -30,7 +31,8 @@ export const JsonLine = z.discriminatedUnion("type", [
   }),
   z.object({ type: z.literal("finish"), reason: z.enum(FINISH_REASONS) }),
   z.object({ type: z.literal("usage"), input: tokens, output: tokens }),
-  z.object({ type: z.literal("data"), name: text.min(1).max(256), data: z.unknown() }),
+  // `exit` is the supervisor's.
+  z.object({ type: z.literal("data"), name: text.regex(/^(?!exit$).{1,256}$/s), data: z.unknown() }),
   z.object({ type: z.literal("log"), text }),
   z.object({
     type: z.literal("error"),
@@ -49,6 +51,7 @@ export function readJsonLine(line: string, redact: (text: string) => string): Ou
   } catch {
     return undefined;
   }
+  if (isTooDeep(json)) return undefined;
   const parsed = JsonLine.safeParse(json).data;
   return parsed && toOutcome(parsed);
 }

@@ -1,8 +1,16 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
-import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { killMarked } from "./process-sweep.ts";
+
+/**
+ * What a program has written is read within this time after its exit, in ms, and is no more than a pipe holds, in bytes. A
+ * process that removed its mark and lost its parent may keep the pipe open for ever.
+ */
+const OUTPUT_MS = 1_000;
+const MAX_PIPE_BYTES = 1_048_576;
 
 /** A program to start, without a shell. */
 export interface ProgramStart {
@@ -38,6 +46,8 @@ export class ChildProgram {
   /** Resolves when the program and all processes that it started have ended. */
   readonly ended: Promise<Exit>;
   #ending: Promise<Exit> | undefined;
+  /** The timers of outputs that outlast the program. */
+  readonly #looks = new Map<Readable, Timer>();
 
   constructor(
     program: ProgramStart,
@@ -74,8 +84,10 @@ export class ChildProgram {
     this.started.catch(() => {});
     this.#child.once("exit", (code, signal) => resolve({ code, signal, durationMs: clock.now() - begunAt }));
     for (const stream of [this.stdin, this.stdout, this.stderr]) stream.on("error", () => {});
+    for (const stream of [this.stdout, this.stderr]) stream.once("close", () => this.#looks.get(stream)?.cancel());
     this.ended = this.exited.then(async (exit) => {
       await this.#sweep();
+      for (const stream of [this.stdout, this.stderr]) this.#endOutput(stream);
       return exit;
     });
   }
@@ -123,6 +135,22 @@ export class ChildProgram {
     if (!(await this.#exitsWithin(inputMs))) this.#signal("SIGTERM");
     if (!(await this.#exitsWithin(termMs))) this.#signal("SIGKILL");
     return await this.#close();
+  }
+
+  /**
+   * End the output of a program that has exited, behind what it has written, if another process holds the pipe.
+   * @param before the bytes that were read one look earlier
+   * @param rest the bytes that were read since the exit
+   */
+  #endOutput(stream: Readable, before?: number, rest = 0): void {
+    if (stream.readableEnded || stream.destroyed) return;
+    const { bytesRead } = stream as Socket;
+    const more = bytesRead - (before ?? bytesRead);
+    // While the run is held its buffer is full, and the pipe behind it is not read.
+    const isWhole = before !== undefined && more === 0 && stream.readableLength < stream.readableHighWaterMark;
+    if (isWhole || rest + more > MAX_PIPE_BYTES) return void stream.push(null);
+    const look = () => this.#endOutput(stream, bytesRead, rest + more);
+    this.#looks.set(stream, this.#options.clock.after(OUTPUT_MS, look));
   }
 
   async #close(): Promise<Exit> {

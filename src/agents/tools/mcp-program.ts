@@ -1,4 +1,5 @@
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
+import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import type { ChildProgram } from "../process/child-program.ts";
 import { readLines } from "../process/line-reader.ts";
 
@@ -61,7 +62,9 @@ export class McpProgram implements MCPTransport {
   #take(line: string): void {
     let message: JSONRPCMessage;
     try {
-      message = this.#parse(JSON.parse(line));
+      const json: unknown = JSON.parse(line);
+      if (isTooDeep(json)) return;
+      message = this.#parse(json);
     } catch {
       return;
     }

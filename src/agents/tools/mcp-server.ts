@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { MCPClient, MCPTransport } from "@ai-sdk/mcp";
 import type { McpServer } from "../../config/catalog/tool-entry.ts";
+import { cleanText, cutText } from "../../protocol/text.ts";
 import { boundedFetch } from "../bounded-fetch.ts";
 import type { ChildProgram } from "../process/child-program.ts";
 import { environmentOf, findProgram, findProgramProblem, type ProgramEntry } from "../process/program.ts";
@@ -133,7 +134,7 @@ async function readTools(server: string, client: MCPClient, { choose }: McpSetti
       tools.push({
         name: uniqueName,
         originalName: name,
-        description: description.slice(0, MAX_DESCRIPTION_UNITS),
+        description: cutText(cleanText(description), MAX_DESCRIPTION_UNITS),
         inputSchema: { ...inputSchema },
         // The server's description of a tool applies unless the operator overrides it.
         isConfirmed: chosen.confirm ?? annotations?.readOnlyHint !== true,

@@ -9,8 +9,14 @@ import type { Tool, ToolOutcome } from "./tool.ts";
 
 /** The largest request, in bytes: the arguments of a tool, and the protocol's envelope. */
 const MAX_REQUEST_BYTES = 1_048_576;
-/** The maximum number of concurrent requests of all runs of this worker. */
+/**
+ * The maximum number of concurrent requests of all runs of this worker, and of one run, so that no program keeps the others
+ * from their tools.
+ */
 const MAX_REQUESTS = 1_024;
+const MAX_RUN_REQUESTS = 64;
+/** How long a request may take to arrive, in ms. */
+const ARRIVAL_MS = 30_000;
 const PATH = "/mcp";
 
 /** The tools that the program of one run may call. */
@@ -33,7 +39,7 @@ export class ToolServers {
   /**
    * Keyed by the hash of the token, so that the time of a lookup does not reveal how much of a guessed token is right.
    */
-  readonly #served = new Map<string, ServedTools>();
+  readonly #served = new Map<string, { tools: ServedTools; requests: number }>();
   #server: Promise<Server> | undefined;
   #requests = 0;
   #isClosed = false;
@@ -43,7 +49,7 @@ export class ToolServers {
     this.#server ??= this.#listen();
     const { port } = (await this.#server).address() as AddressInfo;
     const token = randomBytes(32).toString("base64url");
-    this.#served.set(hashOf(token), tools);
+    this.#served.set(hashOf(token), { tools, requests: 0 });
     return {
       name: "interlock",
       url: `http://127.0.0.1:${port}${PATH}`,
@@ -65,7 +71,7 @@ export class ToolServers {
 
   async #listen(): Promise<Server> {
     if (this.#isClosed) throw new Error("the tool server is closed");
-    const server = createServer((request, response) => {
+    const server = createServer({ headersTimeout: ARRIVAL_MS, requestTimeout: ARRIVAL_MS }, (request, response) => {
       this.#requests += 1;
       response.once("close", () => {
         this.#requests -= 1;
@@ -87,12 +93,16 @@ export class ToolServers {
     if (!served) return refuse(response, 401);
     if (request.url !== PATH) return refuse(response, 404);
     if (request.method !== "POST") return refuse(response, 405);
-    if (this.#requests > MAX_REQUESTS) return refuse(response, 503);
+    if (this.#requests > MAX_REQUESTS || served.requests >= MAX_RUN_REQUESTS) return refuse(response, 503);
+    served.requests += 1;
+    response.once("close", () => {
+      served.requests -= 1;
+    });
     const body = await readBody(request);
     if (body === undefined) return refuse(response, 413);
     const left = new AbortController();
     response.once("close", () => left.abort());
-    const answer = await handle(served, request, body, left.signal);
+    const answer = await handle(served.tools, request, body, left.signal);
     response.writeHead(answer.status, Object.fromEntries(answer.headers));
     if (answer.body) await pipeline(Readable.fromWeb(answer.body as WebStream), response);
     else response.end();

@@ -69,6 +69,17 @@ describe("an agent that is a program", () => {
     },
   );
 
+  test.each([
+    ["command", { ...commandAdapter("nested"), format: "jsonl" }],
+    ["acp", acpAdapter()],
+  ])("a program (%s) whose output is nested a hundred thousand levels deep ends no node", async (name, adapter) => {
+    const { server, play } = await open({ [name]: adapter });
+    const { events, reply } = await play(name, "nests");
+    expect(reply).toMatchObject({ content: "Still here.", status: "success" });
+    expect(events.filter(({ type }) => type === "error")).toEqual([]);
+    expect((await server.ask("GET", "/health")).status).toBe(200);
+  });
+
   test("an agent that is a program is available where its program is found", async () => {
     const missing = { kind: "command", command: "no-such-program-anywhere" };
     const { server } = await open({ here: commandAdapter("echo"), missing });

@@ -171,6 +171,42 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     say("Still here.");
     return { stopReason: "some_new_reason" };
   },
+  // Answers to nothing, twice, and with ids of any kind.
+  babbles: () => {
+    for (const id of ["9999", '"evil\\nline"', "null", "{}", "[1]", "-1"])
+      out(`{"jsonrpc":"2.0","id":${id},"result":{}}`);
+    for (const rest of ['"result":{}', '"id":7', '"method":7,"id":1']) out(`{"jsonrpc":"2.0",${rest}}`);
+    say("Still here.");
+    return { stopReason: "end_turn" };
+  },
+  nests: () => {
+    const list = "[".repeat(100_000) + "]".repeat(100_000);
+    const params = `{"sessionId":"${session.id}","update":{"sessionUpdate":"tool_call","toolCallId":"t","rawInput":[${list}]}}`;
+    out(`{"jsonrpc":"2.0","method":"session/update","params":${params}}`);
+    out(`{"jsonrpc":"2.0","id":"x","method":"session/request_permission","params":${list}}`);
+    say("Still here.");
+    return { stopReason: "end_turn" };
+  },
+  overlong: () => {
+    const long = "x".repeat(1_000_000);
+    update("agent_message_chunk", { content: { type: long, uri: long, mimeType: long, name: long } });
+    update("plan", { entries: [{ content: long, status: long, priority: long }] });
+    update("tool_call_update", {
+      toolCallId: "t",
+      status: "completed",
+      content: [{ type: "diff", path: long, newText: long }],
+    });
+    say("Still here.");
+    return { stopReason: "end_turn" };
+  },
+  // Asks without end, and reads none of the answers.
+  interrogates: async () => {
+    process.stdin.pause();
+    for (let asked = 0; ; asked += 1) {
+      const line = JSON.stringify({ jsonrpc: "2.0", id: `q${asked}`, method: "unheard/of", params: {} });
+      if (!process.stdout.write(`${line}\n`)) await new Promise((resolve) => process.stdout.once("drain", resolve));
+    }
+  },
   dies: () => {
     say("Half");
     process.stderr.write("cannot go on\n");
@@ -273,6 +309,7 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
     };
   },
   "session/new": (params) => {
+    if (ability.startsWith("opens ")) return { sessionId: JSON.parse(ability.slice(6)) };
     Object.assign(session, { id: `s-${process.pid}`, params, prompts: [] });
     update("available_commands_update", { availableCommands: [] });
     return { sessionId: session.id };

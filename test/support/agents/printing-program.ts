@@ -58,6 +58,14 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
     json({ type: "data", name: "chart", data: [1] });
     json({ type: "log", text: "a line" });
   },
+  nested: () => {
+    const list = "[".repeat(100_000) + "]".repeat(100_000);
+    const object = `${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}`;
+    say(`{"type":"data","name":"chart","data":${list}}`);
+    say(`{"type":"tool-call","id":"1","name":"look","arguments":${object}}`);
+    say(`{"type":"unheard of","rest":${list}}`);
+    json({ type: "text", text: "Still here." });
+  },
   code: () => {
     say("Half");
     process.exitCode = Number(rest[0]);
@@ -95,6 +103,11 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
   leaves: () => {
     leaveBehind();
     say("Bye");
+  },
+  // A process without the mark of its run, and without a parent that has it, keeps the pipe open.
+  escapes: () => {
+    const command = "(env -i setsid sh -c 'echo $$; exec sleep 30' &)";
+    spawn("/bin/sh", ["-c", command], { stdio: ["ignore", "inherit", "inherit"] }).unref();
   },
   stubborn: () => {
     process.on("SIGTERM", () => {});

@@ -236,7 +236,7 @@ describe("the log of a run", () => {
 
   test("the log of a run is cut at 1 MiB, with a note", async () => {
     const stage = await drive();
-    const piece = "x".repeat(65_536);
+    const piece = "x".repeat(4_096);
     const pieces = MAX_LOG_UNITS / piece.length;
     for (let n = 0; n < pieces; n++) stage.run.do({ type: "log", stream: "stdout", text: piece });
     await stage.clock.advance(0);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { AppError } from "../../../../src/protocol/errors.ts";
 import { masterRef } from "../../../../src/protocol/message.ts";
@@ -67,6 +67,51 @@ describe("the output of a coding agent", () => {
     const logged = ofType(parts, "log").filter(({ stream }) => stream === "stdout");
     expect(logged.map(({ text }) => text)).toEqual(["Welcome to the agent!", '{"half": ', "[1, 2]"]);
   });
+
+  test("answers of a coding agent to nothing are logged with its message, and the node prints none of them", async () => {
+    const printed = vi.spyOn(console, "error").mockImplementation(() => {});
+    const parts = await play(talking().agent, turnOf("babbles"));
+    expect(textOf(parts)).toBe("Still here.");
+    expect(ofType(parts, "log").filter(({ stream }) => stream === "stdout")).toHaveLength(9);
+    expect(printed).not.toHaveBeenCalled();
+  });
+
+  test("messages of a coding agent that are nested too deeply are logged, and the turn continues", async () => {
+    const parts = await play(talking().agent, turnOf("nests"));
+    expect(textOf(parts)).toBe("Still here.");
+    expect(ofType(parts, "log").filter(({ stream }) => stream === "stdout")).toHaveLength(2);
+  });
+
+  test("long words and paths of a coding agent are cut", async () => {
+    const parts = await play(talking().agent, turnOf("overlong"));
+    const data = ofType(parts, "data").map((part) => JSON.stringify(part.data));
+    expect(data).toHaveLength(3);
+    for (const text of data) expect(text.length).toBeLessThan(25_000);
+  });
+
+  test("a coding agent that asks without end and reads no answer is not read on, and fails for its silence", async () => {
+    const { agent } = talking({ ...acpAdapter(), silence_timeout: "2s" });
+    const before = process.memoryUsage().rss;
+    let most = 0;
+    const watch = setInterval(() => {
+      most = Math.max(most, process.memoryUsage().rss - before);
+    }, 20);
+    const { failure } = await playToFailure(agent, turnOf("interrogates"));
+    clearInterval(watch);
+    expect(failure).toMatchObject({ code: "provider_unreachable", message: expect.stringMatching(/no sign for 2 s/) });
+    expect(most).toBeLessThan(60_000_000);
+  });
+
+  test.each(['{"a":1}', "5", "null", '""'])(
+    "a coding agent that opens a session with the id %s fails with a sentence",
+    async (id) => {
+      const { failure } = await playToFailure(talking(acpAdapter(`opens ${id}`)).agent, turnOf("speak"));
+      expect(failure).toMatchObject({
+        code: "provider_unreachable",
+        message: "This agent failed: it opened no session.",
+      });
+    },
+  );
 
   test("output that is cut by the model's limit is marked as incomplete", async () => {
     const parts = await play(talking().agent, turnOf("endless"));

@@ -1,10 +1,12 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { createRegistry } from "../../../../src/agents/registry.ts";
+import { ToolServers } from "../../../../src/agents/tools/tool-server.ts";
 import type { AgentId } from "../../../../src/protocol/ids.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
 import { makeCatalog } from "../../../support/catalogs/catalog.ts";
+import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 
 const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
   parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);
@@ -103,4 +105,29 @@ describe("the tools that Interlock serves to a coding agent", () => {
     expect(ofType(parts, "tool-result").map(({ status }) => status)).toEqual(["error", "error"]);
     expect(textOf(parts)).toContain("There is no tool nothing.");
   });
+});
+
+test("a program that holds many requests for its tools leaves room for another run's program", async () => {
+  const servers = new ToolServers();
+  onTestFinished(() => servers.close());
+  const tools = { tools: [], call: async () => ({ content: "", isError: false }) };
+  const [hoarder, other] = [await servers.serve(tools), await servers.serve(tools)];
+  const ask = ({ url, headers }: typeof other) =>
+    fetch(url, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json", accept: "application/json, text/event-stream" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} }),
+    });
+  const held = await Promise.all(
+    Array.from({ length: 64 }, async () => {
+      const socket = await RawSocket.open(hoarder.url);
+      await socket.send(headOf("POST", "/mcp", { ...hoarder.headers, Expect: "100-continue", "Content-Length": 9 }));
+      await socket.until(/100 Continue/);
+      return socket;
+    }),
+  );
+  expect((await ask(hoarder)).status).toBe(503);
+  expect((await ask(other)).status).toBe(200);
+  for (const socket of held) socket.destroy();
+  await expect.poll(async () => (await ask(hoarder)).status).toBe(200);
 });

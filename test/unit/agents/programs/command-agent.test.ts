@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
+import { readJsonLine } from "../../../../src/agents/command/json-line.ts";
 import type { AppError } from "../../../../src/protocol/errors.ts";
 import { gone, running } from "../../../support/agents/processes.ts";
 import { commandAdapter, printing } from "../../../support/agents/programs.ts";
@@ -96,6 +97,13 @@ describe("the output of a program", () => {
     }
   });
 
+  test("lines of JSON that are nested too deeply, or report an exit, become lines of the log", async () => {
+    const parts = await play(printing("nested", { format: "jsonl" }).agent, turnOf("go"));
+    expect(textOf(parts)).toBe("Still here.");
+    expect(logOf(parts)).toHaveLength(3);
+    expect(readJsonLine('{"type":"data","name":"exit","data":{"code":0}}', (text) => text)).toBeUndefined();
+  });
+
   test("an endless line of JSON fails with an error", async () => {
     const { agent } = printing("flood", { ...commandAdapter("flood", "line"), format: "jsonl" });
     const { failure } = await playToFailure(agent, turnOf("go"));
@@ -126,6 +134,13 @@ describe("the end of a program", () => {
     const subject = printing("leaves");
     expect(textOf(await play(subject.agent, turnOf("go")))).toBe("Bye");
     await gone(subject.tag);
+  });
+
+  test("a program's run ends although a process that left its run keeps the pipe open", async () => {
+    const parts = await play(printing("escapes").agent, turnOf("go"));
+    const pid = Number(textOf(parts));
+    expect(exitOf(parts)).toMatchObject([{ code: 0 }]);
+    process.kill(pid, "SIGKILL");
   });
 
   test("an aborted program is ended although it ignores every request to end", {

@@ -1,0 +1,117 @@
+import type { NewInteraction, Part } from "../agents/agent.ts";
+import type { ToolCall } from "../protocol/interaction.ts";
+import { isTooDeep } from "../protocol/internal/json-depth.ts";
+import type { Usage } from "../protocol/message.ts";
+import { cleanText, cutText } from "../protocol/text.ts";
+
+/** The longest id and the longest name of a tool, of a call and of data, in UTF-16 units. */
+const MAX_NAME_UNITS = 256;
+/** The longest arguments, and the longest result, of a tool call. */
+const MAX_ARGUMENTS_UNITS = 65_536;
+const MAX_RESULT_UNITS = 65_536;
+/** What is shown of arguments that are longer. */
+const SHOWN_ARGUMENT_UNITS = 4_096;
+/** The largest data for the page, as JSON: a report of it fits the bus, however its characters are encoded. */
+const MAX_DATA_UNITS = 1_048_576;
+/** The longest id of a provider's session. A longer one is not kept, because a part of an id names nothing. */
+const MAX_SESSION_UNITS = 512;
+/** The longest line of a log. */
+const MAX_LINE_UNITS = 4_096;
+/** The longest `output` of a message: as long as a message. */
+const MAX_OUTPUT_UNITS = 131_072;
+/** More tokens than one part can stand for. A sum of them stays a whole number that JSON can hold. */
+const MAX_TOKENS = 1_000_000_000;
+/** The longest question, the longest option, and the maximum number of options. */
+const MAX_QUESTION_UNITS = 16_384;
+const MAX_OPTION_UNITS = 1_024;
+const MAX_OPTIONS = 100;
+/** JSON with NUL or a lone surrogate, which are written as these escapes. */
+const UNCLEAN = /\\u(0000|d[89a-f])/;
+
+/**
+ * A part within the limits of what is stored and sent. Agents are programs and servers of others, so a part may hold
+ * anything: no text is longer than a reader expects, no value too deep to be written, no NUL and no half of a character
+ * (rule C5). Data that is too large or too deep becomes a line of the log.
+ */
+export function boundPart(part: Part): Part {
+  switch (part.type) {
+    case "message":
+      return part.output === undefined ? part : { ...part, output: textWithin(part.output, MAX_OUTPUT_UNITS) };
+    case "tool-call":
+      return { ...part, call: boundCall(part.call) };
+    case "tool-result": {
+      const { toolCallId, toolName, content } = part;
+      return {
+        ...part,
+        toolCallId: textWithin(toolCallId, MAX_NAME_UNITS),
+        toolName: textWithin(toolName, MAX_NAME_UNITS),
+        content: textWithin(content, MAX_RESULT_UNITS),
+      };
+    }
+    case "usage":
+      return { ...part, usage: boundUsage(part.usage) };
+    case "provider-session": {
+      const { id = "" } = part;
+      const isUsable = typeof id === "string" && id.length <= MAX_SESSION_UNITS && cleanText(id) === id;
+      return isUsable ? part : { type: part.type, id: undefined };
+    }
+    case "data":
+      return boundData(part);
+    case "log":
+      return { ...part, text: textWithin(part.text, MAX_LINE_UNITS) };
+    default:
+      return part;
+  }
+}
+
+/** An interaction within the same limits. */
+export function boundInteraction(interaction: NewInteraction): NewInteraction {
+  if (interaction.kind === "confirmation") return { ...interaction, toolCall: boundCall(interaction.toolCall) };
+  return {
+    ...interaction,
+    question: textWithin(interaction.question, MAX_QUESTION_UNITS),
+    options: interaction.options.slice(0, MAX_OPTIONS).map((option) => textWithin(option, MAX_OPTION_UNITS)),
+  };
+}
+
+function boundCall({ toolCallId, function: { name, arguments: given } }: ToolCall): ToolCall {
+  const text = cleanText(given);
+  const isLong = text.length > MAX_ARGUMENTS_UNITS;
+  return {
+    toolCallId: textWithin(toolCallId, MAX_NAME_UNITS),
+    function: {
+      name: textWithin(name, MAX_NAME_UNITS),
+      arguments: isLong ? JSON.stringify({ cut: cutText(text, SHOWN_ARGUMENT_UNITS) }) : text,
+    },
+  };
+}
+
+function boundUsage(usage: Usage): Usage {
+  const counts = Object.entries(usage).map(([key, tokens = 0]) => [key, Math.min(tokens, MAX_TOKENS)]);
+  return Object.fromEntries(counts) as Usage;
+}
+
+function boundData(part: Extract<Part, { type: "data" }>): Part {
+  const { agent } = part;
+  const name = textWithin(part.name, MAX_NAME_UNITS);
+  const leaveOut = (fault: string): Part => ({
+    type: "log",
+    stream: "stderr",
+    text: `data of the name ${name} was left out: ${fault}`,
+    ...(agent && { agent }),
+  });
+  if (isTooDeep(part.data)) return leaveOut("it is nested too deeply");
+  const json = JSON.stringify(part.data) ?? "null";
+  if (json.length > MAX_DATA_UNITS) return leaveOut(`it has more than ${MAX_DATA_UNITS} characters`);
+  return { ...part, name, data: UNCLEAN.test(json) ? cleaned(part.data) : part.data };
+}
+
+/** The value with clean strings and keys. */
+function cleaned(value: unknown): unknown {
+  if (typeof value === "string") return cleanText(value);
+  if (Array.isArray(value)) return value.map(cleaned);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [cleanText(key), cleaned(inner)]));
+}
+
+const textWithin = (text: string, units: number): string => cutText(cleanText(text), units);
