@@ -11,6 +11,7 @@ import type { AgentEntry } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { FinishReason, Usage } from "../protocol/message.ts";
 import type { Part, RunControl, Turn } from "./agent.ts";
+import { mergeParts } from "./merged-parts.ts";
 import { BoundedQueue } from "./process/bounded-queue.ts";
 import { treeOf } from "./sub-agent.ts";
 import { TimeoutPause, withTokenTimeout } from "./token-timeout.ts";
@@ -117,27 +118,9 @@ class Steps {
       pause: this.#pause,
     });
     try {
-      const pull = () => {
-        const next = parts.next();
-        // The promise may reject while another part is yielded.
-        next.catch(() => {});
-        return next;
-      };
-      let next = pull();
-      let said: Promise<void> | undefined;
-      for (;;) {
-        for (let part = this.#aside.take(); part; part = this.#aside.take()) yield* this.#paused(part);
-        // Use one promise for all parts of the model, because each further one would remain until a tool produces
-        // output.
-        said ??= this.#aside.ready().then(() => {
-          said = undefined;
-        });
-        const isModel = await Promise.race([next.then(() => true), said.then(() => false)]);
-        if (!isModel || this.#aside.hasItems) continue;
-        const { done, value } = await next;
-        if (done) return;
-        yield* this.#take(value);
-        next = pull();
+      for await (const part of mergeParts(parts, this.#aside)) {
+        if (part.from === "queue") yield* this.#paused(part.item);
+        else yield* this.#take(part.item);
       }
     } finally {
       release();
@@ -149,7 +132,8 @@ class Steps {
   }
 
   async #open(): Promise<AsyncIterable<StreamPart>> {
-    const { streamText, isStepCount } = await import("ai");
+    // The usual `streamText` keeps each part until the end of the reply, for readers that come later.
+    const { experimental_streamTextLowMemory: streamText, isStepCount } = await import("ai");
     const { model, messages, entry } = this.#reply;
     const tools = await this.#sdkTools();
     const hasAny = Object.keys(tools).length > 0;

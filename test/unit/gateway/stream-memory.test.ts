@@ -1,17 +1,14 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import type { FastifyRequest } from "fastify";
 import { expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import { collectGarbage } from "../../support/runner/heap.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
-setFlagsFromString("--expose-gc");
-const collectGarbage: () => void = runInNewContext("gc");
 /** The channel on which Fastify publishes each request that reaches its handler. */
 const HANDLED = "tracing:fastify.request.handler:start";
 
