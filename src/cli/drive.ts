@@ -51,8 +51,8 @@ interface Played {
 
 /**
  * `interlock drive [URL]`: play the scenes of the node's catalogue against it, each with a user of its own, and print what
- * happened as a timeline. If the node requires authentication, `INTERLOCK_TOKEN` must be an
- * operator's token, because the users are generated.
+ * happened as a timeline. If the node requires authentication, `INTERLOCK_TOKEN` must be an operator's token, because the
+ * users are generated.
  *
  * @returns the exit code: 0 when every scene followed the rules, else 1
  */
@@ -64,23 +64,23 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
     const token = env["INTERLOCK_TOKEN"];
     const client = createClient({ baseUrl, ...(token && { headers: { Authorization: `Bearer ${token}` } }) });
     const { agents } = await client.listAgents({ signal });
-    const found = DRIVES.find(({ cast }) => findStrangers(agents, cast).length === 0);
+    const found = DRIVES.find(({ cast }) => findMismatches(agents, cast).length === 0);
     if (!found) {
       print("The scenes are written for the shipped catalogue, and this node has another:");
-      for (const stranger of findStrangers(agents, FOUR_SCENES.cast)) print(`  ${stranger}`);
+      for (const mismatch of findMismatches(agents, FOUR_SCENES.cast)) print(`  ${mismatch}`);
       return 1;
     }
     print(paint("title", found.title));
     print(`${baseUrl} · ${drawLegend(paint)}`);
     const nameOf = namesOf(agents);
-    const drove = randomUUID().slice(0, 8);
+    const driveId = randomUUID().slice(0, 8);
     const played: Played[] = [];
     for (const [index, scene] of found.scenes.entries()) {
       print();
       print(paint("title", `${index + 1}  ${scene.title}`));
       for (const line of wrapToWidth(scene.story, WIDTH - 3)) print(`   ${paint("quiet", line)}`);
       print();
-      const userId = `drive-${drove}-${index + 1}`;
+      const userId = `drive-${driveId}-${index + 1}`;
       played.push(await play(scene, { client, userId, nameOf, paint, print, options }));
     }
     return sumUp(played, paint, print);
@@ -163,7 +163,7 @@ function sumUp(played: readonly Played[], paint: Paint, print: Setting["print"])
 }
 
 /** The agents of the scenes that this node lacks or configures differently, one sentence each. */
-function findStrangers(agents: readonly AgentView[], cast: Cast): string[] {
+function findMismatches(agents: readonly AgentView[], cast: Cast): string[] {
   return Object.entries(cast).flatMap(([id, { priority, interruptible }]) => {
     const agent = agents.find((each) => each.id === id);
     if (!agent) return [`there is no ${id}`];
