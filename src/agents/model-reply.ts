@@ -15,7 +15,7 @@ import { mergeParts } from "./merged-parts.ts";
 import { BoundedQueue } from "./process/bounded-queue.ts";
 import { treeOf } from "./sub-agent.ts";
 import { TimeoutPause, withTokenTimeout } from "./token-timeout.ts";
-import { toolCallId } from "./tool-call-id.ts";
+import { makeToolCallId } from "./tool-call-id.ts";
 import { controlWithin, ToolBox } from "./tools/tool-box.ts";
 import { hasTools, openTools, type ToolSource } from "./tools/tool-set.ts";
 
@@ -299,7 +299,7 @@ class Steps {
   #newCallId(): string {
     const { runId, attempt, input } = this.#reply.turn;
     this.#callCount += 1;
-    return toolCallId(runId, attempt, input.id, this.#reply.entry.id, this.#callCount);
+    return makeToolCallId(runId, attempt, input.id, this.#reply.entry.id, this.#callCount);
   }
 }
 

@@ -5,7 +5,7 @@ import type { Answer, ToolCall } from "../protocol/interaction.ts";
 import { cleanText, cutText } from "../protocol/text.ts";
 import type { Agent, Part, RunControl, Turn } from "./agent.ts";
 import { type Delegate, SUB_AGENT_TOOL } from "./sub-agent.ts";
-import { toolCallId } from "./tool-call-id.ts";
+import { makeToolCallId } from "./tool-call-id.ts";
 
 /** The part of a message that patterns are matched against, in UTF-16 units: a catalogue may have a thousand patterns. */
 const MAX_MATCHED_UNITS = 1_024;
@@ -126,7 +126,7 @@ function toolCall(
   args: Readonly<Record<string, unknown>>,
   { entry, turn }: Script,
 ): ToolCall {
-  const id = toolCallId(turn.runId, turn.attempt, turn.input.id, entry.id, act);
+  const id = makeToolCallId(turn.runId, turn.attempt, turn.input.id, entry.id, act);
   return { toolCallId: id, function: { name, arguments: JSON.stringify(args) } };
 }
 

@@ -3,7 +3,7 @@ import { cutText } from "../../protocol/text.ts";
 import type { Part, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { treeOf } from "../sub-agent.ts";
-import { toolCallId } from "../tool-call-id.ts";
+import { makeToolCallId } from "../tool-call-id.ts";
 import { controlWithin, ToolBox } from "../tools/tool-box.ts";
 import type { Serving, ToolServers } from "../tools/tool-server.ts";
 import { openTools, type ToolSet, type ToolSource } from "../tools/tool-set.ts";
@@ -121,7 +121,7 @@ export class ToolsOfRun {
   /** Unique among the calls of the run, and different from the program's own ids. */
   #nextId(name: string): string {
     const { runId, attempt } = this.#options.turn;
-    return toolCallId(runId, attempt, "served", this.#calls++, name);
+    return makeToolCallId(runId, attempt, "served", this.#calls++, name);
   }
 
   #tell(part: Part): void {
