@@ -265,7 +265,7 @@ async function createWorker(
     },
     maxHeld: settings.maxHeld,
     holdTimeoutMs: settings.holdTimeoutMs,
-    lackingMs: redis && BOUNDS.lackingMs,
+    leaveToOthersMs: redis && BOUNDS.leaveToOthersMs,
     // Without a home name on disk, use one that lasts as long as this process.
     home: redis && ((await readHome(env, nodeId)) ?? nodeId),
     metrics,

@@ -41,7 +41,7 @@ export const BOUNDS = {
   waitingRuns: 512,
   ownerWaitingRuns: 64,
   /** How long a worker leaves a run of an agent it lacks to other workers: by then every node has the new catalogue. */
-  lackingMs: 60_000,
+  leaveToOthersMs: 60_000,
 
   /** Connections in addition to event streams, for short requests. */
   spareConnections: 2_048,

@@ -47,10 +47,10 @@ export interface WorkerOptions {
   maxHeld: number;
   holdTimeoutMs: number;
   /**
-   * How long a run with an unknown agent is left to other workers, in ms: during a rolling update some of them have a newer
-   * catalogue (rule C24). After that the run fails. Default: 0, for a single worker.
+   * How long a run is left to workers that have its agent or the disk with its conversation, in ms: during a rolling update
+   * some of them have a newer catalogue (rule C24). Then this worker takes it. Default: 0, for a single worker.
    */
-  lackingMs?: number | undefined;
+  leaveToOthersMs?: number | undefined;
   /**
    * The name of this worker's disk, if workers have separate disks: this worker gets the runs of the conversations stored
    * there (rule C16). Absent: all workers share one disk.
@@ -215,8 +215,8 @@ export class Worker {
    * the effect, and the next sweep offers it again.
    */
   #leavesToOthers(effect: RunEffect): boolean {
-    const { agents, clock, lackingMs = 0, home, bus, store } = this.#options;
-    if (clock.now() >= effect.dueAt + lackingMs) return false;
+    const { agents, clock, leaveToOthersMs = 0, home, bus, store } = this.#options;
+    if (clock.now() >= effect.dueAt + leaveToOthersMs) return false;
     if (effect.home !== undefined && effect.home !== home) {
       void bus.publish(homeTopic(store.epoch, effect.home), writeMessage(effect));
       return true;

@@ -36,7 +36,7 @@ export interface WorkerOptions {
   places?: Partial<WorkerSettings["places"]>;
   maxHeld?: number;
   holdTimeoutMs?: number;
-  lackingMs?: number;
+  leaveToOthersMs?: number;
   home?: string;
 }
 
@@ -61,7 +61,7 @@ export class WorkerUnderTest {
   constructor(
     stage: WorkerStage,
     name: string,
-    { concurrency = 8, places = {}, maxHeld = 50, holdTimeoutMs = 300_000, lackingMs = 0, home }: WorkerOptions,
+    { concurrency = 8, places = {}, maxHeld = 50, holdTimeoutMs = 300_000, leaveToOthersMs = 0, home }: WorkerOptions,
   ) {
     const { floors, bus, agents } = stage;
     const { clock, store } = floors;
@@ -86,7 +86,7 @@ export class WorkerUnderTest {
       places: { total: concurrency, perOwner: concurrency, waiting: 8, waitingPerOwner: 4, ...places },
       maxHeld,
       holdTimeoutMs,
-      lackingMs,
+      leaveToOthersMs,
       home,
       log: this.log,
       metrics,

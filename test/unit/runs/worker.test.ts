@@ -11,7 +11,7 @@ const REPORT_AFTER_MS = 250;
 /** Two workers with separate disks; the near worker has the conversation of ann's session. */
 async function openElsewhere() {
   const stage = await WorkerStage.open();
-  const near = await stage.startWorker({ home: "near", lackingMs: 60_000 });
+  const near = await stage.startWorker({ home: "near", leaveToOthersMs: 60_000 });
   await stage.create("ann");
   await stage.chat("ann");
   const { last } = stage.puppet();
@@ -19,7 +19,7 @@ async function openElsewhere() {
   last.say("la");
   last.end();
   await stage.clock.advance(0);
-  const far = await stage.startWorker({ home: "far", lackingMs: 60_000 });
+  const far = await stage.startWorker({ home: "far", leaveToOthersMs: 60_000 });
   return { stage, near, far };
 }
 
@@ -108,7 +108,7 @@ describe("a run", () => {
   test("a run of an agent that only other workers know is left to them for a while", async () => {
     const stage = await WorkerStage.open();
     stage.agents.delete("music");
-    await stage.startWorker({ lackingMs: 60_000 });
+    await stage.startWorker({ leaveToOthersMs: 60_000 });
     await stage.create("ann");
     await stage.chat("ann");
     await stage.clock.advance(55_000);
@@ -120,9 +120,9 @@ describe("a run", () => {
 
   test("a run whose agent's program is on another worker is left to that worker", async () => {
     const stage = await WorkerStage.open();
-    const lacking = await stage.startWorker({ lackingMs: 60_000 });
+    const lacking = await stage.startWorker({ leaveToOthersMs: 60_000 });
     lacking.lacks.add("music");
-    const having = await stage.startWorker({ lackingMs: 60_000 });
+    const having = await stage.startWorker({ leaveToOthersMs: 60_000 });
     await stage.create("ann");
     await stage.chat("ann");
     expect([lacking.claims.length, having.claims.length]).toEqual([0, 1]);
