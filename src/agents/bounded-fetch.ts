@@ -2,6 +2,8 @@
 const MAX_WHOLE_BYTES = 16_777_216;
 /** The largest event of a stream, in bytes, because readers keep an event until it is complete. */
 const MAX_EVENT_BYTES = 8_388_608;
+/** The most lines of a stream in which an MCP server sends the answer to one call, and the progress of the call. */
+const MAX_LINES = 16_384;
 const LINE_FEED = 10;
 
 /** A server's answer exceeds the limit. */
@@ -31,6 +33,27 @@ export const boundedFetch: typeof globalThis.fetch = async (input, init) => {
         return;
       }
       controller.enqueue(chunk);
+    },
+  });
+  const { status, statusText, headers } = response;
+  return new Response(response.body.pipeThrough(bound), { status, statusText, headers });
+};
+
+/**
+ * The same for an MCP server. It gets no stream for requests of its own, and in the stream of an answer it sends only so
+ * many messages: the client answers each request with a request, so a flood of them would occupy the whole process.
+ */
+export const boundedMcpFetch: typeof globalThis.fetch = async (input, init) => {
+  if (init?.method === "GET") return new Response(null, { status: 405 });
+  const response = await boundedFetch(input, init);
+  const isStream = /^text\/event-stream\b/i.test(response.headers.get("content-type") ?? "");
+  if (!response.body || !isStream) return response;
+  let lines = 0;
+  const bound = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, at + 1)) lines += 1;
+      if (lines > MAX_LINES) controller.error(new Error(`the answer has more than ${MAX_LINES} lines`));
+      else controller.enqueue(chunk);
     },
   });
   const { status, statusText, headers } = response;

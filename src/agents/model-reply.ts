@@ -9,6 +9,7 @@ import type {
 import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
 import type { AgentEntry } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
+import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { FinishReason, Usage } from "../protocol/message.ts";
 import type { Part, RunControl, Turn } from "./agent.ts";
 import { mergeParts } from "./merged-parts.ts";
@@ -286,6 +287,7 @@ class Steps {
     const { toolCallId: providerCallId, toolName, input, invalid } = call;
     const id = this.#newCallId();
     const name = toolName.slice(0, 256) || "unnamed";
+    if (isTooDeep(input)) throw new AppError("too_large", "The model nested the arguments of a tool too deeply.");
     const text = typeof input === "string" ? input : JSON.stringify(input ?? {});
     // The tool box refuses longer arguments, and the log shows their beginning.
     const args = text.length > MAX_SHOWN_UNITS ? JSON.stringify({ cut: text.slice(0, 1_024) }) : text;

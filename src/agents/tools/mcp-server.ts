@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { MCPClient, MCPTransport } from "@ai-sdk/mcp";
 import type { McpServer } from "../../config/catalog/tool-entry.ts";
+import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { cleanText, cutText } from "../../protocol/text.ts";
-import { boundedFetch } from "../bounded-fetch.ts";
+import { boundedMcpFetch } from "../bounded-fetch.ts";
 import type { ChildProgram } from "../process/child-program.ts";
 import { environmentOf, findProgram, findProgramProblem, type ProgramEntry } from "../process/program.ts";
 import type { ProgramTools } from "../process/program-run.ts";
@@ -13,7 +14,7 @@ const MAX_TOOLS = 256;
 /** The maximum number of pages of its list. */
 const MAX_PAGES = 16;
 const MAX_DESCRIPTION_UNITS = 2_048;
-/** The largest schema of a tool, in UTF-16 units. Tools with a larger one are left out. */
+/** The largest schema of a tool, in UTF-16 units. Tools with a larger one, or one nested too deeply, are left out. */
 const MAX_SCHEMA_UNITS = 65_536;
 const MAX_NAME_UNITS = 64;
 
@@ -67,7 +68,12 @@ export async function connectMcp(
     const connect = async (): Promise<McpTool[]> => {
       let transport: MCPTransport | { type: "http"; url: string; headers: Record<string, string>; fetch: typeof fetch };
       if (server.command === undefined) {
-        transport = { type: "http", url: server.url!, headers: headersOf(server, programs.env), fetch: boundedFetch };
+        transport = {
+          type: "http",
+          url: server.url!,
+          headers: headersOf(server, programs.env),
+          fetch: boundedMcpFetch,
+        };
       } else {
         child = await startProgram({ ...server, command: server.command }, programs);
         const { McpProgram } = await import("./mcp-program.ts");
@@ -128,7 +134,8 @@ async function readTools(server: string, client: MCPClient, { choose }: McpSetti
     const listed = await client.listTools(cursor === undefined ? {} : { params: { cursor } });
     for (const { name, description = "", inputSchema, annotations } of listed.tools) {
       const chosen = choose(name);
-      if (!chosen || tools.length >= MAX_TOOLS || JSON.stringify(inputSchema).length > MAX_SCHEMA_UNITS) continue;
+      if (!chosen || tools.length >= MAX_TOOLS || isTooDeep(inputSchema)) continue;
+      if (JSON.stringify(inputSchema).length > MAX_SCHEMA_UNITS) continue;
       const uniqueName = modelName(`${server}_${name}`, names);
       names.add(uniqueName);
       tools.push({

@@ -131,6 +131,80 @@ test("a server over HTTP gets the header from the environment, and its tools are
   expect(new Set(tokens)).toEqual(new Set(["token-value"]));
 });
 
+test("a server over HTTP that floods the client with requests, or redirects it, occupies no other run", async () => {
+  let asked = 0;
+  let isRedirected = false;
+  const http = createServer(async (request, response) => {
+    asked += 1;
+    if (request.url === "/inside") isRedirected = true;
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const message = JSON.parse(Buffer.concat(chunks).toString() || "{}") as { id?: number; method?: string };
+    if (message.method === "initialize") {
+      const result = {
+        protocolVersion: "2025-06-18",
+        capabilities: { tools: {} },
+        serverInfo: { name: "x", version: "1" },
+      };
+      response.writeHead(200, { "content-type": "application/json" });
+      return void response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, result }));
+    }
+    if (message.method === "tools/list") {
+      const schema = { type: "object" };
+      const tools = [
+        { name: "ask", inputSchema: schema, annotations: { readOnlyHint: true } },
+        { name: "away", inputSchema: schema, annotations: { readOnlyHint: true } },
+        {
+          name: "deep",
+          inputSchema: { ...schema, properties: JSON.parse(`${'{"a":'.repeat(200)}1${"}".repeat(200)}`) },
+        },
+        { name: "long", inputSchema: schema, description: `${"x".repeat(2_047)}\u{1F697}` },
+      ];
+      response.writeHead(200, { "content-type": "application/json" });
+      return void response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, result: { tools } }));
+    }
+    const { method } = message;
+    if (request.method === "POST" && method !== "tools/call") return void response.writeHead(202).end();
+    const { params } = message as { params?: { name: string } };
+    if (params?.name === "away") return void response.writeHead(307, { location: "/inside" }).end();
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    let id = 0;
+    const more = () => {
+      while (!response.destroyed) {
+        id += 1;
+        const flood = JSON.stringify({ jsonrpc: "2.0", id: `s${id}`, method: "sampling/createMessage", params: {} });
+        if (!response.write(`event: message\ndata: ${flood}\n\n`)) return void response.once("drain", more);
+      }
+    };
+    more();
+  });
+  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+  closers.push(async () => {
+    http.closeAllConnections();
+    http.close();
+  });
+  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
+  const agent = agentWith({ url }, ["mcp:files/ask", "mcp:files/away", "mcp:files/deep", "mcp:files/long"]);
+  server.willReply(
+    { kind: "stream", calls: [call("files_ask"), call("files_away", "c2")] },
+    { kind: "stream", text: ["ok"] },
+  );
+  const stage = createRunStage({ time: "stands" });
+  const playing = play(agent, turnOf("x"), stage);
+  await expect.poll(() => asked, { timeout: 20_000 }).toBeGreaterThan(1_000);
+  stage.advance(60_000);
+  const [away, ask] = results(await playing);
+  expect(away).toMatchObject({ toolName: "files_away", status: "error" });
+  expect(ask).toMatchObject({ status: "error", content: "files_ask took longer than 60000 ms." });
+  expect(isRedirected).toBe(false);
+  expect(asked).toBeLessThan(6_000);
+  const { tools } = JSON.parse(server.requests[0]!.body) as {
+    tools: { function: { name: string; description?: string } }[];
+  };
+  expect(tools.map((tool) => tool.function.name)).toEqual(["files_ask", "files_away", "files_long"]);
+  expect(tools[2]!.function.description).toBe("x".repeat(2_047));
+});
+
 async function startHttp(answer: (message: { method: string }) => object, tokens: unknown[]): Promise<string> {
   const http: Server = createServer(async (request, response) => {
     tokens.push(request.headers.authorization);

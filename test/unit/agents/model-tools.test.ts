@@ -258,6 +258,18 @@ describe("sub-agents of a model", () => {
 });
 
 describe("a reply that is too long", () => {
+  test.each([129, 5_000, 100_000])("arguments that are nested %i levels deep fail with a sentence", async (levels) => {
+    const { agent, faults } = modelWithTools({ tools: ["clock"] });
+    const nested = `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
+    server.willReply(calls({ id: "c1", name: "clock", arguments: nested }), says("ok"));
+    const { failure } = await playToFailure(agent, turnOf("x"));
+    expect(failure).toMatchObject({
+      code: "too_large",
+      message: "The model nested the arguments of a tool too deeply.",
+    });
+    expect(faults).toEqual([]);
+  });
+
   test("a reply that is one endless event is cut, with a clear failure", async () => {
     const flood = createServer((_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
