@@ -1,4 +1,4 @@
-import { useCallback, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { ClientError } from "../../src/client/client-error.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 
@@ -28,7 +28,17 @@ const IDLE = { isBusy: false, isLate: false };
 
 export function useAct(): Act {
   const [state, setState] = useState<Pick<Act, "isBusy" | "isLate" | "refusal">>(IDLE);
+  /** The control that sent the command: it is disabled meanwhile, and a disabled control loses the focus. */
+  const sender = useRef<Element>(null);
+  useEffect(() => {
+    if (state.isBusy) return;
+    if (document.activeElement === document.body && sender.current instanceof HTMLElement) {
+      sender.current.focus({ preventScroll: true });
+    }
+    sender.current = null;
+  }, [state.isBusy]);
   const act = useCallback(async (command: () => Promise<unknown>) => {
+    sender.current = document.activeElement;
     setState({ isBusy: true, isLate: false });
     const timer = setTimeout(() => setState({ isBusy: true, isLate: true }), LATE_MS);
     try {

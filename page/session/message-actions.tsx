@@ -46,7 +46,7 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
   ];
   const leave = () => {
     setAsked(undefined);
-    actions.current?.querySelector("button")?.focus();
+    actions.current?.querySelector<HTMLElement>("[aria-expanded]")?.focus();
   };
   return (
     <>

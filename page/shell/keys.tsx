@@ -32,6 +32,8 @@ export function useKeys(areOn: boolean): void {
     if (!areOn) return;
     const isField = target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [role=slider]");
     if (event.altKey || event.ctrlKey || event.metaKey || isField) return;
+    // Escape belongs to an open menu, which closes itself.
+    if (event.code === "Escape" && document.querySelector(":popover-open")) return;
     if (takeRowKey(event) || takeKey(event, here, view)) event.preventDefault();
   });
   useEffect(() => {

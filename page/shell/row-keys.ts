@@ -34,8 +34,6 @@ export function ownsArrows(target: EventTarget | null): boolean {
 
 /** Closes the open element around the focus. */
 export function closeAround(): boolean {
-  // A menu closes itself.
-  if (document.querySelector(":popover-open")) return false;
   const details = document.activeElement?.closest<HTMLDetailsElement>("main details[open]");
   if (!details) return false;
   details.open = false;

@@ -5,6 +5,8 @@ import styles from "../floor.module.css";
 interface Props {
   agent: AgentView;
   disabled: boolean;
+  /** Whether a command is under way: a press does nothing, and the focus stays. */
+  isBusy: boolean;
   /** Whether the result of its start is shown. */
   isConsidered: boolean;
   /** Whether a first press shows that result, and only the second starts the agent. */
@@ -18,13 +20,14 @@ interface Props {
 
 /** Starts an agent; while it is hovered or has the focus, the result of its start is shown. */
 export function AgentButton(props: Props) {
-  const { agent, disabled, isConsidered, isPreviewing, hintId, onConsider, onLeave, onPress } = props;
+  const { agent, disabled, isBusy, isConsidered, isPreviewing, hintId, onConsider, onLeave, onPress } = props;
   const { say } = useWords();
   return (
     <button
       type="button"
       className={styles["agent"]}
       disabled={disabled}
+      aria-disabled={isBusy}
       data-chosen={isConsidered}
       aria-describedby={isPreviewing ? `about-${agent.id} ${hintId}` : `about-${agent.id}`}
       // A finger does not hover: it presses.
@@ -32,7 +35,7 @@ export function AgentButton(props: Props) {
       onPointerLeave={({ pointerType }) => pointerType !== "touch" && onLeave()}
       onFocus={onConsider}
       onBlur={onLeave}
-      onClick={onPress}
+      onClick={() => !isBusy && onPress()}
     >
       <b>{agent.name}</b>
       <span className={styles["priority"]}>{agent.priority}</span>

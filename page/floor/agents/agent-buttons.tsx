@@ -69,7 +69,8 @@ export function AgentButtons(considered: Considered) {
           <li key={agent.id}>
             <AgentButton
               agent={agent}
-              disabled={!canStart || isBusy}
+              disabled={!canStart}
+              isBusy={isBusy}
               isConsidered={whatIf?.agentId === agent.id}
               isPreviewing={isPreviewing}
               hintId={HINT}

@@ -25,16 +25,18 @@ export function SessionControls({ session, disabled, act, onAborting }: Omit<Pro
   const { id, state } = session;
   const { say } = useWords();
   const client = useClient();
+  const isPaused = state === "paused";
   return (
     <>
-      {(state === "active" || state === "ducked") && (
-        <button type="button" data-key="P" disabled={disabled} onClick={() => void act(() => client.pauseSession(id))}>
-          {say("session.pause")}
-        </button>
-      )}
-      {state === "paused" && (
-        <button type="button" data-key="R" disabled={disabled} onClick={() => void act(() => client.resumeSession(id))}>
-          {say("session.resume")}
+      {/* One button for both, so that it keeps the focus. */}
+      {(state === "active" || state === "ducked" || isPaused) && (
+        <button
+          type="button"
+          data-key={isPaused ? "R" : "P"}
+          disabled={disabled}
+          onClick={() => void act(() => (isPaused ? client.resumeSession(id) : client.pauseSession(id)))}
+        >
+          {say(isPaused ? "session.resume" : "session.pause")}
         </button>
       )}
       {isWorking(session) && (

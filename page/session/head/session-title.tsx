@@ -1,4 +1,5 @@
-import type { FormEvent } from "react";
+import { type FormEvent, useEffect } from "react";
+import { useBorrowedFocus } from "../../parts/commands/use-borrowed-focus.ts";
 import { useWords } from "../../words/words.tsx";
 import styles from "../session.module.css";
 
@@ -11,24 +12,36 @@ interface Props {
 }
 
 /** A session's title, or the field for a new one. */
-export function SessionTitle({ title, draft, onDraft, onRename }: Props) {
+export function SessionTitle({ draft, ...rest }: Props) {
+  return draft === undefined ? <h1>{rest.title}</h1> : <TitleForm draft={draft} {...rest} />;
+}
+
+/** It takes the focus, and returns it when it is sent or left. */
+function TitleForm({ title, draft, onDraft, onRename }: Props & { draft: string }) {
   const { say } = useWords();
-  if (draft === undefined) return <h1>{title}</h1>;
+  const { taker, giveBack } = useBorrowedFocus<HTMLInputElement>();
+  useEffect(() => taker.current?.select(), [taker]);
+  const leave = () => {
+    giveBack();
+    onDraft(undefined);
+  };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const wanted = draft.trim();
-    if (wanted === "" || draft === title) onDraft(undefined);
-    else onRename(wanted);
+    if (wanted === "" || draft === title) return leave();
+    giveBack();
+    onRename(wanted);
   };
   return (
     <form onSubmit={submit}>
       <h1 className={styles["hidden"]}>{title}</h1>
       <input
+        ref={taker}
         aria-label={say("session.newtitle")}
         value={draft}
         maxLength={256}
         onChange={({ target }) => onDraft(target.value)}
-        onKeyDown={({ key }) => key === "Escape" && onDraft(undefined)}
+        onKeyDown={({ key }) => key === "Escape" && leave()}
       />
       <button type="submit">{say("session.save")}</button>
     </form>

@@ -118,7 +118,7 @@ describeInChromium("copies of a session", (open) => {
     await page.getByRole("button", { name: yes, exact: true }).and(page.locator(":focus")).waitFor();
     await page.keyboard.press("Enter");
     const copy = await shownAfter(page, session.id);
-    await page.getByText("Hello there.").waitFor();
+    await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
     await agent.waitFor({ state: "detached" });
     expect(await ann.see(copy)).toMatchObject({ agentId: "planner", origin: { by: "fork", sessionId: session.id } });
     expect(await ann.see(session.id)).toMatchObject({ agentId: "general", state: "active" });
@@ -174,7 +174,7 @@ describeInChromium("copies of a session", (open) => {
     await choose();
     await question.getByRole("button", { name: "Take back" }).click();
     const copy = await shownAfter(page, session.id);
-    await messages(page).getByText("Hello there.").waitFor();
+    await expect.poll(() => messages(page).getByText("Hello there.").count()).toBe(1);
     expect((await ann.messages(copy)).map(({ content }: { content: string }) => content)).toEqual([
       "hello",
       "Hello there.",

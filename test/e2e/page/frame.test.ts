@@ -70,6 +70,8 @@ describeInChromium("the page's frame", (open) => {
     const { page } = await open(node.url, { colorScheme: "dark" });
     const ground = () => page.evaluate<string>("getComputedStyle(document.documentElement).backgroundColor");
     await expect.poll(() => ground()).toBe("rgb(14, 20, 26)");
+    const scrollBars = () => page.evaluate<string>("getComputedStyle(document.documentElement).scrollbarColor");
+    expect(await scrollBars()).toBe("rgb(107, 123, 137) rgba(0, 0, 0, 0)");
     await page.getByRole("button", { name: "Switch to light colours" }).click();
     await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
     await page.reload();

@@ -139,4 +139,81 @@ describeInChromium("the page's keys", (open) => {
     await page.keyboard.press("Digit3");
     await page.waitForURL(/#\/machine\//);
   });
+
+  test("Escape closes a menu and leaves the session open, and the focus is on the menu's button again", async () => {
+    const ann = new E2eClient(node);
+    const { id, floorId } = await ann.hold("general");
+    await ann.talk(id, "hello");
+    const { page } = await open(addressOf("session", floorId, id));
+    for (const name of ["More for this session", "More for this message"]) {
+      const opener = page.getByRole("button", { name, exact: true }).first();
+      await opener.focus();
+      await page.keyboard.press("Enter");
+      await page.locator(":popover-open").waitFor();
+      await page.keyboard.press("Escape");
+      await expect.poll(() => page.locator(":popover-open").count()).toBe(0);
+      await hasFocus(page, opener);
+      expect(page.url()).toContain(id);
+    }
+    const edit = page.getByRole("button", { name: "Edit", exact: true });
+    await edit.focus();
+    await page.keyboard.press("Enter");
+    await hasFocus(page, page.getByLabel("New text of the message"));
+    await page.keyboard.press("Escape");
+    await hasFocus(page, edit);
+  });
+
+  test("a session is renamed, paused and resumed with the keyboard alone, and the focus stays", async () => {
+    const ann = new E2eClient(node);
+    const { id, floorId } = await ann.hold("general");
+    const { page, faults } = await open(addressOf("session", floorId, id));
+    const rename = page.getByRole("button", { name: "Rename", exact: true });
+    await rename.focus();
+    await page.keyboard.press("Enter");
+    await hasFocus(page, page.getByLabel("New title"));
+    await page.keyboard.press("Escape");
+    await hasFocus(page, rename);
+    await page.keyboard.press("Enter");
+    await page.keyboard.type("Umbrellas");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Umbrellas", exact: true }).waitFor();
+    await hasFocus(page, rename);
+    await page.keyboard.press("Tab");
+    for (const name of ["Pause", "Resume", "Pause"]) {
+      await hasFocus(page, page.getByRole("button", { name, exact: true }));
+      await page.keyboard.press("Enter");
+    }
+    await page.goto(addressOf("floor", floorId));
+    const music = page.getByRole("region", { name: "Agents" }).getByRole("button", { name: /^Music/ });
+    await music.focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("article", { name: /^Music/ }).waitFor();
+    await hasFocus(page, music);
+    expect(faults).toEqual([]);
+  });
+
+  test.each([
+    { width: 1280, height: 560 },
+    { width: 390, height: 700 },
+  ])("what has the focus is not beneath the bars at the bottom: at $width px", async (viewport) => {
+    const ann = new E2eClient(node);
+    const { floorId } = await ann.hold("music");
+    await ann.hold("general");
+    await ann.hold("phone");
+    const { page } = await open(addressOf("floor", floorId), { viewport });
+    await page.getByRole("article", { name: "Music: paused" }).waitFor();
+    const covered: string[] = [];
+    for (let step = 0; step < 50; step += 1) {
+      await page.keyboard.press("Tab");
+      const name = await page.evaluate<string>(`(() => {
+        const element = document.activeElement;
+        const { left, right, top, bottom } = element.getBoundingClientRect();
+        if (!element.closest("main") || bottom - top > innerHeight / 2) return "";
+        const shown = document.elementFromPoint((left + right) / 2, bottom - 2);
+        return shown && (element.contains(shown) || shown.contains(element)) ? "" : element.textContent;
+      })()`);
+      if (name !== "") covered.push(name);
+    }
+    expect(covered).toEqual([]);
+  });
 });

@@ -359,6 +359,11 @@ describeInChromium("the session view", (open) => {
     await page.waitForURL(/at=\d+/);
     const { x, width } = (await facts.boundingBox())!;
     expect(x + width).toBeGreaterThan(1850);
+    // In the narrowest window that has room for the facts, nothing is cut off at their side.
+    await page.setViewportSize({ width: 1200, height: 720 });
+    await expect.poll(async () => (await facts.boundingBox())!.width).toBeLessThan(320);
+    const cutOff = `(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector("[aria-label=Facts]"))`;
+    expect(await page.evaluate<number>(cutOff)).toBe(0);
     expect(faults).toEqual([]);
   });
 

@@ -2,7 +2,7 @@ import type { BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { type BrowserPage, closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
-import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
@@ -117,6 +117,29 @@ describeInChromium("buttons on touch screens", (open) => {
     await page.goto(`${node.url}/#/machine/${floor}/${id}`);
     await page.getByRole("button", { name: "session.rename", exact: true }).waitFor();
     expect(await lowButtons()).toEqual([]);
+  });
+});
+
+describeInChromium("a question on a phone", (open) => {
+  test("a question leaves room for the conversation, and the page scrolls to the answers and the field", async () => {
+    const user = new E2eClient(node);
+    const { id, floorId } = await user.hold("general");
+    await user.talk(id, "hello");
+    await accepted(user.say(id, "delete"));
+    await user.hold("phone");
+    const { page } = await open(`${node.url}/#/session/${encodeURIComponent(floorId)}/${id}`, PHONE);
+    const reject = page.getByRole("button", { name: /Reject$/ });
+    await reject.waitFor();
+    const messages = page.getByRole("region", { name: "Messages" });
+    const height = async () => (await messages.boundingBox())!.height;
+    expect(await height()).toBeGreaterThanOrEqual(200);
+    // The list keeps its own scroll bar, however long the conversation is.
+    expect(await height()).toBeLessThan(400);
+    await messages.getByText("delete", { exact: true }).waitFor();
+    const field = page.getByRole("textbox", { name: "Say something" });
+    await page.evaluate("scrollTo(0, document.body.scrollHeight)");
+    const [bar, last] = [await page.getByRole("button", { name: "Live" }).boundingBox(), await field.boundingBox()];
+    expect(last!.y + last!.height).toBeLessThan(bar!.y);
   });
 });
 
