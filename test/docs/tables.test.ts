@@ -175,7 +175,9 @@ describe("docs/operations.md", () => {
     ["a file that is imported; a line of it", BOUNDS.importBytes / MIB, BOUNDS.importedLineBytes / MIB],
     ["a user's message, an image, images", MAX_CONTENT, MAX_IMAGE, MAX_IMAGES],
   ])("docs/operations.md has the limit: %s", (bound, ...values) => {
-    const row = only(tablesOf(operations, "bound", "value")).find(([name]) => name === bound);
+    const row = tablesOf(operations, "bound", "value")
+      .flat()
+      .find(([name]) => name === bound);
     const documented = ((row?.[1] ?? "").match(/\d[\d,]*/g) ?? []).map((digits) => Number(digits.replaceAll(",", "")));
     expect(documented).toEqual(values);
   });
