@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
+import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { ByteBudget, type Loan } from "./byte-budget.ts";
 import { hasMoreValues } from "./json-values.ts";
 import { networkOf } from "./network-address.ts";
@@ -19,6 +20,9 @@ const FIRST_BYTES = 4_096;
 const MAX_VALUES = 1_024;
 /** The same for a whole conversation, of which the schemas check little but its last message. */
 const MAX_CONVERSATION_VALUES = 65_536;
+
+/** How deep a body may be nested: several times what an agent may send, which a conversation brings back. */
+const MAX_DEPTH = 512;
 
 const NO_ROOM = "Too many large requests are arriving; repeat with the same key.";
 
@@ -71,7 +75,12 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
       }
       const text = bytes.toString();
       body.free();
-      void parse(request, text, done);
+      void parse(request, text, (error: Error | null, value: unknown) => {
+        if (!error && isTooDeep(value, MAX_DEPTH)) {
+          return done(new AppError("too_large", `The body is nested more than ${MAX_DEPTH} levels deep.`));
+        }
+        done(error, value);
+      });
     };
     const tookPiece = pace.body(payload);
     const add = (piece: Buffer) => {

@@ -11,6 +11,7 @@ const node = await NodeUnderTest.start({
 afterAll(() => node.stop());
 
 const raw = (path: string, text: string) => refused(node.post(path, undefined, { raw: text }));
+const sendText = (path: string, text: string) => node.send("POST", path, { "Content-Type": "application/json" }, text);
 const pathsOf = ({ issues }: { issues: { path: string }[] }) => issues.map(({ path }) => path);
 
 describe("a body", () => {
@@ -66,6 +67,22 @@ describe("a body", () => {
     expect((await refused(node.post("/session/create", { title: big }))).errorCode).toBe("too_large");
     expect((await refused(node.post("/message", { type: "chat", content: big }))).errorCode).toBe("too_large");
     expect((await refused(node.patch("/session/x", { title: big }))).errorCode).toBe("too_large");
+  });
+
+  test.each([
+    ["/session/create", (nested: string) => `{"x":${nested}}`],
+    ["/v1/chat/completions", (nested: string) => `{"messages":[{"role":"user","content":"hi","x":${nested}}]}`],
+    [
+      "/v1/responses",
+      (nested: string) => `{"input":[{"type":"function_call_output","call_id":"x","output":${nested}}]}`,
+    ],
+    ["/api/chat", (nested: string) => `{"id":"deep","messages":[{"id":"m","role":"user","parts":[],"x":${nested}}]}`],
+  ])("a body that is nested too deeply is 413 on %s", async (path, body) => {
+    for (const levels of [512, 900]) {
+      const nested = "[".repeat(levels) + "]".repeat(levels);
+      const { status, text } = await sendText(path, body(nested));
+      expect([status, text.includes("nested more than 512 levels deep")]).toEqual([413, true]);
+    }
   });
 
   test("a body may contain unknown fields", async () => {
