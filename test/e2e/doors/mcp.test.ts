@@ -163,6 +163,30 @@ describe("callers of the MCP server", () => {
     expect(await ann.call("read_floor", {})).toMatchObject({ holder: { sessionId } });
   });
 
+  test("the MCP server takes one message in a request, so that no batch passes the limits of requests", async () => {
+    const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_agents", arguments: {} } };
+    const answer = await node.send(
+      "POST",
+      "/mcp",
+      { "Content-Type": "application/json", Accept: "application/json, text/event-stream" },
+      JSON.stringify([message, { ...message, id: 2 }]),
+    );
+    expect(answer).toMatchObject({ status: 400, body: { errorCode: "bad_request" } });
+  });
+
+  test("the MCP server answers an address in absolute form, and keeps no session that a caller names", async () => {
+    const { host } = new URL(node.url);
+    const headers = {
+      Host: host,
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+      "Mcp-Session-Id": "another-caller's",
+    };
+    const message = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+    const answer = await node.send("POST", `${node.url}/mcp`, headers, message);
+    expect([answer.status, answer.headers["mcp-session-id"]]).toEqual([200, undefined]);
+  });
+
   test("the MCP server refuses pages of foreign origins and other methods", async () => {
     const post = (more: object) =>
       node.post("/mcp", { jsonrpc: "2.0", id: 1, method: "tools/list" }, { headers: { ...more } });

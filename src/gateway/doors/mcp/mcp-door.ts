@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import type { ReadableStream as WebStream } from "node:stream/web";
 import { z } from "zod";
+import { AppError } from "../../../protocol/errors.ts";
 import { toAppError } from "../../http/problem.ts";
 import type { RouteContext, Routes } from "../../route-context.ts";
 import { LiveRuns } from "../live-runs.ts";
@@ -8,6 +9,9 @@ import { type McpCommand, type McpCommandsOptions, mcpCommands } from "./mcp-com
 
 const INSTRUCTIONS =
   "Interlock decides which agent may speak to a user. Request the floor before you speak. A refusal contains the reason, and a sentence for the user.";
+
+/** A batch would count as one request of its caller, and is no part of the protocol since 2025-06-18. */
+const ONE_MESSAGE = "A request has one message: batches are not accepted.";
 
 /** `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Requests are independent of each other. */
 export function mcpRoutes(app: Routes, context: RouteContext): void {
@@ -26,11 +30,13 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
     },
     async (request, reply) => {
       const caller = await context.authenticate(request);
+      if (Array.isArray(request.body)) throw new AppError("bad_request", ONE_MESSAGE);
       const left = new AbortController();
       reply.raw.once("close", () => left.abort());
       const { method, headers, trace, body } = request;
       const handle = await openServer({ context, runs, caller, trace });
-      const sent = new Request(`http://${headers.host}${request.url}`, {
+      // The transport needs an address, and looks at none of its parts.
+      const sent = new Request("http://127.0.0.1/mcp", {
         method,
         headers: Object.entries(headers).flatMap(([name, value]) =>
           [value ?? []].flat().map((each) => [name, each] as [string, string]),
