@@ -220,6 +220,10 @@ describeInChromium("what-if by touch", (open) => {
       expect(await isOnTop(page, agent)).toBe(true);
     }
     await page.locator("[data-where=front]").getByText("General").waitFor();
+    const size = await page.evaluate<string>(
+      `getComputedStyle(document.querySelector("[data-where=front] small")).fontSize`,
+    );
+    expect(Number.parseFloat(size)).toBeGreaterThanOrEqual(12);
     // At the end of the page, where the floor's flags follow the list.
     await page.evaluate("scrollTo(0, document.body.scrollHeight)");
     const before = await places();
