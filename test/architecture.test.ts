@@ -11,9 +11,10 @@ const PURE_ACTORS =
 
 const RULES: { from: string; may: string[]; types?: string[] }[] = [
   { from: "^src/protocol/", may: ["^src/protocol/", "^zod$"] },
+  { from: "^src/shared/", may: ["^node:"] },
   { from: "^src/config/", may: ["^src/config/", "^src/protocol/", "^zod$", "^yaml$", "^re2js$", "^node:"] },
   { from: "^src/store/postgres/", may: ["^src/store/(?!sqlite/)", "^src/protocol/", "^node:", "^pg$"] },
-  { from: "^src/store/", may: ["^src/store/(?!postgres/)", "^src/protocol/", "^src/make-folder\\.ts$", "^node:"] },
+  { from: "^src/store/", may: ["^src/store/(?!postgres/)", "^src/protocol/", "^src/shared/", "^node:"] },
   { from: "^src/bus/", may: ["^src/bus/", "^src/protocol/", "^zod$", "^ioredis$"] },
   {
     from: "^src/queue/",
@@ -57,7 +58,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
     may: [
       "^src/agents/",
       "^src/protocol/",
-      "^src/make-folder\\.ts$",
+      "^src/shared/",
       "^src/config/catalog/(catalog|adapter|tool-entry)\\.ts$",
       "^@agentclientprotocol/sdk$",
       "^@modelcontextprotocol/server$",
@@ -124,7 +125,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
     may: ["^src/protocol/", "^src/config/traces\\.ts$", "^@opentelemetry/"],
   },
   {
-    from: "^src/(app|shape|orchestrator|defined-catalog|node-catalog|node-agents|new-id|index|system-clock|database-time|log|line-output|make-folder|metrics|version)\\.ts$",
+    from: "^src/(app|shape|orchestrator|defined-catalog|node-catalog|node-agents|new-id|index|system-clock|database-time|log|line-output|metrics|version)\\.ts$",
     may: ["^src/(?!cli/|client/|react/)", "^pino", "^prom-client$", "^node:"],
   },
 ];

@@ -1,3 +1,5 @@
+import { inTurns } from "./process/output-pace.ts";
+
 /** The largest answer that is not streamed, in bytes. */
 const MAX_WHOLE_BYTES = 16_777_216;
 /** The largest event of a stream, in bytes, because readers keep an event until it is complete. */
@@ -25,14 +27,15 @@ export const boundedFetch: typeof globalThis.fetch = async (input, init) => {
   const maxBytes = isStream ? MAX_EVENT_BYTES : MAX_WHOLE_BYTES;
   let bytes = 0;
   const bound = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
+    async transform(chunk, controller) {
       const lastBreak = isStream ? chunk.lastIndexOf(LINE_FEED) : -1;
       bytes = lastBreak < 0 ? bytes + chunk.length : chunk.length - lastBreak - 1;
       if (bytes > maxBytes) {
         controller.error(new OversizedAnswer(isStream ? "an event of the answer" : "the answer", maxBytes));
         return;
       }
-      controller.enqueue(chunk);
+      if (!isStream) return controller.enqueue(chunk);
+      for await (const piece of inTurns(chunk)) controller.enqueue(piece);
     },
   });
   const { status, statusText, headers } = response;

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeFolder, unlessExists } from "../../make-folder.ts";
+import { makeFolder, unlessExists } from "../../shared/make-folder.ts";
 import type { Environment } from "./program.ts";
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;

@@ -1,5 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { cutText } from "../../protocol/text.ts";
+import { inTurns } from "./output-pace.ts";
 
 /** A line, or a piece of a long line. */
 export interface Line {
@@ -9,7 +10,8 @@ export interface Line {
 }
 
 /**
- * The lines of a program's output, as they arrive. Reads no faster than the caller pulls. Never splits a character,
+ * The lines of a program's output, as they arrive. Reads no faster than the caller pulls, and in
+ * turns with other programs. Never splits a character,
  * even if its bytes arrive in two chunks. Replaces invalid UTF-8 by U+FFFD, and drops a carriage return at the end of a
  * line.
  *
@@ -26,8 +28,8 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number
     units = 0;
     return text;
   };
-  for await (const chunk of chunks) {
-    const text = decoder.write(chunk);
+  for await (const piece of inPieces(chunks)) {
+    const text = decoder.write(piece);
     let first = 0;
     for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", first)) {
       yield* piecesOf(withoutReturn(take(text.slice(first, end))), maxUnits);
@@ -38,15 +40,19 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number
     if (units <= maxUnits) continue;
     let long = take("");
     while (long.length > maxUnits) {
-      const piece = cutText(long, maxUnits);
-      yield { text: piece, isEnd: false };
-      long = long.slice(piece.length);
+      const beginning = cutText(long, maxUnits);
+      yield { text: beginning, isEnd: false };
+      long = long.slice(beginning.length);
     }
     parts = [long];
     units = long.length;
   }
   const rest = take(decoder.end());
   if (rest !== "") yield* piecesOf(withoutReturn(rest), maxUnits);
+}
+
+async function* inPieces(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) yield* inTurns(chunk);
 }
 
 /** The line is complete. */

@@ -8,6 +8,7 @@ import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
+import { TurnBudget } from "../../shared/turn-budget.ts";
 import type { Meta } from "../meta.ts";
 import type {
   Blob,
@@ -46,7 +47,6 @@ import { PageCheck } from "./page-check.ts";
 import { faultOf, isUnreadable } from "./result-code.ts";
 import { SessionList } from "./session-list.ts";
 import { StateReader } from "./state-reader.ts";
-import { TurnBudget } from "./turn-budget.ts";
 import { ViewReader } from "./view-reader.ts";
 import { flatten } from "./writer/flat-change.ts";
 import { WriteQueue } from "./writer/write-queue.ts";
@@ -70,6 +70,8 @@ export interface SqliteOptions {
  * served.
  */
 const START_CHECK_SIZE = 67_108_864;
+/** Bytes of pages that are read in one turn of the event loop. */
+const TURN_BYTES = 1_048_576;
 
 /**
  * Open a SQLite store. One process owns the file while it is open (rule C27). Writes go to a thread of their own and
@@ -146,7 +148,7 @@ class SqliteStore implements Store {
   readonly #end: StatementSync;
   readonly #state: StateReader;
   readonly #views: ViewReader;
-  readonly #budget = new TurnBudget();
+  readonly #budget = new TurnBudget(TURN_BYTES);
   readonly #list: SessionList;
   readonly #floors: FloorList;
   readonly #release: () => Promise<void>;

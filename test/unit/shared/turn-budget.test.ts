@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { TurnBudget } from "../../../src/store/sqlite/turn-budget.ts";
+import { TurnBudget } from "../../../src/shared/turn-budget.ts";
 
 const MIB = 1_048_576;
 
 test("waiting readers read in one turn of the event loop each, in order", async () => {
-  const budget = new TurnBudget();
+  const budget = new TurnBudget(MIB);
   let turn = 0;
   const count = () => {
     turn += 1;
@@ -24,7 +24,7 @@ test("waiting readers read in one turn of the event loop each, in order", async 
 });
 
 test("small reads share a turn", async () => {
-  const budget = new TurnBudget();
+  const budget = new TurnBudget(MIB);
   let isOver = false;
   setImmediate(() => {
     isOver = true;

@@ -1,13 +1,17 @@
-/** Bytes that are read in one turn of the event loop. */
-const TURN_BYTES = 1_048_576;
-
 /**
  * Limits what is read in one turn of the event loop, because each read blocks it for a moment. Beyond the limit,
- * readers of pages wait for the next turn, so that other work is never starved.
+ * readers wait for the next turn, in order, so that other work is never starved.
  */
 export class TurnBudget {
-  #left = TURN_BYTES;
+  readonly #turnBytes: number;
+  #left: number;
   #turn: Promise<void> | undefined;
+
+  /** @param turnBytes after so many bytes, readers wait for the next turn */
+  constructor(turnBytes: number) {
+    this.#turnBytes = turnBytes;
+    this.#left = turnBytes;
+  }
 
   /**
    * Read in a turn of the event loop that has budget left. The read follows its check at once: readers that wait for the
@@ -22,7 +26,7 @@ export class TurnBudget {
     this.#left -= bytes;
     this.#turn ??= new Promise((resolve) => {
       setImmediate(() => {
-        this.#left = TURN_BYTES;
+        this.#left = this.#turnBytes;
         this.#turn = undefined;
         resolve();
       });

@@ -1,0 +1,79 @@
+import { expect, onTestFinished, test } from "vitest";
+import { boundedFetch } from "../../../../src/agents/bounded-fetch.ts";
+import { readLines } from "../../../../src/agents/process/line-reader.ts";
+import { startProviderServer } from "../../../support/servers/provider-server.ts";
+
+/** The most lines that are read between two counts: a count can come after the budgets of two turns. */
+const MOST_LINES = 2 * Math.ceil(4_096 / "a line\n".length);
+
+/** What each turn of the event loop has read, until the work is done. */
+async function countTurns(work: (note: () => void) => Promise<void>): Promise<number[]> {
+  const turns = [0];
+  const count = () => {
+    turns.push(0);
+    counting = setImmediate(count);
+  };
+  let counting = setImmediate(count);
+  await work(() => {
+    turns.push(turns.pop()! + 1);
+  });
+  clearImmediate(counting);
+  return turns;
+}
+
+async function* once(...chunks: Buffer[]): AsyncGenerator<Buffer> {
+  yield* chunks;
+}
+
+test("lines of a program that come together are read in several turns of the event loop", async () => {
+  const chunk = Buffer.from("a line\n".repeat(9_000));
+  const turns = await countTurns(async (note) => {
+    let lines = 0;
+    for await (const { text } of readLines(once(chunk), 1_000)) {
+      expect(text).toBe("a line");
+      lines += 1;
+      note();
+    }
+    expect(lines).toBe(9_000);
+  });
+  expect(Math.max(...turns)).toBeLessThanOrEqual(MOST_LINES);
+});
+
+test("programs that write at the same time share a turn of the event loop", async () => {
+  const chunk = Buffer.from("a line\n".repeat(3_000));
+  const order: string[] = [];
+  const turns = await countTurns(async (note) => {
+    const read = async (name: string) => {
+      for await (const _ of readLines(once(chunk), 1_000)) {
+        if (order.at(-1) !== name) order.push(name);
+        note();
+      }
+    };
+    await Promise.all([read("a"), read("b"), read("c")]);
+  });
+  expect(Math.max(...turns)).toBeLessThanOrEqual(MOST_LINES);
+  expect(order.slice(0, 6).join("")).toBe("abcabc");
+});
+
+test("characters and lines stay whole at the boundaries of the pieces", async () => {
+  const text = `${"€".repeat(5_000)}\n${"ü😀".repeat(3_000)}\n`;
+  const lines: string[] = [];
+  for await (const line of readLines(once(Buffer.from(text)), 100_000)) lines.push(line.text);
+  expect(lines.join("\n")).toBe(text.trimEnd());
+});
+
+test("a provider's stream that comes at once is read in several turns of the event loop", async () => {
+  const server = await startProviderServer();
+  onTestFinished(() => server.close());
+  server.willReply({ kind: "stream", text: Array.from({ length: 2_000 }, () => "token ") });
+  const response = await boundedFetch(`${server.baseUrl}/chat/completions`, { method: "POST", body: "{}" });
+  let bytes = 0;
+  const sizes = await countTurns(async () => {
+    for await (const piece of response.body!) {
+      expect(piece.length).toBeLessThanOrEqual(4_096);
+      bytes += piece.length;
+    }
+  });
+  expect(bytes).toBeGreaterThan(100_000);
+  expect(sizes.length).toBeGreaterThanOrEqual(bytes / 4_096 / 2);
+});
