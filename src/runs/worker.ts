@@ -14,6 +14,7 @@ import { type Logger, withFacts } from "../protocol/ports/logger.ts";
 import { type Tracer, traceIdOf } from "../protocol/ports/tracer.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
 import type { Store } from "../store/store.ts";
+import { Pauses } from "./pauses.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
 import { RunDriver } from "./run-driver.ts";
 import { RunLimits, type RunLimitsOptions } from "./run-limits.ts";
@@ -100,10 +101,11 @@ export class Worker {
   readonly #places: RunLimits;
   readonly #summaries: SummaryRuns;
   readonly #claiming: ClaimOptions;
+  /** Between two tries to take a run. */
+  readonly #pauses: Pauses;
   #processing: Processing | undefined;
   #handedOver: Subscription | undefined;
   #isStopping = false;
-  readonly #stopping = Promise.withResolvers<void>();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -111,6 +113,7 @@ export class Worker {
     const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
     this.#places = new RunLimits({ ...options.places, onTurn });
     const { bus, store, clock, newId, agents, log } = options;
+    this.#pauses = new Pauses(clock);
     this.#claiming = { bus, epoch: store.epoch, clock, newId, ask: (effect, command) => this.#ask(effect, command) };
     const logOf = (effect: RunEffect) => withFacts(log, factsOf(effect));
     this.#summaries = new SummaryRuns({
@@ -140,7 +143,7 @@ export class Worker {
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
     const { clock } = this.#options;
     this.#isStopping = true;
-    this.#stopping.resolve();
+    this.#pauses.end();
     this.#handedOver?.end();
     const ended = this.#processing?.stop() ?? Promise.resolve();
     for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(true);
@@ -171,7 +174,7 @@ export class Worker {
     this.#taken.set(runId, taken);
     try {
       for (const pauseMs of PAUSES_MS) {
-        if (pauseMs > 0) await Promise.race([sleep(this.#options.clock, pauseMs), this.#stopping.promise]);
+        if (pauseMs > 0) await this.#pauses.wait(pauseMs);
         if (this.#isStopping || (await this.#tryToTake(effect, taken, pauseMs === 0))) return;
       }
     } finally {

@@ -151,6 +151,21 @@ describe("a run", () => {
     expect(turn.history.map(({ content }) => content)).toEqual(["go", "la"]);
   });
 
+  test("a worker that stops in the pause between two tries ends the pause, and leaves no timer of it", async () => {
+    const stage = await WorkerStage.open();
+    const worker = await stage.startWorker();
+    await stage.create("ann");
+    worker.isCutOff = true;
+    await stage.chat("ann");
+    await stage.clock.advance(0);
+    expect(worker.claims).toHaveLength(1);
+    const inPause = stage.clock.timerCount;
+    await worker.worker.stop({ graceMs: 0, giveBackMs: 0 });
+    await stage.clock.advance(0);
+    expect(stage.clock.timerCount).toBe(inPause - 1);
+    expect(worker.claims).toHaveLength(1);
+  });
+
   test("a run whose message is missing fails with the reason", async () => {
     const stage = await WorkerStage.open();
     stage.floors.store.missing.add("findMessage");
