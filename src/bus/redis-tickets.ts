@@ -5,8 +5,11 @@ import { readRedisAddresses } from "./redis-address.ts";
 import { connectRedis } from "./redis-client.ts";
 import type { TicketStore } from "./ticket-store.ts";
 
-/** How long a client that redeems a ticket waits for the server, in ms. */
-const ANSWER_MS = 100;
+/**
+ * How long a client that redeems a ticket waits for the server, in ms. Long enough for a gateway that is busy itself, because
+ * the server has taken the ticket by then.
+ */
+const ANSWER_MS = 1_000;
 
 export interface RedisTicketsOptions {
   /** The addresses of the bus; tickets are on one of its servers, the same for all nodes. */

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import Fastify from "fastify";
 import type { ZodTypeProvider } from "fastify-type-provider-zod";
 import { Redis } from "ioredis";
@@ -68,6 +69,20 @@ describeWith(redis, await chooseServer(redis, { own: true }), "requests counted 
     const keys = await one.counters.keys("*");
     expect(keys.filter((key) => !key.startsWith(`${epoch}.rate.`) && key.includes(epoch))).toEqual([]);
     for (const key of keys) expect(await one.counters.pttl(key)).toBeGreaterThan(0);
+  });
+
+  test("requests are counted by a busy gateway, which reads the answer of the counters late", async () => {
+    const gateway = await openGateway((await start()).url, randomUUID());
+    const answers: string[] = [];
+    for (let index = 0; index < 5; index++) {
+      const asking = gateway.ask();
+      // The counters have been asked, and answer while this process is busy.
+      await setImmediate();
+      const end = performance.now() + 200;
+      while (performance.now() < end);
+      answers.push(await asking);
+    }
+    expect(answers).toEqual(["in", "in", "in", "in", "too_many_requests"]);
   });
 
   test("requests are admitted while the shared counters are away", async () => {

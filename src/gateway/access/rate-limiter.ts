@@ -4,6 +4,7 @@ import type { RateLimit, RateLimits } from "../../config/rate-limits.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import { networkOf } from "../http/network-address.ts";
+import { afterNextTurn } from "../http/stand-still.ts";
 import type { Routes } from "../route-context.ts";
 import { RequestWindows } from "./request-windows.ts";
 
@@ -58,11 +59,12 @@ export async function limitRates(scope: Routes, options: RateLimitOptions): Prom
     };
     const answer = counting.then((count) => (count.isAllowed ? undefined : count), away);
     if (!shared) return await answer;
-    const late = Promise.withResolvers<undefined>();
-    const timer = stopwatch.after(ANSWER_MS, () => late.resolve(away()));
+    const late = Promise.withResolvers<"late">();
+    // If this node is busy, the answer has come, and is read after the timers.
+    const timer = stopwatch.after(ANSWER_MS, () => afterNextTurn(() => late.resolve("late")));
     const count = await Promise.race([answer, late.promise]);
     timer.cancel();
-    return count;
+    return count === "late" ? away() : count;
   };
   const counterOf = (limit: RateLimit | undefined, keyGenerator: (request: FastifyRequest) => string) => {
     const count = limit && scope.createRateLimit({ max: limit.max, timeWindow: limit.windowMs, keyGenerator });
