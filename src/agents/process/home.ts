@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { access, link, readFile, unlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { makeFolder, unlessExists } from "../../shared/make-folder.ts";
 import type { Environment } from "./program.ts";
@@ -14,12 +14,22 @@ export async function readHome(env: Environment, name: string): Promise<string |
   if (!folder) return undefined;
   const file = join(folder, "interlock", "home");
   try {
-    await makeFolder(dirname(file));
-    // Two workers that start at once both use the name that was written first.
-    await unlessExists(writeFile(file, name, { flag: "wx" }));
+    const isThere = await access(file).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) await writeOnce(file, name);
     const written = (await readFile(file, "utf8")).trim();
     return NAME.test(written) ? written : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Of workers that start at once, the first one's name stays. The file never stands there without a name. */
+async function writeOnce(file: string, name: string): Promise<void> {
+  await makeFolder(dirname(file));
+  const own = `${file}.${name}`;
+  await writeFile(own, name);
+  await unlessExists(link(own, file)).finally(() => unlink(own));
 }
