@@ -49,8 +49,8 @@ const SHARING = { isolate: false, restoreMocks: true, unstubEnvs: true };
 const IN_PROCESS = ["test/e2e/contract/**/*.test.ts", "test/e2e/doors/**/*.test.ts"];
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
- * page whose server or sign-in is gone, its sheets, copies and deletions, and each view in each theme, language and size.
- * `npm run test:long` runs them, `npm test` the rest, and CI both.
+ * page whose server or sign-in is gone, its sessions, keys, sheets, copies and deletions, and each view in each theme,
+ * language and size. `npm run test:long` runs them, `npm test` the rest, and CI both.
  */
 const LONG_TESTS = [
   "test/e2e/attacks/**/*.test.ts",
@@ -59,8 +59,10 @@ const LONG_TESTS = [
   "test/e2e/deploy/**/*.test.ts",
   "test/e2e/page/copies.test.ts",
   "test/e2e/page/deletion.test.ts",
+  "test/e2e/page/keys.test.ts",
   "test/e2e/page/looks.test.ts",
   "test/e2e/page/resilience.test.ts",
+  "test/e2e/page/session.test.ts",
   "test/e2e/page/sheets.test.ts",
   "test/e2e/page/sign-in-ends.test.ts",
   "test/e2e/page/states.test.ts",
