@@ -22,24 +22,16 @@ export class OversizedAnswer extends Error {
  */
 export const boundedFetch: typeof globalThis.fetch = async (input, init) => {
   const response = await fetch(input, init);
-  if (!response.body) return response;
-  const isStream = response.ok && /^text\/event-stream\b/i.test(response.headers.get("content-type") ?? "");
-  const maxBytes = isStream ? MAX_EVENT_BYTES : MAX_WHOLE_BYTES;
+  const isPaced = response.ok && isStream(response);
+  const maxBytes = isPaced ? MAX_EVENT_BYTES : MAX_WHOLE_BYTES;
   let bytes = 0;
-  const bound = new TransformStream<Uint8Array, Uint8Array>({
-    async transform(chunk, controller) {
-      const lastBreak = isStream ? chunk.lastIndexOf(LINE_FEED) : -1;
-      bytes = lastBreak < 0 ? bytes + chunk.length : chunk.length - lastBreak - 1;
-      if (bytes > maxBytes) {
-        controller.error(new OversizedAnswer(isStream ? "an event of the answer" : "the answer", maxBytes));
-        return;
-      }
-      if (!isStream) return controller.enqueue(chunk);
-      for await (const piece of inTurns(chunk)) controller.enqueue(piece);
-    },
+  return withBody(response, async (chunk, controller) => {
+    const lastBreak = isPaced ? chunk.lastIndexOf(LINE_FEED) : -1;
+    bytes = lastBreak < 0 ? bytes + chunk.length : chunk.length - lastBreak - 1;
+    if (bytes > maxBytes) throw new OversizedAnswer(isPaced ? "an event of the answer" : "the answer", maxBytes);
+    if (!isPaced) return controller.enqueue(chunk);
+    for await (const piece of inTurns(chunk)) controller.enqueue(piece);
   });
-  const { status, statusText, headers } = response;
-  return new Response(response.body.pipeThrough(bound), { status, statusText, headers });
 };
 
 /**
@@ -49,16 +41,23 @@ export const boundedFetch: typeof globalThis.fetch = async (input, init) => {
 export const boundedMcpFetch: typeof globalThis.fetch = async (input, init) => {
   if (init?.method === "GET") return new Response(null, { status: 405 });
   const response = await boundedFetch(input, init);
-  const isStream = /^text\/event-stream\b/i.test(response.headers.get("content-type") ?? "");
-  if (!response.body || !isStream) return response;
+  if (!isStream(response)) return response;
   let lines = 0;
-  const bound = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, at + 1)) lines += 1;
-      if (lines > MAX_LINES) controller.error(new Error(`the answer has more than ${MAX_LINES} lines`));
-      else controller.enqueue(chunk);
-    },
+  return withBody(response, (chunk, controller) => {
+    for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, at + 1)) lines += 1;
+    if (lines > MAX_LINES) throw new Error(`the answer has more than ${MAX_LINES} lines`);
+    controller.enqueue(chunk);
   });
-  const { status, statusText, headers } = response;
-  return new Response(response.body.pipeThrough(bound), { status, statusText, headers });
 };
+
+const isStream = ({ headers }: Response): boolean => /^text\/event-stream\b/i.test(headers.get("content-type") ?? "");
+
+type Transform = (chunk: Uint8Array, controller: TransformStreamDefaultController<Uint8Array>) => void | Promise<void>;
+
+/** The answer with its body passed through `transform`. What `transform` throws ends the reading. */
+function withBody(response: Response, transform: Transform): Response {
+  const { body, status, statusText, headers } = response;
+  if (!body) return response;
+  const passed = body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>({ transform }));
+  return new Response(passed, { status, statusText, headers });
+}
