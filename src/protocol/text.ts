@@ -11,6 +11,9 @@ export function cleanText(text: string): string {
   return wellFormed.includes("\0") ? wellFormed.replace(NUL, "\uFFFD") : wellFormed;
 }
 
+/** The beginning of a text that comes from outside, clean and of at most `units` UTF-16 units. */
+export const textWithin = (text: string, units: number): string => cutText(cleanText(text), units);
+
 /** The longest prefix of at most `units` UTF-16 units that does not cut a surrogate pair. */
 export function cutText(text: string, units: number): string {
   if (text.length <= units) return text;

@@ -2,7 +2,7 @@ import type { NewInteraction, Part } from "../agents/agent.ts";
 import type { ToolCall } from "../protocol/interaction.ts";
 import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { Usage } from "../protocol/message.ts";
-import { cleanText, cutText } from "../protocol/text.ts";
+import { cleanText, cutText, textWithin } from "../protocol/text.ts";
 
 /** The longest id and the longest name of a tool, of a call and of data, in UTF-16 units. */
 const MAX_NAME_UNITS = 256;
@@ -113,5 +113,3 @@ function cleaned(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [cleanText(key), cleaned(inner)]));
 }
-
-const textWithin = (text: string, units: number): string => cutText(cleanText(text), units);

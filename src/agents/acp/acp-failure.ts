@@ -1,6 +1,6 @@
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import type { Usage } from "../../protocol/message.ts";
-import { cleanText, cutText } from "../../protocol/text.ts";
+import { textWithin } from "../../protocol/text.ts";
 
 type ProviderCode = Extract<ErrorCode, `provider_${string}`>;
 
@@ -66,7 +66,7 @@ function fail(
   reason: unknown,
   redact: (text: string) => string,
 ): AppError {
-  const said = typeof reason === "string" ? cutText(cleanText(redact(reason)).trim(), MAX_REASON_UNITS) : "";
+  const said = typeof reason === "string" ? textWithin(redact(reason).trim(), MAX_REASON_UNITS) : "";
   return new AppError(code, said === "" ? "This agent failed." : `This agent failed: ${said}`);
 }
 

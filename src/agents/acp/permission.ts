@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Answer } from "../../protocol/interaction.ts";
-import { cleanText, cutText } from "../../protocol/text.ts";
+import { textWithin } from "../../protocol/text.ts";
 import type { NewInteraction } from "../agent.ts";
 import { ToolUpdate } from "./updates.ts";
 
@@ -73,8 +73,8 @@ export function questionsOf({ message, requestedSchema: { properties } }: Form):
       key,
       interaction: {
         kind: "question",
-        question: cutText(cleanText(question), 16_384),
-        options: options.slice(0, 100).map((option) => cutText(cleanText(option), 1_024)),
+        question: textWithin(question, 16_384),
+        options: options.slice(0, 100).map((option) => textWithin(option, 1_024)),
         ...(isList && { multiSelect: true }),
       },
       fill({ selected, customInput }) {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ToolCall } from "../../protocol/interaction.ts";
-import { cleanText, cutText } from "../../protocol/text.ts";
+import { cleanText, cutText, textWithin } from "../../protocol/text.ts";
 import type { Part } from "../agent.ts";
 
 /** The longest arguments, and the longest result, of a tool in an event, in UTF-16 units. */
@@ -103,7 +103,7 @@ export class UpdateReader {
       case "plan": {
         const plan = Plan.safeParse(update).data;
         const steps = plan?.entries.slice(0, MAX_STEPS).map(({ content, status, priority }) => ({
-          content: cutText(cleanText(content), MAX_ARGUMENT_UNITS),
+          content: textWithin(content, MAX_ARGUMENT_UNITS),
           ...(status && { status: wordOf(status) }),
           ...(priority && { priority: wordOf(priority) }),
         }));
@@ -168,7 +168,7 @@ export class UpdateReader {
     if (_meta?.["usage"] !== undefined) this.usage = _meta["usage"];
     if (content.type !== "text" || !("text" in content)) {
       const { type, mimeType, uri, name } = content as Record<"type" | "mimeType" | "uri" | "name", string | undefined>;
-      const address = uri && cutText(cleanText(uri), MAX_PATH_UNITS);
+      const address = uri && textWithin(uri, MAX_PATH_UNITS);
       const words = { type: wordOf(type), mimeType: wordOf(mimeType), uri: address, name: wordOf(name) };
       return [{ type: "data", name: "content", data: words }];
     }
@@ -186,7 +186,7 @@ export class UpdateReader {
     const codex = update._meta?.["codex"] as { error?: { willRetry?: boolean } } | undefined;
     if (codex?.error && codex.error.willRetry !== true) this.failure = codex.error;
     return typeof update["title"] === "string"
-      ? [{ type: "data", name: "title", data: { title: cutText(cleanText(update["title"]), 256) } }]
+      ? [{ type: "data", name: "title", data: { title: textWithin(update["title"], 256) } }]
       : [];
   }
 
@@ -227,7 +227,7 @@ function nameIn({ name, _meta, title, kind, rawInput }: ToolUpdate): string | un
   const named = [name, _meta?.["toolName"], claude?.toolName, titled, kind, title].find(
     (one): one is string => typeof one === "string" && one !== "",
   );
-  return named === undefined ? undefined : cutText(cleanText(named), 256);
+  return named === undefined ? undefined : textWithin(named, 256);
 }
 
 function objectIn(said: string): unknown {
@@ -244,11 +244,10 @@ function hasContent(input: unknown): boolean {
   return input !== undefined && input !== null;
 }
 
-const wordOf = <T extends string | undefined | null>(word: T) =>
-  (word && cutText(cleanText(word), MAX_WORD_UNITS)) as T;
+const wordOf = <T extends string | undefined | null>(word: T) => (word && textWithin(word, MAX_WORD_UNITS)) as T;
 
 function idOf(toolCallId: string): string {
-  return cutText(cleanText(toolCallId), 256);
+  return textWithin(toolCallId, 256);
 }
 
 function argumentsOf(input: unknown): string {
@@ -274,18 +273,17 @@ function resultOf(update: ToolUpdate): string {
   const { rawOutput } = update;
   const said = textIn(update);
   const output = typeof rawOutput === "string" ? rawOutput : hasContent(rawOutput) ? JSON.stringify(rawOutput) : "";
-  return cutText(cleanText(said === "" ? output : said), MAX_RESULT_UNITS);
+  return textWithin(said === "" ? output : said, MAX_RESULT_UNITS);
 }
 
 function diffsOf({ toolCallId, content }: ToolUpdate): Part[] {
   return (content ?? []).flatMap((item): Part[] => {
     if (item.type !== "diff" || typeof item["path"] !== "string") return [];
-    const side = (value: unknown) =>
-      typeof value === "string" ? cutText(cleanText(value), MAX_DIFF_UNITS) : undefined;
+    const side = (value: unknown) => (typeof value === "string" ? textWithin(value, MAX_DIFF_UNITS) : undefined);
     const { path, oldText, newText } = item as { path: string; oldText?: unknown; newText?: unknown };
     const data = {
       toolCallId: idOf(toolCallId),
-      path: cutText(cleanText(path), MAX_PATH_UNITS),
+      path: textWithin(path, MAX_PATH_UNITS),
       oldText: side(oldText),
       newText: side(newText),
     };
@@ -295,9 +293,9 @@ function diffsOf({ toolCallId, content }: ToolUpdate): Part[] {
 
 /** Report only changes, because agents repeat updates and each report is an event in the log. */
 function progressOf(call: Call, update: ToolUpdate): Part[] {
-  const output = cutText(cleanText(textIn(update).slice(-MAX_PROGRESS_UNITS)), MAX_PROGRESS_UNITS);
+  const output = textWithin(textIn(update).slice(-MAX_PROGRESS_UNITS), MAX_PROGRESS_UNITS);
   const status = update.status ?? undefined;
-  const title = update.title ? cutText(cleanText(update.title), 256) : undefined;
+  const title = update.title ? textWithin(update.title, 256) : undefined;
   const state = JSON.stringify([status, title, output]);
   if (state === call.lastProgress || call.progress >= MAX_PROGRESS_PARTS) return [];
   call.lastProgress = state;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { MCPClient, MCPTransport } from "@ai-sdk/mcp";
 import type { McpServer } from "../../config/catalog/tool-entry.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
-import { cleanText, cutText } from "../../protocol/text.ts";
+import { textWithin } from "../../protocol/text.ts";
 import { boundedMcpFetch } from "../bounded-fetch.ts";
 import type { ChildProgram } from "../process/child-program.ts";
 import { environmentOf, findProgram, findProgramProblem, type ProgramEntry } from "../process/program.ts";
@@ -141,7 +141,7 @@ async function readTools(server: string, client: MCPClient, { choose }: McpSetti
       tools.push({
         name: uniqueName,
         originalName: name,
-        description: cutText(cleanText(description), MAX_DESCRIPTION_UNITS),
+        description: textWithin(description, MAX_DESCRIPTION_UNITS),
         inputSchema: { ...inputSchema },
         // The server's description of a tool applies unless the operator overrides it.
         isConfirmed: chosen.confirm ?? annotations?.readOnlyHint !== true,

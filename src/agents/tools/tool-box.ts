@@ -1,5 +1,5 @@
 import { AppError } from "../../protocol/errors.ts";
-import { cleanText, cutText } from "../../protocol/text.ts";
+import { textWithin } from "../../protocol/text.ts";
 import type { Approvals, RunControl, Turn } from "../agent.ts";
 import { fail, type Tool, type ToolOutcome, type ToolUse } from "./tool.ts";
 
@@ -46,7 +46,7 @@ export class ToolBox {
    */
   async call(toolCallId: string, name: string, input: unknown): Promise<ToolOutcome> {
     const outcome = await this.#call(toolCallId, name, input);
-    return { ...outcome, content: cutText(cleanText(outcome.content), MAX_RESULT_UNITS) };
+    return { ...outcome, content: textWithin(outcome.content, MAX_RESULT_UNITS) };
   }
 
   async #call(toolCallId: string, name: string, input: unknown): Promise<ToolOutcome> {
