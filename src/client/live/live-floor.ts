@@ -28,7 +28,6 @@ const READ_EVERY_MS = 200;
 export class LiveFloor extends Live<FloorLiveView> {
   readonly id: string;
   readonly #client: Client;
-  #position: string | undefined;
   #reading: Promise<void> | undefined;
   #isStale = false;
 
@@ -39,10 +38,10 @@ export class LiveFloor extends Live<FloorLiveView> {
   }
 
   protected async follow(signal: AbortSignal): Promise<void> {
-    if (this.#position === undefined) await this.#load(signal);
+    if (this.known.position === undefined) await this.#load(signal);
     const { note: onStatus } = this;
     const onPosition = (position: string) => this.#grow(position, signal);
-    const stream = this.#client.openFloor(this.id, { position: this.#position, signal, onStatus, onPosition });
+    const stream = this.#client.openFloor(this.id, { position: this.known.position, signal, onStatus, onPosition });
     for await (const event of stream) {
       if (event.type === "reset") {
         await this.#load(signal);
@@ -53,8 +52,7 @@ export class LiveFloor extends Live<FloorLiveView> {
 
   async #load(signal: AbortSignal): Promise<void> {
     const { decisions, position, ...floor } = await this.#client.getFloor(this.id, { signal });
-    this.#position ??= position;
-    this.change({ floor, decisions, position: this.#position });
+    this.change({ floor, decisions, position: this.known.position ?? position });
   }
 
   #take(event: ServerEvent): void {
@@ -66,8 +64,7 @@ export class LiveFloor extends Live<FloorLiveView> {
 
   /** The log has grown. The server repeats a stream's first position. */
   #grow(position: string, signal: AbortSignal): void {
-    if (position === this.#position) return;
-    this.#position = position;
+    if (position === this.known.position) return;
     this.change({ position });
     this.#isStale = true;
     this.#reading ??= this.#readAgain(signal).finally(() => {
