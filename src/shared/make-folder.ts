@@ -9,13 +9,17 @@ import { dirname } from "node:path";
  * @throws NodeJS.ErrnoException
  */
 export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
-  const isThere = await stat(folder).then(
+  if (await isThere(folder)) return;
+  await makeFolder(dirname(folder), mode);
+  await unlessExists(mkdir(folder, { mode }));
+}
+
+/** Whether a file or folder exists, as far as this user may see. */
+export function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
     () => true,
     () => false,
   );
-  if (isThere) return;
-  await makeFolder(dirname(folder), mode);
-  await unlessExists(mkdir(folder, { mode }));
 }
 
 /** Waits for a file or folder to be made. Another that made it at the same time is no error. */

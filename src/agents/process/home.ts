@@ -1,6 +1,6 @@
-import { access, link, readFile, unlink, writeFile } from "node:fs/promises";
+import { link, readFile, unlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeFolder, unlessExists } from "../../shared/make-folder.ts";
+import { isThere, makeFolder, unlessExists } from "../../shared/make-folder.ts";
 import type { Environment } from "./program.ts";
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
@@ -14,11 +14,7 @@ export async function readHome(env: Environment, name: string): Promise<string |
   if (!folder) return undefined;
   const file = join(folder, "interlock", "home");
   try {
-    const isThere = await access(file).then(
-      () => true,
-      () => false,
-    );
-    if (!isThere) await writeOnce(file, name);
+    if (!(await isThere(file))) await writeOnce(file, name);
     const written = (await readFile(file, "utf8")).trim();
     return NAME.test(written) ? written : undefined;
   } catch {

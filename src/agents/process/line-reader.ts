@@ -10,10 +10,9 @@ export interface Line {
 }
 
 /**
- * The lines of a program's output, as they arrive. Reads no faster than the caller pulls, and in
- * turns with other programs. Never splits a character,
- * even if its bytes arrive in two chunks. Replaces invalid UTF-8 by U+FFFD, and drops a carriage return at the end of a
- * line.
+ * The lines of a program's output, as they arrive. Reads no faster than the caller pulls, and in turns with other
+ * programs. Never splits a character, even if its bytes arrive in two chunks. Replaces invalid UTF-8 by U+FFFD, and drops
+ * a carriage return at the end of a line.
  *
  * @param maxUnits the longest piece, in UTF-16 units, at least 2; also the memory limit
  */

@@ -1,6 +1,6 @@
 /**
- * How deep the JSON of an agent may be nested, unless the caller says otherwise. Code that writes JSON, or copies it to another thread, calls itself for each
- * level, and fails at some thousands of them.
+ * How deep the JSON of an agent may be nested, unless the caller says otherwise. Code that writes JSON, or copies it to
+ * another thread, calls itself for each level, and fails at some thousands of them.
  */
 const MAX_DEPTH = 128;
 
