@@ -27,6 +27,8 @@ const CLEAN_EXIT_MS = 500;
 const REPLAY_QUIET_MS = 300;
 /** The maximum number of prompts in one run: the user's message, and the user's reason for each rejection. */
 const MAX_PROMPTS = 20;
+/** The JSON-RPC code of a request whose parameters are refused. */
+const INVALID_PARAMS = -32_602;
 
 interface Capabilities {
   readonly loadSession?: boolean;
@@ -49,6 +51,7 @@ export class AcpTurn {
   #connection: ClientConnection | undefined;
   #capabilities: Capabilities = {};
   #sessionId: string | undefined;
+  #hasNotedStranger = false;
   #isReplaying = false;
   #lastReplayAt = 0;
   /** Settles when the current prompt is answered. */
@@ -126,9 +129,21 @@ export class AcpTurn {
 
   async #connect(): Promise<void> {
     const { client, RequestError } = await import("@agentclientprotocol/sdk");
+    const mustBeOwn = (sessionId: unknown) => {
+      if (this.#isOwn(sessionId)) return;
+      this.#noteStranger();
+      throw new RequestError(INVALID_PARAMS, "The request names another session than that of this run.");
+    };
     const app = client({ name: "interlock" })
-      .onRequest("session/request_permission", ({ params }) => this.#decide(params))
-      .onRequest("elicitation/create", ({ params }) => this.#user.fill(params) as never)
+      .onRequest("session/request_permission", ({ params }) => {
+        mustBeOwn(params.sessionId);
+        return this.#decide(params);
+      })
+      .onRequest("elicitation/create", ({ params }) => {
+        // A form may belong to a request of this connection, such as a login, and then it names no session.
+        if ("sessionId" in params) mustBeOwn(params.sessionId);
+        return this.#user.fill(params) as never;
+      })
       .onRequest("*", ({ method }) => {
         throw RequestError.methodNotFound(method);
       });
@@ -291,13 +306,27 @@ export class AcpTurn {
   #update(params: unknown): void {
     const notification = Notification.safeParse(params).data;
     if (!notification) return;
+    if (!this.#isOwn(notification.sessionId)) return this.#noteStranger();
     if (this.#isReplaying) {
       this.#lastReplayAt = this.#clock.now();
       return;
     }
-    // Ignore late output of an earlier turn, and output of other conversations of the same program.
-    if (notification.sessionId !== this.#sessionId || !this.#prompting) return;
+    // Ignore late output of an earlier turn.
+    if (!this.#prompting) return;
     for (const part of this.#reader.read(notification.update)) this.#push(part);
+  }
+
+  /** Whether this is the run's session, or the one that it tries to continue. */
+  #isOwn(sessionId: unknown): boolean {
+    return sessionId !== undefined && sessionId === (this.#sessionId ?? this.#turn.providerSessionId);
+  }
+
+  /** Log once that the program speaks of another session, because a faulty one may do so with every message. */
+  #noteStranger(): void {
+    // While a session is opened, the program knows its id before its answer has told it.
+    if (this.#hasNotedStranger || this.#sessionId === undefined) return;
+    this.#hasNotedStranger = true;
+    this.#run.log("stderr", "The agent sent messages of another session than that of this run. They are ignored.");
   }
 
   #push(part: Part): void {

@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
  * first of BEHAVIOURS whose name it contains.
  */
 type Json = Record<string, unknown>;
-type Message = { id?: number | string; method?: string; params?: Json; result?: Json };
+type Message = { id?: number | string; method?: string; params?: Json; result?: Json; error?: Json };
 
 const [ability = "resumes", folder = "."] = process.argv.slice(2);
 const out = (line: string) => process.stdout.write(`${line}\n`);
@@ -156,6 +156,21 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     say("Done.");
     say("And more.", "m2");
     return { stopReason: "end_turn", _meta: { quota: { token_count: { input_tokens: 2, output_tokens: 1 } } } };
+  },
+  // Speaks of a session that this run does not have, as a program with several conversations could.
+  impersonates: async () => {
+    const sessionId = "another-session";
+    const toolCall = { toolCallId: "t1", name: "shell", rawInput: { command: "ls /" } };
+    const requestedSchema = { type: "object", properties: { q0: { type: "string", title: "Colour" } } };
+    const answers = [
+      await ask("session/request_permission", { sessionId, toolCall, options: OPTIONS }),
+      await ask("elicitation/create", { sessionId, mode: "form", message: "Which?", requestedSchema }),
+    ];
+    for (const text of ["not", "mine"]) {
+      update("agent_message_chunk", { content: { type: "text", text }, messageId: "m1" }, sessionId);
+    }
+    say(JSON.stringify(answers));
+    return { stopReason: "end_turn" };
   },
   garbage: () => {
     out("Welcome to the agent!");
@@ -349,9 +364,9 @@ function restore(params: Json): Json {
   return {};
 }
 
-async function handle({ id, method, params, result }: Message): Promise<void> {
+async function handle({ id, method, params, result, error }: Message): Promise<void> {
   if (method === undefined) {
-    waiting.get(String(id))?.(result ?? { outcome: { outcome: "failed" } });
+    waiting.get(String(id))?.(result ?? { outcome: { outcome: "failed" }, error });
     return;
   }
   if (method === "session/cancel") {

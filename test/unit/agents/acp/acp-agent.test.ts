@@ -68,6 +68,23 @@ describe("the output of a coding agent", () => {
     expect(logged.map(({ text }) => text)).toEqual(["Welcome to the agent!", '{"half": ', "[1, 2]"]);
   });
 
+  test("requests of a coding agent for another session than the run's are refused, and its updates are ignored", async () => {
+    const stage = createRunStage();
+    stage.willAnswer(
+      { kind: "confirmation", verdict: "approve" },
+      { kind: "question", selected: [], customInput: "blue" },
+    );
+    const parts = await play(talking().agent, turnOf("impersonates"), stage);
+    expect(stage.asked).toEqual([]);
+    expect(ofType(parts, "tool-call")).toEqual([]);
+    const message = "The request names another session than that of this run.";
+    expect(JSON.parse(textOf(parts))).toMatchObject(Array(2).fill({ error: { code: -32_602, message } }));
+    const noted = ofType(parts, "log").filter(({ text }) => text.includes("another session"));
+    expect(noted).toMatchObject([
+      { stream: "stderr", text: "The agent sent messages of another session than that of this run. They are ignored." },
+    ]);
+  });
+
   test("answers of a coding agent to nothing are logged with its message, and the node prints none of them", async () => {
     const printed = vi.spyOn(console, "error").mockImplementation(() => {});
     const parts = await play(talking().agent, turnOf("babbles"));
