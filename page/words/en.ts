@@ -117,6 +117,7 @@ export const en = {
   "flags.name": "name of a flag",
   "flags.set": "Set",
   "whatif.title": "What if?",
+  "whatif.answer": "Answer about an agent",
   "whatif.off": "Switch on to see first what an agent's start would do.",
   "whatif.on": "Press an agent to see what its start would do. Press it again to start it.",
   "whatif.again": "Press again to start",

@@ -117,6 +117,7 @@ export const zh: Words = {
   "flags.name": "标志名",
   "flags.set": "设置",
   "whatif.title": "如果……",
+  "whatif.answer": "关于智能体的回答",
   "whatif.off": "开启后，可先查看启动某个智能体的结果。",
   "whatif.on": "按一下智能体，查看启动后的结果；再按一下即启动。",
   "whatif.again": "再按一下即启动",

@@ -81,7 +81,15 @@ export function AgentButtons(considered: Considered) {
           </li>
         ))}
       </ul>
-      <div className={styles["answer"]} data-preview={isPreviewing} aria-live="polite">
+
+      <section
+        className={styles["answer"]}
+        data-preview={isPreviewing}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
+        tabIndex={0}
+        aria-label={say("whatif.answer")}
+        aria-live="polite"
+      >
         {whatIf && (
           <p>
             <b>{say("whatif.title")}</b> <DecisionText decision={whatIf.decision} isWhatIf />
@@ -91,7 +99,7 @@ export function AgentButtons(considered: Considered) {
         {isPreviewing && !whatIf && !given.refusal && !given.isLate && (
           <p className={floorStyles["quiet"]}>{say("whatif.on")}</p>
         )}
-      </div>
+      </section>
     </section>
   );
 }

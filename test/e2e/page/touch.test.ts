@@ -2,11 +2,17 @@ import type { BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { type BrowserPage, closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
+/** An agent with the longest label, whose answers take many lines. */
+const LONG = { label: `Wordy ${"with many names ".repeat(7)}`.trim() };
+const node = await NodeUnderTest.start({
+  pageFolder: await buildPage(),
+  agents: [...E2E_AGENTS, scripted("wordy", { ...LONG, priority: 25 })],
+});
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
@@ -227,9 +233,52 @@ describeInChromium("what-if by touch", (open) => {
     // At the end of the page, where the floor's flags follow the list.
     await page.evaluate("scrollTo(0, document.body.scrollHeight)");
     const before = await places();
-    await agentButton(page, "Phone").tap();
-    await page.getByText(/Phone \(90\) would get the floor/).waitFor();
+    await agentButton(page, "Patient").tap();
+    await page.getByText(/Patient \(10\) would wait/).waitFor();
     expect(await places()).toEqual(before);
+  });
+
+  test.each([
+    { name: "a phone", viewport: PHONE.viewport },
+    { name: "a tablet", viewport: { width: 820, height: 1180 } },
+  ])("an answer of many lines scrolls in its place and covers nothing else: on $name", async ({ viewport }) => {
+    const user = new E2eClient(node);
+    await user.hold("wordy");
+    const { page } = await open(`${node.url}/#/floor/u%3A${user.userId}`, { ...PHONE, viewport });
+    await page.getByRole("button", { name: "What if?", exact: true }).tap();
+    const place = page.getByRole("region", { name: "Answer about an agent" });
+    await agentButton(page, "Phone").scrollIntoViewIfNeeded();
+    const before = await place.boundingBox();
+    await agentButton(page, "Phone").tap();
+    const answer = place.getByText(/Phone \(90\) would get the floor.*is paused\.$/);
+    await answer.waitFor();
+    expect(await place.boundingBox()).toEqual(before);
+    const hidden = await page.evaluate<number>(`(() => {
+      const place = document.querySelector("[aria-label='Answer about an agent']");
+      place.scrollTo(0, place.scrollHeight);
+      return place.scrollTop;
+    })()`);
+    expect(hidden).toBeGreaterThan(0);
+    expect(await place.boundingBox()).toEqual(before);
+  });
+
+  test("with a mouse the answer is visible beside a long list of agents, and leaves the page as it is", async () => {
+    const user = new E2eClient(node);
+    await user.hold("wordy");
+    const viewport = { width: 1280, height: 720 };
+    const { page } = await open(`${node.url}/#/floor/u%3A${user.userId}`, { viewport });
+    await agentButton(page, "Phone").waitFor();
+    const height = () => page.evaluate<number>("document.documentElement.scrollHeight");
+    const before = await height();
+    await agentButton(page, "Phone").hover();
+    const answer = page.getByText(/Phone \(90\) would get the floor.*is paused\.$/);
+    await answer.waitFor();
+    const place = page.getByRole("region", { name: "Answer about an agent" });
+    const { y, height: high } = (await place.boundingBox())!;
+    const bar = (await page.getByRole("button", { name: "Live", exact: true }).boundingBox())!;
+    expect(y).toBeGreaterThan(0);
+    expect(y + high).toBeLessThanOrEqual(bar.y);
+    expect(await height()).toBe(before);
   });
 
   test("the switch speaks Chinese, and a mouse alone has none", async () => {
