@@ -4,7 +4,7 @@ import type { RateLimit, RateLimits } from "../../config/rate-limits.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import { networkOf } from "../http/network-address.ts";
-import { afterNextTurn } from "../http/stand-still.ts";
+import { afterNextTurn } from "../http/sockets/stand-still.ts";
 import type { Routes } from "../route-context.ts";
 import { RequestWindows } from "./request-windows.ts";
 

@@ -1,6 +1,7 @@
 import type { FastifyReply } from "fastify";
 import { AppError } from "../../protocol/errors.ts";
 import type { ByeReason } from "../../protocol/event.ts";
+import { endWithClient } from "../http/sockets/hang-up.ts";
 import type { Stream, StreamWriter } from "../streams/open-streams.ts";
 import type { Following } from "./live-runs.ts";
 import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
@@ -68,8 +69,10 @@ class WaitingReply implements StreamWriter {
 
   constructor(reply: FastifyReply | undefined) {
     this.#ended.promise.catch(() => {});
-    reply?.raw.on("close", () => this.#leave());
-    if (reply?.raw.destroyed) this.#leave();
+    if (!reply) return;
+    reply.raw.on("close", () => this.#leave());
+    endWithClient(reply.raw);
+    if (reply.raw.destroyed) this.#leave();
   }
 
   get ended(): Promise<void> {

@@ -3,7 +3,7 @@ import type { ConnectionError, FastifyHttpOptions, FastifyInstance, RawServerDef
 import { AppError } from "../../protocol/errors.ts";
 import type { KnownPaths } from "./known-paths.ts";
 import { problemBody, problemHeaders, refusalOf } from "./problem.ts";
-import type { Sockets } from "./sockets.ts";
+import type { Sockets } from "./sockets/sockets.ts";
 
 /** Time limit for the head of a request, in ms. */
 const HEAD_MS = 10_000;

@@ -6,7 +6,7 @@ import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { ByteBudget, type Loan } from "./byte-budget.ts";
 import { hasMoreValues } from "./json-values.ts";
 import { networkOf } from "./network-address.ts";
-import type { TurnPace } from "./turn-pace.ts";
+import type { TurnPace } from "./sockets/turn-pace.ts";
 
 /** Smallest average size of a body's chunks, in bytes. Each chunk costs work, however small it is. */
 const PIECE_BYTES = 256;

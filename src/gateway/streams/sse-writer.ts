@@ -89,6 +89,8 @@ export class SseWriter {
     // A reader that disconnected is not an error. `close` follows.
     response.on("error", ignore);
     if (opening !== "") this.write(opening);
+    // The client will send nothing more, which ends a stream: ADR 23. `close` follows.
+    if (this.#socket?.readableEnded) this.#socket.end();
   }
 
   get isClosed(): boolean {

@@ -49,6 +49,13 @@ export class RawSocket {
     return this.text;
   }
 
+  /** Send the end of the connection's own side, as `nc -N` does, and resolve with all that still came. */
+  async halfClose(): Promise<string> {
+    this.socket.end();
+    await this.closed;
+    return this.text;
+  }
+
   destroy(): void {
     this.socket.destroy();
   }

@@ -3,8 +3,9 @@ import { IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { Sockets } from "../../../src/gateway/http/sockets.ts";
-import { TurnPace } from "../../../src/gateway/http/turn-pace.ts";
+import { endWithClient } from "../../../src/gateway/http/sockets/hang-up.ts";
+import { Sockets } from "../../../src/gateway/http/sockets/sockets.ts";
+import { TurnPace } from "../../../src/gateway/http/sockets/turn-pace.ts";
 import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-socket.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
@@ -59,8 +60,22 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
       });
     }
   };
+  let read = () => 0;
+  server.on("connection", (socket) => {
+    read = () => socket.bytesRead;
+  });
   const connections = () => promisify(server.getConnections.bind(server))();
-  return { clock, received, whenReceived, dial, url, connections, cuts: () => cuts, made: () => made };
+  return {
+    clock,
+    received,
+    whenReceived,
+    dial,
+    url,
+    connections,
+    bytesRead: () => read(),
+    cuts: () => cuts,
+    made: () => made,
+  };
 }
 
 const ALIVE = /alive$/;
@@ -201,16 +216,91 @@ test("the parser starts no request beyond the limit from the same bytes", async 
 
 const CHUNKED = headOf("POST", "/slow", { "Transfer-Encoding": "chunked" });
 
-test("a chunked body is accepted as the first request of a connection, and behind another request closes it", async () => {
-  const { dial, received, whenReceived } = await open();
-  const only = await dial(`${CHUNKED}${oneByteChunks(10)}0\r\n\r\n`);
-  await whenReceived(1);
-  received[0]!.response.end("answer.");
-  expect(await only.until(/answer\.$/)).toMatch(/^HTTP\/1\.1 200/);
+/** Answer this request with its path and body. */
+async function answerWithBody({ path, response }: { path: string; response: ServerResponse }): Promise<void> {
+  let body = "";
+  for await (const piece of response.req.setEncoding("latin1")) body += piece;
+  response.end(`${path}: ${body}.`);
+}
 
-  const second = await dial(`${GET}${CHUNKED}${oneByteChunks(10)}`);
-  await second.closed;
-  expect(second.text).toBe("");
+test("chunked bodies are received behind other requests of their connection, and answered in order", async () => {
+  const { dial, received, whenReceived } = await open();
+  const chunked = (path: string) => headOf("POST", path, { "Transfer-Encoding": "chunked" });
+  const client = await dial(
+    `${GET}${chunked("/one")}${oneByteChunks(10)}0\r\n\r\n${chunked("/two")}3\r\nabc\r\n0\r\n\r\n${headOf("GET", "/end")}`,
+  );
+  for (const count of [1, 2, 3, 4]) {
+    await whenReceived(count);
+    expect(received).toHaveLength(count);
+    await answerWithBody(received[count - 1]!);
+  }
+  expect(await client.until(/end: \.$/)).toMatch(/slow: \..*one: aaaaaaaaaa\..*two: abc\..*end: \.$/s);
+});
+
+test("a chunked body that waits is read no further until its turn, and whole then", async () => {
+  const { dial, received, whenReceived, bytesRead } = await open();
+  const size = 8 * 1_024 * 1_024;
+  const chunk = `10000\r\n${"a".repeat(0x10000)}\r\n`;
+  const client = await dial(`${headOf("POST", "/first", { "Content-Length": "5" })}first${CHUNKED}`);
+  await whenReceived(1);
+  const sent = client.send(`${chunk.repeat(size / 0x10000)}0\r\n\r\n`);
+  // Whatever makes Node.js read on: the body of the request in progress, and bytes of its answer that are taken.
+  const { response } = received[0]!;
+  for await (const _piece of response.req);
+  const { socket } = response;
+  response.write("a".repeat(2_000_000));
+  await once(response, "drain");
+  for (let count = 0; count < 40; count++) {
+    socket!.resume();
+    await promisify(setImmediate)();
+  }
+  expect(bytesRead()).toBeLessThan(500_000);
+  response.end("first.");
+  await whenReceived(2);
+  const length = await new Promise<number>((resolve) => {
+    let bytes = 0;
+    received[1]!.response.req.on("data", (piece: Buffer) => {
+      bytes += piece.length;
+    });
+    received[1]!.response.req.on("end", () => resolve(bytes));
+  });
+  expect(length).toBe(size);
+  await sent;
+  received[1]!.response.end("second.");
+  await client.until(/second\.$/);
+});
+
+test("a malformed chunk behind another request is refused after the answer to it, and the connection ends", async () => {
+  const { dial, received, whenReceived, connections } = await open();
+  for (const bad of ["zz\r\n", "1\r\nab\r\n", "-1\r\n", "1;\n\r\n"]) {
+    received.length = 0;
+    const client = await dial(`${GET}${CHUNKED}1\r\na\r\n${bad}${headOf("GET", "/smuggled")}`);
+    await whenReceived(1);
+    received[0]!.response.end("answer.");
+    await client.closed;
+    expect(client.text).toMatch(/answer\.unreadable$/);
+    expect(received).toHaveLength(1);
+  }
+  await expect.poll(connections).toBe(0);
+});
+
+test("a length beside chunks, behind another request, is refused after the answer to it", async () => {
+  const { dial, received, whenReceived } = await open();
+  for (const lines of [
+    "Transfer-Encoding: chunked\r\nContent-Length: 5",
+    "Content-Length: 5\r\nTransfer-Encoding: chunked",
+    "Transfer-Encoding: chunked, identity",
+  ]) {
+    received.length = 0;
+    const client = await dial(
+      `${GET}POST /x HTTP/1.1\r\nHost: a\r\n${lines}\r\n\r\n0\r\n\r\n${headOf("GET", "/smuggled")}`,
+    );
+    await whenReceived(1);
+    received[0]!.response.end("answer.");
+    await client.closed;
+    expect(client.text).toMatch(/answer\.unreadable$/);
+    expect(received).toHaveLength(1);
+  }
 });
 
 test("sixteen chunked bodies of an address are received at once; a further one closes its connection, and other requests pass", async () => {
@@ -228,8 +318,99 @@ test("sixteen chunked bodies of an address are received at once; a further one c
   const isOver = once(received[0]!.response, "close");
   received[0]!.response.end("answer.");
   await isOver;
-  await dial(CHUNKED);
+  // A body that waits behind another request counts, too.
+  const waiting = await dial(`${GET}${CHUNKED}`);
   await whenReceived(18);
+  await (await dial(CHUNKED)).closed;
+  const hasLeft = once(received[17]!.response, "close");
+  waiting.destroy();
+  received[17]!.response.write(Buffer.alloc(1_000_000));
+  await hasLeft;
+  await dial(CHUNKED);
+  await whenReceived(19);
+});
+
+/** The server has read the end of what the client sends. */
+const hasClosedItsSide = ({ response }: { response: ServerResponse }) =>
+  expect.poll(() => response.socket!.readableEnded).toBe(true);
+
+test("a request that is whole before its client closes its side is answered, and then the connection ends", async () => {
+  const { dial, received, whenReceived, connections } = await open();
+  const early = await dial(GET);
+  const text = early.halfClose();
+  await whenReceived(1);
+  await hasClosedItsSide(received[0]!);
+  received[0]!.response.end("answer.");
+  expect(await text).toMatch(/^HTTP\/1\.1 200 OK\r\n.*Connection: close\r\n.*answer\.$/s);
+
+  const late = await dial(GET);
+  await whenReceived(2);
+  const { response } = received[1]!;
+  response.writeHead(200, { "Content-Length": 7 }).write("ans");
+  await late.until(/ans$/);
+  const lateText = late.halfClose();
+  await hasClosedItsSide(received[1]!);
+  response.end("wer.");
+  expect(await lateText).toMatch(/answer\.$/);
+  expect(await connections()).toBe(0);
+});
+
+test("all requests that are whole before their client closes its side are carried out in order", async () => {
+  const { dial, received, whenReceived } = await open();
+  const client = await dial(`${GET}${CHUNKED}1\r\na\r\n0\r\n\r\n${GET}`);
+  const text = client.halfClose();
+  for (const count of [1, 2, 3]) {
+    await whenReceived(count);
+    await answerWithBody(received[count - 1]!);
+  }
+  expect((await text).match(/slow: a?\.|Connection: [\w-]+/g)).toEqual([
+    "Connection: keep-alive",
+    "slow: .",
+    "Connection: keep-alive",
+    "slow: a.",
+    "Connection: close",
+    "slow: .",
+  ]);
+});
+
+test("a refused head is answered although its client has closed its side", async () => {
+  const { dial, received, whenReceived } = await open();
+  const client = await dial(`${GET}${headOf("POST", "/no", { "X-Refused": "1" })}`);
+  const text = client.halfClose();
+  await whenReceived(1);
+  await hasClosedItsSide(received[0]!);
+  received[0]!.response.end("answer.");
+  expect(await text).toMatch(/answer\.refused$/);
+});
+
+test("a client that closes its side and does not read its answer is cut off", async () => {
+  const { clock, received, whenReceived, url, cuts, connections } = await open();
+  const deaf = await RawSocket.open(url, { reads: false });
+  onTestFinished(() => deaf.destroy());
+  await deaf.send(GET);
+  void deaf.halfClose();
+  await whenReceived(1);
+  await hasClosedItsSide(received[0]!);
+  received[0]!.response.end(Buffer.alloc(64 * 1_024 * 1_024));
+  for (const ms of [5_000, 10_000, 15_000]) await clock.advance(ms);
+  expect(cuts()).toBe(1);
+  await expect.poll(connections).toBe(0);
+});
+
+test("an answer that waits for a run ends when its client closes its side, before or after it began to wait", async () => {
+  const { dial, received, whenReceived, connections } = await open();
+  const late = await dial(GET);
+  await whenReceived(1);
+  endWithClient(received[0]!.response);
+  expect(await late.halfClose()).toBe("");
+
+  const early = await dial(GET);
+  const text = early.halfClose();
+  await whenReceived(2);
+  await hasClosedItsSide(received[1]!);
+  endWithClient(received[1]!.response);
+  expect(await text).toBe("");
+  expect(await connections()).toBe(0);
 });
 
 test("an answer that a client does not read for fifteen seconds is cut off; a slowly read answer is not", async () => {
@@ -288,18 +469,27 @@ test.each([
   expect(await again.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
 });
 
-test("a closed connection frees its place for one other", async () => {
+test("a closed connection frees its place for one other: at once if it is reset, and else with its answer", async () => {
   const { received, whenReceived, dial } = await open({ maxPerAddress: 1 });
-  const first = await dial(GET);
-  await whenReceived(1);
-  const closed = once(received[0]!.response, "close");
-  first.destroy();
-  await closed;
-  await dial(GET);
-  await whenReceived(2);
-  const third = await dial(GET);
-  await third.closed;
-  expect([third.text, received.length]).toEqual(["", 2]);
+  const leave: ((client: RawSocket) => void)[] = [
+    (client) => client.socket.resetAndDestroy(),
+    (client) => {
+      client.destroy();
+      received.at(-1)!.response.end("too late");
+    },
+  ];
+  let client = await dial(GET);
+  for (const [index, go] of leave.entries()) {
+    await whenReceived(index + 1);
+    const closed = once(received[index]!.response, "close");
+    go(client);
+    await closed;
+    client = await dial(GET);
+  }
+  await whenReceived(3);
+  const further = await dial(GET);
+  await further.closed;
+  expect([further.text, received.length]).toEqual(["", 3]);
 });
 
 test("a trusted proxy has connections for all its clients", async () => {

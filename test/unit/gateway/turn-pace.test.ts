@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
-import { TurnPace } from "../../../src/gateway/http/turn-pace.ts";
+import { TurnPace } from "../../../src/gateway/http/sockets/turn-pace.ts";
 
 /** Resolves in the next turn of the event loop, after everything scheduled before it. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));

@@ -1,11 +1,13 @@
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http";
 import { BlockList, isIPv6, type Socket } from "node:net";
-import { BOUNDS } from "../../config/bounds.ts";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
-import { isEventStream } from "../streams/sse-writer.ts";
-import { networkOf } from "./network-address.ts";
+import { BOUNDS } from "../../../config/bounds.ts";
+import type { Clock, Timer } from "../../../protocol/ports/clock.ts";
+import { isEventStream } from "../../streams/sse-writer.ts";
+import { networkOf } from "../network-address.ts";
+import { endsWithClient } from "./hang-up.ts";
 import { afterNextTurn, StandStill } from "./stand-still.ts";
 import type { TurnPace } from "./turn-pace.ts";
+import { isChunked, WaitingRequests } from "./waiting-requests.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -28,9 +30,9 @@ interface Line {
   /** The request in progress. */
   response: ServerResponse | undefined;
   /** Requests that wait behind it; undefined until there was one. */
-  waiting: [IncomingMessage, ServerResponse][] | undefined;
-  /** The request in progress has a chunked body. */
-  isChunked: boolean;
+  waiting: WaitingRequests | undefined;
+  /** Requests with chunked bodies, in progress or waiting. */
+  chunked: number;
   /** A request could not be read, or was refused for its head: nothing behind it is read. This follows the answers before it. */
   farewell: string | undefined;
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
@@ -43,7 +45,7 @@ interface Line {
 /** The sockets of one address, or of all addresses. */
 interface SocketGroup {
   open: number;
-  /** Sockets whose request in progress has a chunked body. */
+  /** Requests with chunked bodies, in progress or waiting. */
   chunked: number;
   /** Idle sockets, longest idle first. */
   idle: Set<Line>;
@@ -88,6 +90,7 @@ export class Sockets {
   readonly #proxies = new BlockList();
   // One function each for all sockets, because an idle stream would keep its own in memory.
   readonly #onSocketClose: (this: Socket) => void;
+  readonly #onSocketEnd: (this: Socket) => void;
   readonly #onResponseClose: (this: ServerResponse) => void;
   readonly #onHead: OnHead;
   #handler: Handler | undefined;
@@ -101,6 +104,10 @@ export class Sockets {
     this.#onSocketClose = function () {
       const line = sockets.#lines.get(this);
       if (line) sockets.remove(line);
+    };
+    this.#onSocketEnd = function () {
+      const line = sockets.#lines.get(this);
+      if (line) sockets.#noteEnd(line);
     };
     this.#onResponseClose = function () {
       const line = sockets.#answering.get(this);
@@ -127,7 +134,9 @@ export class Sockets {
     this.#handler = handler;
     this.#refusalOf = refusalOf;
     const take: Handler = (request, response) => this.#take(request, response);
-    const server = createServer(options, take);
+    const server: Server & { httpAllowHalfOpen?: boolean } = createServer(options, take);
+    // A client may close its side of the connection behind a whole request, and is answered (RFC 9112, 9.6).
+    server.httpAllowHalfOpen = true;
     // Whether to read the body is known after the request is admitted.
     server.on("checkContinue", take);
     server.on("connection", (socket) => {
@@ -171,7 +180,7 @@ export class Sockets {
     const broken = line.socket.parser?.incoming;
     if (!broken || broken.complete) return this.#endRefused(line);
     // A body that is not whole is of the newest request, so this one waits behind the others …
-    if (waiting?.at(-1)?.[0] === broken) return void waiting.pop();
+    if (waiting?.newest?.request === broken) return waiting.dropNewest();
     // … or is in progress, and was read no further than its body …
     if (response?.req === broken && !response.headersSent) return void socket.end(answer);
     // … or has its answer.
@@ -187,7 +196,7 @@ export class Sockets {
       isSpare: false,
       response: undefined,
       waiting: undefined,
-      isChunked: false,
+      chunked: 0,
       farewell: undefined,
       taken: 0,
       takenAt: 0,
@@ -205,6 +214,7 @@ export class Sockets {
     this.#add(line);
     this.#watchHeads(line);
     socket.on("close", this.#onSocketClose);
+    socket.on("end", this.#onSocketEnd);
   }
 
   #add(line: Line): void {
@@ -220,7 +230,7 @@ export class Sockets {
     if (!this.#lines.delete(line.socket)) return;
     line.waiting = undefined;
     if (line.response) this.#answering.delete(line.response);
-    this.#noteChunked(line, false);
+    this.#countChunked(line, -line.chunked);
     if (line.isSpare) return void this.#spare.delete(line);
     for (const group of this.#groupsOf(line)) {
       group.open -= 1;
@@ -251,19 +261,20 @@ export class Sockets {
     if (!line) return;
     if (line.isSpare && !PROBES.has(request.url)) return void line.socket.destroy();
     if (line.response) {
-      line.waiting ??= [];
-      return void line.waiting.push([request, response]);
+      line.waiting ??= new WaitingRequests(line.socket);
+      return line.waiting.add(request, response);
     }
     this.#occupy(line, response);
     const handle = () => this.#handleUnlessClosed(request, response);
     if (this.#standStill.isWaking() && !PROBES.has(request.url)) {
       return afterNextTurn(() => {
-        // The client gave up while the process stood still, and counts on nothing that it asked for.
+        // The client gave up while the process stood still, and counts on nothing that it asked for. A client that has
+        // only closed its side looks the same.
         if (line.socket.readableEnded || line.socket.destroyed) line.socket.destroy();
         else handle();
       });
     }
-    if (line.isChunked || PROBES.has(request.url)) handle();
+    if (isChunked(request) || PROBES.has(request.url)) handle();
     else this.#options.pace.request(handle);
   }
 
@@ -279,20 +290,16 @@ export class Sockets {
     parser.onIncoming = this.#onHead;
   }
 
-  /**
-   * Whether a request may be worked on or wait, as its head says. Each chunk of a body costs work, however small it is,
-   * and is kept by itself while the request waits: megabytes for 64 KiB in chunks of one byte.
-   */
-  #admit(line: Line, { headers }: IncomingMessage): boolean {
-    const isChunked = headers["transfer-encoding"] !== undefined;
-    const mayChunk = !line.isSpare && !line.response && this.#hasRoomForChunks(line);
-    const mayWait = !line.response || (line.waiting?.length ?? 0) < BOUNDS.pipelined;
-    if (!mayWait || (isChunked && !mayChunk)) {
+  /** Whether a request may be worked on or wait, as its head says. Each chunk of a body costs work, however small it is. */
+  #admit(line: Line, request: IncomingMessage): boolean {
+    const mayChunk = !line.isSpare && this.#hasRoomForChunks(line);
+    const mayWait = !line.response || (line.waiting?.size ?? 0) < BOUNDS.pipelined;
+    if (!mayWait || (isChunked(request) && !mayChunk)) {
       this.remove(line);
       line.socket.destroy();
       return false;
     }
-    if (isChunked) this.#noteChunked(line, true);
+    if (isChunked(request)) this.#countChunked(line, 1);
     return true;
   }
 
@@ -301,10 +308,23 @@ export class Sockets {
     return ofAddress < BOUNDS.addressChunkedBodies && this.#all.chunked < BOUNDS.chunkedBodies;
   }
 
-  #noteChunked(line: Line, isChunked: boolean): void {
-    if (line.isChunked === isChunked) return;
-    line.isChunked = isChunked;
-    for (const group of this.#groupsOf(line)) group.chunked += isChunked ? 1 : -1;
+  #countChunked(line: Line, change: number): void {
+    line.chunked += change;
+    for (const group of this.#groupsOf(line)) group.chunked += change;
+  }
+
+  /**
+   * The client sends nothing more. Requests that arrived whole are carried out and answered, and then the connection ends.
+   * An event stream, and an answer that waits for a run, end with their client.
+   */
+  #noteEnd({ socket, response, waiting, farewell }: Line): void {
+    // Node.js has ended the socket if there is none.
+    if (!response) return;
+    if (isEventStream(response) || endsWithClient(response)) return void socket.end();
+    const last: ServerResponse & { _last?: boolean } = waiting?.newest?.response ?? response;
+    if (farewell === undefined) last.shouldKeepAlive = false;
+    // Node.js would end the socket behind this answer.
+    else last._last = false;
   }
 
   /** Until the response is closed, the line's other requests wait. */
@@ -317,13 +337,18 @@ export class Sockets {
 
   /** The request in progress is over: begin the next one of the socket, if there is one. */
   #continue(line: Line): void {
+    const { req: answered } = line.response!;
     this.#answering.delete(line.response!);
     line.response = undefined;
-    this.#noteChunked(line, false);
-    const next = line.waiting?.shift();
-    if (next) {
-      this.#occupy(line, next[1]);
-      return this.#options.pace.nextRequest(() => this.#handleUnlessClosed(...next));
+    if (isChunked(answered)) this.#countChunked(line, -1);
+    const { waiting } = line;
+    const next = waiting?.next();
+    if (waiting && next) {
+      this.#occupy(line, next.response);
+      return this.#options.pace.nextRequest(() => {
+        waiting.release(next);
+        this.#handleUnlessClosed(next.request, next.response);
+      });
     }
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.add(line);
     this.#endRefused(line);
