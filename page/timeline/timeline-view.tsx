@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { NoEvents } from "../moment/log-standing.tsx";
@@ -9,6 +9,7 @@ import { EventList } from "./event-list.tsx";
 import { useInspector } from "./inspector.tsx";
 import { LaneField } from "./lanes/lane-field.tsx";
 import { laneIndex } from "./lanes/lanes.ts";
+import { useLaneRoom } from "./lanes/use-lane-room.ts";
 import { Overview } from "./overview.tsx";
 import styles from "./timeline.module.css";
 import { TimelineHead } from "./timeline-head.tsx";
@@ -25,6 +26,8 @@ export function TimelineView() {
   const shown = useAxis(model);
   const { axis, whole, span, chosen, setChosen } = shown;
   const { kind, setKind, lanes, places } = useKind(model.lanes);
+  const view = useRef<HTMLDivElement>(null);
+  const { room, settle } = useLaneRoom(view, lanes.length, kind);
   const theme = usePaintedTheme();
   const { inspector, opener, isBeside } = useInspector();
   const now = events[count - 1];
@@ -32,7 +35,13 @@ export function TimelineView() {
   const zoom = useZoom({ span, whole, middle, onZoom: setChosen });
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keys that the buttons above the lanes have too.
-    <div className={styles["view"]} data-inspected={isBeside} onKeyDown={zoom.onKeyDown}>
+    <div
+      ref={view}
+      className={styles["view"]}
+      data-inspected={isBeside}
+      onKeyDown={zoom.onKeyDown}
+      onPointerLeave={settle}
+    >
       <TimelineHead
         shown={lanes.length}
         sessions={model.lanes.length}
@@ -46,7 +55,7 @@ export function TimelineView() {
       )}
       <AxisTimes shown={shown} />
       <Overview axis={axis} whole={whole} chosen={chosen} onChoose={setChosen} theme={theme} />
-      <LaneField shown={shown} lanes={lanes} model={model} zoom={zoom} theme={theme} />
+      <LaneField shown={shown} lanes={lanes} room={room} model={model} zoom={zoom} theme={theme} />
       <EventList kind={kind} onKind={setKind} shown={places} opener={opener} />
       {inspector}
     </div>

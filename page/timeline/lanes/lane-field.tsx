@@ -15,10 +15,13 @@ import { useLaneFingers } from "./use-lane-fingers.ts";
 
 /** Lanes above and below the visible ones. */
 const SPARE = 4;
+const BORDERS_PX = 2;
 
 interface Props {
   shown: ShownAxis;
   lanes: readonly Lane[];
+  /** The number of lanes that are visible without scrolling, if the view is high enough. */
+  room: number;
   model: Pick<Lanes, "marks" | "marksOf">;
   zoom: Zoom;
   /** Changes when the colours change. */
@@ -26,7 +29,7 @@ interface Props {
 }
 
 /** The lanes with their names, of which the visible ones are painted. A press chooses a moment. */
-export function LaneField({ shown, lanes, model: { marks, marksOf }, zoom, theme }: Props) {
+export function LaneField({ shown, lanes, room, model: { marks, marksOf }, zoom, theme }: Props) {
   const { say } = useWords();
   const { log, linkTo, agentName } = useHere();
   const { axis, whole, span, setChosen } = shown;
@@ -54,6 +57,7 @@ export function LaneField({ shown, lanes, model: { marks, marksOf }, zoom, theme
     <section
       ref={box}
       className={styles["lanes"]}
+      style={{ maxHeight: room * LANE_PX + BORDERS_PX }}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
       tabIndex={0}
       aria-label={say("timeline.lanes")}

@@ -110,6 +110,30 @@ describeInChromium("the timeline", (open) => {
     expect(lines.height).toBeGreaterThan(legend.y - lanes.y);
   });
 
+  test("new lanes move nothing while the pointer is in the timeline; the lanes get their room when it leaves", async () => {
+    const user = new E2eClient(node);
+    for (let nth = 0; nth < 5; nth += 1) await user.create("general");
+    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(`u:${user.userId}`)}`);
+    const filter = page.getByLabel("Which events");
+    await filter.hover();
+    await page.getByRole("img", { name: /^5 sessions over time/ }).waitFor();
+    const top = async () => (await filter.boundingBox())!.y;
+    const before = await top();
+    for (let nth = 0; nth < 3; nth += 1) await user.create("general");
+    await page.getByRole("img", { name: /^8 sessions over time/ }).waitFor();
+    expect(await top()).toBe(before);
+    await page.getByRole("link", { name: "Session", exact: true }).hover();
+    await expect.poll(top).toBeGreaterThan(before);
+    // The pointer is elsewhere: the region grows with the lanes.
+    const grown = await top();
+    await user.create("general");
+    await expect.poll(top).toBe(grown + 22);
+    // A timeline that opens beneath the pointer has room for all of its lanes.
+    await filter.hover();
+    await page.reload();
+    await expect.poll(top).toBe(grown + 22);
+  });
+
   test("messages and titles, which the floor's stream does not carry, are in the list while it is live", async () => {
     const user = new E2eClient(node);
     const { id, floorId } = await user.hold("stacker");
