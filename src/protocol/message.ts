@@ -21,6 +21,11 @@ export function masterRef(name: string): AgentRef {
   return { kind: "master", name, depth: 0, path: [name] };
 }
 
+/** The key of a speaker in a run: its path of agents, and the tool calls on that path. */
+export function speakerOf({ kind, path, calls = [] }: AgentRef): string {
+  return [kind, ...path, ...calls].join("\n");
+}
+
 /** The usage that a provider reported for one run, in tokens. */
 export const Usage = z
   .object({

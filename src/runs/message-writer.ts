@@ -1,7 +1,14 @@
 import type { Delta } from "../protocol/event.ts";
 import type { MessageId, RunId } from "../protocol/ids.ts";
 import type { ReportPart } from "../protocol/internal/run.ts";
-import { type AgentRef, addUsage, type FinishReason, type MessageStatus, type Usage } from "../protocol/message.ts";
+import {
+  type AgentRef,
+  addUsage,
+  type FinishReason,
+  type MessageStatus,
+  speakerOf,
+  type Usage,
+} from "../protocol/message.ts";
 import { cleanText, cutText } from "../protocol/text.ts";
 
 /** The longest message, in UTF-16 units; longer text continues in another message. */
@@ -178,9 +185,4 @@ export class MessageWriter {
     message.length += text.length;
     report({ kind: "append", messageId: message.id, offset, text });
   }
-}
-
-/** The key of a speaker in a run: its path of agents, and the tool calls on that path. */
-function speakerOf({ kind, path, calls = [] }: AgentRef): string {
-  return [kind, ...path, ...calls].join("\n");
 }

@@ -83,6 +83,7 @@ async function* takeItems(
   } catch (error) {
     signal.throwIfAborted();
     failure ??= error;
+    yield* run.takeWaiting();
   }
   return failure;
 }

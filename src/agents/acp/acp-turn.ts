@@ -4,15 +4,13 @@ import type { AcpAdapter } from "../../config/catalog/adapter.ts";
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
-import { cutText } from "../../protocol/text.ts";
-import type { Part, RunControl, ToolServer, Turn } from "../agent.ts";
+import type { RunControl, ToolServer, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
 import { failureOf, toFailure, toUsage } from "./acp-failure.ts";
 import { toStream } from "./acp-stream.ts";
 import { CANCELLED, Permission } from "./permission.ts";
 import { PROFILES, protocolModeOf } from "./profiles.ts";
-import { redactPart, weightOf } from "./redacted-part.ts";
 import { Notification, UpdateReader } from "./updates.ts";
 import { type TurnItem, UserQuestions } from "./user-questions.ts";
 
@@ -77,7 +75,7 @@ export class AcpTurn {
     this.#control = about.control;
     this.#clock = about.clock;
     this.#toolServer = about.toolServer;
-    this.#reader = new UpdateReader(PROFILES[adapter.profile].hasMessageIds === true);
+    this.#reader = new UpdateReader(PROFILES[adapter.profile].hasMessageIds === true, this.#run.redactor);
     this.#user = new UserQuestions(about);
   }
 
@@ -88,7 +86,7 @@ export class AcpTurn {
 
   /** Put the agent's output into the run's queue, and close the queue after the turn. Never rejects. */
   async carryOut(): Promise<void> {
-    const { items, redact } = this.#run;
+    const { items } = this.#run;
     try {
       await this.#connect();
       await this.#openSession();
@@ -96,9 +94,9 @@ export class AcpTurn {
       if (mode !== undefined) await this.#ask("session/set_mode", { sessionId: this.#sessionId, modeId: mode });
       await this.#converse();
     } catch (error) {
-      items.push({ type: "failure", error: await this.#explain(error, redact) }, 0);
+      items.push({ type: "failure", error: await this.#explain(error) }, 0);
     }
-    items.close();
+    this.#run.close();
   }
 
   /** Cancel the current request, close the session, and end the process. */
@@ -153,7 +151,7 @@ export class AcpTurn {
       child.stdin,
       {
         onUpdate: (params) => this.#update(params),
-        onStrayLine: (line) => this.#run.log("stdout", cutText(line, 4_096)),
+        onStrayLine: (line) => this.#run.log("stdout", line),
       },
       () => {
         const error = new AppError("too_large", "The agent sent a message of more than 16,777,216 characters.");
@@ -212,7 +210,7 @@ export class AcpTurn {
       if (this.#isReplaying) await this.#untilReplayed();
       return true;
     } catch (error) {
-      const failure = toFailure(error, this.#run.redact);
+      const failure = toFailure(error, this.#run.redactor.text);
       // Only an error answer of the agent means that the conversation does not exist.
       if (!isAnswer(error) || failure.code !== "provider_unreachable") throw error;
       return false;
@@ -261,7 +259,7 @@ export class AcpTurn {
    * field for it.
    */
   async #converse(): Promise<void> {
-    const { items, redact } = this.#run;
+    const { items, redactor } = this.#run;
     const sessionId = this.#sessionId;
     let prompt = await this.#promptOfTurn();
     for (let prompts = 1; ; prompts += 1) {
@@ -274,7 +272,7 @@ export class AcpTurn {
       const usage = toUsage((response as { usage?: unknown }).usage, this.#reader.usage, tokensInMeta(response));
       if (usage) items.push({ type: "usage", usage }, 0);
       const { hasSpoken, failure } = this.#reader;
-      const failed = failureOf(response, { hasSpoken, failure, wasRejected: this.#user.wasRejected }, redact);
+      const failed = failureOf(response, { hasSpoken, failure, wasRejected: this.#user.wasRejected }, redactor.text);
       if (failed) throw failed;
       const { stopReason } = response;
       if (stopReason === "max_tokens" || stopReason === "max_turn_requests") {
@@ -313,7 +311,7 @@ export class AcpTurn {
     }
     // Ignore late output of an earlier turn.
     if (!this.#prompting) return;
-    for (const part of this.#reader.read(notification.update)) this.#push(part);
+    for (const part of this.#reader.read(notification.update)) this.#run.tell(part);
   }
 
   /** Whether this is the run's session, or the one that it tries to continue. */
@@ -329,15 +327,11 @@ export class AcpTurn {
     this.#run.log("stderr", "The agent sent messages of another session than that of this run. They are ignored.");
   }
 
-  #push(part: Part): void {
-    this.#run.items.push(redactPart(part, this.#run.redact), weightOf(part));
-  }
-
   async #decide(params: unknown) {
     const permission = Permission.safeParse(params).data;
     if (!permission || !this.#prompting) return CANCELLED;
-    const { toolCall } = permission;
-    for (const part of this.#reader.tool(toolCall, true)) this.#push(part);
+    const toolCall = this.#reader.clean(permission.toolCall);
+    for (const part of this.#reader.tool(toolCall, true)) this.#run.tell(part);
     return await this.#user.permit(permission, this.#reader.callOf(toolCall));
   }
 
@@ -346,8 +340,8 @@ export class AcpTurn {
   }
 
   /** Why the turn failed. If the agent's process has ended, its exit is the reason. */
-  async #explain(error: unknown, redact: (text: string) => string): Promise<unknown> {
-    if (error instanceof AppError || isAnswer(error)) return toFailure(error, redact);
+  async #explain(error: unknown): Promise<unknown> {
+    if (error instanceof AppError || isAnswer(error)) return toFailure(error, this.#run.redactor.text);
     if (this.#ending) return error;
     const { code, signal } = await this.#run.child.end();
     const how = code === null ? `was ended by ${signal}` : `ended with code ${code}`;

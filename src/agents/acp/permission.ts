@@ -56,25 +56,30 @@ interface Question {
   fill(answer: Extract<Answer, { kind: "question" }>): Record<string, unknown>;
 }
 
-/** One question per field of a form. A field `x_custom` holds the user's free text for `x`. */
-export function questionsOf({ message, requestedSchema: { properties } }: Form): Question[] {
+/**
+ * One question per field of a form. A field `x_custom` holds the user's free text for `x`.
+ * @param redact removes the values of secrets from what the user sees
+ */
+export function questionsOf(
+  { message, requestedSchema: { properties } }: Form,
+  redact: (text: string) => string,
+): Question[] {
   const fields = Object.entries(properties).filter(([key]) => !(key.endsWith("_custom") && ownerOf(key) in properties));
   return fields.slice(0, 20).map(([key, field]) => {
     const isList = field.type === "array";
     const choices = (isList ? field.items?.anyOf : field.oneOf) ?? [];
     const plain = (isList ? field.items?.enum : field.enum) ?? [];
-    const options = [...choices.map((choice) => choice.title ?? choice.const), ...plain];
+    const options = [...choices.map(labelOf), ...plain];
     const question = [fields.length > 1 || !field.title ? message : undefined, field.title ?? field.description]
       .filter(Boolean)
       .join("\n\n");
-    const constOf = (label: string) =>
-      choices.find((choice) => (choice.title ?? choice.const) === label)?.const ?? label;
+    const constOf = (label: string) => choices.find((choice) => redact(labelOf(choice)) === label)?.const ?? label;
     return {
       key,
       interaction: {
         kind: "question",
-        question: textWithin(question, 16_384),
-        options: options.slice(0, 100).map((option) => textWithin(option, 1_024)),
+        question: textWithin(redact(question), 16_384),
+        options: options.slice(0, 100).map((option) => textWithin(redact(option), 1_024)),
         ...(isList && { multiSelect: true }),
       },
       fill({ selected, customInput }) {
@@ -86,6 +91,8 @@ export function questionsOf({ message, requestedSchema: { properties } }: Form):
     };
   });
 }
+
+const labelOf = ({ title, const: value }: z.infer<typeof Choice>): string => title ?? value;
 
 const ownerOf = (key: string): string => key.slice(0, -"_custom".length);
 

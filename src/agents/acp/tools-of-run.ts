@@ -7,7 +7,6 @@ import { makeToolCallId } from "../tool-call-id.ts";
 import { controlWithin, ToolBox } from "../tools/tool-box.ts";
 import type { Serving, ToolServers } from "../tools/tool-server.ts";
 import { openTools, type ToolSet, type ToolSource } from "../tools/tool-set.ts";
-import { redactPart, weightOf } from "./redacted-part.ts";
 import type { TurnItem } from "./user-questions.ts";
 
 /** The longest arguments in the log, in UTF-16 units. */
@@ -125,8 +124,7 @@ export class ToolsOfRun {
   }
 
   #tell(part: Part): void {
-    const { items, redact } = this.#options.run;
-    items.push(redactPart(part, redact), weightOf(part));
+    this.#options.run.tell(part);
     this.#options.run.noteSign();
   }
 }

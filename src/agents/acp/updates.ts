@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ToolCall } from "../../protocol/interaction.ts";
 import { cleanText, cutText, textWithin } from "../../protocol/text.ts";
 import type { Part } from "../agent.ts";
+import type { Redactor } from "../process/redactor.ts";
 
 /** The longest arguments, and the longest result, of a tool in an event, in UTF-16 units. */
 const MAX_ARGUMENTS_UNITS = 65_536;
@@ -76,6 +77,7 @@ interface Call {
 /** Converts an agent's updates to parts, in their order. */
 export class UpdateReader {
   readonly #hasMessageIds: boolean;
+  readonly #redactor: Redactor;
   readonly #calls = new Map<string, Call>();
   #messageId: string | undefined;
   /** Whether the agent produced output since the prompt. */
@@ -85,20 +87,24 @@ export class UpdateReader {
   /** The token counts of an update. */
   usage: unknown;
 
-  /** @param hasMessageIds whether text without a message id is a log line of the program */
-  constructor(hasMessageIds: boolean) {
+  /**
+   * @param hasMessageIds whether text without a message id is a log line of the program
+   * @param redactor removes secrets from what is cut, because a part of a secret is not found. Text may still contain them
+   */
+  constructor(hasMessageIds: boolean, redactor: Redactor) {
     this.#hasMessageIds = hasMessageIds;
+    this.#redactor = redactor;
   }
 
-  read(update: Update): Part[] {
-    switch (update.sessionUpdate) {
-      case "agent_message_chunk":
-      case "agent_thought_chunk":
-        return this.#chunk(update);
+  read(given: Update): Part[] {
+    const { sessionUpdate } = given;
+    if (sessionUpdate === "agent_message_chunk" || sessionUpdate === "agent_thought_chunk") return this.#chunk(given);
+    const update: Update = { ...this.#redactor.value(given), sessionUpdate };
+    switch (sessionUpdate) {
       case "tool_call":
       case "tool_call_update": {
-        const call = ToolUpdate.safeParse(update).data;
-        return call ? this.tool(call) : [];
+        const call = ToolUpdate.safeParse(given).data;
+        return call ? this.tool(this.clean(call)) : [];
       }
       case "plan": {
         const plan = Plan.safeParse(update).data;
@@ -124,7 +130,12 @@ export class UpdateReader {
     }
   }
 
-  /** A tool call from an update or a permission request. `isDue`: it must be reported now. */
+  /** A tool call without secrets. */
+  clean(update: ToolUpdate): ToolUpdate {
+    return { ...this.#redactor.value(update), status: update.status };
+  }
+
+  /** A tool call, without secrets, from an update or a permission request. `isDue`: it must be reported now. */
   tool(update: ToolUpdate, isDue = false): Part[] {
     const { toolCallId, status } = update;
     const call = this.#knownCall(update);
@@ -148,7 +159,7 @@ export class UpdateReader {
         status: status === "completed" ? "success" : "error",
       });
     } else if (call.isReported && !isDue) {
-      parts.push(...progressOf(call, update));
+      parts.push(...progressOf(call, update, this.#redactor));
     }
     return parts;
   }
@@ -167,7 +178,10 @@ export class UpdateReader {
     const { content, messageId, _meta } = chunk;
     if (_meta?.["usage"] !== undefined) this.usage = _meta["usage"];
     if (content.type !== "text" || !("text" in content)) {
-      const { type, mimeType, uri, name } = content as Record<"type" | "mimeType" | "uri" | "name", string | undefined>;
+      const { type, mimeType, uri, name } = this.#redactor.value(content) as Record<
+        "type" | "mimeType" | "uri" | "name",
+        string | undefined
+      >;
       const address = uri && textWithin(uri, MAX_PATH_UNITS);
       const words = { type: wordOf(type), mimeType: wordOf(mimeType), uri: address, name: wordOf(name) };
       return [{ type: "data", name: "content", data: words }];
@@ -292,8 +306,10 @@ function diffsOf({ toolCallId, content }: ToolUpdate): Part[] {
 }
 
 /** Report only changes, because agents repeat updates and each report is an event in the log. */
-function progressOf(call: Call, update: ToolUpdate): Part[] {
-  const output = textWithin(textIn(update).slice(-MAX_PROGRESS_UNITS), MAX_PROGRESS_UNITS);
+function progressOf(call: Call, update: ToolUpdate, redactor: Redactor): Part[] {
+  // The end may be the beginning of a secret; the next update repeats it.
+  const { clean } = redactor.split(textIn(update));
+  const output = textWithin(clean.slice(-MAX_PROGRESS_UNITS), MAX_PROGRESS_UNITS);
   const status = update.status ?? undefined;
   const title = update.title ? textWithin(update.title, 256) : undefined;
   const state = JSON.stringify([status, title, output]);

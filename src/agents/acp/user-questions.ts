@@ -35,11 +35,11 @@ export class UserQuestions {
   }
 
   /** Ask the user to confirm a tool call. An approval for the rest of the session is kept by the name of the tool. */
-  async permit(permission: Permission, { toolCallId, function: { name, arguments: args } }: ToolCall) {
+  async permit(permission: Permission, toolCall: ToolCall) {
+    const { name } = toolCall.function;
     if (this.#approved.has(name)) return outcomeOf(permission, true);
-    const call = { toolCallId, function: { name, arguments: this.#run.redact(args) } };
     try {
-      const answer = await this.#ask({ kind: "confirmation", toolCall: call, isSensitive: true });
+      const answer = await this.#ask({ kind: "confirmation", toolCall, isSensitive: true });
       if (answer.kind !== "confirmation") return CANCELLED;
       if (answer.verdict === "approve_always") this.#approved.add(name);
       if (answer.verdict !== "reject") return outcomeOf(permission, true);
@@ -57,7 +57,7 @@ export class UserQuestions {
     if (!form) return { action: "decline" };
     const content: Record<string, unknown> = {};
     try {
-      for (const question of questionsOf(form)) {
+      for (const question of questionsOf(form, this.#run.redactor.text)) {
         const answer = await this.#ask(question.interaction);
         if (answer.kind !== "question" || answer.cancelled) return { action: "decline" };
         Object.assign(content, question.fill(answer));
@@ -80,6 +80,8 @@ export class UserQuestions {
     };
     const refuse = () => reject(signal.reason);
     signal.addEventListener("abort", refuse, { once: true });
+    // The question ends the messages before it.
+    for (const part of this.#run.takeWaiting()) this.#run.items.push(part, 64);
     this.#run.items.push({ type: "ask", ask: () => this.#control.ask(interaction).then(answer, reject) }, 64);
     return promise.finally(settle);
   }

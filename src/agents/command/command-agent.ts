@@ -1,7 +1,7 @@
 import type { CommandAdapter } from "../../config/catalog/adapter.ts";
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { cleanText, cutText } from "../../protocol/text.ts";
+import { cleanText } from "../../protocol/text.ts";
 import type { Agent, Part, RunControl, Turn } from "../agent.ts";
 import type { Exit } from "../process/child-program.ts";
 import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
@@ -81,6 +81,7 @@ async function* takeItems(
   } catch (error) {
     signal.throwIfAborted();
     failure ??= error;
+    yield* run.takeWaiting();
   }
   return { failure, hasSpoken };
 }
@@ -96,7 +97,7 @@ async function readOutput(run: ProgramRun<Outcome>, format: CommandAdapter["form
   } catch (error) {
     items.push({ type: "failure", error }, 0);
   }
-  items.close();
+  run.close();
 }
 
 /**
@@ -104,14 +105,27 @@ async function readOutput(run: ProgramRun<Outcome>, format: CommandAdapter["form
  * break.
  */
 async function readText(run: ProgramRun<Outcome>): Promise<void> {
+  const { redactor, items } = run;
   let breaks = "";
-  for await (const { text, isEnd } of run.lines(MAX_PIECE_UNITS)) {
-    if (text !== "") {
-      run.items.push({ type: "text", text: cleanText(run.redact(breaks + text)) }, text.length + 64);
+  const tell = (said: string) => {
+    let end = said.length;
+    while (said[end - 1] === "\n") end -= 1;
+    if (end > 0) {
+      items.push({ type: "text", text: cleanText(breaks + said.slice(0, end)) }, said.length + 64);
       breaks = "";
     }
     // Repeated empty lines are dropped; a program that prints only empty lines produces no output.
-    if (isEnd && breaks.length < MAX_PIECE_UNITS) breaks += "\n";
+    breaks = (breaks + said.slice(end)).slice(0, MAX_PIECE_UNITS);
+  };
+  let waiting = "";
+  try {
+    for await (const { text, isEnd } of run.lines(MAX_PIECE_UNITS)) {
+      const { clean, rest } = redactor.split(waiting + text + (isEnd ? "\n" : ""));
+      waiting = rest;
+      tell(clean);
+    }
+  } finally {
+    tell(redactor.text(waiting));
   }
 }
 
@@ -119,9 +133,10 @@ async function readJson(run: ProgramRun<Outcome>): Promise<void> {
   for await (const { text, isEnd } of run.lines(MAX_JSON_UNITS)) {
     if (!isEnd) throw new AppError("too_large", "The program printed a line of more than 4,194,304 characters.");
     if (text.trim() === "") continue;
-    const item = readJsonLine(text, run.redact);
-    if (item) run.items.push(item, text.length + 64);
-    else run.log("stdout", cutText(text, MAX_PIECE_UNITS));
+    const item = readJsonLine(text, run.redactor.text);
+    if (!item) run.log("stdout", cleanText(text));
+    else if (item.type === "failure") run.items.push(item, 0);
+    else run.tell(item);
   }
 }
 

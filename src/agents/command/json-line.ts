@@ -42,21 +42,23 @@ export const JsonLine = z.discriminatedUnion("type", [
   }),
 ]);
 
-/** Convert a line to a part; undefined for other lines, which are logged. */
+/**
+ * Convert a line to a part; undefined for other lines, which are logged.
+ * @param redact removes the values of secrets from the text of a failure; parts are as they were printed
+ */
 export function readJsonLine(line: string, redact: (text: string) => string): Outcome | undefined {
   let json: unknown;
   try {
-    // Remove the values of secrets before the line is parsed.
-    json = JSON.parse(redact(cleanText(line)));
+    json = JSON.parse(cleanText(line));
   } catch {
     return undefined;
   }
   if (isTooDeep(json)) return undefined;
   const parsed = JsonLine.safeParse(json).data;
-  return parsed && toOutcome(parsed);
+  return parsed && toOutcome(parsed, redact);
 }
 
-function toOutcome(line: z.infer<typeof JsonLine>): Outcome {
+function toOutcome(line: z.infer<typeof JsonLine>, redact: (text: string) => string): Outcome {
   switch (line.type) {
     case "text":
     case "reasoning":
@@ -90,7 +92,7 @@ function toOutcome(line: z.infer<typeof JsonLine>): Outcome {
       return { type: "log", stream: "stdout", text: line.text };
     case "error": {
       const facts = line.retry_after === undefined ? {} : { retryAfterMs: Math.round(line.retry_after * 1_000) };
-      return { type: "failure", error: new AppError(line.code, line.message, { facts }) };
+      return { type: "failure", error: new AppError(line.code, redact(line.message), { facts }) };
     }
   }
 }

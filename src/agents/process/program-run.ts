@@ -1,6 +1,7 @@
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
+import { cutText } from "../../protocol/text.ts";
 import type { Part } from "../agent.ts";
 import { BoundedQueue } from "./bounded-queue.ts";
 import type { ChildProgram, Exit } from "./child-program.ts";
@@ -13,6 +14,8 @@ import {
   findProgramProblem,
   type ProgramEntry,
 } from "./program.ts";
+import { RedactedParts } from "./redacted-parts.ts";
+import type { Redactor } from "./redactor.ts";
 import type { Supervisor } from "./supervisor.ts";
 
 /** Output that may wait to be pulled, in UTF-16 units. Beyond it, the program's output is not read. */
@@ -42,7 +45,9 @@ export interface ProgramTools {
 export class ProgramRun<Item> {
   readonly child: ChildProgram;
   readonly items = new BoundedQueue<Item | Part>(MAX_WAITING_UNITS);
-  readonly redact: (text: string) => string;
+  /** Removes the program's secrets. */
+  readonly redactor: Redactor;
+  readonly #parts: RedactedParts;
   readonly #clock: Clock;
   readonly #times: ProgramTimes;
   readonly #logged: Promise<void>;
@@ -72,9 +77,10 @@ export class ProgramRun<Item> {
     }
   }
 
-  private constructor(child: ChildProgram, redact: (text: string) => string, times: ProgramTimes, clock: Clock) {
+  private constructor(child: ChildProgram, redactor: Redactor, times: ProgramTimes, clock: Clock) {
     this.child = child;
-    this.redact = redact;
+    this.redactor = redactor;
+    this.#parts = new RedactedParts(redactor);
     this.#times = times;
     this.#clock = clock;
     this.#lastSignAt = clock.now();
@@ -90,8 +96,25 @@ export class ProgramRun<Item> {
     this.#lastSignAt = this.#clock.now();
   }
 
+  /** Put a part into the queue, without secrets. */
+  tell(part: Part): void {
+    for (const clean of this.#parts.take(part)) this.items.push(clean, weightOf(clean));
+  }
+
+  /** A line for the message's log, of which its beginning is kept. */
   log(stream: "stdout" | "stderr", text: string): void {
-    this.items.push({ type: "log", stream, text: this.redact(text) }, text.length + 64);
+    this.#log(stream, this.redactor.text(text));
+  }
+
+  /** The ends of texts that still wait for the rest of a secret, because their messages end here. */
+  takeWaiting(): Part[] {
+    return this.#parts.end();
+  }
+
+  /** Close the queue behind all parts. */
+  close(): void {
+    for (const part of this.takeWaiting()) this.items.push(part, weightOf(part));
+    this.items.close();
   }
 
   /** The lines of standard output, read only while the queue has room. */
@@ -165,13 +188,45 @@ export class ProgramRun<Item> {
   }
 
   async #readLog(): Promise<void> {
+    // A secret may have several lines, or stand where a long line is cut: `waiting` may be its beginning.
+    let waiting = "";
+    let begun = "";
+    const tell = (more: string) => {
+      const [last = "", ...lines] = (begun + more).split("\n").reverse();
+      for (const line of lines.reverse()) this.#logPieces(line);
+      begun = last.length > MAX_LOG_LINE_UNITS ? this.#logPieces(last, MAX_LOG_LINE_UNITS) : last;
+    };
     try {
-      for await (const { text } of readLines(this.child.stderr, MAX_LOG_LINE_UNITS)) {
-        if (text !== "") this.log("stderr", text);
+      for await (const { text, isEnd } of readLines(this.child.stderr, MAX_LOG_LINE_UNITS)) {
+        const { clean, rest } = this.redactor.split(waiting + text + (isEnd ? "\n" : ""));
+        waiting = rest;
+        tell(clean);
         await this.items.room();
       }
     } catch {
       // The output was discarded.
     }
+    tell(`${this.redactor.text(waiting)}\n`);
   }
+
+  /** @returns the end of the line, of at most `keptUnits`, that was not logged */
+  #logPieces(line: string, keptUnits = 0): string {
+    let rest = line;
+    while (rest.length > keptUnits) {
+      const piece = cutText(rest, MAX_LOG_LINE_UNITS);
+      this.#log("stderr", piece);
+      rest = rest.slice(piece.length);
+    }
+    return rest;
+  }
+
+  #log(stream: "stdout" | "stderr", clean: string): void {
+    const text = cutText(clean, MAX_LOG_LINE_UNITS);
+    this.items.push({ type: "log", stream, text }, text.length + 64);
+  }
+}
+
+/** The size of a part in the queue, in UTF-16 units. */
+function weightOf(part: Part): number {
+  return "text" in part ? part.text.length + 64 : JSON.stringify(part).length;
 }

@@ -1,10 +1,9 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
+import { Redactor } from "./redactor.ts";
 
 /** Variables with the paths and the language of a program. None is secret. */
 const BASIC = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
-/** Shorter values are not redacted, because they may be ordinary words. */
-const MIN_SECRET_UNITS = 8;
 
 /** Environment variables, by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -46,17 +45,11 @@ export function environmentOf({ env, set }: ProgramEntry, from: Environment): Re
 }
 
 /**
- * Remove the values of the listed variables from a text, because a program may print its key in an error, and logs and
- * errors are visible.
+ * Removes the values of the listed variables, because a program may print its key in an error, and logs and errors are
+ * visible.
  */
-export function createRedactor({ env }: ProgramEntry, from: Environment): (text: string) => string {
-  const secrets = env
-    .map(namesOf)
-    .map(({ name, source }) => ({ name, value: from[source]?.trim() ?? "" }))
-    .filter(({ value }) => value.length >= MIN_SECRET_UNITS)
-    // Longer values first, because one value may contain another.
-    .toSorted((one, other) => other.value.length - one.value.length);
-  return (text) => secrets.reduce((clean, { name, value }) => clean.replaceAll(value, `[${name}]`), text);
+export function createRedactor({ env }: Pick<ProgramEntry, "env">, from: Environment): Redactor {
+  return new Redactor(env.map(namesOf).map(({ name, source }) => [name, from[source] ?? ""]));
 }
 
 function namesOf(entry: string): { name: string; source: string } {

@@ -172,6 +172,33 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     say(JSON.stringify(answers));
     return { stopReason: "end_turn" };
   },
+  // Streams its key as a model does, in pieces, and shows the rest of it while a tool runs.
+  leaks: async () => {
+    const key = process.env["THE_KEY"] ?? "";
+    const thought = (text: string) => update("agent_thought_chunk", { content: { type: "text", text } });
+    const [first, last] = [key.slice(0, 7), key.slice(7)];
+    say(`The key is ${first}`);
+    thought(`Is it ${first}`);
+    thought(`${last}?`);
+    update("usage_update", { used: 10, size: 100 });
+    say(`${last}.`);
+    say(first);
+    const output = (text: string) => [{ type: "content", content: { type: "text", text } }];
+    const rawInput = { command: `login ${key}`, [key]: true };
+    update("tool_call", { toolCallId: "t", name: "shell", status: "in_progress", rawInput });
+    update("tool_call_update", { toolCallId: "t", status: "in_progress", content: output(`used ${first}`) });
+    // Cut within the key, in the event of the call.
+    const long = "x".repeat(65_536 - 10) + key;
+    update("tool_call_update", { toolCallId: "t", status: "completed", content: output(long) });
+    out(`${"y".repeat(4_096 - 10)}${key}`);
+    await ask("elicitation/create", {
+      mode: "form",
+      message: `May I use ${key}?`,
+      requestedSchema: { type: "object", properties: { q0: { type: "string", enum: [key, "no"] } } },
+    });
+    say(first);
+    return { stopReason: "end_turn" };
+  },
   garbage: () => {
     out("Welcome to the agent!");
     out('{"half": ');

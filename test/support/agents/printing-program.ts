@@ -48,6 +48,26 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
     say(`I know ${process.env["THE_KEY"]}.`);
     process.exitCode = 3;
   },
+  // The key in two lines; and where a piece of a long line ends, which is not a line's end.
+  pieces: () => {
+    const key = process.env["THE_KEY"] ?? "";
+    process.stderr.write(`using ${key}\n${"y".repeat(4_096 - 12)}${key}\nand s\n`);
+    say(`I know ${key}.`);
+    say(`${"x".repeat(8_192 - 7)}${key}`);
+    say("and s");
+  },
+  tokens: () => {
+    const key = process.env["THE_KEY"] ?? "";
+    json({ type: "text", text: `I know ${key.slice(0, 7)}` });
+    json({ type: "usage", input: 1, output: 1 });
+    json({ type: "text", text: `${key.slice(7)}.` });
+    json({ type: "data", name: key, data: { [key]: key } });
+    json({ type: "tool-call", id: "1", name: "look", arguments: { key } });
+    say(`${"y".repeat(4_096 - 7)}${key}`);
+    json({ type: "text", text: "and s" });
+    if (rest[0] === "hangs") never();
+    else json({ type: "error", message: `no ${key}` });
+  },
   parts: () => {
     json({ type: "reasoning", text: "hm" });
     json({ type: "tool-call", id: "t", name: "look", arguments: { at: "it" } });

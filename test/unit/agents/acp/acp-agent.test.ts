@@ -340,6 +340,27 @@ describe("a failure", () => {
     expect(ofType(parts, "exit")).toHaveLength(1);
   });
 
+  test("a secret that a coding agent streams in pieces, or at a place where its output is cut, is not shown", async () => {
+    const key = "sk-very-secret-1234";
+    const subject = talking({ ...acpAdapter(), env: ["THE_KEY"] }, {}, { THE_KEY: key });
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "question", selected: ["no"] });
+    const parts = await play(subject.agent, turnOf("leaks"), stage);
+    // A beginning of the key at the end of a message is told before what ends the message.
+    expect(textOf(parts)).toBe("The key is [THE_KEY].sk-verysk-very");
+    const call = parts.findIndex(({ type }) => type === "tool-call");
+    expect(parts[call - 1]).toEqual({ type: "text", text: "sk-very" });
+    expect(ofType(parts, "reasoning").map(({ text }) => text)).toEqual(["Is it ", "[THE_KEY]?"]);
+    expect(ofType(parts, "tool-call").map((part) => part.call.function.arguments)).toEqual([
+      '{"command":"login [THE_KEY]","[THE_KEY]":true}',
+    ]);
+    const [, progress] = ofType(parts, "data").filter(({ name }) => name === "tool_progress");
+    expect(progress).toMatchObject({ data: { output: "used " } });
+    expect(stage.asked).toMatchObject([{ question: "May I use [THE_KEY]?", options: ["[THE_KEY]", "no"] }]);
+    const rest = parts.filter(({ type }) => type !== "text");
+    expect(JSON.stringify([rest, stage.asked])).not.toContain(key.slice(0, 8));
+  });
+
   test("a failure contains no secret", async () => {
     const subject = talking({ ...acpAdapter(), env: ["THE_KEY"] }, {}, { THE_KEY: "sk-very-secret-1234" });
     const { failure } = await playToFailure(subject.agent, turnOf("broken"));

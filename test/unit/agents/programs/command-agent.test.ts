@@ -82,6 +82,37 @@ describe("the output of a program", () => {
     expect(JSON.stringify([parts, String(failure)])).not.toContain("sk-very-secret");
   });
 
+  test("a program's text and log contain no part of a secret that has several lines, or that stands where a line is cut", async () => {
+    const { agent } = printing("pieces", { env: ["THE_KEY"] }, { THE_KEY: "sk-very-secret\n1234-more-of-it" });
+    const parts = await play(agent, turnOf("go"));
+    expect(textOf(parts)).toBe(`I know [THE_KEY].\n${"x".repeat(8_185)}[THE_KEY]\nand s`);
+    expect(logOf(parts).join("|")).toBe(`using [THE_KEY]|${"y".repeat(4_084)}[THE_KEY]|and s`);
+  });
+
+  test("a secret in pieces of a reply, or in JSON, is not shown, and what only begins like it is", async () => {
+    const key = 'sk-very-secret"1234';
+    const { agent } = printing("tokens", { env: ["THE_KEY"], format: "jsonl" }, { THE_KEY: key });
+    const { parts, failure } = await playToFailure(agent, turnOf("go"));
+    expect(textOf(parts)).toBe("I know [THE_KEY].and s");
+    expect(failure).toMatchObject({ message: "no [THE_KEY]" });
+    const shown = JSON.stringify(parts);
+    expect(shown).toContain('{"type":"data","name":"[THE_KEY]","data":{"[THE_KEY]":"[THE_KEY]"}}');
+    expect(shown).not.toContain(key.slice(0, 7));
+    const hanging = printing(
+      "tokens",
+      {
+        ...commandAdapter("tokens", "hangs"),
+        env: ["THE_KEY"],
+        format: "jsonl",
+        silence_timeout: "1s",
+      },
+      { THE_KEY: key },
+    );
+    const late = await playToFailure(hanging.agent, turnOf("go"));
+    expect(late.failure).toMatchObject({ message: "This agent's program has given no sign for 1 s." });
+    expect(textOf(late.parts)).toBe("I know [THE_KEY].and s");
+  });
+
   test("endless lines, or one endless line, of a program are read no faster than they are pulled", async () => {
     for (const form of ["lines", "line"]) {
       const { agent } = printing("flood", commandAdapter("flood", form));
