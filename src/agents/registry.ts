@@ -70,7 +70,7 @@ export function createRegistry({
   onFault = () => {},
 }: RegistryOptions): Registry {
   const agents = new WeakMap<AgentEntry, Agent>();
-  const toolServers = new ToolServers();
+  const toolServers = new ToolServers(clock);
   let programs: ProgramTools | undefined;
   const programTools = () => {
     programs ??= { supervisor: new Supervisor({ clock, log }), clock, env, log };

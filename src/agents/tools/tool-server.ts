@@ -4,8 +4,10 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadableStream as WebStream } from "node:stream/web";
+import type { Clock } from "../../protocol/ports/clock.ts";
 import type { ToolServer } from "../agent.ts";
 import type { Tool, ToolOutcome } from "./tool.ts";
+import { ToolConnections } from "./tool-connections.ts";
 
 /** The largest request, in bytes: the arguments of a tool, and the protocol's envelope. */
 const MAX_REQUEST_BYTES = 1_048_576;
@@ -15,8 +17,6 @@ const MAX_REQUEST_BYTES = 1_048_576;
  */
 const MAX_REQUESTS = 1_024;
 const MAX_RUN_REQUESTS = 64;
-/** How long a request may take to arrive, in ms. */
-const ARRIVAL_MS = 30_000;
 const PATH = "/mcp";
 
 /** The tools that the program of one run may call. */
@@ -40,9 +40,14 @@ export class ToolServers {
    * Keyed by the hash of the token, so that the time of a lookup does not reveal how much of a guessed token is right.
    */
   readonly #served = new Map<string, { tools: ServedTools; requests: number }>();
+  readonly #connections: ToolConnections;
   #server: Promise<Server> | undefined;
   #requests = 0;
   #isClosed = false;
+
+  constructor(clock: Clock) {
+    this.#connections = new ToolConnections(clock);
+  }
 
   /** Serve these tools until `close`. */
   async serve(tools: ServedTools): Promise<Serving> {
@@ -71,13 +76,15 @@ export class ToolServers {
 
   async #listen(): Promise<Server> {
     if (this.#isClosed) throw new Error("the tool server is closed");
-    const server = createServer({ headersTimeout: ARRIVAL_MS, requestTimeout: ARRIVAL_MS }, (request, response) => {
+    // Our own timers replace Node's, which may fire half a minute late.
+    const server = createServer({ headersTimeout: 0, requestTimeout: 0 }, (request, response) => {
       this.#requests += 1;
       response.once("close", () => {
         this.#requests -= 1;
       });
       this.#answer(request, response).catch(() => response.destroy());
     });
+    server.on("connection", (socket) => this.#connections.add(socket));
     // Do not keep an idle worker's process alive.
     server.unref();
     await new Promise<void>((resolve, reject) => {
@@ -95,13 +102,18 @@ export class ToolServers {
     if (request.method !== "POST") return refuse(response, 405);
     if (this.#requests > MAX_REQUESTS || served.requests >= MAX_RUN_REQUESTS) return refuse(response, 503);
     served.requests += 1;
+    const { socket } = request;
+    const left = new AbortController();
+    let hasArrived = false;
     response.once("close", () => {
       served.requests -= 1;
+      if (hasArrived) this.#connections.end(socket);
+      left.abort();
     });
     const body = await readBody(request);
     if (body === undefined) return refuse(response, 413);
-    const left = new AbortController();
-    response.once("close", () => left.abort());
+    hasArrived = true;
+    this.#connections.begin(socket);
     const answer = await handle(served.tools, request, body, left.signal);
     response.writeHead(answer.status, Object.fromEntries(answer.headers));
     if (answer.body) await pipeline(Readable.fromWeb(answer.body as WebStream), response);

@@ -199,6 +199,12 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     say(first);
     return { stopReason: "end_turn" };
   },
+  // Answers its prompt with any JSON, after text or without it.
+  shapes: (prompt) => {
+    const [, spoken, raw] = textOf(prompt).match(/shapes (\w*) (.+)$/s)!;
+    if (spoken) say(spoken);
+    return { raw: JSON.parse(raw!) };
+  },
   garbage: () => {
     out("Welcome to the agent!");
     out('{"half": ');
@@ -335,6 +341,7 @@ function textOf(prompt: Json[]): string {
 const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
   initialize: () => {
     if (ability === "hangs") return never();
+    if (ability.startsWith("greets ")) return { raw: JSON.parse(ability.slice(7)) };
     if (ability === "chatters") setInterval(() => out("still starting"), 50);
     if (ability === "chatters") return never();
     const loads = ability === "loads";
@@ -403,6 +410,7 @@ async function handle({ id, method, params, result, error }: Message): Promise<v
   const answer = await METHODS[method]?.(params ?? {});
   if (id === undefined) return;
   if (!answer) send({ id, error: { code: -32_601, message: "not found" } });
+  else if ("raw" in answer) send({ id, result: answer["raw"] });
   else send(answer["error"] ? { id, error: answer["error"] } : { id, result: answer });
 }
 

@@ -130,6 +130,28 @@ describe("the output of a coding agent", () => {
     },
   );
 
+  test.each(["null", "5", '"end_turn"', "[]", "{}", '{"stopReason":null}', '{"stopReason":{},"usage":[],"_meta":7}'])(
+    "a coding agent that answers its prompt with %s is done if it spoke, and fails with a sentence if it did not",
+    async (shape) => {
+      const parts = await play(talking().agent, turnOf(`shapes Hello ${shape}`));
+      expect(textOf(parts)).toBe("Hello");
+      expect(ofType(parts, "usage")).toEqual([]);
+      const { failure } = await playToFailure(talking().agent, turnOf(`shapes  ${shape}`));
+      expect(failure).toMatchObject({
+        code: "provider_unreachable",
+        message: "This agent failed: it produced no output",
+      });
+    },
+  );
+
+  test.each(["null", "5", "[]", '{"agentCapabilities":"all"}', '{"agentCapabilities":{"sessionCapabilities":7}}'])(
+    "a coding agent that greets with %s is taken for one without capabilities",
+    async (shape) => {
+      const parts = await play(talking(acpAdapter(`greets ${shape}`)).agent, turnOf("speak"));
+      expect(textOf(parts)).toBe("One, two, three.");
+    },
+  );
+
   test("output that is cut by the model's limit is marked as incomplete", async () => {
     const parts = await play(talking().agent, turnOf("endless"));
     expect(ofType(parts, "finish")).toEqual([{ type: "finish", reason: "length" }]);

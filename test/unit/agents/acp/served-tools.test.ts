@@ -1,12 +1,14 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { createRegistry } from "../../../../src/agents/registry.ts";
-import { ToolServers } from "../../../../src/agents/tools/tool-server.ts";
+import { type Serving, ToolServers } from "../../../../src/agents/tools/tool-server.ts";
 import type { AgentId } from "../../../../src/protocol/ids.ts";
+import type { Clock } from "../../../../src/protocol/ports/clock.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
 import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
+import { VirtualClock } from "../../../support/runner/virtual-clock.ts";
 
 const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
   parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);
@@ -107,27 +109,110 @@ describe("the tools that Interlock serves to a coding agent", () => {
   });
 });
 
-test("a program that holds many requests for its tools leaves room for another run's program", async () => {
-  const servers = new ToolServers();
-  onTestFinished(() => servers.close());
-  const tools = { tools: [], call: async () => ({ content: "", isError: false }) };
-  const [hoarder, other] = [await servers.serve(tools), await servers.serve(tools)];
-  const ask = ({ url, headers }: typeof other) =>
-    fetch(url, {
-      method: "POST",
-      headers: { ...headers, "content-type": "application/json", accept: "application/json, text/event-stream" },
-      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} }),
+describe("the server of the tools", () => {
+  const NOTHING = { tools: [], call: async () => ({ content: "", isError: false }) };
+  const LIST = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} });
+  const CALL = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "n", arguments: {} } });
+  const HEADERS = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+
+  function startServers(clock: Clock = new VirtualClock()): ToolServers {
+    const servers = new ToolServers(clock);
+    onTestFinished(() => servers.close());
+    return servers;
+  }
+
+  const ask = ({ url, headers }: Serving) =>
+    fetch(url, { method: "POST", headers: { ...headers, ...HEADERS, connection: "close" }, body: LIST });
+
+  test("a program that holds many requests for its tools leaves room for another run's program", async () => {
+    const servers = startServers();
+    const [hoarder, other] = [await servers.serve(NOTHING), await servers.serve(NOTHING)];
+    const held = await Promise.all(
+      Array.from({ length: 64 }, async () => {
+        const socket = await RawSocket.open(hoarder.url);
+        await socket.send(headOf("POST", "/mcp", { ...hoarder.headers, Expect: "100-continue", "Content-Length": 9 }));
+        await socket.until(/100 Continue/);
+        return socket;
+      }),
+    );
+    expect((await ask(hoarder)).status).toBe(503);
+    expect((await ask(other)).status).toBe(200);
+    for (const socket of held) socket.destroy();
+    await expect.poll(async () => (await ask(hoarder)).status).toBe(200);
+  });
+
+  test("a request for tools that has not arrived completely after 30 s is ended, and its place is free", async () => {
+    const clock = new VirtualClock();
+    const servers = startServers(clock);
+    const serving = await servers.serve(NOTHING);
+    const length = LIST.length;
+    const head = headOf("POST", "/mcp", { ...serving.headers, ...HEADERS, "Content-Length": length });
+    const sockets = await Promise.all(Array.from({ length: 66 }, () => RawSocket.open(serving.url)));
+    const [silent, halfHead, ...halfBodies] = sockets as [RawSocket, RawSocket, ...RawSocket[]];
+    await halfHead.send(head.slice(0, 20));
+    for (const socket of halfBodies) await socket.send(head + LIST.slice(0, 5));
+    await expect.poll(async () => (await ask(serving)).status).toBe(503);
+    await clock.advance(29_000);
+    expect(sockets.filter(({ socket }) => socket.destroyed)).toEqual([]);
+    await clock.advance(1_000);
+    await Promise.all(sockets.map(({ closed }) => closed));
+    for (const { text } of [silent, halfHead, ...halfBodies]) expect(text).toMatch(/^HTTP\/1\.1 408 /);
+    await expect.poll(async () => (await ask(serving)).status).toBe(200);
+    await expect.poll(() => clock.timerCount).toBe(0);
+  });
+
+  test("a call that takes longer than a request may take to arrive is answered, and so is the next on its connection", async () => {
+    const clock = new VirtualClock();
+    const answers = Array.from({ length: 2 }, () => Promise.withResolvers<void>());
+    let called = 0;
+    const serving = await startServers(clock).serve({
+      tools: [],
+      call: async () => {
+        called += 1;
+        await answers[called - 1]!.promise;
+        return { content: `call ${called}`, isError: false };
+      },
     });
-  const held = await Promise.all(
-    Array.from({ length: 64 }, async () => {
-      const socket = await RawSocket.open(hoarder.url);
-      await socket.send(headOf("POST", "/mcp", { ...hoarder.headers, Expect: "100-continue", "Content-Length": 9 }));
-      await socket.until(/100 Continue/);
-      return socket;
-    }),
-  );
-  expect((await ask(hoarder)).status).toBe(503);
-  expect((await ask(other)).status).toBe(200);
-  for (const socket of held) socket.destroy();
-  await expect.poll(async () => (await ask(hoarder)).status).toBe(200);
+    const socket = await RawSocket.open(serving.url);
+    const head = headOf("POST", "/mcp", { ...serving.headers, ...HEADERS, "Content-Length": CALL.length });
+    for (const [index, answer] of answers.entries()) {
+      await socket.send(head + CALL);
+      await expect.poll(() => called).toBe(index + 1);
+      await clock.advance(60_000);
+      answer.resolve();
+      expect(await socket.until(new RegExp(`call ${index + 1}`))).toContain(`call ${index + 1}`);
+    }
+    await socket.send(head);
+    await expect.poll(() => clock.timerCount).toBe(1);
+    await clock.advance(30_000);
+    await socket.closed;
+  });
+
+  test("a program that opens connections without end closes its own idle ones, and no request under way", async () => {
+    const answer = Promise.withResolvers<void>();
+    let called = 0;
+    const serving = await startServers().serve({
+      tools: [],
+      call: async () => {
+        called += 1;
+        await answer.promise;
+        return { content: "after all", isError: false };
+      },
+    });
+    const busy = await RawSocket.open(serving.url);
+    await busy.send(headOf("POST", "/mcp", { ...serving.headers, ...HEADERS, "Content-Length": CALL.length }) + CALL);
+    await expect.poll(() => called).toBe(1);
+    const idle: RawSocket[] = [];
+    onTestFinished(() => {
+      for (const socket of idle) socket.destroy();
+    });
+    for (let opened = 0; opened < 2_050; opened += 50) {
+      idle.push(...(await Promise.all(Array.from({ length: 50 }, () => RawSocket.open(serving.url)))));
+    }
+    const closed = () => idle.filter(({ socket }) => socket.destroyed).length;
+    await expect.poll(closed).toBe(3);
+    expect(idle.slice(0, 3).every(({ socket }) => socket.destroyed)).toBe(true);
+    answer.resolve();
+    expect(await busy.until(/after all/)).toContain("after all");
+  });
 });
