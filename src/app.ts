@@ -14,11 +14,13 @@ import { readTraceSettings } from "./config/traces.ts";
 import { type Access, openVerifier } from "./gateway/access/gatekeeper.ts";
 import { createGateway, type Gateway, type GatewayOptions } from "./gateway/gateway.ts";
 import { readPageFiles } from "./gateway/http/page-files.ts";
+import { listen } from "./gateway/listening.ts";
 import { createLog, droppedLines } from "./log.ts";
 import { type Gauges, Metrics } from "./metrics.ts";
 import { newId } from "./new-id.ts";
 import { openAgents } from "./node-agents.ts";
 import { type NodeCatalog, openCatalog, readCatalog } from "./node-catalog.ts";
+import { firstError, OpenParts } from "./open-parts.ts";
 import { Orchestrator } from "./orchestrator.ts";
 import type { FloorId } from "./protocol/ids.ts";
 import type { Envelope } from "./protocol/internal/command.ts";
@@ -28,14 +30,18 @@ import { Worker, type WorkerOptions } from "./runs/worker.ts";
 import { openShape, type Shape } from "./shape.ts";
 import { VERSION } from "./version.ts";
 
-/** A node. Creating it has no side effects; it can be started once and stopped once. */
+/** A node. Creating it has no side effects. It runs once; a start that failed leaves nothing open and may be repeated. */
 export interface App {
   /**
    * Load the catalogue, open the store, restore its state, and listen. Resolves when the node answers requests.
-   * @throws Error with a sentence for the operator: a faulty catalogue, an unreachable store, a port in use
+   * @throws Error with a sentence for the operator: a faulty catalogue, an unreachable store, a port in use, a stop
    */
   start(): Promise<{ url: string }>;
-  /** Disconnect readers, let runs end or give them back, and close. Repeated calls return the same promise. */
+  /**
+   * Disconnect readers, let runs end or give them back, and close. Repeated calls return the same promise. During a start it
+   * ends the start, which then rejects.
+   * @throws the first failure of a part that could not be closed; all others are closed
+   */
   stop(): Promise<void>;
 }
 
@@ -63,17 +69,29 @@ const NO_FLOOR = "none" as FloorId;
 /** The composition root: it chooses the store, the bus and the queue; no other module knows which ones are in use. */
 export function createApp({ settings, env = process.env, ...options }: AppOptions): App {
   const { log = createLog(settings.logLevel), pageFolder = PAGE_FOLDER } = options;
+  const stopping = new AbortController();
   let running: Promise<Running> | undefined;
-  let stopping: Promise<void> | undefined;
+  let stopped: Promise<void> | undefined;
   return {
     async start() {
       if (running) throw new Error("this app has already been started");
-      running = openNode({ settings, env, log, pageFolder });
-      return { url: (await running).url };
+      running = openNode({ settings, env, log, pageFolder }, stopping.signal);
+      try {
+        return { url: (await running).url };
+      } catch (error) {
+        if (!stopped) running = undefined;
+        throw error;
+      }
     },
     stop() {
-      stopping ??= (running ?? Promise.reject(new Error("this app has not been started"))).then((node) => node.stop());
-      return stopping;
+      if (!running) return Promise.reject(new Error("this app has not been started"));
+      stopping.abort(new Error("the node was stopped while it started"));
+      // A start that fails closes all that it has opened.
+      stopped ??= running.then(
+        (node) => node.stop(),
+        () => {},
+      );
+      return stopped;
     },
   };
 }
@@ -92,34 +110,44 @@ interface Basics {
   tracer: Tracer | undefined;
 }
 
-/**
- * Open the parts of a node, each after those that it needs, and then begin to serve. When the node stops, and if a step
- * fails, the parts that are open are closed in reverse order.
- */
-async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>): Promise<Running> {
-  await using opened = new AsyncDisposableStack();
+/** Open a node. If a step fails, all that is open or has begun to work is closed, and the step's error is thrown. */
+async function openNode(options: Required<AppOptions>, stopping: AbortSignal): Promise<Running> {
+  const parts = new OpenParts(options.log, stopping);
+  try {
+    return await openParts(options, parts);
+  } catch (error) {
+    // Each failure is logged.
+    await parts.close().catch(() => {});
+    throw firstError(error, options.log);
+  }
+}
+
+/** Open the parts of a node, each after those that it needs, and then begin to serve. */
+async function openParts({ settings, env, log, pageFolder }: Required<AppOptions>, parts: OpenParts): Promise<Running> {
+  const dispose = (part: AsyncDisposable | undefined) => part?.[Symbol.asyncDispose]();
   const firstCatalog = await readCatalog(settings.configPath);
   const nodeId = newId();
-  const tracer = opened.adopt(await openTracing(env, settings, nodeId, log), (tracing) => tracing?.close());
-  const shape = opened.use(await openShape(settings, log));
-  const access = opened.use(await openAccess(settings, shape, log));
-  const catalog = opened.use(await openCatalog(settings.configPath, firstCatalog, shape, log));
+  const tracer = parts.add("tracing", await openTracing(env, settings, nodeId, log), (tracing) => tracing?.close());
+  const shape = parts.add("store, bus and queue", await openShape(settings, log), dispose);
+  const access = parts.add("access", await openAccess(settings, shape, log), dispose);
+  const opening = openCatalog(settings.configPath, firstCatalog, shape, log);
+  const catalog = parts.add("catalogue", await opening, dispose);
 
   // The mailbox and the metrics ask parts that are made after them. They do so only once the node serves.
   const basics: Basics = { settings, shape, nodeId, log, tracer };
   const local = (floorId: FloorId) => orchestrator?.local(floorId);
   const onRepeat = () => metrics.askRepeated();
-  const mailbox = opened.adopt(await openMailbox(basics, { local, onRepeat }), (each) => each.stop());
+  const mailbox = parts.add("mailbox", await openMailbox(basics, { local, onRepeat }), (each) => each.stop());
   const ask = (envelope: Envelope) => mailbox.ask(envelope);
   const gauges = gaugesOf(basics, mailbox, () => ({ orchestrator, gateway }));
-  const { roles } = settings;
+  const { roles, drainMs } = settings;
   const metrics = new Metrics(gauges, { node: nodeId, roles, version: VERSION, startedAt: shape.clock.now() });
 
-  const cluster = opened.adopt(await joinCluster(basics), ({ storeWatch }) => storeWatch?.stop());
+  const cluster = parts.add("cluster", await joinCluster(basics), ({ storeWatch }) => storeWatch?.stop());
   const orchestrator: Orchestrator | undefined = roles.includes("orchestrator")
     ? new Orchestrator({ ...basics, ...cluster, catalog: catalog.current, mailbox, metrics })
     : undefined;
-  const agents = opened.adopt(await openAgents({ roles, catalog, env, log }), (each) => each.close());
+  const agents = parts.add("agents", await openAgents({ roles, catalog, env, log }), (each) => each.close());
   const worker = roles.includes("worker") ? await createWorker(basics, { env, ask, agents, metrics }) : undefined;
 
   let isStopping = false;
@@ -127,27 +155,29 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
   const rollCall = createRollCall(basics, () => metrics.report(missing()));
   const callNodes = () => rollCall.call();
   const gatewayParts = { access, catalog, agents, ask, metrics, missing, callNodes, pageFolder };
-  const gateway: Gateway = opened.adopt(createNodeGateway(basics, gatewayParts), (each) => each.close(0));
+  const gateway: Gateway = createNodeGateway(basics, gatewayParts);
 
-  // From here on the node takes work, which `stop` ends before it closes the parts.
+  // From here on the node takes work, which the same steps end when it stops and when its start fails halfway. A start
+  // that fails waits neither for clients nor for runs.
+  let graceMs = 0;
+  parts.add("roll call", rollCall, (each) => each.stop());
+  parts.add("orchestrator", orchestrator, (each) => each?.stop(drainMs * HAND_OVER));
+  parts.addTogether({
+    gateway: () => gateway.close(graceMs),
+    worker: () => worker?.stop({ graceMs: graceMs * RUN_GRACE, giveBackMs: drainMs * GIVE_BACK }),
+  });
   const url = await listen(gateway, settings);
   await worker?.start();
   await orchestrator?.start();
   await rollCall.start();
-  opened.defer(() => rollCall.stop());
+  parts.throwIfStopping();
+  graceMs = drainMs;
 
-  const node = opened.move();
   return {
     url,
     async stop() {
       isStopping = true;
-      const { drainMs } = settings;
-      await Promise.all([
-        gateway.close(drainMs),
-        worker?.stop({ graceMs: drainMs * RUN_GRACE, giveBackMs: drainMs * GIVE_BACK }),
-      ]);
-      await orchestrator?.stop(drainMs * HAND_OVER);
-      await node.disposeAsync();
+      await parts.close();
     },
   };
 }
@@ -335,30 +365,4 @@ function createNodeGateway(
     log,
     tracer,
   });
-}
-
-/**
- * Listen for requests.
- * @returns the URL of the node, with the real port in place of port 0
- * @throws Error with a sentence for the operator
- */
-async function listen(gateway: Gateway, settings: Settings): Promise<string> {
-  const { host, port } = await gateway.listen(settings.host, settings.port).catch((error) => {
-    throw new Error(whyNotListening(error, settings), { cause: error });
-  });
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
-}
-
-function whyNotListening(error: NodeJS.ErrnoException, { host, port }: Settings): string {
-  switch (error.code) {
-    case "EADDRINUSE":
-      return `port ${port} of ${host} is in use: stop what listens there, or choose another with --port (0 picks a free one)`;
-    case "EACCES":
-      return `port ${port} may not be used by this user: choose one above 1023 with --port`;
-    case "EADDRNOTAVAIL":
-    case "ENOTFOUND":
-      return `${host} is not an address of this machine: choose one with --host, such as 127.0.0.1`;
-    default:
-      return `cannot listen on ${host}:${port}: ${error.message}`;
-  }
 }

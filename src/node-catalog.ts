@@ -43,8 +43,8 @@ export async function openCatalog(
   const watched = watchCatalog({ path, initial, clock, log, onChange: () => onReload() });
   opened.defer(() => watched.close());
   const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current() });
-  await defined.start();
   opened.defer(() => defined.stop());
+  await defined.start();
   const stack = opened.move();
   return {
     current: () => defined.current(),

@@ -125,7 +125,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
     may: ["^src/protocol/", "^src/config/traces\\.ts$", "^@opentelemetry/"],
   },
   {
-    from: "^src/(app|shape|orchestrator|defined-catalog|node-catalog|node-agents|new-id|index|system-clock|database-time|log|line-output|metrics|version)\\.ts$",
+    from: "^src/(app|open-parts|shape|orchestrator|defined-catalog|node-catalog|node-agents|new-id|index|system-clock|database-time|log|line-output|metrics|version)\\.ts$",
     may: ["^src/(?!cli/|client/|react/)", "^pino", "^prom-client$", "^node:"],
   },
 ];

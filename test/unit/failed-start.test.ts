@@ -1,46 +1,262 @@
+import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createApp } from "../../src/app.ts";
+import { type App, createApp } from "../../src/app.ts";
+import { MemoryBus } from "../../src/bus/memory-bus.ts";
+import { Mailbox } from "../../src/cluster/mailbox.ts";
 import { RollCall } from "../../src/cluster/roll-call.ts";
-import { readSettings } from "../../src/config/settings.ts";
+import { readSettings, type Settings } from "../../src/config/settings.ts";
+import { DefinedCatalog } from "../../src/defined-catalog.ts";
 import { Orchestrator } from "../../src/orchestrator.ts";
+import type { Logger } from "../../src/protocol/ports/logger.ts";
+import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { Worker } from "../../src/runs/worker.ts";
+import { keysFile } from "../support/clients/callers.ts";
+
+const KEY = "a-key-of-ann-that-is-long-enough";
+const HEADERS = { authorization: `Bearer ${KEY}`, "content-type": "application/json", connection: "close" };
 
 /** Nodes on one database file, one after the other. */
 async function makeNodes() {
   const folder = await mkdtemp(join(tmpdir(), "interlock-start-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const config = join(folder, "agents.yaml");
-  await writeFile(config, JSON.stringify({ agents: [{ name: "general" }] }));
+  const pids = join(folder, "pids");
+  const lasting = `echo $$ >> ${pids}; exec /bin/sleep 600`;
+  const adapter = { kind: "command", command: "/bin/sh", args: ["-c", lasting], restartable: true };
+  await writeFile(config, JSON.stringify({ agents: [{ name: "general" }, { name: "lasting", adapter }] }));
+  const keys = join(folder, "keys.json");
+  await writeFile(keys, keysFile([{ owner: "ann", key: KEY, operator: true }]));
   const reading = readSettings({
     PORT: "0",
     INTERLOCK_STORE: `sqlite:${join(folder, "interlock.db")}`,
     INTERLOCK_CONFIG: config,
+    INTERLOCK_AUTH: `keys:${keys}`,
     LOG_LEVEL: "silent",
   });
   if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  return () => createApp({ settings: reading.settings, env: {} });
+  /** The facts and the sentences of warnings and errors. */
+  const logged: object[] = [];
+  const keep = (facts: object, message: string) => void logged.push({ ...facts, message });
+  const log: Logger = { debug() {}, info() {}, warn: keep, error: keep };
+  const make = (settings: Settings = reading.settings) => createApp({ settings, env: {}, log });
+  /** The processes that the agent `lasting` has started, as far as they live. */
+  const programs = () => {
+    const all = existsSync(pids) ? readFileSync(pids, "utf8").trim().split("\n").map(Number) : [];
+    return all.filter((pid) => existsSync(`/proc/${pid}`));
+  };
+  return { make, settings: reading.settings, logged, programs };
 }
 
-const listening = () => process.getActiveResourcesInfo().filter((kind) => kind === "TCPServerWrap").length;
+/** What keeps this process alive: sockets, timers, threads, programs, watched files. */
+const held = () => process.getActiveResourcesInfo().filter((kind) => kind !== "Immediate");
 
-test.each([
-  ["worker", Worker],
-  ["orchestrator", Orchestrator],
-  ["roll call", RollCall],
-])("a node whose %s cannot start closes its port and its database, which the next node then opens", async (_, part) => {
-  const make = await makeNodes();
-  const before = listening();
-  vi.spyOn(part.prototype, "start").mockImplementationOnce(async () => {
-    expect(listening()).toBe(before + 1);
+/** Wait, without a timer of its own, until this process holds nothing that it did not hold before. */
+async function expectNothingLeft(before: readonly string[]): Promise<void> {
+  const until = Date.now() + 3_000;
+  for (;;) {
+    const left = held();
+    for (const kind of before) if (left.includes(kind)) left.splice(left.indexOf(kind), 1);
+    if (left.length === 0) return;
+    if (Date.now() > until) expect(left).toEqual([]);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+async function expectServes(app: App): Promise<void> {
+  const { url } = await app.start();
+  try {
+    expect((await fetch(`${url}/ready`, { headers: { connection: "close" } })).status).toBe(200);
+  } finally {
+    await app.stop();
+  }
+}
+
+/** A method of a part; the parts that a start makes call it. */
+type Method = [name: string, part: { prototype: object }, method: string];
+
+const METHODS: Method[] = [
+  ["defined catalogue", DefinedCatalog, "start"],
+  ["mailbox", Mailbox, "start"],
+  ["worker", Worker, "start"],
+  ["orchestrator", Orchestrator, "start"],
+  ["roll call", RollCall, "start"],
+  ["subscription to the bus", MemoryBus, "subscribe"],
+  ["processing of the queue", MemoryQueue, "process"],
+];
+
+test.each(METHODS)(
+  "a node whose %s fails, before or after its work, leaves nothing open, and starts again",
+  async (_, part, method) => {
+    const { make, logged } = await makeNodes();
+    await expectServes(make());
+    const before = held();
+    const original = Reflect.get(part.prototype, method) as (...args: unknown[]) => Promise<unknown>;
+    const spy = vi.spyOn(part.prototype as Record<string, () => unknown>, method);
+    /** @returns whether the start made this many calls, so that one failed */
+    async function failAt(failing: number, isLate: boolean): Promise<boolean> {
+      let count = 0;
+      spy.mockImplementation(async function (this: unknown, ...args: unknown[]) {
+        count += 1;
+        if (count !== failing) return await original.apply(this, args);
+        if (isLate) await original.apply(this, args);
+        throw new Error("halfway");
+      });
+      const app = make();
+      const failure = await app.start().then(
+        () => undefined,
+        (error: Error) => error.message,
+      );
+      if (failure === undefined) await app.stop();
+      else expect(failure).toBe("halfway");
+      await expectNothingLeft(before);
+      if (failure === undefined) return false;
+      count = Number.NEGATIVE_INFINITY;
+      await expectServes(app);
+      await expectNothingLeft(before);
+      return true;
+    }
+    for (const isLate of [false, true]) {
+      let failing = 1;
+      while (await failAt(failing, isLate)) failing += 1;
+      expect(failing).toBeGreaterThan(1);
+    }
+    expect(logged).toEqual([]);
+  },
+);
+
+test("a node whose start fails at any setting that it reads leaves nothing open, and the next one starts", async () => {
+  const { make, settings } = await makeNodes();
+  const before = held();
+  let isStarted = false;
+  let failing = 1;
+  for (; !isStarted; failing++) {
+    let reads = 0;
+    const faulty = new Proxy(settings, {
+      get(target, name) {
+        reads += 1;
+        if (reads === failing) throw new Error(`${String(name)} cannot be read`);
+        return Reflect.get(target, name);
+      },
+    });
+    const node = make(faulty);
+    await node.start().then(
+      async () => {
+        isStarted = reads < failing;
+        expect(isStarted).toBe(true);
+        await node.stop();
+      },
+      (error: Error) => expect(error.message).toMatch(/cannot be read$/),
+    );
+    await expectNothingLeft(before);
+  }
+  expect(failing).toBeGreaterThan(20);
+  await expectServes(make());
+});
+
+test("if parts cannot be closed after a failed start, the log names each, the others are closed, and the first error is thrown", async () => {
+  const { make, logged } = await makeNodes();
+  const before = held();
+  vi.spyOn(RollCall.prototype, "start").mockRejectedValueOnce(new Error("halfway"));
+  const { stop } = Worker.prototype;
+  vi.spyOn(Worker.prototype, "stop").mockImplementationOnce(async function (this: Worker, options) {
+    await stop.call(this, options);
+    throw new Error("the worker sticks");
+  });
+  const { stop: stopMailbox } = Mailbox.prototype;
+  vi.spyOn(Mailbox.prototype, "stop").mockImplementationOnce(function (this: Mailbox) {
+    stopMailbox.call(this);
+    throw new Error("the mailbox sticks");
+  });
+  await expect(make().start()).rejects.toThrow("halfway");
+  const message = "a part of the node could not be closed";
+  expect(logged).toMatchObject([
+    { part: "worker", err: { message: "the worker sticks" }, message },
+    { part: "mailbox", err: { message: "the mailbox sticks" }, message },
+  ]);
+  await expectNothingLeft(before);
+  await expectServes(make());
+});
+
+test("a step that fails and cannot close what it opened is reported with its own error", async () => {
+  const { make, logged } = await makeNodes();
+  vi.spyOn(DefinedCatalog.prototype, "start").mockRejectedValueOnce(new Error("halfway"));
+  vi.spyOn(DefinedCatalog.prototype, "stop").mockRejectedValueOnce(new Error("the definitions stick"));
+  await expect(make().start()).rejects.toThrow("halfway");
+  expect(logged).toMatchObject([{ err: { message: "the definitions stick" } }]);
+});
+
+test("a stop closes all parts although one cannot be closed, and throws its error", async () => {
+  const { make, logged } = await makeNodes();
+  const before = held();
+  const { stop } = Orchestrator.prototype;
+  vi.spyOn(Orchestrator.prototype, "stop").mockImplementationOnce(async function (this: Orchestrator, patienceMs) {
+    await stop.call(this, patienceMs);
+    throw new Error("the orchestrator sticks");
+  });
+  const app = make();
+  await app.start();
+  await expect(app.stop()).rejects.toThrow("the orchestrator sticks");
+  expect(logged).toMatchObject([{ part: "orchestrator" }]);
+  await expectNothingLeft(before);
+});
+
+test("a stop during a start ends it at any step, and nothing is left open", async () => {
+  const { make } = await makeNodes();
+  const before = held();
+  for (const [, part, method] of METHODS) {
+    const original = Reflect.get(part.prototype, method) as (...args: unknown[]) => Promise<unknown>;
+    const app = make();
+    let stopped: Promise<void>[] = [];
+    const spy = vi.spyOn(part.prototype as Record<string, () => unknown>, method);
+    spy.mockImplementation(async function (this: unknown, ...args: unknown[]) {
+      if (stopped.length === 0) stopped = [app.stop(), app.stop()];
+      return await original.apply(this, args);
+    });
+    await expect(app.start()).rejects.toThrow("the node was stopped while it started");
+    await Promise.all(stopped);
+    spy.mockRestore();
+    await expectNothingLeft(before);
+    await expect(app.start()).rejects.toThrow("this app has already been started");
+  }
+});
+
+test("a stop before a start is refused, and does not keep the node from being started and stopped", async () => {
+  const { make } = await makeNodes();
+  const app = make();
+  await expect(app.stop()).rejects.toThrow("this app has not been started");
+  await expectServes(app);
+  await expect(app.stop()).resolves.toBeUndefined();
+});
+
+test("a run that a failing start has taken is given back, its program ends, and the next node takes it", async () => {
+  const { make, settings, programs } = await makeNodes();
+  const before = held();
+  const first = make({ ...settings, drainMs: 100 });
+  const { url } = await first.start();
+  const post = async (path: string, body: object) => {
+    const answer = await fetch(`${url}${path}`, { method: "POST", headers: HEADERS, body: JSON.stringify(body) });
+    expect(answer.status).toBe(200);
+  };
+  await post("/session/create", { id: "long", agentId: "lasting", userId: "ann", activate: true });
+  await post("/message", { type: "chat", sessionId: "long", userId: "ann", content: "go" });
+  await vi.waitFor(() => expect(programs()).toHaveLength(1), 10_000);
+  await first.stop();
+  expect(programs()).toEqual([]);
+
+  vi.spyOn(RollCall.prototype, "start").mockImplementationOnce(async () => {
+    await vi.waitFor(() => expect(programs()).toHaveLength(1), 10_000);
     throw new Error("halfway");
   });
   await expect(make().start()).rejects.toThrow("halfway");
-  expect(listening()).toBe(before);
-  const next = make();
-  const { url } = await next.start();
-  expect((await fetch(`${url}/ready`)).status).toBe(200);
-  await next.stop();
+  expect(programs()).toEqual([]);
+  await expectNothingLeft(before);
+
+  const last = make({ ...settings, drainMs: 100 });
+  await last.start();
+  await vi.waitFor(() => expect(programs()).toHaveLength(1), 10_000);
+  await last.stop();
+  expect(programs()).toEqual([]);
 });
