@@ -2,6 +2,11 @@ import { z } from "zod";
 import { RequestId } from "./ids.ts";
 import { cleanText } from "./text.ts";
 
+/** The longest question, the longest option, in UTF-16 units, and the maximum number of options. */
+export const MAX_QUESTION_UNITS = 16_384;
+export const MAX_OPTION_UNITS = 1_024;
+export const MAX_OPTIONS = 100;
+
 /** A tool call that an agent requests. `arguments` is JSON text, as providers send it. */
 export const ToolCall = z
   .object({
@@ -29,8 +34,8 @@ export const Interaction = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("question"),
     requestId: RequestId,
-    question: z.string().max(16_384),
-    options: z.array(z.string().max(1_024)).max(100),
+    question: z.string().max(MAX_QUESTION_UNITS),
+    options: z.array(z.string().max(MAX_OPTION_UNITS)).max(MAX_OPTIONS),
     multiSelect: z.boolean().optional(),
   }),
 ]);
@@ -49,7 +54,7 @@ export const ConfirmationResponse = z.union([
 export const QuestionResponse = z.union([
   text(16_384),
   z.object({
-    selected: z.union([text(1_024), z.array(text(1_024)).max(100)]),
+    selected: z.union([text(MAX_OPTION_UNITS), z.array(text(MAX_OPTION_UNITS)).max(MAX_OPTIONS)]),
     customInput: text(16_384).optional(),
     cancelled: z.boolean().optional(),
   }),

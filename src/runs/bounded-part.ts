@@ -1,5 +1,5 @@
 import type { NewInteraction, Part } from "../agents/agent.ts";
-import type { ToolCall } from "../protocol/interaction.ts";
+import { MAX_OPTION_UNITS, MAX_OPTIONS, MAX_QUESTION_UNITS, type ToolCall } from "../protocol/interaction.ts";
 import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { Usage } from "../protocol/message.ts";
 import { cleanText, cutText, textWithin } from "../protocol/text.ts";
@@ -21,10 +21,6 @@ const MAX_LINE_UNITS = 4_096;
 const MAX_OUTPUT_UNITS = 131_072;
 /** More tokens than one part can stand for. A sum of them stays a whole number that JSON can hold. */
 const MAX_TOKENS = 1_000_000_000;
-/** The longest question, the longest option, and the maximum number of options. */
-const MAX_QUESTION_UNITS = 16_384;
-const MAX_OPTION_UNITS = 1_024;
-const MAX_OPTIONS = 100;
 /** JSON with NUL or a lone surrogate, which are written as these escapes. */
 const UNCLEAN = /\\u(0000|d[89a-f])/;
 
@@ -32,35 +28,48 @@ const UNCLEAN = /\\u(0000|d[89a-f])/;
  * A part within the limits of what is stored and sent. Agents are programs and servers of others, so a part may hold
  * anything: no text is longer than a reader expects, no value too deep to be written, no NUL and no half of a character
  * (rule C5). Data that is too large or too deep becomes a line of the log.
+ * @returns the part, and how much of the run's limits it takes, in UTF-16 units
  */
-export function boundPart(part: Part): Part {
-  switch (part.type) {
-    case "message":
-      return part.output === undefined ? part : { ...part, output: textWithin(part.output, MAX_OUTPUT_UNITS) };
-    case "tool-call":
-      return { ...part, call: boundCall(part.call) };
+export function boundPart(given: Part): { part: Part; units: number } {
+  const withUnits = (part: Part, units = 0) => ({ part, units });
+  switch (given.type) {
+    case "text":
+    case "reasoning":
+      return withUnits(given, given.text.length);
+    case "message": {
+      const { content, output } = given;
+      const part = output === undefined ? given : { ...given, output: textWithin(output, MAX_OUTPUT_UNITS) };
+      return withUnits(part, content.length + (part.output?.length ?? 0));
+    }
+    case "tool-call": {
+      const call = boundCall(given.call);
+      return withUnits({ ...given, call }, call.function.arguments.length);
+    }
     case "tool-result": {
-      const { toolCallId, toolName, content } = part;
-      return {
-        ...part,
+      const { toolCallId, toolName } = given;
+      const content = textWithin(given.content, MAX_RESULT_UNITS);
+      const names = {
         toolCallId: textWithin(toolCallId, MAX_NAME_UNITS),
         toolName: textWithin(toolName, MAX_NAME_UNITS),
-        content: textWithin(content, MAX_RESULT_UNITS),
       };
+      return withUnits({ ...given, ...names, content }, content.length);
     }
     case "usage":
-      return { ...part, usage: boundUsage(part.usage) };
+      return withUnits({ ...given, usage: boundUsage(given.usage) });
     case "provider-session": {
-      const { id = "" } = part;
+      const { id = "" } = given;
       const isUsable = typeof id === "string" && id.length <= MAX_SESSION_UNITS && cleanText(id) === id;
-      return isUsable ? part : { type: part.type, id: undefined };
+      return withUnits(isUsable ? given : { type: given.type, id: undefined });
     }
     case "data":
-      return boundData(part);
-    case "log":
-      return { ...part, text: textWithin(part.text, MAX_LINE_UNITS) };
-    default:
-      return part;
+      return boundData(given);
+    case "log": {
+      const text = textWithin(given.text, MAX_LINE_UNITS);
+      return withUnits({ ...given, text }, text.length);
+    }
+    case "finish":
+    case "exit":
+      return withUnits(given);
   }
 }
 
@@ -91,19 +100,19 @@ function boundUsage(usage: Usage): Usage {
   return Object.fromEntries(counts) as Usage;
 }
 
-function boundData(part: Extract<Part, { type: "data" }>): Part {
+function boundData(part: Extract<Part, { type: "data" }>): { part: Part; units: number } {
   const { agent } = part;
   const name = textWithin(part.name, MAX_NAME_UNITS);
-  const leaveOut = (fault: string): Part => ({
-    type: "log",
-    stream: "stderr",
-    text: `data of the name ${name} was left out: ${fault}`,
-    ...(agent && { agent }),
-  });
+  const leaveOut = (fault: string) => {
+    const text = `data of the name ${name} was left out: ${fault}`;
+    const line: Part = { type: "log", stream: "stderr", text, ...(agent && { agent }) };
+    return { part: line, units: text.length };
+  };
   if (isTooDeep(part.data)) return leaveOut("it is nested too deeply");
   const json = JSON.stringify(part.data) ?? "null";
   if (json.length > MAX_DATA_UNITS) return leaveOut(`it has more than ${MAX_DATA_UNITS} characters`);
-  return { ...part, name, data: UNCLEAN.test(json) ? cleaned(part.data) : part.data };
+  const data = UNCLEAN.test(json) ? cleaned(part.data) : part.data;
+  return { part: { ...part, name, data }, units: json.length };
 }
 
 /** The value with clean strings and keys. */

@@ -44,7 +44,7 @@ export interface ReporterOptions {
  */
 export class Reporter {
   readonly #options: ReporterOptions;
-  #waiting: ReportPart[] = [];
+  #waiting: { part: ReportPart; units: number }[] = [];
   #waitingSince = 0;
   #units = 0;
   #outcome: RunOutcome | undefined;
@@ -71,16 +71,19 @@ export class Reporter {
     await this.#room.promise;
   }
 
-  add(part: ReportPart): void {
+  /** @param units its size in UTF-16 units, if it is known */
+  add(part: ReportPart, units = unitsOf(part)): void {
     if (this.#isClosed) return;
-    const last = this.#waiting.at(-1);
-    if (!last) this.#waitingSince = this.#options.clock.now();
+    const waiting = this.#waiting.at(-1);
+    if (!waiting) this.#waitingSince = this.#options.clock.now();
+    const last = waiting?.part;
     if (part.kind === "append" && last?.kind === "append" && last.messageId === part.messageId) {
-      this.#waiting[this.#waiting.length - 1] = { ...last, text: last.text + part.text };
+      const text = last.text + part.text;
+      this.#waiting[this.#waiting.length - 1] = { part: { ...last, text }, units: text.length };
     } else {
-      this.#waiting.push(part);
+      this.#waiting.push({ part, units });
     }
-    this.#units += unitsOf(part);
+    this.#units += units;
     if (this.#units >= REPORT_AT_UNITS) this.flush();
     else this.#plan();
   }
@@ -143,7 +146,8 @@ export class Reporter {
 
   async #report(): Promise<void> {
     this.#isUrgent = false;
-    const parts = this.#takeParts();
+    const taken = this.#takeParts();
+    const parts = taken.map(({ part }) => part);
     const isLast = this.#waiting.length === 0;
     if (!isLast) this.#isUrgent = true;
     const outcome = isLast ? this.#outcome : undefined;
@@ -151,7 +155,7 @@ export class Reporter {
     this.#n += 1;
     const about = { sessionId, runId, attempt, n: this.#n };
     const standing = await this.#askUntilTaken({ type: "run.report", ...about, parts, ...(outcome && { outcome }) });
-    this.#units -= parts.reduce((sum, part) => sum + unitsOf(part), 0);
+    this.#units -= taken.reduce((sum, { units }) => sum + units, 0);
     if (this.#units <= MAX_UNACKNOWLEDGED_UNITS) {
       this.#room?.resolve();
       this.#room = undefined;
@@ -162,13 +166,13 @@ export class Reporter {
   }
 
   /** The parts of the next report, within its limits. A question ends a report, so that order is kept. */
-  #takeParts(): ReportPart[] {
-    let units = 0;
+  #takeParts(): { part: ReportPart; units: number }[] {
+    let sum = 0;
     let count = 0;
     while (count < Math.min(this.#waiting.length, MAX_REPORT_PARTS)) {
-      const part = this.#waiting[count]!;
-      units += unitsOf(part);
-      if (count > 0 && units > MAX_REPORT_UNITS) break;
+      const { part, units } = this.#waiting[count]!;
+      sum += units;
+      if (count > 0 && sum > MAX_REPORT_UNITS) break;
       count += 1;
       if (part.kind === "ask") break;
     }

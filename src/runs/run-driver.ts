@@ -233,32 +233,31 @@ export class RunDriver {
   }
 
   #take(given: Part): void {
-    const part = boundPart(given);
+    const { part, units } = boundPart(given);
     const { agent = masterRef(this.#options.agent.id) } = part;
     const reporter = this.#reporter;
     switch (part.type) {
       case "text":
       case "reasoning":
-        this.#measure(part.text);
+        this.#measure(units);
         return this.#writer.write(part.type, part.text, agent);
       case "message":
-        this.#measure(part.content);
-        this.#measure(part.output ?? "");
+        this.#measure(units);
         this.#writer.close(agent);
         this.#writer.write("text", part.content, agent);
         return this.#writer.close(agent, "success", part.output === undefined ? {} : { output: part.output });
       case "tool-call":
-        this.#measureEvent(part.call.function.arguments);
+        this.#measureEvent(units);
         this.#writer.noteCall(part.call.toolCallId, agent);
-        reporter.add({ kind: "tool_call", call: part.call, agent });
+        reporter.add({ kind: "tool_call", call: part.call, agent }, units + EVENT_UNITS);
         // Readers see the call while its tool runs.
         return reporter.flush();
       case "tool-result": {
         const { toolCallId, toolName, content, status } = part;
-        this.#measureEvent(content);
+        this.#measureEvent(units);
         this.#writer.close(agent);
         this.#writer.closeCall(toolCallId);
-        return reporter.add({ kind: "tool_result", toolCallId, toolName, content, status, agent });
+        return reporter.add({ kind: "tool_result", toolCallId, toolName, content, status, agent }, units + EVENT_UNITS);
       }
       case "finish":
         this.#options.log.warn({ agentId: agent.name, finishReason: part.reason }, "a reply is incomplete");
@@ -277,23 +276,23 @@ export class RunDriver {
         return reporter.add({ kind: "data", name: "exit", data: { code, signal, durationMs }, agent });
       }
       case "data":
-        this.#measureEvent(JSON.stringify(part.data ?? null));
-        return reporter.add({ kind: "data", name: part.name, data: part.data, agent });
+        this.#measureEvent(units);
+        return reporter.add({ kind: "data", name: part.name, data: part.data, agent }, units + EVENT_UNITS);
       case "log":
         return this.#log(part.stream, part.text, agent);
     }
   }
 
   /** @throws AppError `too_large` if the run exceeds `MAX_REPLY_UNITS`; the text so far is kept */
-  #measure(text: string): void {
-    this.#replyUnits += text.length;
+  #measure(units: number): void {
+    this.#replyUnits += units;
     if (this.#replyUnits <= MAX_REPLY_UNITS) return;
     throw new AppError("too_large", "The reply is longer than 4,194,304 characters, and was cut there.");
   }
 
   /** @throws AppError `too_large` if the run exceeds `MAX_EVENT_UNITS` */
-  #measureEvent(text: string): void {
-    this.#eventUnits += text.length + EVENT_UNITS;
+  #measureEvent(units: number): void {
+    this.#eventUnits += units + EVENT_UNITS;
     if (this.#eventUnits <= MAX_EVENT_UNITS) return;
     throw new AppError("too_large", "The tool calls and data of the run are larger than 256 MiB.");
   }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Answer } from "../../protocol/interaction.ts";
+import { type Answer, MAX_OPTION_UNITS } from "../../protocol/interaction.ts";
 import { textWithin } from "../../protocol/text.ts";
 import type { NewInteraction } from "../agent.ts";
 import { ToolUpdate } from "./updates.ts";
@@ -69,17 +69,18 @@ export function questionsOf(
     const isList = field.type === "array";
     const choices = (isList ? field.items?.anyOf : field.oneOf) ?? [];
     const plain = (isList ? field.items?.enum : field.enum) ?? [];
-    const options = [...choices.map(labelOf), ...plain];
+    // As the user sees it, and the answer repeats it.
+    const shown = (label: string) => textWithin(redact(label), MAX_OPTION_UNITS);
     const question = [fields.length > 1 || !field.title ? message : undefined, field.title ?? field.description]
       .filter(Boolean)
       .join("\n\n");
-    const constOf = (label: string) => choices.find((choice) => redact(labelOf(choice)) === label)?.const ?? label;
+    const constOf = (label: string) => choices.find((choice) => shown(labelOf(choice)) === label)?.const ?? label;
     return {
       key,
       interaction: {
         kind: "question",
-        question: textWithin(redact(question), 16_384),
-        options: options.slice(0, 100).map((option) => textWithin(redact(option), 1_024)),
+        question: redact(question),
+        options: [...choices.map(labelOf), ...plain].map(shown),
         ...(isList && { multiSelect: true }),
       },
       fill({ selected, customInput }) {

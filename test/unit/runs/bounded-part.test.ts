@@ -58,6 +58,13 @@ test("data of more than a mebibyte is left out, and the log says so", async () =
   ]);
 });
 
+test("data is written as JSON once to bound, count and report it", async () => {
+  let written = 0;
+  const data = { toJSON: () => ++written };
+  expect(await reported({ type: "data", name: "chart", data })).toMatchObject([{ kind: "data" }]);
+  expect(written).toBe(1);
+});
+
 test("no part has NUL or half of a character", async () => {
   const parts = await reported(
     { type: "tool-call", call: { toolCallId: UNCLEAN, function: { name: UNCLEAN, arguments: UNCLEAN } } },
