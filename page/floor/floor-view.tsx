@@ -30,6 +30,8 @@ export function FloorView() {
   const isNarrow = useMedia("(max-width: 700px)");
   const isWide = useMedia("(min-width: 1800px)");
   if (floorId === undefined) return <StartView />;
+  const tellArchived = ({ archived }: { archived: readonly string[] }) =>
+    say("told.stopped", { count: archived.length });
   const considered = { whatIf, onWhatIf: setWhatIf };
   const decisions = floor?.decisions ?? [];
   const flags = floor && <Flags flags={floor.flags} />;
@@ -39,15 +41,17 @@ export function FloorView() {
         <h1 id="floor">{floorName(floorId)}</h1>
         <button
           type="button"
+          data-risky
           disabled={!isLive || isBusy || !floor?.holder}
-          onClick={() => void act(() => client.stopFloor(floorId))}
+          onClick={() => void act(() => client.stopFloor(floorId), tellArchived)}
         >
           {say("floor.stop")}
         </button>
         <button
           type="button"
+          data-risky
           disabled={!isLive || isBusy || !floor}
-          onClick={() => void act(() => client.stopAll(floorId))}
+          onClick={() => void act(() => client.stopAll(floorId), tellArchived)}
         >
           {say("floor.stopall")}
         </button>

@@ -11,6 +11,7 @@ import { isExternal } from "../parts/external-agent.ts";
 import { LeaseLeft } from "../parts/lease-left.tsx";
 import { type Look, lookOf } from "../parts/look.ts";
 import { useMedia } from "../parts/screen/use-media.ts";
+import { useStateSentence } from "../parts/state-sentence.ts";
 import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
@@ -146,6 +147,7 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
   const [isAborting, setAborting] = useState(false);
   const { id, title, agentId, priority, interruptible, lastActivityAt, level, activity, state } = session;
   const look: Look = lookOf(session);
+  const tellState = useStateSentence();
   const name = agentName(agentId);
   const disabled = !isLive || isBusy;
   const controls = { session, disabled, act, onAborting: setAborting };
@@ -195,11 +197,20 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
         <a href={linkTo("session", { floorId, sessionId: id })}>{say("session.talk")}</a>
         <SessionControls {...controls} />
         {state === "created" && session.queuedAt === undefined && (
-          <button type="button" disabled={disabled} onClick={() => void act(() => client.activateSession(id))}>
+          <button
+            type="button"
+            disabled={disabled}
+            onClick={() => void act(() => client.activateSession(id), tellState)}
+          >
             {say("session.activate")}
           </button>
         )}
-        <button type="button" disabled={disabled} onClick={() => void act(() => client.archiveSession(id))}>
+        <button
+          type="button"
+          data-risky
+          disabled={disabled}
+          onClick={() => void act(() => client.archiveSession(id), tellState)}
+        >
           {say("session.archive")}
         </button>
       </footer>

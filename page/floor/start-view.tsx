@@ -53,7 +53,15 @@ export function StartView() {
       <p>{say("floor.drive")}</p>
       <p className={styles["command"]}>
         <code>{drive}</code>
-        <button type="button" onClick={() => void act(() => navigator.clipboard.writeText(drive))}>
+        <button
+          type="button"
+          onClick={() =>
+            void act(
+              () => navigator.clipboard.writeText(drive),
+              () => say("told.copied"),
+            )
+          }
+        >
           {say("session.copy")}
         </button>
         {refusal && <span role="alert">{refusal.text}</span>}

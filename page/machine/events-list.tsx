@@ -120,7 +120,13 @@ function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
   const choice = WITH_CHOICE[event];
   const asked = WITH_QUESTION[event];
   const send = async (command: Send, value = "") => {
-    if (await act(() => command(client, id, value))) setInput(undefined);
+    if (
+      await act(
+        () => command(client, id, value),
+        () => say("told.done", { command: event }),
+      )
+    )
+      setInput(undefined);
   };
   const submit = (submitted: FormEvent) => {
     submitted.preventDefault();

@@ -1,6 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ClientError } from "../../src/client/client-error.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
+import { announce } from "./announced.ts";
+import { holdFocus } from "./focus/kept-focus.ts";
 
 export interface Refusal {
   /** The error in the server's words. */
@@ -16,8 +18,11 @@ export interface Act {
   /** The answer is late: the command may have been executed or not, and the client repeats it with the same key. */
   isLate: boolean;
   refusal?: Refusal | undefined;
-  /** Runs a command; a failure is shown beside its control until the next command. */
-  act: (command: () => Promise<unknown>) => Promise<boolean>;
+  /**
+   * Runs a command; a failure is shown beside its control until the next command.
+   * @param outcome the sentence that screen readers get when it is done
+   */
+  act: <T>(command: () => Promise<T>, outcome?: (answer: T) => string) => Promise<boolean>;
   forget: () => void;
 }
 
@@ -28,21 +33,21 @@ const IDLE = { isBusy: false, isLate: false };
 
 export function useAct(): Act {
   const [state, setState] = useState<Pick<Act, "isBusy" | "isLate" | "refusal">>(IDLE);
-  /** The control that sent the command: it is disabled meanwhile, and a disabled control loses the focus. */
-  const sender = useRef<Element>(null);
+  /** Gives the focus back to the control that sent the command: a disabled control loses it. */
+  const release = useRef<() => void>(undefined);
   useEffect(() => {
     if (state.isBusy) return;
-    if (document.activeElement === document.body && sender.current instanceof HTMLElement) {
-      sender.current.focus({ preventScroll: true });
-    }
-    sender.current = null;
+    release.current?.();
+    release.current = undefined;
   }, [state.isBusy]);
-  const act = useCallback(async (command: () => Promise<unknown>) => {
-    sender.current = document.activeElement;
+  useEffect(() => () => release.current?.(), []);
+  const act = useCallback(async <T>(command: () => Promise<T>, outcome?: (answer: T) => string) => {
+    release.current ??= holdFocus(document.activeElement);
     setState({ isBusy: true, isLate: false });
     const timer = setTimeout(() => setState({ isBusy: true, isLate: true }), LATE_MS);
     try {
-      await command();
+      const answer = await command();
+      if (outcome) announce(outcome(answer));
       setState(IDLE);
       return true;
     } catch (error) {

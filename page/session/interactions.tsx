@@ -58,7 +58,10 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
   const { requestId, data } = request;
   const { toolCall, isSensitive, availableOptions, expiresAt } = data;
   const answer = (response: ResponseOf<"tool_confirmation_response">) =>
-    void act(() => client.send({ type: "tool_confirmation_response", sessionId, requestId, response }));
+    void act(
+      () => client.send({ type: "tool_confirmation_response", sessionId, requestId, response }),
+      () => say("told.answered"),
+    );
   const disabled = !isLive || isBusy;
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -121,7 +124,10 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
   const { question, options, multiSelect = false, expiresAt } = data;
   const disabled = !isLive || isBusy;
   const answer = (response: ResponseOf<"user_question_response">) =>
-    void act(() => client.send({ type: "user_question_response", sessionId, requestId, response }));
+    void act(
+      () => client.send({ type: "user_question_response", sessionId, requestId, response }),
+      () => say("told.answered"),
+    );
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const custom = own.trim() !== "" && { customInput: own };

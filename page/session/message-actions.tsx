@@ -51,7 +51,15 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
   return (
     <>
       <footer ref={actions}>
-        <button type="button" onClick={() => void act(() => navigator.clipboard.writeText(content))}>
+        <button
+          type="button"
+          onClick={() =>
+            void act(
+              () => navigator.clipboard.writeText(content),
+              () => say("told.copied"),
+            )
+          }
+        >
           {say("session.copy")}
         </button>
         {isUser && takesTurns && status !== "queued" && (
@@ -63,7 +71,12 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
           <button
             type="button"
             disabled={isBusy}
-            onClick={() => void act(() => client.withdrawMessage(session.id, id))}
+            onClick={() =>
+              void act(
+                () => client.withdrawMessage(session.id, id),
+                () => say("told.withdrawn"),
+              )
+            }
           >
             {say("session.withdraw")}
           </button>

@@ -2,7 +2,9 @@ import { Suspense, useEffect, useMemo, useRef, useSyncExternalStore } from "reac
 import { HereProvider, Unhurried, useHere } from "../moment/here.tsx";
 import { MomentBar } from "../moment/moment-bar.tsx";
 import type { Opening } from "../moment/opening.ts";
+import { useAnnounced } from "../parts/announced.ts";
 import { FloorChooser } from "../parts/floor-chooser.tsx";
+import { keepFocus } from "../parts/focus/kept-focus.ts";
 import { useWords } from "../words/words.tsx";
 import { useAddress } from "./address.ts";
 import { ConnectionLamp, ConnectionLine, FloorRefused } from "./connection.tsx";
@@ -41,6 +43,7 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
   const keys = useKeySwitch();
   useKeys(keys.areOn);
   useHiddenTab();
+  useEffect(keepFocus, []);
   // The same element while nothing of it changes: then only its reads of the moment render it again.
   const shown = useMemo(() => {
     const Shown = view.show;
@@ -121,8 +124,19 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
       </Unhurried>
       <MomentBar />
       <DecisionTeller key={floorId} />
+      <OutcomeTeller />
       {isWanted && <SignIn endedAt={endedAt} onSignedIn={signIn.signedIn} />}
     </div>
+  );
+}
+
+/** Announces the outcomes of commands to screen readers: a control may be gone with its command. */
+function OutcomeTeller() {
+  const announced = useAnnounced();
+  return (
+    <p className={styles["told"]} aria-live="polite">
+      {announced}
+    </p>
   );
 }
 

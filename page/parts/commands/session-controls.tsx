@@ -2,6 +2,7 @@ import type { Session } from "../../../src/protocol/session.ts";
 import { useClient } from "../../../src/react/provider.ts";
 import type { WordKey } from "../../words/en.ts";
 import { useWords } from "../../words/words.tsx";
+import { useStateSentence } from "../state-sentence.ts";
 import type { Act } from "../use-act.ts";
 import { Sure } from "./sure.tsx";
 
@@ -25,6 +26,7 @@ export function SessionControls({ session, disabled, act, onAborting }: Omit<Pro
   const { id, state } = session;
   const { say } = useWords();
   const client = useClient();
+  const tellState = useStateSentence();
   const isPaused = state === "paused";
   return (
     <>
@@ -34,7 +36,7 @@ export function SessionControls({ session, disabled, act, onAborting }: Omit<Pro
           type="button"
           data-key={isPaused ? "R" : "P"}
           disabled={disabled}
-          onClick={() => void act(() => (isPaused ? client.resumeSession(id) : client.pauseSession(id)))}
+          onClick={() => void act(() => (isPaused ? client.resumeSession(id) : client.pauseSession(id)), tellState)}
         >
           {say(isPaused ? "session.resume" : "session.pause")}
         </button>
@@ -58,9 +60,13 @@ export function SureToAbort({ session, disabled, act, isAborting, onAborting }: 
       question={say("session.reallyabort")}
       yes={say("session.abort")}
       disabled={disabled}
-      onYes={() => {
+      onYes={(giveBack) => {
+        giveBack();
         onAborting(false);
-        void act(() => client.send({ type: "abort", sessionId: session.id }));
+        void act(
+          () => client.send({ type: "abort", sessionId: session.id }),
+          () => say("told.aborted", { title: session.title }),
+        );
       }}
       onNo={() => onAborting(false)}
     />

@@ -7,7 +7,8 @@ interface Props {
   /** The label of the button that confirms. */
   yes: string;
   disabled?: boolean;
-  onYes: () => void;
+  /** @param giveBack returns the focus; for a question that closes at once */
+  onYes: (giveBack: () => void) => void;
   onNo: () => void;
 }
 
@@ -30,7 +31,7 @@ export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
       }}
     >
       <span>{question}</span>
-      <button ref={taker} type="button" disabled={disabled} onClick={onYes}>
+      <button ref={taker} type="button" disabled={disabled} onClick={() => onYes(giveBack)}>
         {yes}
       </button>
       <button type="button" onClick={leave}>

@@ -151,7 +151,15 @@ function Origin({ session }: { session: Session }) {
       <dl>
         <Fact name={say("facts.id")}>
           <code>{id}</code>{" "}
-          <button type="button" onClick={() => void given.act(() => navigator.clipboard.writeText(id))}>
+          <button
+            type="button"
+            onClick={() =>
+              void given.act(
+                () => navigator.clipboard.writeText(id),
+                () => say("told.copied"),
+              )
+            }
+          >
             {say("session.copy")}
           </button>
         </Fact>

@@ -9,6 +9,7 @@ import { Outcome } from "../../parts/commands/outcome.tsx";
 import { SessionControls } from "../../parts/commands/session-controls.tsx";
 import { LeaseLeft } from "../../parts/lease-left.tsx";
 import { lookOf } from "../../parts/look.ts";
+import { useStateSentence } from "../../parts/state-sentence.ts";
 import { StateSign } from "../../parts/state-sign.tsx";
 import { useAct } from "../../parts/use-act.ts";
 import { useWords } from "../../words/words.tsx";
@@ -43,9 +44,16 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
   const { id, agentId, state } = session;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a title that arrives ends the editing of the old one.
   useEffect(() => setDraft(undefined), [session.title]);
+  const tellState = useStateSentence();
   const disabled = !isLive || isBusy;
   const rename = async (title: string) => {
-    if (await act(() => client.renameSession(id, title))) setDraft(undefined);
+    if (
+      await act(
+        () => client.renameSession(id, title),
+        () => say("told.renamed", { title }),
+      )
+    )
+      setDraft(undefined);
   };
   const onAborting = (isAborting: boolean) => setAsked(isAborting ? "abort" : undefined);
   return (
@@ -63,8 +71,9 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
         <SessionControls {...{ session, disabled, act, onAborting }} />
         <button
           type="button"
+          data-risky
           disabled={disabled || state === "archived"}
-          onClick={() => void act(() => client.archiveSession(id))}
+          onClick={() => void act(() => client.archiveSession(id), tellState)}
         >
           {say("session.archive")}
         </button>

@@ -48,6 +48,8 @@ export interface LiveSessionOptions {
 
 /** Tool calls that are kept. The oldest is dropped. */
 const MAX_TOOL_USES = 1_000;
+/** Messages that are read to see which of them still wait: the newest. */
+const MAX_WAITING = 500;
 /** The question of a waiting session is among this many last events, because its run does nothing else meanwhile. */
 const REPLAYED_EVENTS = 256;
 
@@ -72,6 +74,9 @@ export class LiveSession extends Live<SessionLiveView> {
   #texts = new MessageTexts();
   #position: string | undefined;
   #isReading = false;
+  #isReadingWaiting = false;
+  /** Whether something happened during a read of the waiting messages. */
+  #isWaitingOld = false;
   #lease: Lease | undefined;
 
   constructor(client: Client, id: string, options: LiveSessionOptions = {}) {
@@ -160,6 +165,7 @@ export class LiveSession extends Live<SessionLiveView> {
     const next = shown ?? activity?.to ?? (state === "archived" ? "idle" : undefined);
     this.#edit({ state, ...(next && { activity: next }) });
     void this.#readSession();
+    void this.#readWaiting();
   }
 
   #update({ summaryFailure, ...change }: ServerEventOf<"session_updated">["data"]): void {
@@ -214,18 +220,51 @@ export class LiveSession extends Live<SessionLiveView> {
     this.change({ toolUses });
   }
 
-  #complete({ runId }: ServerEventOf<"complete">["data"]): void {
+  /** Reads what became of messages that waited: events report neither that a turn began nor that it was withdrawn. */
+  async #readWaiting(): Promise<void> {
+    const waiting = [...this.#messages.values()].filter(isWaiting);
+    if (waiting.length === 0) return;
+    if (this.#isReadingWaiting) {
+      this.#isWaitingOld = true;
+      return;
+    }
+    this.#isReadingWaiting = true;
+    this.#isWaitingOld = false;
+    try {
+      const { messages } = await this.#client.listMessages(this.id, { limit: MAX_WAITING });
+      const stored = new Map(messages.map(({ id, status }) => [id, status]));
+      for (const { id } of waiting) {
+        const [known, status] = [this.#messages.get(id), stored.get(id)];
+        if (known && status !== undefined) this.#messages.set(id, { ...known, status });
+        else this.#messages.delete(id);
+      }
+      this.change({ messages: [...this.#messages.values()] });
+    } catch {
+      // The stream reports when the session is unreachable.
+    } finally {
+      this.#isReadingWaiting = false;
+    }
+    if (this.#isWaitingOld) await this.#readWaiting();
+  }
+
+  #complete({ runId, cancelled }: ServerEventOf<"complete">["data"]): void {
+    const ofRun = [...this.#messages.values()].filter((message) => message.runId === runId);
+    // A withdrawn turn had no run: what the current run asks stays.
+    const isWithdrawn = cancelled === true && ofRun.some(isWaiting);
+    void this.#readWaiting();
     for (const [id, message] of this.#messages) {
       if (message.runId === runId && message.isStreaming) this.#messages.set(id, { ...message, isStreaming: false });
     }
     const isFailure = this.known.error?.runId === runId;
     this.change({
       messages: [...this.#messages.values()],
-      interactions: [],
+      ...(!isWithdrawn && { interactions: [] }),
       ...(!isFailure && { error: undefined }),
     });
   }
 }
+
+const isWaiting = ({ status }: Pick<Message, "status">): boolean => status === "queued";
 
 function messageOf(message: Message & { streaming?: boolean }): SessionMessage {
   const { streaming, ...rest } = message;

@@ -47,6 +47,30 @@ describe("a live session", () => {
     await until(live, (view) => view.interactions.length === 0 && view.session?.activity === "idle");
   });
 
+  test("a live session loses a withdrawn message, keeps the question of the run, and sees a waiting message begin", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("stacker");
+    const stream = await ann.follow(id);
+    await accepted(ann.say(id, "ask"));
+    await stream.find("user_question_request");
+    const live = new LiveSession(createClient({ baseUrl: node.url }), id);
+    await until(live, ({ interactions }) => interactions.length === 1);
+    const client = createClient({ baseUrl: node.url });
+    await accepted(ann.say(id, "hello"));
+    await accepted(ann.say(id, "nod"));
+    const { messages } = await until(live, ({ messages }) => messages.length === 3);
+    expect(messages.map(({ status }) => status)).toEqual(["success", "queued", "queued"]);
+    await client.withdrawMessage(id, messages[1]!.id);
+    const later = await until(live, ({ messages }) => messages.length === 2);
+    expect(later.messages.map(({ content }) => content)).toEqual(["ask", "nod"]);
+    expect(later.interactions).toHaveLength(1);
+    const { requestId } = later.interactions[0]!;
+    await accepted(ann.send({ type: "user_question_response", sessionId: id, requestId, response: "a" }));
+    const begun = ({ content, status }: { content: string; status: string }) =>
+      content === "nod" && status === "success";
+    await until(live, ({ messages }) => messages.some(begun));
+  });
+
   test("a live session follows its session while it is paused, and ends with it", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
