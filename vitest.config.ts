@@ -59,6 +59,7 @@ const LONG_TESTS = [
   "test/e2e/deploy/**/*.test.ts",
   "test/e2e/page/copies.test.ts",
   "test/e2e/page/deletion.test.ts",
+  "test/e2e/page/focus.test.ts",
   "test/e2e/page/keys.test.ts",
   "test/e2e/page/looks.test.ts",
   "test/e2e/page/resilience.test.ts",

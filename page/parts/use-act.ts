@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ClientError } from "../../src/client/client-error.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
-import { announce } from "./announced.ts";
+import { announce } from "./commands/announced.ts";
 import { holdFocus } from "./focus/kept-focus.ts";
 
 export interface Refusal {

@@ -2,7 +2,7 @@ import { Suspense, useEffect, useMemo, useRef, useSyncExternalStore } from "reac
 import { HereProvider, Unhurried, useHere } from "../moment/here.tsx";
 import { MomentBar } from "../moment/moment-bar.tsx";
 import type { Opening } from "../moment/opening.ts";
-import { useAnnounced } from "../parts/announced.ts";
+import { useAnnounced } from "../parts/commands/announced.ts";
 import { FloorChooser } from "../parts/floor-chooser.tsx";
 import { keepFocus } from "../parts/focus/kept-focus.ts";
 import { useWords } from "../words/words.tsx";
@@ -134,9 +134,9 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
 function OutcomeTeller() {
   const announced = useAnnounced();
   return (
-    <p className={styles["told"]} aria-live="polite">
+    <div className={styles["told"]} aria-live="polite">
       {announced}
-    </p>
+    </div>
   );
 }
 

@@ -2,8 +2,8 @@ import type { Session } from "../../../src/protocol/session.ts";
 import { useClient } from "../../../src/react/provider.ts";
 import type { WordKey } from "../../words/en.ts";
 import { useWords } from "../../words/words.tsx";
-import { useStateSentence } from "../state-sentence.ts";
 import type { Act } from "../use-act.ts";
+import { useStateSentence } from "./state-sentence.ts";
 import { Sure } from "./sure.tsx";
 
 interface Props {

@@ -93,7 +93,7 @@ describeInChromium("the focus, when its control goes", (open) => {
     await accepted(eve.say(id, "later"));
     await press(page, page.getByRole("button", { name: "Withdraw" }));
     await announced(page, "The message was withdrawn.");
-    await hasFocus(page, page.getByRole("region", { name: "Messages" }).getByRole("button").last());
+    await hasFocus(page, page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Copy" }).last());
     await page.getByRole("radio", { name: "b", exact: true }).check();
     await press(page, page.getByRole("button", { name: "Answer", exact: true }));
     await page.getByText("You chose b.").waitFor();

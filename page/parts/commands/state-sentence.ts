@@ -1,6 +1,6 @@
-import type { SessionAnswer } from "../../src/client/answers.ts";
-import { useWords } from "../words/words.tsx";
-import { lookOf } from "./look.ts";
+import type { SessionAnswer } from "../../../src/client/answers.ts";
+import { useWords } from "../../words/words.tsx";
+import { lookOf } from "../look.ts";
 
 /** A function that says which state a session has after a command. */
 export function useStateSentence(): (answer: Pick<SessionAnswer, "session">) => string {
