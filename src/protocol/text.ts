@@ -19,5 +19,9 @@ export function cutText(text: string, units: number): string {
   if (text.length <= units) return text;
   const last = text.charCodeAt(units - 1);
   const cutsPair = last >= 0xd800 && last <= 0xdbff;
-  return text.slice(0, cutsPair ? units - 1 : units);
+  const cut = text.slice(0, cutsPair ? units - 1 : units);
+  return text.length > 2 * units ? copyText(cut) : cut;
 }
+
+/** The same text in memory of its own: engines keep the whole of a text as long as any slice of it. */
+export const copyText = (text: string): string => JSON.parse(JSON.stringify(text));

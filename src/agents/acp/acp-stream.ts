@@ -5,6 +5,8 @@ import type { Line } from "../process/line-reader.ts";
 
 /** Requests of a program that may wait for their answers, until it reads them or a person gives them. */
 const MAX_UNANSWERED = 256;
+/** The size of such requests together, in UTF-16 units; the last one may exceed it. */
+const MAX_UNANSWERED_UNITS = 16_777_216;
 
 /** Messages that bypass the SDK, because it prints invalid messages to the console and has no back-pressure. */
 export interface Intercepted {
@@ -16,8 +18,8 @@ export interface Intercepted {
 
 /**
  * A program's standard streams in the form that the SDK requires. The next message is read only after the previous one
- * was consumed and `lines` yields it; pausing `lines` therefore holds a run. While too many requests of the program are
- * unanswered, no further message is read: a program that asks and does not read would fill the memory.
+ * was consumed and `lines` yields it; pausing `lines` therefore holds a run. While too many or too large requests of the program
+ * are unanswered, no further message is read: a program that asks and does not read would fill the memory.
  *
  * @param tooLong makes the error of the readable side for a line that exceeds the size of a message
  */
@@ -39,7 +41,7 @@ export function toStream(
           if (!isEnd) throw tooLong();
           if (text.trim() === "") continue;
           const message = parse(text);
-          if (!message || !dialogue.hears(message)) onStrayLine(text);
+          if (!message || !dialogue.hears(message, text.length)) onStrayLine(text);
           else if (message["method"] === "session/update") onUpdate(message["params"]);
           else return controller.enqueue(message as unknown as AnyMessage);
         }
@@ -69,18 +71,25 @@ type Message = Record<string, unknown>;
 class Dialogue {
   /** The ids of our requests. */
   readonly #asked = new Set<unknown>();
+  /** The sizes of the program's requests, by id; a program may use one id several times. */
+  readonly #heard = new Map<unknown, number[]>();
   #unanswered = 0;
+  #units = 0;
   #room = Promise.withResolvers<void>();
 
   /** Resolves while the program may ask more. */
   async room(): Promise<void> {
-    while (this.#unanswered >= MAX_UNANSWERED) await this.#room.promise;
+    while (this.#unanswered >= MAX_UNANSWERED || this.#units >= MAX_UNANSWERED_UNITS) await this.#room.promise;
   }
 
   /** @returns false for an answer to nothing that was asked */
-  hears(message: Message): boolean {
-    if (isAnswer(message)) return this.#asked.delete(message["id"]);
-    if (isRequest(message)) this.#unanswered += 1;
+  hears(message: Message, units: number): boolean {
+    const { id } = message;
+    if (isAnswer(message)) return this.#asked.delete(id);
+    if (!isRequest(message)) return true;
+    this.#unanswered += 1;
+    this.#units += units;
+    this.#heard.set(id, [...(this.#heard.get(id) ?? []), units]);
     return true;
   }
 
@@ -89,7 +98,12 @@ class Dialogue {
     if (isRequest(message)) this.#asked.add(message["id"]);
     return () => {
       if (!isAnswer(message)) return;
+      const { id } = message;
+      const [units = 0, ...others] = this.#heard.get(id) ?? [];
+      if (others.length > 0) this.#heard.set(id, others);
+      else this.#heard.delete(id);
       this.#unanswered -= 1;
+      this.#units -= units;
       this.#room.resolve();
       this.#room = Promise.withResolvers();
     };

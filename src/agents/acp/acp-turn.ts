@@ -23,6 +23,8 @@ const CLOSE_MS = 1_000;
 const CLEAN_EXIT_MS = 500;
 /** A loaded conversation is replayed. The replay is over after this silence, in ms. */
 const REPLAY_QUIET_MS = 300;
+/** How long a replay may take after the conversation was loaded, in ms. */
+const MAX_REPLAY_MS = 60_000;
 /** The maximum number of prompts in one run: the user's message, and the user's reason for each rejection. */
 const MAX_PROMPTS = 20;
 /** The JSON-RPC code of a request whose parameters are refused. */
@@ -221,8 +223,12 @@ export class AcpTurn {
 
   /** Some agents answer first and replay afterwards. */
   async #untilReplayed(): Promise<void> {
-    this.#lastReplayAt = this.#clock.now();
+    const begunAt = this.#clock.now();
+    this.#lastReplayAt = begunAt;
     for (;;) {
+      if (this.#clock.now() >= begunAt + MAX_REPLAY_MS) {
+        throw new AppError("provider_unreachable", "This agent repeated its conversation for more than 60 s.");
+      }
       const leftMs = this.#lastReplayAt + REPLAY_QUIET_MS - this.#clock.now();
       if (leftMs <= 0) return;
       await this.#within(leftMs, []);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ToolCall } from "../../protocol/interaction.ts";
-import { cleanText, cutText, textWithin } from "../../protocol/text.ts";
+import { cleanText, copyText, cutText, textWithin } from "../../protocol/text.ts";
 import type { Part } from "../agent.ts";
 import type { Redactor } from "../process/redactor.ts";
 
@@ -19,8 +19,9 @@ const MAX_PATH_UNITS = 4_096;
 const MAX_WORD_UNITS = 256;
 /** The maximum number of steps of a plan. */
 const MAX_STEPS = 100;
-/** Tool calls of one run that are remembered by id; beyond this, the oldest is dropped. */
+/** Tool calls of one run that are remembered by id, and their arguments, in UTF-16 units; beyond this, the oldest are dropped. */
 const MAX_CALLS = 10_000;
+const MAX_REMEMBERED_UNITS = 4_194_304;
 
 const text = z.string();
 const optional = text.nullish();
@@ -67,7 +68,8 @@ type Update = z.infer<typeof Notification>["update"];
 
 interface Call {
   name: string;
-  input: unknown;
+  /** As they are shown; undefined while they are unknown. */
+  args: string | undefined;
   isReported: boolean;
   isDone: boolean;
   progress: number;
@@ -79,6 +81,7 @@ export class UpdateReader {
   readonly #hasMessageIds: boolean;
   readonly #redactor: Redactor;
   readonly #calls = new Map<string, Call>();
+  #rememberedUnits = 0;
   #messageId: string | undefined;
   /** Whether the agent produced output since the prompt. */
   hasSpoken = false;
@@ -142,7 +145,7 @@ export class UpdateReader {
     if (call.isDone) return [];
     const hasEnded = status === "completed" || status === "failed";
     const parts: Part[] = [];
-    if (!call.isReported && (isDue || hasEnded || hasContent(call.input))) {
+    if (!call.isReported && (isDue || hasEnded || call.args !== undefined)) {
       call.isReported = true;
       this.hasSpoken = true;
       this.#messageId = undefined;
@@ -150,6 +153,7 @@ export class UpdateReader {
     }
     if (hasEnded) {
       call.isDone = true;
+      this.#remember(call, undefined);
       const content = resultOf(update);
       parts.push(...diffsOf(update), {
         type: "tool-result",
@@ -166,10 +170,10 @@ export class UpdateReader {
 
   /** A call as users see it. Without known arguments it shows the agent's description. */
   callOf(update: ToolUpdate): ToolCall {
-    const { name, input } = this.#knownCall(update);
+    const { name, args } = this.#knownCall(update);
     const description = textIn(update) || update.title;
-    const about = hasContent(input) ? input : description ? { description } : {};
-    return { toolCallId: idOf(update.toolCallId), function: { name, arguments: argumentsOf(about) } };
+    const shown = args ?? argumentsOf(description ? { description } : {});
+    return { toolCallId: idOf(update.toolCallId), function: { name, arguments: shown } };
   }
 
   #chunk(update: Update): Part[] {
@@ -205,28 +209,38 @@ export class UpdateReader {
   }
 
   #knownCall(update: ToolUpdate): Call {
-    const { toolCallId, rawInput } = update;
+    const { rawInput } = update;
+    const toolCallId = idOf(update.toolCallId);
     const name = nameIn(update);
     let call = this.#calls.get(toolCallId);
     if (!call) {
       call = {
         name: name ?? "tool",
-        input: undefined,
+        args: undefined,
         isReported: false,
         isDone: false,
         progress: 0,
         lastProgress: "",
       };
       this.#calls.set(toolCallId, call);
-      const [oldest] = this.#calls.keys();
-      if (this.#calls.size > MAX_CALLS && oldest !== undefined) this.#calls.delete(oldest);
     } else if (!call.isReported && name !== undefined) {
       call.name = name;
     }
-    if (hasContent(rawInput)) call.input = rawInput;
     // Kimi sends the arguments as text until the call is approved.
-    else if (!hasContent(call.input)) call.input = objectIn(textIn(update));
+    const input = hasContent(rawInput) || call.args !== undefined ? rawInput : objectIn(textIn(update));
+    this.#remember(call, hasContent(input) ? argumentsOf(input) : call.args);
     return call;
+  }
+
+  /** An agent may begin any number of calls, and end none. */
+  #remember(call: Call, args: string | undefined): void {
+    this.#rememberedUnits += (args?.length ?? 0) - (call.args?.length ?? 0);
+    call.args = args;
+    for (const [id, oldest] of this.#calls) {
+      if (this.#calls.size <= MAX_CALLS && this.#rememberedUnits <= MAX_REMEMBERED_UNITS) return;
+      this.#rememberedUnits -= oldest.args?.length ?? 0;
+      this.#calls.delete(id);
+    }
   }
 }
 
@@ -309,7 +323,7 @@ function diffsOf({ toolCallId, content }: ToolUpdate): Part[] {
 function progressOf(call: Call, update: ToolUpdate, redactor: Redactor): Part[] {
   // The end may be the beginning of a secret; the next update repeats it.
   const { clean } = redactor.split(textIn(update));
-  const output = textWithin(clean.slice(-MAX_PROGRESS_UNITS), MAX_PROGRESS_UNITS);
+  const output = cleanText(copyText(clean.slice(-MAX_PROGRESS_UNITS)));
   const status = update.status ?? undefined;
   const title = update.title ? textWithin(update.title, 256) : undefined;
   const state = JSON.stringify([status, title, output]);

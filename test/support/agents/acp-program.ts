@@ -344,7 +344,7 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
     if (ability.startsWith("greets ")) return { raw: JSON.parse(ability.slice(7)) };
     if (ability === "chatters") setInterval(() => out("still starting"), 50);
     if (ability === "chatters") return never();
-    const loads = ability === "loads";
+    const loads = ability === "loads" || ability === "repeats";
     return {
       protocolVersion: 1,
       agentCapabilities: {
@@ -365,6 +365,7 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
   },
   "session/resume": (params) => restore(params),
   "session/load": (params) => {
+    if (ability === "repeats") return repeat(params);
     const restored = restore(params);
     // Like Gemini: answers first, and replays the history afterwards.
     setTimeout(() => {
@@ -390,6 +391,17 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
     return answer;
   },
 };
+
+/** Knows every conversation, and never ends to repeat it. */
+function repeat(params: Json): Json {
+  session.id = String(params["sessionId"]);
+  const more = () => {
+    while (say("again"));
+    process.stdout.once("drain", more);
+  };
+  setImmediate(more);
+  return {};
+}
 
 function restore(params: Json): Json {
   const id = String(params["sessionId"]);

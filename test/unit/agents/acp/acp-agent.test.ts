@@ -1,7 +1,10 @@
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
+import { createRegistry } from "../../../../src/agents/registry.ts";
 import { AppError } from "../../../../src/protocol/errors.ts";
+import type { AgentId } from "../../../../src/protocol/ids.ts";
 import { masterRef } from "../../../../src/protocol/message.ts";
+import type { Clock } from "../../../../src/protocol/ports/clock.ts";
 import { gone, running } from "../../../support/agents/processes.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import {
@@ -13,6 +16,7 @@ import {
   textOf,
   turnOf,
 } from "../../../support/agents/run-stage.ts";
+import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
 const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
@@ -234,6 +238,30 @@ describe("a conversation", () => {
     const [lost, begun] = sessionsOf(parts);
     expect([lost, begun]).toEqual([undefined, expect.stringMatching(/^s-/)]);
     expect(text).toContain("Call me Ann.");
+  });
+
+  test("a conversation that the agent repeats without end fails with a sentence", async () => {
+    // Time passes with each message of the program, so that a busy machine does not matter.
+    let now = 0;
+    const clock: Clock = {
+      now: () => (now += 10),
+      after(delayMs, callback) {
+        const timer = setTimeout(callback, Math.min(delayMs, 20));
+        return { cancel: () => clearTimeout(timer) };
+      },
+    };
+    const adapter = { ...acpAdapter("repeats"), start_timeout: "1h", silence_timeout: "1h" };
+    const catalog = makeCatalog([{ name: "subject", adapter }]);
+    const registry = createRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] }, clock });
+    onTestFinished(() => registry.close());
+    const { failure } = await playToFailure(
+      registry.find("subject" as AgentId)!,
+      turnOf("speak", { providerSessionId: "s-1" }),
+    );
+    expect(failure).toMatchObject({
+      code: "provider_unreachable",
+      message: "This agent repeated its conversation for more than 60 s.",
+    });
   });
 
   test("a conversation that was interrupted in this turn gets the earlier text, and a request to continue", async () => {
