@@ -50,7 +50,7 @@ try {
   const sessions = await play(client);
   await mkdir(values.to, { recursive: true });
   for (const shot of shots(sessions)) {
-    if (values.only !== undefined && !shot.name.includes(values.only)) continue;
+    if (values.only !== undefined && !new RegExp(values.only).test(shot.name)) continue;
     await take(shot);
   }
 } finally {
@@ -104,10 +104,12 @@ function shots({ car, plan }: Awaited<ReturnType<typeof play>>): Shot[] {
   };
   return Object.entries(views).flatMap(([view, path]) =>
     Object.entries(SIZES).flatMap(([size, viewport]) =>
-      (["en-US", "zh-CN"] as const).map((locale) => {
-        const colorScheme = (size === "head") === (locale === "en-US") ? ("light" as const) : ("dark" as const);
-        return { name: `${view}-${size}-${locale.slice(0, 2)}`, path, look: { viewport, locale, colorScheme } };
-      }),
+      ["en-US", "zh-CN"].flatMap((locale) =>
+        (["light", "dark"] as const).map((colorScheme) => {
+          const name = `${view}-${size}-${locale.slice(0, 2)}-${colorScheme}`;
+          return { name, path, look: { viewport, locale, colorScheme } };
+        }),
+      ),
     ),
   );
 }

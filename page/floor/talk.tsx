@@ -1,7 +1,8 @@
-import { type FormEvent, useState } from "react";
+import type { FormEvent } from "react";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
+import { useDraft } from "../parts/commands/use-draft.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./floor.module.css";
@@ -16,7 +17,7 @@ export function Talk({ sessionId }: { sessionId: string }) {
   const { isLive } = useHere();
   const given = useAct();
   const { act, isBusy } = given;
-  const [text, setText] = useState("");
+  const [text, setText] = useDraft(sessionId);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     const content = text.trim();

@@ -74,7 +74,8 @@ export function Rows<T>(props: Props<T>) {
   // Set during rendering: an effect would first render the rows at the former place again.
   let seen = known;
   if (known.shownIndex !== shownIndex || known.length !== length) {
-    seen = withRowInView({ ...known, shownIndex, length }, rowHeight);
+    const next = { ...known, shownIndex, length };
+    seen = isReadElsewhere(known, next, rowHeight) ? next : withRowInView(next, rowHeight);
     setSeen(seen);
   }
   const { top, height, origin, scrollTo } = seen;
@@ -129,12 +130,23 @@ function movedTo(top: number, seen: Seen, rowHeight: number): Seen {
   return { ...seen, top, origin: isJump ? firstRow(top, rowHeight, 0) : seen.origin };
 }
 
+function isInView(index: number, { top, height }: Seen, rowHeight: number): boolean {
+  const at = index * rowHeight;
+  return at >= top && at + rowHeight <= top + height;
+}
+
+/** Whether the list only grew while its reader had scrolled away from the shown row: then it stays where it is. */
+function isReadElsewhere(before: Seen, { length, shownIndex }: Seen, rowHeight: number): boolean {
+  if (before.height === 0 || before.shownIndex === undefined || before.shownIndex < 0) return false;
+  const grown = length - before.length;
+  return grown > 0 && shownIndex === before.shownIndex + grown && !isInView(before.shownIndex, before, rowHeight);
+}
+
 function withRowInView(seen: Seen, rowHeight: number): Seen {
-  const { shownIndex, length, top, height } = seen;
+  const { shownIndex, length, height } = seen;
   if (shownIndex === undefined || shownIndex < 0) return seen;
-  const at = shownIndex * rowHeight;
-  if (at >= top && at + rowHeight <= top + height) return seen;
+  if (isInView(shownIndex, seen, rowHeight)) return seen;
   const most = Math.max(0, length * rowHeight - height);
-  const scrollTo = Math.min(most, Math.max(0, at - height / 2));
+  const scrollTo = Math.min(most, Math.max(0, shownIndex * rowHeight - height / 2));
   return { ...movedTo(scrollTo, seen, rowHeight), scrollTo };
 }

@@ -1,8 +1,9 @@
-import { type FormEvent, type KeyboardEvent, useState } from "react";
+import type { FormEvent, KeyboardEvent } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
+import { useDraft } from "../parts/commands/use-draft.ts";
 import { isExternal } from "../parts/external-agent.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
@@ -20,7 +21,7 @@ export function Composer({ session }: { session: Session }) {
   const { agents } = useHere();
   const given = useAct();
   const { act, isBusy } = given;
-  const [text, setText] = useState("");
+  const [text, setText] = useDraft(session.id);
   const isOver = session.state === "archived";
   const send = async () => {
     const content = text.trim();

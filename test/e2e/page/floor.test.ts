@@ -18,6 +18,31 @@ const agentButton = (page: Page, name: string) =>
 const addressOf = (user: string) => `${node.url}/#/floor/u%3A${user}`;
 
 describeInChromium("the floor view", (open) => {
+  test("an unsent text waits for its session, also when another session takes the floor or a view is opened", async () => {
+    const user = node.newUser();
+    const make = async (agentId: string) =>
+      (await client.createSession({ agentId, userId: user, activate: true })).session.id;
+    const music = await make("music");
+    const { page, faults } = await open(addressOf(user));
+    const field = page.getByRole("textbox", { name: "Say something" });
+    await field.fill("louder");
+    const phone = await make("phone");
+    await holderCard(page).getByText("Phone").waitFor();
+    expect(await field.inputValue()).toBe("");
+    await page.goto(`${node.url}/#/session/u%3A${user}/${music}`);
+    await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
+    await expect.poll(() => field.inputValue()).toBe("louder");
+    await page.goto(addressOf(user));
+    await holderCard(page).getByText("Phone").waitFor();
+    await client.archiveSession(phone);
+    await holderCard(page).getByText("Music").waitFor();
+    await expect.poll(() => field.inputValue()).toBe("louder");
+    await field.press("Enter");
+    await expect.poll(() => field.inputValue()).toBe("");
+    expect((await client.listMessages(music)).messages.map(({ content }) => content)).toContain("louder");
+    expect(faults).toEqual([]);
+  });
+
   test("the floor view predicts a call over music, starts it with one click, and shows any past moment", async () => {
     const user = node.newUser("ann");
     const { page, faults } = await open(addressOf(user));

@@ -134,6 +134,33 @@ describeInChromium("the timeline", (open) => {
     await expect.poll(top).toBe(grown + 22);
   });
 
+  test("a reader who scrolled back in the log stays there when events are added; at the end the log follows", async () => {
+    const user = new E2eClient(node);
+    const { id, floorId } = await user.hold("stacker");
+    for (let nth = 0; nth < 10; nth += 1) await user.talk(id, "hello");
+    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
+    const lines = page.getByRole("region", { name: "Events" });
+    const top = () => page.evaluate<number>("document.querySelector('[aria-label=Events]').scrollTop");
+    await expect.poll(top).toBeGreaterThan(0);
+    const end = await top();
+    await user.talk(id, "nod");
+    await lines.getByText("Yes.").first().waitFor();
+    await expect.poll(top).toBeGreaterThan(end);
+    await page.evaluate("document.querySelector('[aria-label=Events]').scrollTo(0, 40)");
+    await lines.getByRole("button", { name: /created.*Stacker/ }).waitFor();
+    await page.getByRole("region", { name: "Events" }).hover();
+    const events = page.getByText(/^\d+ of \d+$/);
+    const before = await events.textContent();
+    await user.talk(id, "hello");
+    await expect.poll(() => events.textContent()).not.toBe(before);
+    expect(await top()).toBe(40);
+    // A chosen moment is shown wherever it is.
+    await page.keyboard.press("End");
+    await page.keyboard.press("ArrowLeft");
+    await page.waitForURL(/at=/);
+    await expect.poll(top).toBeGreaterThan(end);
+  });
+
   test("messages and titles, which the floor's stream does not carry, are in the list while it is live", async () => {
     const user = new E2eClient(node);
     const { id, floorId } = await user.hold("stacker");
