@@ -114,7 +114,7 @@ interface Basics {
 async function openNode(options: Required<AppOptions>, stopping: AbortSignal): Promise<Running> {
   const parts = new OpenParts(options.log, stopping);
   try {
-    return await openParts(options, parts);
+    return await openParts(options, parts, stopping);
   } catch (error) {
     // Each failure is logged.
     await parts.close().catch(() => {});
@@ -123,12 +123,16 @@ async function openNode(options: Required<AppOptions>, stopping: AbortSignal): P
 }
 
 /** Open the parts of a node, each after those that it needs, and then begin to serve. */
-async function openParts({ settings, env, log, pageFolder }: Required<AppOptions>, parts: OpenParts): Promise<Running> {
+async function openParts(
+  { settings, env, log, pageFolder }: Required<AppOptions>,
+  parts: OpenParts,
+  stopping: AbortSignal,
+): Promise<Running> {
   const dispose = (part: AsyncDisposable | undefined) => part?.[Symbol.asyncDispose]();
   const firstCatalog = await readCatalog(settings.configPath);
   const nodeId = newId();
   const tracer = parts.add("tracing", await openTracing(env, settings, nodeId, log), (tracing) => tracing?.close());
-  const shape = parts.add("store, bus and queue", await openShape(settings, log), dispose);
+  const shape = parts.add("store, bus and queue", await openShape(settings, log, stopping), dispose);
   const access = parts.add("access", await openAccess(settings, shape, log), dispose);
   const opening = openCatalog(settings.configPath, firstCatalog, shape, log);
   const catalog = parts.add("catalogue", await opening, dispose);

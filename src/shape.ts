@@ -1,9 +1,11 @@
+import { setTimeout } from "node:timers/promises";
 import type { Bus } from "./bus/bus.ts";
 import { MemoryBus } from "./bus/memory-bus.ts";
 import type { RedisMembershipOptions } from "./cluster/membership.ts";
 import type { Settings } from "./config/settings.ts";
 import { DatabaseTime, keepComparing } from "./database-time.ts";
 import { newId } from "./new-id.ts";
+import { Unreachable } from "./protocol/errors.ts";
 import type { Clock } from "./protocol/ports/clock.ts";
 import type { Logger } from "./protocol/ports/logger.ts";
 import { MemoryQueue } from "./queue/memory-queue.ts";
@@ -12,6 +14,9 @@ import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 import { SystemClock } from "./system-clock.ts";
 
+/** How long a starting node waits for a server that does not answer yet, and the pause between two tries, in ms. */
+const WAIT_MS = 10_000;
+const PAUSE_MS = 500;
 /** How long Redis may take to answer a membership query, in ms. */
 const ASK_MS = 1_000;
 
@@ -34,15 +39,39 @@ export interface Shape {
 /**
  * Open the store, the bus and the queue that the settings name. Disposing the shape closes them in reverse; if one of
  * them cannot be opened, the others are closed before the error is thrown.
+ * @param stopping aborted when the node is to stop
  * @throws Error with a sentence for the operator that names the setting
  */
-export async function openShape(settings: Settings, log: Logger): Promise<Shape & AsyncDisposable> {
+export async function openShape(
+  settings: Settings,
+  log: Logger,
+  stopping: AbortSignal,
+): Promise<Shape & AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
-  const stored = opened.use(await openStore(settings, log));
-  const transport = opened.use(await openTransport(settings, stored, log));
+  const stored = opened.use(await whenReachable(() => openStore(settings, log), log, stopping));
+  const transport = opened.use(await whenReachable(() => openTransport(settings, stored, log), log, stopping));
   const { store, clock, stopwatch, hasOwnTime, isDamaged } = stored;
   const { bus, queue, redis } = transport;
   return disposedBy(opened.move(), { store, bus, queue, clock, stopwatch, hasOwnTime, isDamaged, redis });
+}
+
+/**
+ * Open what needs a server. While the server does not answer, as after a start of the whole machine, it is asked again.
+ * @param stopping aborted when the node is to stop, which ends the wait
+ */
+async function whenReachable<T>(open: () => Promise<T>, log: Logger, stopping: AbortSignal): Promise<T> {
+  const until = performance.now() + WAIT_MS;
+  for (let isLogged = false; ; isLogged = true) {
+    try {
+      return await open();
+    } catch (error) {
+      stopping.throwIfAborted();
+      if (!(error instanceof Unreachable) || performance.now() >= until) throw error;
+      const waitMs = WAIT_MS;
+      if (!isLogged) log.warn({ reason: error.message, waitMs }, "a server does not answer; the start waits for it");
+      await setTimeout(PAUSE_MS, undefined, { signal: stopping }).catch(() => stopping.throwIfAborted());
+    }
+  }
 }
 
 type Transport = Pick<Shape, "bus" | "queue" | "redis">;

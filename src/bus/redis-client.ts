@@ -1,4 +1,5 @@
 import type { Redis } from "ioredis";
+import { isNetworkError, Unreachable } from "../protocol/errors.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
 import type { RedisAddress, RedisOptions } from "./redis-address.ts";
 
@@ -19,7 +20,7 @@ const GOODBYE_MS = 500;
  * Connect to a server. After the first connection the client reconnects without limit. Commands that were pending on a
  * broken connection are rejected, never sent twice.
  *
- * @throws Error with a sentence for the operator when the server cannot be reached or refuses the login
+ * @throws Error with a sentence for the operator when the server refuses the login; Unreachable when it does not answer
  */
 export async function connectRedis(
   { label, options: where }: RedisAddress,
@@ -30,6 +31,7 @@ export async function connectRedis(
   const { Redis } = await import("ioredis");
   let isOpen = false;
   let reason = "it does not answer";
+  let isPassing = true;
   const retry = (tries: number) => (isOpen ? Math.min(FIRST_BACKOFF_MS * 2 ** (tries - 1), MAX_BACKOFF_MS) : null);
   const redis = new Redis({
     ...where,
@@ -50,6 +52,8 @@ export async function connectRedis(
   });
   redis.on("error", (error) => {
     reason = reasonOf(error);
+    // A server that starts reads its file first.
+    isPassing = isNetworkError(error) || reason.startsWith("LOADING");
   });
   const late = clock.after(OPEN_MS, () => redis.disconnect());
   try {
@@ -59,7 +63,8 @@ export async function connectRedis(
   } catch {
     redis.disconnect();
     // Do not keep the failure as the cause: it may contain the login command.
-    throw new Error(`INTERLOCK_BUS: ${label} cannot be used: ${reason}`);
+    const Failure = isPassing ? Unreachable : Error;
+    throw new Failure(`INTERLOCK_BUS: ${label} cannot be used: ${reason}`);
   } finally {
     late.cancel();
   }

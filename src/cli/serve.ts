@@ -1,4 +1,4 @@
-import { createApp } from "../app.ts";
+import { type App, createApp } from "../app.ts";
 import { readSettings } from "../config/settings.ts";
 import { STDOUT } from "../log.ts";
 import { startLines } from "./start-lines.ts";
@@ -18,20 +18,49 @@ export async function serve(flags: readonly string[]): Promise<number | undefine
   // Listen for signals before the start: a supervisor may stop the node as soon as it listens. Further signals have no
   // effect.
   const stopRequested = Promise.withResolvers<void>();
-  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => stopRequested.resolve());
+  let isStopping = false;
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) {
+    process.on(signal, () => {
+      isStopping = true;
+      stopRequested.resolve();
+    });
+  }
   const app = createApp({ settings });
-  let url: string;
+  const starting = app.start();
+  const ended = stopRequested.promise.then(() => stop(app, settings.drainMs + CLOSE_MS));
   try {
-    ({ url } = await app.start());
+    const { url } = await starting;
+    STDOUT.write(startLines(url, settings));
   } catch (error) {
-    process.stderr.write(`interlock: ${(error as Error).message}\n`);
+    print(isStopping ? "stopped while it started" : (error as Error).message);
+    if (!isStopping) {
+      endLater(1, CLOSE_MS);
+      return 1;
+    }
+  }
+  process.exit(await ended);
+}
+
+/** Stop the node within this time. @returns the exit code */
+async function stop(app: App, limitMs: number): Promise<number> {
+  STDOUT.write(`Interlock is stopping, within ${Math.ceil(limitMs / 1_000)} s\n`);
+  endLater(0, limitMs, `the stop took longer than ${limitMs} ms; what was still under way is cut off`);
+  try {
+    await app.stop();
+    return 0;
+  } catch (error) {
+    print((error as Error).message);
     return 1;
   }
-  STDOUT.write(startLines(url, settings));
-
-  await stopRequested.promise;
-  // Bound the drain.
-  setTimeout(() => process.exit(0), settings.drainMs + CLOSE_MS).unref();
-  await app.stop().catch((error: Error) => process.stderr.write(`interlock: ${error.message}\n`));
-  process.exit(0);
 }
+
+/** End the process after this time if something still keeps it alive. */
+function endLater(code: number, ms: number, why?: string): void {
+  const end = () => {
+    if (why !== undefined) print(why);
+    process.exit(code);
+  };
+  setTimeout(end, ms).unref();
+}
+
+const print = (sentence: string): void => void process.stderr.write(`interlock: ${sentence}\n`);

@@ -56,7 +56,10 @@ export async function migrate(target: MigrationTarget, migrations: readonly Migr
     try {
       await target.apply(migration);
     } catch (cause) {
-      throw new Error(`${target.name} could not be migrated by ${migration.name}: ${String(cause)}`, { cause });
+      throw new Error(
+        `${target.name} could not be migrated by ${migration.name}: ${cause instanceof Error ? cause.message : String(cause)}`,
+        { cause },
+      );
     }
   }
 }

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { SETTINGS } from "../../src/config/settings.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
@@ -138,6 +138,75 @@ describe("a mistake", () => {
     expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer. Trying again.\n`);
     child.kill("SIGINT");
     expect(await once(child, "exit")).toEqual([0, null]);
+  });
+});
+
+describe("a start that is stopped", () => {
+  test.each<[string, NodeJS.Signals[]]>([
+    ["refuses connections", ["SIGTERM"]],
+    ["accepts connections and is silent", ["SIGINT", "SIGTERM", "SIGTERM"]],
+  ])("a node whose database %s ends with code 0 on a signal, and says that it was stopped", async (how, signals) => {
+    const database = createServer().listen(0, "127.0.0.1");
+    await once(database, "listening");
+    const { port } = database.address() as AddressInfo;
+    if (how === "refuses connections") database.close();
+    else onTestFinished(() => void database.close());
+    const child = begin(["serve", "--port", "0"], {
+      INTERLOCK_STORE: `postgres://ann:secret@127.0.0.1:${port}/floors`,
+      LOG_LEVEL: "warn",
+    });
+    const ended = ending(child);
+    if (how === "refuses connections") await once(child.stderr!, "data");
+    else await once(database, "connection");
+    for (const signal of signals) child.kill(signal);
+    const { code, stdout, stderr } = await ended;
+    expect([code, stdout]).toEqual([0, "Interlock is stopping, within 7 s\n"]);
+    expect(stderr.split("\n").filter((line) => !line.startsWith("{"))).toEqual([
+      "interlock: stopped while it started",
+      "",
+    ]);
+  });
+
+  test("a node without room on its disk says so", async () => {
+    const store = join(folder, "full.db");
+    const child = begin(["serve", "--port", "0"], { INTERLOCK_STORE: `sqlite:${store}` }, [
+      "sh",
+      "-c",
+      'ulimit -f 16; exec "$@"',
+      "sh",
+      process.execPath,
+    ]);
+    const { code, stdout, stderr } = await ending(child);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(/^interlock: \S+full\.db [^\n]*(database or disk is full|disk I\/O error)\n$/);
+  });
+});
+
+describe("a stop that does not succeed", () => {
+  test.each([
+    [
+      "does not end",
+      "new Promise(() => {})",
+      0,
+      "the stop took longer than 2100 ms; what was still under way is cut off",
+    ],
+    ["fails", 'Promise.reject(new Error("the worker sticks"))', 1, "the worker sticks"],
+  ])("a node of which a part %s when it stops ends all the same, and says so", async (_, outcome, code, sentence) => {
+    const worker = pathToFileURL(fileURLToPath(new URL("../../src/runs/worker.ts", import.meta.url))).href;
+    const change = `import { Worker } from ${JSON.stringify(worker)}; Worker.prototype.stop = () => ${outcome};`;
+    const child = begin(["serve", "--port", "0", "--drain", "100ms"], {}, [
+      process.execPath,
+      "--import",
+      `data:text/javascript,${encodeURIComponent(change)}`,
+    ]);
+    await listening(child);
+    const ended = ending(child);
+    for (const signal of ["SIGTERM", "SIGINT"] as const) child.kill(signal);
+    expect(await ended).toEqual({
+      code,
+      stdout: "Interlock is stopping, within 3 s\n",
+      stderr: `interlock: ${sentence}\n`,
+    });
   });
 });
 

@@ -1,5 +1,6 @@
 import type { Client, CustomTypesConfig, Pool, PoolConfig } from "pg";
-import { isNoDatabase, isRefusedUser, isServerAnswer, plainError, reasonOf } from "./sql-state.ts";
+import { Unreachable } from "../../protocol/errors.ts";
+import { isNoDatabase, isPassing, isRefusedUser, isServerAnswer, plainError, reasonOf } from "./sql-state.ts";
 
 /** How long a starting node waits for the server, in ms. */
 const CONNECT_MS = 5_000;
@@ -13,7 +14,7 @@ export interface PostgresAddress {
   readonly name: string;
   /**
    * Open a separate connection.
-   * @throws Error with a sentence for the operator
+   * @throws Error with a sentence for the operator; Unreachable if the server does not answer or is starting
    */
   connect(): Promise<Client>;
   makePool(config: PoolConfig): Pool;
@@ -65,7 +66,8 @@ export async function readAddress(url: string): Promise<PostgresAddress> {
       } catch (error) {
         // The driver may leave it open, and the server would wait a minute for a password.
         client.end().catch(() => {});
-        throw new Error(sentenceOf(error), { cause: plainError(error) });
+        const Failure = isPassing(error) ? Unreachable : Error;
+        throw new Failure(sentenceOf(error), { cause: plainError(error) });
       }
       return client;
     },

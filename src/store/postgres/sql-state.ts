@@ -1,3 +1,5 @@
+import { isNetworkError } from "../../protocol/errors.ts";
+
 /**
  * The kind of a database error. `engine`: the server or the network failed, whatever the request; `taken`: a unique key
  * exists; `wordless`: a message is complete and its words are missing; `data`: the request itself is invalid.
@@ -14,6 +16,8 @@ const STALE_STATEMENTS = ["26000", "0A000"];
 const INVALID_PASSWORD = ["28P01", "28000"];
 const NO_SUCH_DATABASE = "3D000";
 const LOCK_NOT_AVAILABLE = "55P03";
+/** The server starts, stops or recovers. */
+const CANNOT_CONNECT_NOW = "57P03";
 
 const ENGINE_CLASSES = new Set([
   "08", // connection exceptions
@@ -56,6 +60,11 @@ export function isRefusedUser(error: unknown): boolean {
 
 export const isNoDatabase = (error: unknown): boolean => sqlStateOf(error) === NO_SUCH_DATABASE;
 export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === LOCK_NOT_AVAILABLE;
+/** No connection was made, and one may be made later. The driver's own errors, such as its time limit, have no code. */
+export function isPassing(error: unknown): boolean {
+  if (isNetworkError(error) || sqlStateOf(error) === CANNOT_CONNECT_NOW) return true;
+  return error instanceof Error && /^(timeout expired|Connection terminated)/.test(error.message);
+}
 export const isServerAnswer = (error: unknown): boolean => sqlStateOf(error) !== undefined;
 
 /** The error's message alone. The driver attaches row values and the connection's settings to its errors. */

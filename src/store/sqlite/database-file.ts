@@ -59,7 +59,10 @@ export async function prepareFile(
     );
     return prepareQuery<Meta>(db, "SELECT epoch, secret FROM meta").get()!;
   } catch (cause) {
-    throw isDamaged(cause) ? new Error(tellOfDamage(settings.file, (cause as Error).message), { cause }) : cause;
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (isDamaged(cause)) throw new Error(tellOfDamage(settings.file, message), { cause });
+    // The engine's own message names no file.
+    throw code === "ERR_SQLITE_ERROR" ? new Error(`${settings.file} cannot be used: ${message}`, { cause }) : cause;
   } finally {
     db.close();
   }
