@@ -119,6 +119,7 @@ export const en = {
   "whatif.title": "What if?",
   "whatif.answer": "Answer about an agent",
   "whatif.off": "Switch on to see first what an agent's start would do.",
+  "whatif.point": "Point at an agent to see what its start would do.",
   "whatif.on": "Press an agent to see what its start would do. Press it again to start it.",
   "whatif.again": "Press again to start",
   "whatif.comes": "would get the floor",

@@ -119,6 +119,7 @@ export const zh: Words = {
   "whatif.title": "如果……",
   "whatif.answer": "关于智能体的回答",
   "whatif.off": "开启后，可先查看启动某个智能体的结果。",
+  "whatif.point": "将指针移到智能体上，查看启动后的结果。",
   "whatif.on": "按一下智能体，查看启动后的结果；再按一下即启动。",
   "whatif.again": "再按一下即启动",
   "whatif.comes": "将获得发言权",

@@ -32,6 +32,9 @@ export function AgentButtons(considered: Considered) {
   const canStart = isLive && userOfFloor(floorId) !== undefined;
   const isPreviewing = isTouched && isSwitchedOn;
 
+  // A touch screen has its hint beside the switch until that is on.
+  const hasHint = canStart && (isPreviewing || !isTouched) && !whatIf && !given.refusal && !given.isLate;
+
   const start = ({ id: agentId, workspaceId }: AgentView) => {
     leave();
     const place = { ...userOfFloor(floorId), ...(workspaceId !== undefined && { workspaceId }) };
@@ -96,9 +99,7 @@ export function AgentButtons(considered: Considered) {
           </p>
         )}
         {!whatIf && <Outcome of={given} />}
-        {isPreviewing && !whatIf && !given.refusal && !given.isLate && (
-          <p className={floorStyles["quiet"]}>{say("whatif.on")}</p>
-        )}
+        {hasHint && <p className={floorStyles["quiet"]}>{say(isPreviewing ? "whatif.on" : "whatif.point")}</p>}
       </section>
     </section>
   );

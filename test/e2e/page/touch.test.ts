@@ -268,6 +268,8 @@ describeInChromium("what-if by touch", (open) => {
     const viewport = { width: 1280, height: 720 };
     const { page } = await open(`${node.url}/#/floor/u%3A${user.userId}`, { viewport });
     await agentButton(page, "Phone").waitFor();
+    const hint = page.getByText("Point at an agent to see what its start would do.");
+    await hint.waitFor();
     const height = () => page.evaluate<number>("document.documentElement.scrollHeight");
     const before = await height();
     await agentButton(page, "Phone").hover();
@@ -276,6 +278,7 @@ describeInChromium("what-if by touch", (open) => {
     const place = page.getByRole("region", { name: "Answer about an agent" });
     const { y, height: high } = (await place.boundingBox())!;
     const bar = (await page.getByRole("button", { name: "Live", exact: true }).boundingBox())!;
+    expect(await hint.count()).toBe(0);
     expect(y).toBeGreaterThan(0);
     expect(y + high).toBeLessThanOrEqual(bar.y);
     expect(await height()).toBe(before);
