@@ -1,9 +1,11 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { cutText } from "../../protocol/text.ts";
 import type { Part, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { treeOf } from "../sub-agent.ts";
 import { makeToolCallId } from "../tool-call-id.ts";
+import { fail } from "../tools/tool.ts";
 import { controlWithin, ToolBox } from "../tools/tool-box.ts";
 import type { Serving, ToolServers } from "../tools/tool-server.ts";
 import { openTools, type ToolSet, type ToolSource } from "../tools/tool-set.ts";
@@ -85,6 +87,7 @@ export class ToolsOfRun {
   }
 
   async #call(box: ToolBox, name: string, input: unknown) {
+    if (isTooDeep(input)) return fail("The arguments are nested too deeply.");
     const toolCallId = this.#nextId(name);
     const text = cutText(JSON.stringify(input ?? {}), MAX_SHOWN_UNITS);
     this.#tell({ type: "tool-call", call: { toolCallId, function: { name: cutText(name, 256), arguments: text } } });

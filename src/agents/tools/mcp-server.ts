@@ -59,6 +59,8 @@ export async function connectMcp(
   if (settings.signal.aborted) onAbort();
   let child: ChildProgram | undefined;
   let client: MCPClient | undefined;
+  let connecting: Promise<McpTool[]> | undefined;
+  let isGivenUp = false;
   const close = async () => {
     // Not awaited, because a hanging server does not answer the end of its session.
     client?.close().catch(() => {});
@@ -76,6 +78,7 @@ export async function connectMcp(
         };
       } else {
         child = await startProgram({ ...server, command: server.command }, programs);
+        if (isGivenUp) throw new Error("the connection was given up");
         const { McpProgram } = await import("./mcp-program.ts");
         transport = new McpProgram(child, validateJSONRPCMessage);
       }
@@ -89,14 +92,20 @@ export async function connectMcp(
       });
       return await readTools(server.name, client, settings);
     };
-    const connecting = connect();
+    connecting = connect();
     connecting.catch(() => {});
     const tools = await Promise.race([connecting, late.promise]);
     return { tools, close };
   } catch (error) {
     // Not awaited: a connection that failed to open need not close properly.
-    client?.close().catch(() => {});
-    await child?.kill();
+    const end = async () => {
+      client?.close().catch(() => {});
+      await child?.kill();
+    };
+    // The program may be starting still.
+    isGivenUp = true;
+    connecting?.then(end, end).catch(() => {});
+    await end();
     throw error;
   } finally {
     timer.cancel();

@@ -4,11 +4,16 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Part } from "../../../src/agents/agent.ts";
+import type { ChildProgram, ProgramStart } from "../../../src/agents/process/child-program.ts";
+import { Supervisor } from "../../../src/agents/process/supervisor.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
+import { connectMcp } from "../../../src/agents/tools/mcp-server.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { McpServer } from "../../../src/config/catalog/tool-entry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { gone, running } from "../../support/agents/processes.ts";
 import { createRunStage, play, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { RealClock } from "../../support/catalogs/watched-file.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../support/agents/mcp-program-server.ts", import.meta.url));
@@ -112,6 +117,25 @@ test("an abort while a server starts leaves no process", async () => {
   await run;
   await gone(tag);
   expect(server.requests).toEqual([]);
+});
+
+test("a server that is given up while its program starts leaves no process", async () => {
+  const clock = new RealClock();
+  const supervisor = new Supervisor({ clock });
+  closers.push(() => supervisor.close());
+  const started: Promise<ChildProgram>[] = [];
+  const start = (toStart: ProgramStart) => {
+    started.push(supervisor.start(toStart));
+    return started[0]!;
+  };
+  const programs = { supervisor: { start } as unknown as Supervisor, clock, env: process.env };
+  // It does not end with its input.
+  const args = ["-e", "setInterval(() => {}, 60_000)"];
+  const entry = McpServer.parse({ name: "files", ...program(), args });
+  const settings = { choose: () => undefined, signal: AbortSignal.abort(new Error("it is over")) };
+  await expect(connectMcp(entry, settings, programs)).rejects.toThrow("it is over");
+  await (await started[0]!).ended;
+  await gone(tag);
 });
 
 test("a server over HTTP gets the header from the environment, and its tools are called", async () => {

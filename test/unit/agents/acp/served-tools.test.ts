@@ -107,6 +107,16 @@ describe("the tools that Interlock serves to a coding agent", () => {
     expect(ofType(parts, "tool-result").map(({ status }) => status)).toEqual(["error", "error"]);
     expect(textOf(parts)).toContain("There is no tool nothing.");
   });
+
+  test.each([129, 5_000])(
+    "a served tool is not called with arguments that are nested %i levels deep",
+    async (levels) => {
+      const turn = turnOf(`calls [["clock",${'{"a":'.repeat(levels)}1${"}".repeat(levels)}]]`);
+      const parts = await play(withTools("clock").agent, turn);
+      expect(textOf(parts)).toBe("The arguments are nested too deeply. ");
+      expect(ofType(parts, "tool-call")).toEqual([]);
+    },
+  );
 });
 
 describe("the server of the tools", () => {
