@@ -1,10 +1,11 @@
 import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
-import { lastWordsOf } from "../log/conversation-log.ts";
+import { lastPauseOf, lastWordsOf } from "../log/conversation-log.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
+import { becauseOf } from "../parts/because.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { SessionControls, SureToAbort } from "../parts/commands/session-controls.tsx";
 import { useStateSentence } from "../parts/commands/state-sentence.ts";
@@ -224,12 +225,14 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
 /** Why a session is not in front, in a few words. */
 function Reason({ session }: { session: Session }) {
   const { say } = useWords();
-  const { agentName, floor } = useHere();
-  const { state, pausedBy } = session;
+  const { agentName, floor, log, count } = useHere();
+  const { id, state, pausedBy } = session;
   const decision = decisionBehind(floor?.decisions ?? [], session);
   if (state === "paused" && pausedBy !== undefined) {
     const by = decision?.challenger.agentId;
-    return ` · ${by === undefined ? say(`pausedby.${pausedBy}`) : say("pausedby.whom", { who: agentName(by) })}`;
+    if (by !== undefined) return ` · ${say("pausedby.whom", { who: agentName(by) })}`;
+    const because = becauseOf(lastPauseOf(log.events, id, count), say);
+    return ` · ${say(`pausedby.${pausedBy}`)}${because === undefined ? "" : `: ${because}`}`;
   }
   if (!decision) return undefined;
   return (

@@ -12,7 +12,11 @@ export function EventDetails({ event }: { event: LogEvent }) {
   const { say, language } = useWords();
   const { linkTo, sessionThen, agentName } = useHere();
   const { sessionId, position } = event;
-  const session = sessionId === undefined ? undefined : sessionThen(sessionId);
+  const nameOf = (id: string) => {
+    const session = sessionThen(id);
+    return session ? `${agentName(session.agentId)} · ${session.title}` : id;
+  };
+  const by = event.type === "session_transition" ? event.data.by?.sessionId : undefined;
   return (
     <>
       <p className={styles["line"]}>
@@ -33,10 +37,16 @@ export function EventDetails({ event }: { event: LogEvent }) {
           <>
             <dt>{say("session.title")}</dt>
             <dd>
-              <a href={linkTo("session", { sessionId })}>
-                {session ? `${agentName(session.agentId)} · ${session.title}` : sessionId}
-              </a>{" "}
+              <a href={linkTo("session", { sessionId })}>{nameOf(sessionId)}</a>{" "}
               <a href={linkTo("machine", { sessionId })}>{say("machine.title")}</a>
+            </dd>
+          </>
+        )}
+        {by !== undefined && (
+          <>
+            <dt>{say("event.by")}</dt>
+            <dd>
+              <a href={linkTo("session", { sessionId: by })}>{nameOf(by)}</a>
             </dd>
           </>
         )}

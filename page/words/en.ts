@@ -248,6 +248,7 @@ export const en = {
   "event.details": "Details",
   "event.time": "Time",
   "event.type": "Type",
+  "event.by": "Caused by",
   "event.position": "Position",
   "timeline.legend": "What the bars mean",
   "timeline.decision": "decision",

@@ -248,6 +248,7 @@ export const zh: Words = {
   "event.details": "详情",
   "event.time": "时间",
   "event.type": "类型",
+  "event.by": "起因",
   "event.position": "位置",
   "timeline.legend": "色条的含义",
   "timeline.decision": "决定",

@@ -319,6 +319,8 @@ describeInChromium("the session view", (open) => {
     await page.getByText("gave the floor up: its program sent no more heartbeats.").waitFor();
     await page.getByText("It stays paused until it is resumed or spoken to.").waitFor();
     await page.getByText(/of its lease left|its lease has lapsed/).waitFor({ state: "detached" });
+    await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
+    await page.getByRole("article").getByText("gave the floor up: its program sent no more heartbeats").waitFor();
     expect(faults).toEqual([]);
   });
 

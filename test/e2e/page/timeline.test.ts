@@ -398,6 +398,10 @@ describeInChromium("the timeline", (open) => {
     await lines.filter({ hasText: "Phone (90) got the floor" }).click();
     await details.getByText("preempted · ").waitFor();
     await details.getByText("challenger", { exact: true }).first().waitFor();
+    // The session that caused a pause is a link.
+    await lines.filter({ hasText: /preempt.*by Phone/ }).click();
+    await details.getByText("Caused by").waitFor();
+    expect(await details.getByRole("link", { name: /^Phone/ }).getAttribute("href")).toMatch(/^#\/session\/.*at=/);
     await lines.filter({ hasText: "Chat (10) was refused" }).click();
     await details.getByText("lower_priority").first().waitFor();
     const [beside, lanes] = [details, page.getByRole("region", { name: "Sessions over time" })];
