@@ -18,12 +18,19 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
   { from: "^src/bus/", may: ["^src/bus/", "^src/protocol/", "^zod$", "^ioredis$"] },
   {
     from: "^src/queue/",
-    may: ["^src/queue/", "^src/bus/redis-(address|client)\\.ts$", "^src/protocol/", "^bullmq$", "^ioredis$"],
+    may: [
+      "^src/queue/",
+      "^src/bus/redis-(address|client)\\.ts$",
+      "^src/protocol/",
+      "^src/shared/",
+      "^bullmq$",
+      "^ioredis$",
+    ],
     types: ["^src/actors/facts\\.ts$", "^src/bus/bus\\.ts$", "^src/store/store\\.ts$"],
   },
   {
     from: "^src/cluster/",
-    may: ["^src/cluster/", "^src/bus/", "^src/protocol/", "^zod$", "^ioredis$"],
+    may: ["^src/cluster/", "^src/bus/", "^src/protocol/", "^src/shared/", "^zod$", "^ioredis$"],
   },
   { from: "^src/client/", may: ["^src/client/", "^src/protocol/", "^eventsource-parser$"] },
   { from: "^src/react/", may: ["^src/react/", "^src/client/", "^react$"], types: ["^src/protocol/"] },
@@ -81,7 +88,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
   },
   {
     from: "^src/runs/",
-    may: ["^src/runs/", "^src/protocol/"],
+    may: ["^src/runs/", "^src/protocol/", "^src/shared/"],
     types: [
       "^src/agents/(agent|registry)\\.ts$",
       "^src/bus/bus\\.ts$",
@@ -95,6 +102,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
     may: [
       "^src/gateway/",
       "^src/protocol/",
+      "^src/shared/",
       "^src/config/",
       "^fastify$",
       "^@fastify/",

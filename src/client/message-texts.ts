@@ -109,7 +109,7 @@ export class MessageTexts {
   }
 
   #forget(isGone: (draft: Draft) => boolean): undefined {
-    for (const [key, draft] of this.#drafts) if (isGone(draft)) this.#drafts.delete(key);
+    for (const [key, draft] of this.#drafts.entries()) if (isGone(draft)) this.#drafts.delete(key);
   }
 }
 

@@ -23,9 +23,9 @@ export class SeenEvents {
     if (place === undefined) return true;
     const known = this.#places.get(log);
     if (known !== undefined && place <= known) return false;
-    this.#places.delete(log);
     // A session that is created again under the same id has a new log.
-    if (event.type !== "session_transition" || event.data.to !== "deleted") this.#places.set(log, place);
+    if (event.type === "session_transition" && event.data.to === "deleted") this.#places.delete(log);
+    else this.#places.set(log, place);
     return true;
   }
 

@@ -4,15 +4,21 @@ import type { Clock, Timer } from "../protocol/ports/clock.ts";
 export interface Deadline {
   readonly at: number;
   readonly onPassed: () => void;
+  /** Its number in the order of addition. */
+  readonly serial: number;
+  /** Its place among the pending ones; negative once it is none of them. */
+  index: number;
 }
 
 /**
  * Deadlines that rarely pass, such as those of commands, with one timer for all of them: starting and cancelling a timer
- * for each costs more than the rest of its bookkeeping.
+ * for each costs more than the rest of its bookkeeping. They come and go with each command, so they are not in a `Set`
+ * (ADR 24).
  */
 export class Deadlines {
   readonly #clock: Clock;
-  readonly #pending = new Set<Deadline>();
+  readonly #pending: Deadline[] = [];
+  #added = 0;
   #timer: Timer | undefined;
   /** The instant for which the timer is set. No pending deadline is earlier. */
   #timerAt = Number.POSITIVE_INFINITY;
@@ -23,15 +29,26 @@ export class Deadlines {
 
   /** Call `onPassed` once the clock has reached `at`, unless the deadline is removed before. */
   add(at: number, onPassed: () => void): Deadline {
-    const deadline = { at, onPassed };
-    this.#pending.add(deadline);
+    const deadline = { at, onPassed, serial: this.#added++, index: this.#pending.length };
+    this.#pending.push(deadline);
     if (at < this.#timerAt) this.#setTimer(at);
     return deadline;
   }
 
-  /** The timer stays: it finds at its time that the deadline is gone. */
-  remove(deadline: Deadline): void {
-    this.#pending.delete(deadline);
+  /**
+   * The timer stays: it finds at its time that the deadline is gone.
+   * @returns false if the deadline was not pending
+   */
+  remove(deadline: Deadline): boolean {
+    const { index } = deadline;
+    if (index < 0) return false;
+    const last = this.#pending.pop()!;
+    if (last !== deadline) {
+      this.#pending[index] = last;
+      last.index = index;
+    }
+    deadline.index = -1;
+    return true;
   }
 
   #setTimer(at: number): void {
@@ -50,6 +67,7 @@ export class Deadlines {
     }
     this.#timerAt = Number.POSITIVE_INFINITY;
     if (next !== Number.POSITIVE_INFINITY) this.#setTimer(next);
-    for (const deadline of passed) if (this.#pending.delete(deadline)) deadline.onPassed();
+    passed.sort((one, other) => one.serial - other.serial);
+    for (const deadline of passed) if (this.remove(deadline)) deadline.onPassed();
   }
 }

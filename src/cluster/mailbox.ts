@@ -8,6 +8,7 @@ import { Envelope } from "../protocol/internal/command.ts";
 import { Reply } from "../protocol/internal/reply.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Tracer } from "../protocol/ports/tracer.ts";
+import { TransientMap } from "../shared/transient-map.ts";
 import { Deadlines } from "./deadlines.ts";
 
 /** Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
@@ -83,7 +84,7 @@ interface Waiting {
  */
 export class Mailbox {
   readonly #options: MailboxOptions;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new TransientMap<string, Waiting>();
   readonly #reassembler = new Reassembler();
   /** Of asks to this node's own floors. */
   readonly #deadlines: Deadlines;

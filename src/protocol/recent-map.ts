@@ -1,18 +1,72 @@
-/** A bounded map. When it is full, a new entry replaces the least recently written one. */
-export class RecentMap<K, V> extends Map<K, V> {
+interface Entry<V> {
+  value: V;
+  /** Written again since it was added, or since it was last spared. */
+  isSpared: boolean;
+}
+
+/**
+ * A bounded map. When it is full, a new entry replaces the oldest one that was not written again lately (the algorithm
+ * called second chance, or clock).
+ *
+ * Writing an entry again changes the entry alone. Deleting and adding its key, to keep the entries in order, would make a
+ * new table every few writes, and the garbage collector keeps what such tables held (ADR 24).
+ */
+export class RecentMap<K, V> {
   readonly #limit: number;
+  readonly #entries = new Map<K, Entry<V>>();
 
   /** @param limit the maximum number of entries, at least 1 */
   constructor(limit: number) {
-    super();
     this.#limit = limit;
   }
 
-  /** Write an entry. It becomes the newest, even if its key existed. */
-  override set(key: K, value: V): this {
-    this.delete(key);
-    super.set(key, value);
-    if (this.size > this.#limit) this.delete(this.keys().next().value as K);
-    return this;
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  has(key: K): boolean {
+    return this.#entries.has(key);
+  }
+
+  get(key: K): V | undefined {
+    return this.#entries.get(key)?.value;
+  }
+
+  set(key: K, value: V): void {
+    const known = this.#entries.get(key);
+    if (known) {
+      known.value = value;
+      known.isSpared = true;
+      return;
+    }
+    if (this.#entries.size >= this.#limit) this.#makeRoom();
+    this.#entries.set(key, { value, isSpared: false });
+  }
+
+  /** @returns whether there was such an entry */
+  delete(key: K): boolean {
+    return this.#entries.delete(key);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+
+  /** The present entries; they may be deleted meanwhile. */
+  entries(): [K, V][] {
+    return Array.from(this.#entries, ([key, { value }]) => [key, value]);
+  }
+
+  values(): V[] {
+    return Array.from(this.#entries.values(), ({ value }) => value);
+  }
+
+  #makeRoom(): void {
+    for (const [key, entry] of this.#entries) {
+      this.#entries.delete(key);
+      if (!entry.isSpared) return;
+      entry.isSpared = false;
+      this.#entries.set(key, entry);
+    }
   }
 }

@@ -2,6 +2,7 @@ import { AppError } from "../protocol/errors.ts";
 import type { EffectId } from "../protocol/ids.ts";
 import type { Effect } from "../protocol/internal/effect.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import { TransientMap } from "../shared/transient-map.ts";
 import type { Processing, RunQueue } from "./run-queue.ts";
 
 /** The maximum number of effects in memory; further effects wait in the store for the next sweep. */
@@ -29,7 +30,7 @@ export class MemoryQueue implements RunQueue {
     timer: { ready: [], concurrency: 0, underWay: 0 },
   };
   /** Every effect in the queue, by id: not yet due (with its timer), ready, or being handled. */
-  readonly #known = new Map<EffectId, Timer | undefined>();
+  readonly #known = new TransientMap<EffectId, { timer: Timer | undefined }>();
   #isClosed = false;
 
   constructor(clock: Clock) {
@@ -72,8 +73,10 @@ export class MemoryQueue implements RunQueue {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const timer of this.#known.values()) timer?.cancel();
-    this.#known.clear();
+    for (const [id, { timer }] of this.#known.entries()) {
+      timer?.cancel();
+      this.#known.delete(id);
+    }
     for (const lane of Object.values(this.#lanes)) lane.ready = [];
   }
 
@@ -81,7 +84,7 @@ export class MemoryQueue implements RunQueue {
     const delayMs = effect.dueAt - this.#clock.now();
     // Check the time again when the timer fires: it may fire a millisecond early.
     const timer = delayMs > 0 ? this.#clock.after(delayMs, () => this.#wait(effect)) : undefined;
-    this.#known.set(effect.id, timer);
+    this.#known.set(effect.id, { timer });
     if (!timer) this.#makeReady(effect);
   }
 

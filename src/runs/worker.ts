@@ -13,6 +13,7 @@ import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
 import { type Logger, withFacts } from "../protocol/ports/logger.ts";
 import { type Tracer, traceIdOf } from "../protocol/ports/tracer.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
+import { TransientMap } from "../shared/transient-map.ts";
 import type { Store } from "../store/store.ts";
 import { Pauses } from "./pauses.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
@@ -96,8 +97,8 @@ interface Drive {
 export class Worker {
   readonly #options: WorkerOptions;
   /** One attempt per run at a time. */
-  readonly #drives = new Map<RunId, Drive>();
-  readonly #taken = new Map<RunId, Taken>();
+  readonly #drives = new TransientMap<RunId, Drive>();
+  readonly #taken = new TransientMap<RunId, Taken>();
   readonly #places: RunLimits;
   readonly #summaries: SummaryRuns;
   readonly #claiming: ClaimOptions;
@@ -365,7 +366,7 @@ export class Worker {
 
   /** Tell the run limits, the queue and the metrics in which state each run is. */
   #updatePlaces(): void {
-    for (const [runId, { held, driver }] of this.#drives) {
+    for (const [runId, { held, driver }] of this.#drives.entries()) {
       this.#places.set(runId, held ? "held" : driver.isWaiting ? "waiting" : "running");
     }
     const held = this.#places.count("held");

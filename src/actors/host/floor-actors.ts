@@ -81,11 +81,14 @@ class LiveSession {
   readonly id: SessionId;
   readonly waiting: SessionEvent[] = [];
   machineState: SessionMachineState;
+  /** When it was used last, in steps of the floor's sessions. */
+  usedAt: number;
   isBusy = false;
 
-  constructor(id: SessionId, machineState: SessionMachineState) {
+  constructor(id: SessionId, machineState: SessionMachineState, usedAt = 0) {
     this.id = id;
     this.machineState = machineState;
+    this.usedAt = usedAt;
   }
 
   getSnapshot(): SessionMachineState {
@@ -104,11 +107,13 @@ export class FloorActors {
   readonly #forArbiter: ArbiterEvent[] = [];
   #isArbiterBusy = false;
   readonly #sessions: Record<string, LiveSession> = Object.create(null);
-  /** Each session as it was before the current event, deleted ones too. Least recently used first. */
+  /** Each session as it was before the current event, deleted ones too. */
   readonly #machineStates = new Map<SessionId, SessionMachineState>();
   /** Sessions that changed since the last `takeTouched`. */
   #touched = new Set<SessionId>();
   #facts: Fact[] = [];
+  /** Steps of all sessions so far. */
+  #steps = 0;
   /** The result of `neededIds`; undefined once it may have changed. */
   #needed: ReadonlySet<SessionId> | undefined;
   /** `neededIds` as of the last `release`: while it is the same set, there is nothing to release. */
@@ -202,7 +207,7 @@ export class FloorActors {
     for (const [id, { value }] of this.#machineStates) {
       if (!needed.has(id)) (value.lifecycle === "deleted" ? deleted : idle).push(id);
     }
-    const sessionIds = [...deleted, ...idle.slice(0, Math.max(0, idle.length - MAX_WARM))];
+    const sessionIds = [...deleted, ...this.#leastUsed(idle, idle.length - MAX_WARM)];
     if (sessionIds.length > 0) {
       this.#guard(() => this.#tellArbiter({ type: "release", sessionIds }));
       for (const id of sessionIds) this.#machineStates.delete(id);
@@ -210,6 +215,11 @@ export class FloorActors {
     this.#needed = needed;
     this.#released = needed;
     return sessionIds;
+  }
+
+  #leastUsed(ids: SessionId[], count: number): SessionId[] {
+    const usedAt = (id: SessionId) => this.#sessions[id]!.usedAt;
+    return count > 0 ? ids.sort((one, other) => usedAt(one) - usedAt(other)).slice(0, count) : [];
   }
 
   /** The sessions that the floor needs: those that hold it or wait for it, and those with a run. */
@@ -300,8 +310,7 @@ export class FloorActors {
 
   #spawn(id: SessionId, input: SessionInput): void {
     const machineState = new SessionMachineState(SESSION.start(input).state);
-    this.#sessions[id] = new LiveSession(id, machineState);
-    this.#machineStates.delete(id);
+    this.#sessions[id] = new LiveSession(id, machineState, ++this.#steps);
     this.#machineStates.set(id, machineState);
     this.#touched.add(id);
     this.#needed = undefined;
@@ -327,7 +336,7 @@ export class FloorActors {
       else throw new Error(`a session may not ${order.kind} actors`);
     }
     const { id } = session;
-    this.#machineStates.delete(id);
+    session.usedAt = ++this.#steps;
     this.#machineStates.set(id, after);
     if (before === after) return;
     this.#touched.add(id);

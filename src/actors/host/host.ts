@@ -8,7 +8,7 @@ import { HostedFloor, type HostedFloorOptions } from "./hosted-floor.ts";
 
 export interface HostOptions extends HostedFloorOptions, AnnouncerOptions {
   store: Store;
-  /** Floors kept in memory. At the limit the host drops the least recently used idle floor, or answers `busy`. */
+  /** Floors kept in memory. At the limit the host drops an idle floor that was not used lately, or answers `busy`. */
   maxFloors: number;
 }
 
@@ -16,7 +16,7 @@ export interface HostOptions extends HostedFloorOptions, AnnouncerOptions {
 export class Host {
   readonly #options: HostOptions;
   readonly #announcer: Announcer;
-  /** Least recently used first. */
+  /** Commands use them too often to keep them in order by deleting and adding them (ADR 24). */
   readonly #floors = new Map<FloorId, HostedFloor>();
 
   constructor(options: HostOptions) {
@@ -62,17 +62,25 @@ export class Host {
 
   #floor(id: FloorId): HostedFloor {
     const known = this.#floors.get(id);
-    this.#floors.delete(id);
-    if (!known && this.#floors.size >= this.#options.maxFloors) this.#makeRoom();
-    const floor = known ?? new HostedFloor(id, this.#options, this.#announcer);
+    if (known) {
+      known.isSpared = true;
+      return known;
+    }
+    if (this.#floors.size >= this.#options.maxFloors) this.#makeRoom();
+    const floor = new HostedFloor(id, this.#options, this.#announcer);
     this.#floors.set(id, floor);
     return floor;
   }
 
+  /** Drop the oldest idle floor that was not used again since it was loaded, or since it was last spared here. */
   #makeRoom(): void {
     for (const floor of this.#floors.values()) {
       // Dropping a floor with waiting commands would lose them.
-      if (floor.isIdle) return this.#retire(floor);
+      if (!floor.isIdle) continue;
+      this.#floors.delete(floor.id);
+      if (!floor.isSpared) return floor.drop();
+      floor.isSpared = false;
+      this.#floors.set(floor.id, floor);
     }
     throw new AppError("busy");
   }

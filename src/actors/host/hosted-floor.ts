@@ -55,7 +55,7 @@ export interface HostMetrics {
 
 /** An unanswered command. */
 interface Ask extends TracedAsk {
-  /** Its key in the floor's asks: caller and command id. */
+  /** Caller and command id. */
   key: string;
   settle: PromiseWithResolvers<Reply>;
   /** Set after a commit conflict: the next try looks up whether the command's new ids are in use. */
@@ -79,10 +79,12 @@ export class HostedFloor {
   readonly #announcer: Announcer;
   readonly #topic: string;
   readonly #waiting: Ask[] = [];
-  /** Unanswered commands, queued and in flight, by caller and command id: a repeat joins its original (rule C2). */
-  readonly #asks = new Map<string, Ask>();
+  /** Unanswered commands: a repeat joins its original (rule C2). They come and go too often for a `Map` (ADR 24). */
+  readonly #asks: Ask[] = [];
   #activation: Activation | undefined;
   #isWorking = false;
+  /** Used again since it was loaded, or since the host last spared it. */
+  isSpared = false;
 
   constructor(id: FloorId, options: HostedFloorOptions, announcer: Announcer) {
     this.id = id;
@@ -98,7 +100,7 @@ export class HostedFloor {
 
   /** Unanswered commands, queued and in flight. */
   get waitingCount(): number {
-    return this.#asks.size;
+    return this.#asks.length;
   }
 
   /**
@@ -108,14 +110,14 @@ export class HostedFloor {
    */
   accept(envelope: Envelope): Promise<Reply> {
     const key = askKey(envelope);
-    const original = this.#asks.get(key);
+    const original = this.#asks.find((ask) => ask.key === key);
     if (original) {
       if (original.envelope.bodyHash !== envelope.bodyHash) throw new AppError("idempotency_mismatch");
       return original.settle.promise;
     }
     if (this.#waiting.length >= MAX_WAITING) throw new AppError("busy");
     const ask: Ask = { envelope, key, settle: Promise.withResolvers(), isSuspect: false };
-    this.#asks.set(key, ask);
+    this.#asks.push(ask);
     this.#waiting.push(ask);
     if (!this.#isWorking) void this.#work();
     return ask.settle.promise;
@@ -354,14 +356,19 @@ export class HostedFloor {
     return false;
   }
 
+  #forget(ask: Ask): void {
+    const index = this.#asks.indexOf(ask);
+    if (index >= 0) this.#asks.splice(index, 1);
+  }
+
   #settle(ask: Ask, reply: Reply): void {
-    this.#asks.delete(ask.key);
+    this.#forget(ask);
     ask.settle.resolve(reply);
   }
 
   #fail(asks: Ask[], error: AppError): void {
     for (const ask of asks) {
-      this.#asks.delete(ask.key);
+      this.#forget(ask);
       ask.settle.reject(error);
     }
   }

@@ -104,8 +104,10 @@ export class Gatekeeper {
     const key = hashOf(token);
     const known = this.#known.get(key);
     if (!known) return undefined;
-    this.#known.delete(key);
-    if (this.#options.clock.now() >= known.until || this.#isWithdrawn(known.caller)) return undefined;
+    if (this.#options.clock.now() >= known.until || this.#isWithdrawn(known.caller)) {
+      this.#known.delete(key);
+      return undefined;
+    }
     this.#known.set(key, known);
     return known.caller;
   }

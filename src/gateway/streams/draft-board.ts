@@ -2,6 +2,7 @@ import type { Delta } from "../../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { AgentRef, Message } from "../../protocol/message.ts";
 import { RecentMap } from "../../protocol/recent-map.ts";
+import { TransientMap } from "../../shared/transient-map.ts";
 
 /** An unfinished message of a floor, with the text that this node has. */
 export interface Draft {
@@ -31,7 +32,7 @@ const MAX_AHEAD_UNITS = 65_536;
  * counts only if it belongs to the newest attempt and continues the known text.
  */
 export class DraftBoard {
-  readonly #drafts = new Map<MessageId, Draft>();
+  readonly #drafts = new TransientMap<MessageId, Draft>();
   readonly #finished = new RecentMap<MessageId, true>(MAX_REMEMBERED);
   readonly #ended = new RecentMap<RunId, true>(MAX_REMEMBERED);
   /** The newest known attempt of each run. */

@@ -1,5 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
-import { Deadlines } from "../../../src/cluster/deadlines.ts";
+import { type Deadline, Deadlines } from "../../../src/cluster/deadlines.ts";
+import { ballast, bytesLeft, ROUND_BYTES } from "../../support/runner/heap.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 let clock: VirtualClock;
@@ -60,4 +61,17 @@ test("a clock that went back delays a deadline but does not lose it", async () =
   expect(passed).toEqual([]);
   await clock.advance(50);
   expect(passed).toEqual(["one"]);
+});
+
+test("a removed deadline is garbage for a minor collection", async () => {
+  const open: Deadline[] = [];
+  const left = await bytesLeft(() => {
+    for (let count = 0; count < 100; count++) {
+      const held = ballast();
+      open.push(deadlines.add(clock.now() + 1_000, () => passed.push(String(held))));
+      if (open.length > 8) deadlines.remove(open.shift()!);
+    }
+  });
+  // The pending ones become old: 8 of 100.
+  expect(left).toBeLessThan(ROUND_BYTES / 4);
 });

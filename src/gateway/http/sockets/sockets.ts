@@ -28,7 +28,7 @@ interface Line {
   /** Accepted above a limit: the socket may only carry probes. */
   isSpare: boolean;
   /** The request in progress. */
-  response: ServerResponse | undefined;
+  response: LineResponse | undefined;
   /** Requests that wait behind it; undefined until there was one. */
   waiting: WaitingRequests | undefined;
   /** Requests with chunked bodies, in progress or waiting. */
@@ -41,6 +41,10 @@ interface Line {
   /** What node:http does with the head of a request. */
   makeRequest: OnHead | undefined;
 }
+
+/** A response in progress names its socket. A request that is destroyed before its end no longer does. */
+const LINE = Symbol("line");
+type LineResponse = ServerResponse & { [LINE]?: Line | undefined };
 
 /** The sockets of one address, or of all addresses. */
 interface SocketGroup {
@@ -82,8 +86,6 @@ export class Sockets {
   readonly #options: SocketsOptions;
   readonly #standStill: StandStill;
   readonly #lines = new Map<Socket, Line>();
-  /** By the response in progress. A request that is destroyed before its end no longer names its socket. */
-  readonly #answering = new Map<ServerResponse, Line>();
   readonly #all: SocketGroup = { open: 0, chunked: 0, idle: new Set() };
   readonly #byAddress = new Map<string, SocketGroup>();
   readonly #spare = new Set<Line>();
@@ -91,7 +93,7 @@ export class Sockets {
   // One function each for all sockets, because an idle stream would keep its own in memory.
   readonly #onSocketClose: (this: Socket) => void;
   readonly #onSocketEnd: (this: Socket) => void;
-  readonly #onResponseClose: (this: ServerResponse) => void;
+  readonly #onResponseClose: (this: LineResponse) => void;
   readonly #onHead: OnHead;
   #handler: Handler | undefined;
   #refusalOf: RefusalOf = () => undefined;
@@ -110,8 +112,7 @@ export class Sockets {
       if (line) sockets.#noteEnd(line);
     };
     this.#onResponseClose = function () {
-      const line = sockets.#answering.get(this);
-      if (line) sockets.#continue(line);
+      if (this[LINE]) sockets.#continue(this[LINE]);
     };
     this.#onHead = (request, keepsAlive) => {
       const line = this.#lines.get(request.socket);
@@ -229,7 +230,7 @@ export class Sockets {
   remove(line: Line): void {
     if (!this.#lines.delete(line.socket)) return;
     line.waiting = undefined;
-    if (line.response) this.#answering.delete(line.response);
+    leaveLine(line);
     this.#countChunked(line, -line.chunked);
     if (line.isSpare) return void this.#spare.delete(line);
     for (const group of this.#groupsOf(line)) {
@@ -328,25 +329,22 @@ export class Sockets {
   }
 
   /** Until the response is closed, the line's other requests wait. */
-  #occupy(line: Line, response: ServerResponse): void {
+  #occupy(line: Line, response: LineResponse): void {
     line.response = response;
-    this.#answering.set(response, line);
+    response[LINE] = line;
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.delete(line);
     response.on("close", this.#onResponseClose);
   }
 
   /** The request in progress is over: begin the next one of the socket, if there is one. */
   #continue(line: Line): void {
-    const { req: answered } = line.response!;
-    this.#answering.delete(line.response!);
-    line.response = undefined;
-    if (isChunked(answered)) this.#countChunked(line, -1);
-    const { waiting } = line;
-    const next = waiting?.next();
-    if (waiting && next) {
+    if (isChunked(line.response!.req)) this.#countChunked(line, -1);
+    leaveLine(line);
+    const next = line.waiting?.next();
+    if (next) {
       this.#occupy(line, next.response);
       return this.#options.pace.nextRequest(() => {
-        waiting.release(next);
+        line.waiting?.release(next);
         this.#handleUnlessClosed(next.request, next.response);
       });
     }
@@ -383,6 +381,12 @@ export class Sockets {
       }
     }
   }
+}
+
+/** The request in progress, if there is one, is over. */
+function leaveLine(line: Line): void {
+  if (line.response) line.response[LINE] = undefined;
+  line.response = undefined;
 }
 
 /** @returns whether a socket was closed */
