@@ -1,4 +1,5 @@
 import type { FloorId } from "../../protocol/ids.ts";
+import { TransientMap } from "../../shared/transient-map.ts";
 
 /**
  * Runs the requests of one floor in their order, while different floors run independently. A floor without pending
@@ -6,7 +7,7 @@ import type { FloorId } from "../../protocol/ids.ts";
  */
 export class FloorLines {
   /** Settles when the floor's last pending request is done. Never rejects. */
-  readonly #ends = new Map<FloorId, Promise<unknown>>();
+  readonly #ends = new TransientMap<FloorId, Promise<unknown>>();
 
   async inLine<T>(id: FloorId, act: () => Promise<T>): Promise<T> {
     const before = this.#ends.get(id);
