@@ -31,7 +31,7 @@ test("a probe whose client closes its side is answered", async () => {
   );
 });
 
-test("commands whose client closes its side are carried out and answered in order, chunked ones too", async () => {
+test("a command whose client closes its side is carried out and answered, also one with a chunked body", async () => {
   const { id } = await new E2eClient(node).create("general");
   const title = JSON.stringify({ title: "renamed" });
   const head = headOf("PATCH", `/session/${id}`, {
@@ -39,8 +39,8 @@ test("commands whose client closes its side are carried out and answered in orde
     "Transfer-Encoding": "chunked",
   });
   const chunked = `${head}${title.length.toString(16)}\r\n${title}\r\n0\r\n\r\n`;
-  const text = await say(`${headOf("GET", `/session/${id}`)}${chunked}${post(`/session/${id}/archive`, {})}`);
-  expect([...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)).toEqual(["200", "200", "200"]);
+  for (const bytes of [chunked, post(`/session/${id}/archive`, {})])
+    expect(await say(bytes)).toMatch(/^HTTP\/1\.1 200 /);
   expect((await accepted(node.get(`/session/${id}`))).session).toMatchObject({ title: "renamed", state: "archived" });
 });
 

@@ -7,7 +7,6 @@ import { networkOf } from "../network-address.ts";
 import { endsWithClient } from "./hang-up.ts";
 import { afterNextTurn, StandStill } from "./stand-still.ts";
 import type { TurnPace } from "./turn-pace.ts";
-import { isChunked, WaitingRequests } from "./waiting-requests.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -30,9 +29,9 @@ interface Line {
   /** The request in progress. */
   response: LineResponse | undefined;
   /** Requests that wait behind it; undefined until there was one. */
-  waiting: WaitingRequests | undefined;
-  /** Requests with chunked bodies, in progress or waiting. */
-  chunked: number;
+  waiting: [IncomingMessage, ServerResponse][] | undefined;
+  /** The request in progress has a chunked body. */
+  isChunked: boolean;
   /** A request could not be read, or was refused for its head: nothing behind it is read. This follows the answers before it. */
   farewell: string | undefined;
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
@@ -49,7 +48,7 @@ type LineResponse = ServerResponse & { [LINE]?: Line | undefined };
 /** The sockets of one address, or of all addresses. */
 interface SocketGroup {
   open: number;
-  /** Requests with chunked bodies, in progress or waiting. */
+  /** Sockets whose request in progress has a chunked body. */
   chunked: number;
   /** Idle sockets, longest idle first. */
   idle: Set<Line>;
@@ -181,7 +180,7 @@ export class Sockets {
     const broken = line.socket.parser?.incoming;
     if (!broken || broken.complete) return this.#endRefused(line);
     // A body that is not whole is of the newest request, so this one waits behind the others …
-    if (waiting?.newest?.request === broken) return waiting.dropNewest();
+    if (waiting?.at(-1)?.[0] === broken) return void waiting.pop();
     // … or is in progress, and was read no further than its body …
     if (response?.req === broken && !response.headersSent) return void socket.end(answer);
     // … or has its answer.
@@ -197,7 +196,7 @@ export class Sockets {
       isSpare: false,
       response: undefined,
       waiting: undefined,
-      chunked: 0,
+      isChunked: false,
       farewell: undefined,
       taken: 0,
       takenAt: 0,
@@ -231,7 +230,7 @@ export class Sockets {
     if (!this.#lines.delete(line.socket)) return;
     line.waiting = undefined;
     leaveLine(line);
-    this.#countChunked(line, -line.chunked);
+    this.#noteChunked(line, false);
     if (line.isSpare) return void this.#spare.delete(line);
     for (const group of this.#groupsOf(line)) {
       group.open -= 1;
@@ -262,20 +261,19 @@ export class Sockets {
     if (!line) return;
     if (line.isSpare && !PROBES.has(request.url)) return void line.socket.destroy();
     if (line.response) {
-      line.waiting ??= new WaitingRequests(line.socket);
-      return line.waiting.add(request, response);
+      line.waiting ??= [];
+      return void line.waiting.push([request, response]);
     }
     this.#occupy(line, response);
     const handle = () => this.#handleUnlessClosed(request, response);
     if (this.#standStill.isWaking() && !PROBES.has(request.url)) {
       return afterNextTurn(() => {
-        // The client gave up while the process stood still, and counts on nothing that it asked for. A client that has
-        // only closed its side looks the same.
+        // The client, which may have closed only its side, gave up while the process stood still, and counts on nothing.
         if (line.socket.readableEnded || line.socket.destroyed) line.socket.destroy();
         else handle();
       });
     }
-    if (isChunked(request) || PROBES.has(request.url)) handle();
+    if (line.isChunked || PROBES.has(request.url)) handle();
     else this.#options.pace.request(handle);
   }
 
@@ -291,16 +289,20 @@ export class Sockets {
     parser.onIncoming = this.#onHead;
   }
 
-  /** Whether a request may be worked on or wait, as its head says. Each chunk of a body costs work, however small it is. */
-  #admit(line: Line, request: IncomingMessage): boolean {
-    const mayChunk = !line.isSpare && this.#hasRoomForChunks(line);
-    const mayWait = !line.response || (line.waiting?.size ?? 0) < BOUNDS.pipelined;
-    if (!mayWait || (isChunked(request) && !mayChunk)) {
+  /**
+   * Whether a request may be worked on or wait, as its head says. Each chunk of a body costs work, however small it is,
+   * and is kept by itself while the request waits: megabytes for 64 KiB in chunks of one byte.
+   */
+  #admit(line: Line, { headers }: IncomingMessage): boolean {
+    const isChunked = headers["transfer-encoding"] !== undefined;
+    const mayChunk = !line.isSpare && !line.response && this.#hasRoomForChunks(line);
+    const mayWait = !line.response || (line.waiting?.length ?? 0) < BOUNDS.pipelined;
+    if (!mayWait || (isChunked && !mayChunk)) {
       this.remove(line);
       line.socket.destroy();
       return false;
     }
-    if (isChunked(request)) this.#countChunked(line, 1);
+    if (isChunked) this.#noteChunked(line, true);
     return true;
   }
 
@@ -309,22 +311,23 @@ export class Sockets {
     return ofAddress < BOUNDS.addressChunkedBodies && this.#all.chunked < BOUNDS.chunkedBodies;
   }
 
-  #countChunked(line: Line, change: number): void {
-    line.chunked += change;
-    for (const group of this.#groupsOf(line)) group.chunked += change;
+  #noteChunked(line: Line, isNow: boolean): void {
+    if (line.isChunked === isNow) return;
+    line.isChunked = isNow;
+    for (const group of this.#groupsOf(line)) group.chunked += isNow ? 1 : -1;
   }
 
   /**
-   * The client sends nothing more. Requests that arrived whole are carried out and answered, and then the connection ends.
-   * An event stream, and an answer that waits for a run, end with their client.
+   * The client sends nothing more. A whole request is carried out and answered, and then the connection ends. An event stream,
+   * an answer that waits for a run, and requests that others wait behind end with their client: it has probably left.
    */
   #noteEnd({ socket, response, waiting, farewell }: Line): void {
-    // Node.js has ended the socket if there is none.
+    // Node.js ends the socket if there is no response, and behind the last one, which may be before the farewell.
     if (!response) return;
-    if (isEventStream(response) || endsWithClient(response)) return void socket.end();
-    const last: ServerResponse & { _last?: boolean } = waiting?.newest?.response ?? response;
+    const hasLeft = farewell === undefined && waiting?.length;
+    if (hasLeft || isEventStream(response) || endsWithClient(response)) return void socket.end();
+    const last: ServerResponse & { _last?: boolean } = waiting?.at(-1)?.[1] ?? response;
     if (farewell === undefined) last.shouldKeepAlive = false;
-    // Node.js would end the socket behind this answer.
     else last._last = false;
   }
 
@@ -338,15 +341,12 @@ export class Sockets {
 
   /** The request in progress is over: begin the next one of the socket, if there is one. */
   #continue(line: Line): void {
-    if (isChunked(line.response!.req)) this.#countChunked(line, -1);
+    this.#noteChunked(line, false);
     leaveLine(line);
-    const next = line.waiting?.next();
+    const next = line.waiting?.shift();
     if (next) {
-      this.#occupy(line, next.response);
-      return this.#options.pace.nextRequest(() => {
-        line.waiting?.release(next);
-        this.#handleUnlessClosed(next.request, next.response);
-      });
+      this.#occupy(line, next[1]);
+      return this.#options.pace.nextRequest(() => this.#handleUnlessClosed(...next));
     }
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.add(line);
     this.#endRefused(line);
