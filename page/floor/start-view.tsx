@@ -2,6 +2,7 @@ import type { FormEvent } from "react";
 import { useFloors } from "../../src/react/use-floor.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
+import { CopyButton } from "../parts/commands/copy-button.tsx";
 import { FloorLine } from "../parts/floor-line.tsx";
 import { floorOf } from "../parts/floor-name.ts";
 import { Rows } from "../parts/rows.tsx";
@@ -53,17 +54,7 @@ export function StartView() {
       <p>{say("floor.drive")}</p>
       <p className={styles["command"]}>
         <code>{drive}</code>
-        <button
-          type="button"
-          onClick={() =>
-            void act(
-              () => navigator.clipboard.writeText(drive),
-              () => say("told.copied"),
-            )
-          }
-        >
-          {say("session.copy")}
-        </button>
+        <CopyButton text={drive} act={act} />
         {refusal && <span role="alert">{refusal.text}</span>}
       </p>
       <p>{say("log.what")}</p>

@@ -3,6 +3,7 @@ import type { SessionMessage } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { CopyButton } from "../parts/commands/copy-button.tsx";
 import { Menu } from "../parts/commands/menu.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { Sure } from "../parts/commands/sure.tsx";
@@ -51,17 +52,7 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
   return (
     <>
       <footer ref={actions}>
-        <button
-          type="button"
-          onClick={() =>
-            void act(
-              () => navigator.clipboard.writeText(content),
-              () => say("told.copied"),
-            )
-          }
-        >
-          {say("session.copy")}
-        </button>
+        <CopyButton text={content} act={act} />
         {isUser && takesTurns && status !== "queued" && (
           <button type="button" disabled={isBusy} onClick={() => void act(() => client.resendMessage(session.id, id))}>
             {say("session.again")}

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import type { Session } from "../../../src/protocol/session.ts";
 import { useHere } from "../../moment/here.tsx";
 import { clockOf } from "../../moment/moment-text.ts";
+import { CopyButton } from "../../parts/commands/copy-button.tsx";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { lookOf } from "../../parts/look.ts";
 import { Sheet } from "../../parts/screen/sheet.tsx";
@@ -150,18 +151,7 @@ function Origin({ session }: { session: Session }) {
       <h2 id="facts-session">{say("facts.session")}</h2>
       <dl>
         <Fact name={say("facts.id")}>
-          <code>{id}</code>{" "}
-          <button
-            type="button"
-            onClick={() =>
-              void given.act(
-                () => navigator.clipboard.writeText(id),
-                () => say("told.copied"),
-              )
-            }
-          >
-            {say("session.copy")}
-          </button>
+          <code>{id}</code> <CopyButton text={id} act={given.act} />
         </Fact>
         <Fact name={say("facts.user")}>{userId}</Fact>
         <Fact name={say("facts.zone")}>{zone}</Fact>
