@@ -15,7 +15,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
   { from: "^src/config/", may: ["^src/config/", "^src/protocol/", "^zod$", "^yaml$", "^re2js$", "^node:"] },
   { from: "^src/store/postgres/", may: ["^src/store/(?!sqlite/)", "^src/protocol/", "^src/shared/", "^node:", "^pg$"] },
   { from: "^src/store/", may: ["^src/store/(?!postgres/)", "^src/protocol/", "^src/shared/", "^node:"] },
-  { from: "^src/bus/", may: ["^src/bus/", "^src/protocol/", "^zod$", "^ioredis$"] },
+  { from: "^src/bus/", may: ["^src/bus/", "^src/protocol/", "^src/shared/", "^zod$", "^ioredis$"] },
   {
     from: "^src/queue/",
     may: [

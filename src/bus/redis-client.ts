@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
-import { isNetworkError, Unreachable } from "../protocol/errors.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
+import { isNetworkError, Unreachable } from "../shared/unreachable.ts";
 import type { RedisAddress, RedisOptions } from "./redis-address.ts";
 
 /** How long connecting and logging in may take when a node starts, in ms. */

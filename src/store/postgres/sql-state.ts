@@ -1,4 +1,4 @@
-import { isNetworkError } from "../../protocol/errors.ts";
+import { isNetworkError } from "../../shared/unreachable.ts";
 
 /**
  * The kind of a database error. `engine`: the server or the network failed, whatever the request; `taken`: a unique key
