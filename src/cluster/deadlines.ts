@@ -6,7 +6,7 @@ export interface Deadline {
   readonly onPassed: () => void;
   /** Its number in the order of addition. */
   readonly serial: number;
-  /** Its place among the pending ones; negative once it is none of them. */
+  /** Its index in the pending deadlines; -1 once it was removed or has passed. */
   index: number;
 }
 
