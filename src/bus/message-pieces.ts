@@ -8,6 +8,8 @@ const PIECE_BYTES = MAX_BUS_MESSAGE - LABEL_BYTES;
 const MAX_PIECES = 64;
 /** Bytes of messages that still miss pieces. Beyond it the oldest are discarded; their senders repeat them. */
 const MAX_INCOMPLETE_BYTES = 16_777_216;
+/** Messages that still miss pieces. Pieces of a few bytes would exceed the memory long before the bytes above. */
+const MAX_INCOMPLETE = 1_024;
 /** `#`, which no JSON text begins with. */
 const MARK = 0x23;
 const NEWLINE = 0x0a;
@@ -50,7 +52,8 @@ export class Reassembler {
     if (id === undefined || index >= count || count > MAX_PIECES) return undefined;
     const message = this.#incomplete.get(id) ?? { count, pieces: new Map(), bytes: 0 };
     if (message.count !== count || message.pieces.has(index)) return undefined;
-    message.pieces.set(index, piece.subarray(end + 1));
+    // A copy: what was received is part of a larger buffer, which a piece of a few bytes would keep in memory.
+    message.pieces.set(index, new Uint8Array(piece.subarray(end + 1)));
     this.#forget(id, message);
     if (message.pieces.size === count) {
       return Buffer.concat(Array.from({ length: count }, (_, each) => message.pieces.get(each)!));
@@ -59,7 +62,7 @@ export class Reassembler {
     this.#incomplete.set(id, message);
     this.#bytes += message.bytes;
     for (const [oldest, other] of this.#incomplete) {
-      if (this.#bytes <= MAX_INCOMPLETE_BYTES) break;
+      if (this.#bytes <= MAX_INCOMPLETE_BYTES && this.#incomplete.size <= MAX_INCOMPLETE) break;
       this.#forget(oldest, other);
     }
     return undefined;

@@ -54,10 +54,13 @@ export class OutageDetector {
     this.#timer?.cancel();
   }
 
-  /** Record a beat that came back. An older beat than the newest says nothing about the present and is ignored. */
+  /**
+   * Record a beat that came back. An older beat than the newest says nothing about the present and is ignored, as is one
+   * that was not sent: it would hide every outage until its number is reached.
+   */
   hear(line: number, text: string): void {
     const beat = Number(text);
-    if (!(beat > this.#heard[line]!)) return;
+    if (!(beat > this.#heard[line]! && beat <= this.#beat)) return;
     this.#heard[line] = beat;
     if (!this.#isAway || this.#heard.some((each) => each < this.#beat)) return;
     this.#isAway = false;

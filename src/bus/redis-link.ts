@@ -20,6 +20,9 @@ const MAX_UNANSWERED = 16_777_216;
  */
 const LISTENING = 4;
 
+/** While messages arrive that are too large, the log says so this often, in ms. */
+const TOO_LARGE_NOTE_MS = 60_000;
+
 const SILENCE = "it does not answer";
 
 export interface RedisLinkOptions {
@@ -49,6 +52,8 @@ export class RedisLink {
   /** The publisher's socket while it keeps what is written until the end of the turn. */
   #gathering: Redis["stream"] | undefined;
   #onRefused: (() => void) | undefined;
+  /** When the log last told of a message that was too large, in ms of the clock. */
+  #tooLargeToldAt = Number.NEGATIVE_INFINITY;
 
   /** @throws Error with a sentence for the operator when the server cannot be used */
   static async open(options: RedisLinkOptions): Promise<RedisLink> {
@@ -83,7 +88,14 @@ export class RedisLink {
       onRecovered();
     };
     this.#subscribers = listening.map(
-      (redis) => new RedisSubscriber({ redis, clock, onRestored, onRefused: (error) => this.#refused(error) }),
+      (redis) =>
+        new RedisSubscriber({
+          redis,
+          clock,
+          onRestored,
+          onRefused: (error) => this.#refused(error),
+          onTooLarge: (bytes) => this.#tellTooLarge(bytes),
+        }),
     );
     this.#outages = new OutageDetector({
       clock,
@@ -188,6 +200,15 @@ export class RedisLink {
 
   #beatChannel(line: number): string {
     return `${this.#options.prefix}pulse.${this.#nonce}.${line}`;
+  }
+
+  #tellTooLarge(bytes: number): void {
+    const { clock, log, address } = this.#options;
+    const now = clock.now();
+    if (now - this.#tooLargeToldAt < TOO_LARGE_NOTE_MS) return;
+    this.#tooLargeToldAt = now;
+    const facts = { server: address.label, bytes };
+    log.warn(facts, "another client of Redis publishes messages that no node sends; they are dropped");
   }
 
   /** A command failed. Only the server's own replies count as a reason; the connection reports why it broke itself. */

@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import { AppError } from "../protocol/errors.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
-import type { Listener, Subscription } from "./bus.ts";
+import { type Listener, MAX_BUS_MESSAGE, type Subscription } from "./bus.ts";
 
 /** How long the server may take to acknowledge a subscription, in ms. */
 const ACKNOWLEDGE_MS = 2_000;
@@ -23,6 +23,8 @@ export interface RedisSubscriberOptions {
   onRestored: () => void;
   /** Called when the server refuses a subscription. */
   onRefused: (error: Error) => void;
+  /** Called with the size of a message that is dropped, because no node sends one of that size. */
+  onTooLarge: (bytes: number) => void;
 }
 
 /**
@@ -127,6 +129,8 @@ export class RedisSubscriber {
   #hear(name: string, message: Uint8Array): void {
     const listeners = this.#channels.get(name)?.listeners;
     if (!listeners) return;
+    // Parsing it could occupy the event loop for seconds.
+    if (message.byteLength > MAX_BUS_MESSAGE) return this.#options.onTooLarge(message.byteLength);
     // Iterate over a copy: a listener may subscribe or unsubscribe others.
     for (const listener of listeners.size === 1 ? listeners : [...listeners]) listener(message);
   }

@@ -14,13 +14,22 @@ export interface RedisMembershipOptions {
 }
 
 /**
+ * A lease that ends later than this, in ms from now, was not written by a node at the server's present time: leases have
+ * at most a minute, and twice that leaves room for a server's clock that goes back a little.
+ */
+const LATEST_END_MS = 120_000;
+
+/**
  * Stores members with the end of their lease on the server's clock, so nodes need not agree on the time. Returns the
  * members whose lease is valid, or the members' number of partitions when this node is configured with a different one.
+ * If the server's clock was ahead, a node that died meanwhile would remain a member until that time, and its floors would
+ * have no owner.
  */
 const RENEW = `
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], now + ARGV[4], '+inf')
   local count = redis.call('GET', KEYS[2])
   if count and count ~= ARGV[3] and redis.call('ZCARD', KEYS[1]) > 0 then return count end
   redis.call('SET', KEYS[2], ARGV[3])
@@ -59,7 +68,7 @@ export class RedisMembership implements Membership {
 
   async #ask(nodeId: string): Promise<string[]> {
     const { redis, leaseMs, count } = this.#options;
-    const answer = await reach(redis.eval(RENEW, 2, ...this.#keys, nodeId, leaseMs, count));
+    const answer = await reach(redis.eval(RENEW, 2, ...this.#keys, nodeId, leaseMs, count, LATEST_END_MS));
     if (Array.isArray(answer)) return answer.map(String);
     const difference = `${count} here and ${String(answer)} on the nodes that are running`;
     throw new Error(`INTERLOCK_PARTITIONS is ${difference}: all nodes need the same number`);

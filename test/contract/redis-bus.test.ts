@@ -294,6 +294,22 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a failing Redis", 
     expect(buses.log.lines).toEqual(["a message exceeds the size limit of the bus and is lost"]);
   });
 
+  test("messages of a stranger that are too large are dropped and reported once, and the bus continues", async () => {
+    const server = await startOne();
+    const stranger = connectTo(server);
+    const buses = busesOf([server.url]);
+    const bus = await buses.connect();
+    const received: number[] = [];
+    await bus.subscribe("topic", (message) => void received.push(message.byteLength));
+    const large = Buffer.alloc(MAX_BUS_MESSAGE + 1);
+    for (let n = 0; n < 3; n++) await stranger.publish(`${buses.epoch}.topic`, large);
+    await untilReceived(bus, "topic");
+    expect(received).not.toContain(large.byteLength);
+    expect(buses.log.lines).toEqual([
+      "another client of Redis publishes messages that no node sends; they are dropped",
+    ]);
+  });
+
   test("a closed bus leaves no connection behind", async () => {
     const server = await startOne();
     const admin = connectTo(server);

@@ -90,6 +90,17 @@ describe("the detector of bus outages", () => {
     expect(pulse.isAway).toBe(true);
   });
 
+  test("beats that were not sent yet do not hide an outage", async () => {
+    await clock.advance(BEAT_MS);
+    for (const text of ["100", "1e300", "Infinity"]) for (const line of [0, 1]) pulse.hear(line, text);
+    comesBack = () => false;
+    await clock.advance(3 * BEAT_MS);
+    expect([told, pulse.isAway]).toEqual([["away"], true]);
+    comesBack = () => true;
+    await clock.advance(BEAT_MS);
+    expect([told, pulse.isAway]).toEqual([["away", "back"], false]);
+  });
+
   test("a stopped detector leaves no timer", () => {
     pulse.stop();
     expect(clock.timerCount).toBe(0);
