@@ -134,6 +134,29 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
     expect(await floor.write()).toBe("committed");
   }, 30_000);
 
+  test("a server that stops taking writes confirms nothing to connections that it keeps, until it takes writes again", async () => {
+    const store = await openNode(await makeDatabase(server()), { connections: 1 });
+    const floor = new FloorWriter(store, "u:ann");
+    await floor.write();
+    const version = floor.version;
+    const setReadOnly = async (value: "on" | "off") => {
+      const admin = new pg.Client({ connectionString: server().url, options: "-c default_transaction_read_only=off" });
+      await admin.connect();
+      await admin.query(`ALTER SYSTEM SET default_transaction_read_only = ${value}`);
+      await admin.query("SELECT pg_reload_conf()");
+      await admin.end();
+    };
+    onTestFinished(() => setReadOnly("off"));
+    const confirm = () => store.confirm(floor.id, version).catch(({ code }) => code);
+    expect(await confirm()).toBe(true);
+    await setReadOnly("on");
+    await expect.poll(confirm).toBe("unavailable");
+    await setReadOnly("off");
+    await expect.poll(confirm).toBe(true);
+    expect(await store.confirm("u:none" as FloorId, 0)).toBe(true);
+    expect(await store.confirm("u:none" as FloorId, 1)).toBe(false);
+  });
+
   test("when the database was dropped, no error contains a password, and closing ends", async () => {
     const { url, drop } = await server().makeDatabase();
     const log = new KeptLog();

@@ -1,3 +1,4 @@
+import { AppError } from "../../protocol/errors.ts";
 import type { AgentId, ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
@@ -31,7 +32,13 @@ import { MESSAGE_WEIGHT, weighed } from "./view-statements.ts";
 const MESSAGE = `s.id AS "sessionId", m.id, m.status, m.details, m.content`;
 
 const FLOOR = { name: "floor", text: "SELECT version, head, snapshot, format FROM floors WHERE id = $1" };
-const VERSION = { name: "version", text: "SELECT version FROM floors WHERE id = $1" };
+/** Always one row. */
+const VERSION = {
+  name: "version",
+  text: `
+    SELECT (SELECT version FROM floors WHERE id = $1) AS version,
+      current_setting('transaction_read_only') = 'on' AS "isReadOnly"`,
+};
 const SESSION = { name: "session", text: "SELECT view, memory, head FROM sessions WHERE id = $1" };
 const SESSIONS = { name: "sessions", text: "SELECT view, memory, head FROM sessions WHERE id = ANY ($1)" };
 const DRAFTS = {
@@ -112,8 +119,10 @@ export class StateQueries {
   }
 
   async confirm(id: FloorId, version: number): Promise<boolean> {
-    const [row] = await this.#db.query<{ version: number }>(VERSION, [id]);
-    return (row?.version ?? 0) === version;
+    const [row] = await this.#db.query<{ version: number | null; isReadOnly: boolean }>(VERSION, [id]);
+    // Another server may have newer commits (rule C1). New connections to such a server are refused.
+    if (row!.isReadOnly) throw new AppError("unavailable", "the server of this connection has stopped taking writes");
+    return (row!.version ?? 0) === version;
   }
 
   async loadSession(id: SessionId): Promise<SessionRow | undefined> {

@@ -1,3 +1,4 @@
+import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
@@ -68,6 +69,44 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
     },
     90_000,
   );
+
+  test("while PostgreSQL takes no writes, nodes refuse commands, keep their floors and stay ready; then all continues", async () => {
+    const settings = { INTERLOCK_LEASE: "500ms" };
+    const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG, settings });
+    const nodes = await cluster.startAll(["gateway", "orchestrator", "worker"], ["gateway", "orchestrator", "worker"]);
+    const admin = new pg.Client({
+      connectionString: cluster.storeUrl,
+      options: "-c default_transaction_read_only=off",
+    });
+    await admin.connect();
+    const setReadOnly = async (value: "on" | "off") => {
+      await admin.query(`ALTER SYSTEM SET default_transaction_read_only = ${value}`);
+      await admin.query("SELECT pg_reload_conf()");
+    };
+    onTestFinished(async () => {
+      await setReadOnly("off");
+      await admin.end();
+    });
+    // One node alone commits, and therefore loses the connections that other nodes keep.
+    const ask = async (title: string) => {
+      const { status, body } = await nodes[0].ask("PATCH", "/session/watched", { title }, title);
+      return `${status} ${body.errorCode ?? ""}`;
+    };
+    const ready = () => Promise.all(nodes.map(async (node) => (await node.ask("GET", "/ready")).status));
+    await clientOf(() => nodes).createSession({ id: "watched", userId: "watcher" });
+    expect(await ask("before")).toBe("200 ");
+    await setReadOnly("on");
+    await expect.poll(() => ask("meanwhile"), { timeout: BACK_MS }).toBe("503 unavailable");
+    // Long enough for a node that takes itself for the only one without a database to say so.
+    const until = Date.now() + 10 * 500;
+    while (Date.now() < until) {
+      expect(await ask("meanwhile")).toBe("503 unavailable");
+      expect(await ready()).toEqual([200, 200]);
+    }
+    await setReadOnly("off");
+    await expect.poll(() => ask("meanwhile"), { timeout: BACK_MS }).toBe("200 ");
+    expect(await ready()).toEqual([200, 200]);
+  }, 60_000);
 }
 
 await describeClusters("a restart of PostgreSQL", suite, { own: true });
