@@ -1,6 +1,7 @@
 import { Fragment, type ReactNode, useLayoutEffect, useMemo, useRef } from "react";
 import type { SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
+import { jsonInSight } from "../../src/protocol/text.ts";
 import { type CallNode, callTree, itemsOf, keyOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
@@ -158,7 +159,7 @@ export function Arguments({ text }: { text: string }) {
 
 function pretty(text: string): string {
   try {
-    return JSON.stringify(JSON.parse(text), undefined, 2);
+    return jsonInSight(JSON.stringify(JSON.parse(text), undefined, 2));
   } catch {
     return text;
   }

@@ -30,6 +30,8 @@ export const Interaction = z.discriminatedUnion("kind", [
     requestId: RequestId,
     toolCall: ToolCall,
     isSensitive: z.boolean(),
+    /** What `approve_always` approves. Absent: the tool of this name. */
+    approves: z.string().max(512).optional(),
   }),
   z.object({
     kind: z.literal("question"),

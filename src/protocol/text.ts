@@ -11,6 +11,30 @@ export function cleanText(text: string): string {
   return wellFormed.includes("\0") ? wellFormed.replace(NUL, "\uFFFD") : wellFormed;
 }
 
+/**
+ * Characters that are not seen and change how the text around them looks or reads: controls, marks and overrides of
+ * direction, separators of lines, fillers and tags. Joiners are not among them, because scripts and emoji need them.
+ */
+const UNSEEN =
+  /[\u{7f}-\u{9f}\u{ad}\u{61c}\u{180e}\u{200b}\u{200e}\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{feff}\u{e0000}-\u{e007f}]/gu;
+
+/** JSON in which such characters are escapes: the same value, and a person sees that they are there. */
+export function jsonInSight(json: string): string {
+  return json.replace(UNSEEN, (character) =>
+    Array.from({ length: character.length }, (_, at) => escapeOf(character.charCodeAt(at))).join(""),
+  );
+}
+
+const escapeOf = (unit: number): string => `\\u${unit.toString(16).padStart(4, "0")}`;
+
+/** A name in one line, without such characters, so that it looks like no other name than its own. */
+export function nameInSight(name: string): string {
+  return name
+    .replace(UNSEEN, "")
+    .replace(/[\s\p{Cc}\u{200c}\u{200d}]+/gu, " ")
+    .trim();
+}
+
 /** The beginning of a text that comes from outside, clean and of at most `units` UTF-16 units. */
 export const textWithin = (text: string, units: number): string => cutText(cleanText(text), units);
 

@@ -2,7 +2,7 @@ import type { NewInteraction, Part } from "../agents/agent.ts";
 import { MAX_OPTION_UNITS, MAX_OPTIONS, MAX_QUESTION_UNITS, type ToolCall } from "../protocol/interaction.ts";
 import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { Usage } from "../protocol/message.ts";
-import { cleanText, cutText, textWithin } from "../protocol/text.ts";
+import { cleanText, cutText, jsonInSight, nameInSight, textWithin } from "../protocol/text.ts";
 
 /** The longest id and the longest name of a tool, of a call and of data, in UTF-16 units. */
 const MAX_NAME_UNITS = 256;
@@ -50,7 +50,7 @@ export function boundPart(given: Part): { part: Part; units: number } {
       const content = textWithin(given.content, MAX_RESULT_UNITS);
       const names = {
         toolCallId: textWithin(toolCallId, MAX_NAME_UNITS),
-        toolName: textWithin(toolName, MAX_NAME_UNITS),
+        toolName: toolNameOf(toolName),
       };
       return withUnits({ ...given, ...names, content }, content.length);
     }
@@ -84,16 +84,19 @@ export function boundInteraction(interaction: NewInteraction): NewInteraction {
 }
 
 function boundCall({ toolCallId, function: { name, arguments: given } }: ToolCall): ToolCall {
-  const text = cleanText(given);
+  // A person decides by what they see of it.
+  const text = jsonInSight(cleanText(given));
   const isLong = text.length > MAX_ARGUMENTS_UNITS;
   return {
     toolCallId: textWithin(toolCallId, MAX_NAME_UNITS),
     function: {
-      name: textWithin(name, MAX_NAME_UNITS),
+      name: toolNameOf(name),
       arguments: isLong ? JSON.stringify({ cut: cutText(text, SHOWN_ARGUMENT_UNITS) }) : text,
     },
   };
 }
+
+const toolNameOf = (name: string): string => textWithin(nameInSight(cleanText(name)), MAX_NAME_UNITS) || "unnamed";
 
 function boundUsage(usage: Usage): Usage {
   const counts = Object.entries(usage).map(([key, tokens = 0]) => [key, Math.min(tokens, MAX_TOKENS)]);

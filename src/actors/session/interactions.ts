@@ -42,7 +42,7 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
     chosen.verdict === "approve_always" &&
     pending.interaction.kind === "confirmation"
   ) {
-    const tool = pending.interaction.toolCall.function.name;
+    const { toolCall, approves: tool = toolCall.function.name } = pending.interaction;
     step.context.approvedTools = [...new Set([...step.context.approvedTools, tool])].slice(-MAX_APPROVED_TOOLS);
   }
   logEvent(step, "interaction_resolved", { by: "client" }, requestId);

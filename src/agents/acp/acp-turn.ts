@@ -78,7 +78,7 @@ export class AcpTurn {
     this.#clock = about.clock;
     this.#toolServer = about.toolServer;
     this.#reader = new UpdateReader(PROFILES[adapter.profile].hasMessageIds === true, this.#run.redactor);
-    this.#user = new UserQuestions(about);
+    this.#user = new UserQuestions(entry.id, about);
   }
 
   /** Whether the agent waits for a person, so that its silence is not a failure. */

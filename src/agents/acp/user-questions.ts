@@ -1,3 +1,4 @@
+import type { AgentId } from "../../protocol/ids.ts";
 import type { Answer, ToolCall } from "../../protocol/interaction.ts";
 import type { NewInteraction, RunControl, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
@@ -13,15 +14,18 @@ export type TurnItem =
 export class UserQuestions {
   readonly #run: ProgramRun<TurnItem>;
   readonly #control: RunControl;
+  readonly #agentId: AgentId;
   readonly #approved: Set<string>;
   #open = 0;
   readonly #replies: string[] = [];
   /** Whether the user rejected a call since this was last reset. */
   wasRejected = false;
 
-  constructor({ run, turn, control }: { run: ProgramRun<TurnItem>; turn: Turn; control: RunControl }) {
+  constructor(agentId: AgentId, about: { run: ProgramRun<TurnItem>; turn: Turn; control: RunControl }) {
+    const { run, turn, control } = about;
     this.#run = run;
     this.#control = control;
+    this.#agentId = agentId;
     this.#approved = new Set(turn.approvedTools);
   }
 
@@ -34,14 +38,17 @@ export class UserQuestions {
     return this.#replies.splice(0);
   }
 
-  /** Ask the user to confirm a tool call. An approval for the rest of the session is kept by the name of the tool. */
+  /**
+   * Ask the user to confirm a tool call. An approval for the rest of the session is kept by the agent and the name of the
+   * tool: the agent chooses the name, which must approve neither a tool of Interlock nor one of another agent.
+   */
   async permit(permission: Permission, toolCall: ToolCall) {
-    const { name } = toolCall.function;
-    if (this.#approved.has(name)) return outcomeOf(permission, true);
+    const approves = `acp:${this.#agentId}/${toolCall.function.name}`;
+    if (this.#approved.has(approves)) return outcomeOf(permission, true);
     try {
-      const answer = await this.#ask({ kind: "confirmation", toolCall, isSensitive: true });
+      const answer = await this.#ask({ kind: "confirmation", toolCall, isSensitive: true, approves });
       if (answer.kind !== "confirmation") return CANCELLED;
-      if (answer.verdict === "approve_always") this.#approved.add(name);
+      if (answer.verdict === "approve_always") this.#approved.add(approves);
       if (answer.verdict !== "reject") return outcomeOf(permission, true);
       this.wasRejected = true;
       if (answer.reason) this.#replies.push(answer.reason);

@@ -47,9 +47,15 @@ export function environmentOf({ env, set }: ProgramEntry, from: Environment): Re
 /**
  * Removes the values of the listed variables, because a program may print its key in an error, and logs and errors are
  * visible.
+ * @param others further secrets
  */
-export function createRedactor({ env }: Pick<ProgramEntry, "env">, from: Environment): Redactor {
-  return new Redactor(env.map(namesOf).map(({ name, source }) => [name, from[source] ?? ""]));
+export function createRedactor(
+  { env }: Pick<ProgramEntry, "env">,
+  from: Environment,
+  others: readonly (readonly [name: string, value: string])[] = [],
+): Redactor {
+  const listed = env.map(namesOf).map(({ name, source }) => [name, from[source] ?? ""] as const);
+  return new Redactor([...listed, ...others]);
 }
 
 function namesOf(entry: string): { name: string; source: string } {

@@ -1,31 +1,30 @@
-import { createHash } from "node:crypto";
 import type { MCPClient, MCPTransport } from "@ai-sdk/mcp";
 import type { McpServer } from "../../config/catalog/tool-entry.ts";
-import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { textWithin } from "../../protocol/text.ts";
 import { boundedMcpFetch } from "../bounded-fetch.ts";
 import type { ChildProgram } from "../process/child-program.ts";
-import { environmentOf, findProgram, findProgramProblem, type ProgramEntry } from "../process/program.ts";
+import {
+  createRedactor,
+  environmentOf,
+  findProgram,
+  findProgramProblem,
+  type ProgramEntry,
+} from "../process/program.ts";
 import type { ProgramTools } from "../process/program-run.ts";
+import type { Redactor } from "../process/redactor.ts";
 import { fail, succeed, type Tool, type ToolOutcome } from "./tool.ts";
+import { ToolList } from "./tool-list.ts";
 
-/** The maximum number of tools per server: more than a model can choose from. */
-const MAX_TOOLS = 256;
-/** The maximum number of pages of its list. */
+/** The maximum number of pages of a server's list of tools. */
 const MAX_PAGES = 16;
-const MAX_DESCRIPTION_UNITS = 2_048;
-/** The largest schema of a tool, in UTF-16 units. Tools with a larger one, or one nested too deeply, are left out. */
-const MAX_SCHEMA_UNITS = 65_536;
-const MAX_NAME_UNITS = 64;
-
-export interface McpTool extends Tool {
-  /** The server's own name of the tool. */
-  readonly originalName: string;
-}
+/** The longest reason of a failed call, in UTF-16 units. */
+const MAX_REASON_UNITS = 1_024;
 
 /** A connected server, for one turn of one agent. */
 export interface McpConnection {
-  readonly tools: readonly McpTool[];
+  readonly tools: readonly Tool[];
+  /** What is unusual about the server's list, for the log of the turn. */
+  readonly problems: readonly string[];
   /** End the connection and the program, with all its processes. */
   close(): Promise<void>;
 }
@@ -49,6 +48,7 @@ export async function connectMcp(
   programs: ProgramTools,
 ): Promise<McpConnection> {
   const { createMCPClient, validateJSONRPCMessage } = await import("@ai-sdk/mcp");
+  const redactor = redactorOf(server, programs.env);
   const late = Promise.withResolvers<never>();
   late.promise.catch(() => {});
   const timer = programs.clock.after(server.connect_timeout, () =>
@@ -59,7 +59,7 @@ export async function connectMcp(
   if (settings.signal.aborted) onAbort();
   let child: ChildProgram | undefined;
   let client: MCPClient | undefined;
-  let connecting: Promise<McpTool[]> | undefined;
+  let connecting: ReturnType<typeof readTools> | undefined;
   let isGivenUp = false;
   const close = async () => {
     // Not awaited, because a hanging server does not answer the end of its session.
@@ -67,7 +67,7 @@ export async function connectMcp(
     await child?.end(0);
   };
   try {
-    const connect = async (): Promise<McpTool[]> => {
+    const connect = async (): ReturnType<typeof readTools> => {
       let transport: MCPTransport | { type: "http"; url: string; headers: Record<string, string>; fetch: typeof fetch };
       if (server.command === undefined) {
         transport = {
@@ -90,12 +90,12 @@ export async function connectMcp(
         initializationOptions: { timeout: server.connect_timeout, signal: settings.signal },
         onUncaughtError: () => {},
       });
-      return await readTools(server.name, client, settings);
+      return await readTools(server.name, client, settings, redactor);
     };
     connecting = connect();
     connecting.catch(() => {});
-    const tools = await Promise.race([connecting, late.promise]);
-    return { tools, close };
+    const list = await Promise.race([connecting, late.promise]);
+    return { ...list, close };
   } catch (error) {
     // Not awaited: a connection that failed to open need not close properly.
     const end = async () => {
@@ -106,7 +106,8 @@ export async function connectMcp(
     isGivenUp = true;
     connecting?.then(end, end).catch(() => {});
     await end();
-    throw error;
+    settings.signal.throwIfAborted();
+    throw new Error(redactor.text(reasonOf(error)));
   } finally {
     timer.cancel();
     settings.signal.removeEventListener("abort", onAbort);
@@ -135,36 +136,52 @@ function headersOf({ headers_env }: McpServer, env: ProgramTools["env"]): Record
   );
 }
 
-async function readTools(server: string, client: MCPClient, { choose }: McpSettings): Promise<McpTool[]> {
-  const tools: McpTool[] = [];
-  const names = new Set<string>();
+/**
+ * Removes what the server gets from the environment: it may say its own key in an error, and errors and results are
+ * visible. Of a header such as `Bearer …`, also the part after the scheme.
+ */
+function redactorOf({ env, headers_env }: McpServer, from: ProgramTools["env"]): Redactor {
+  const headers = Object.values(headers_env).flatMap((variable): [string, string][] => {
+    const value = from[variable]?.trim() ?? "";
+    return [value, value.slice(value.lastIndexOf(" ") + 1)].map((secret) => [variable, secret]);
+  });
+  return createRedactor({ env }, from, headers);
+}
+
+async function readTools(
+  server: string,
+  client: MCPClient,
+  { choose }: McpSettings,
+  redactor: Redactor,
+): Promise<Pick<McpConnection, "tools" | "problems">> {
+  const list = new ToolList(server, redactor);
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const listed = await client.listTools(cursor === undefined ? {} : { params: { cursor } });
-    for (const { name, description = "", inputSchema, annotations } of listed.tools) {
+    for (const tool of listed.tools) {
+      const { name } = tool;
       const chosen = choose(name);
-      if (!chosen || tools.length >= MAX_TOOLS || isTooDeep(inputSchema)) continue;
-      if (JSON.stringify(inputSchema).length > MAX_SCHEMA_UNITS) continue;
-      const uniqueName = modelName(`${server}_${name}`, names);
-      names.add(uniqueName);
-      tools.push({
-        name: uniqueName,
-        originalName: name,
-        description: textWithin(description, MAX_DESCRIPTION_UNITS),
-        inputSchema: { ...inputSchema },
+      if (!chosen) continue;
+      list.add(tool, {
         // The server's description of a tool applies unless the operator overrides it.
-        isConfirmed: chosen.confirm ?? annotations?.readOnlyHint !== true,
+        isConfirmed: chosen.confirm ?? tool.annotations?.readOnlyHint !== true,
         timeoutMs: chosen.timeoutMs,
-        run: async (input, { control }) => await callTool(client, name, input, control.signal),
+        run: async (input, { control: { signal } }) => await callTool(client, redactor, { name, input, signal }),
       });
     }
     cursor = listed.nextCursor;
     if (cursor === undefined) break;
   }
-  return tools;
+  const problems = list.problems();
+  if (cursor !== undefined) problems.push(`its list has more than ${MAX_PAGES} pages; the rest is left out`);
+  return { tools: list.tools(), problems };
 }
 
-async function callTool(client: MCPClient, name: string, input: unknown, signal: AbortSignal): Promise<ToolOutcome> {
+async function callTool(
+  client: MCPClient,
+  redactor: Redactor,
+  { name, input, signal }: { name: string; input: unknown; signal: AbortSignal },
+): Promise<ToolOutcome> {
   const args = { name, arguments: input as Record<string, unknown>, options: { signal } };
   let result: Awaited<ReturnType<MCPClient["callTool"]>>;
   try {
@@ -172,25 +189,17 @@ async function callTool(client: MCPClient, name: string, input: unknown, signal:
   } catch (error) {
     signal.throwIfAborted();
     // The text is from the server, or from the client library: "Connection closed".
-    return fail(
-      `The tool's server failed: ${error instanceof Error ? error.message.slice(0, 1_024) : "no reason given"}`,
-    );
+    return fail(`The tool's server failed: ${textWithin(redactor.text(reasonOf(error)), MAX_REASON_UNITS)}`);
   }
-  const content = textOf(result);
+  const content = redactor.text(textOf(result));
   return "isError" in result && result.isError ? fail(content) : succeed(content);
 }
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : "no reason given");
 
 function textOf(result: Readonly<Record<string, unknown>>): string {
   const content = Array.isArray(result["content"]) ? (result["content"] as { type: string; text?: string }[]) : [];
   const texts = content.map(({ type, text }) => (type === "text" ? (text ?? "") : `[${type}]`));
   if (texts.length > 0) return texts.join("\n");
   return JSON.stringify(result["structuredContent"] ?? result["toolResult"] ?? null);
-}
-
-/** A name that every provider accepts and that is unique among the server's tools. */
-function modelName(name: string, taken: ReadonlySet<string>): string {
-  const plain = name.replace(/[^A-Za-z0-9_-]/g, "_");
-  if (plain.length <= MAX_NAME_UNITS && !taken.has(plain)) return plain;
-  const mark = createHash("sha256").update(name).digest("hex").slice(0, 8);
-  return `${plain.slice(0, MAX_NAME_UNITS - 9)}_${mark}`;
 }

@@ -34,6 +34,8 @@ export class ToolBox {
   constructor(options: ToolBoxOptions) {
     this.#options = options;
     this.#tools = new Map(options.tools.map((tool) => [tool.name, tool]));
+    // The last of them would take the calls and the approvals of the others.
+    if (this.#tools.size < options.tools.length) throw new Error("two tools of an agent have the same name");
   }
 
   get tools(): Iterable<Tool> {

@@ -46,13 +46,16 @@ export async function openTools(entry: AgentEntry, source: ToolSource, signal: A
   );
   const connections: McpConnection[] = [];
   const problems: Part[] = [];
+  const note = (text: string) => problems.push({ type: "log", stream: "stderr", text });
   await Promise.all(
     [...servers].map(async ([name, entries]) => {
       try {
-        connections.push(await connect(name, entries, source, signal));
+        const connection = await connect(name, entries, source, signal);
+        connections.push(connection);
+        for (const problem of connection.problems) note(`the MCP server ${name}: ${problem}`);
       } catch (error) {
         const reason = error instanceof Error ? error.message.slice(0, 512) : "no reason given";
-        problems.push({ type: "log", stream: "stderr", text: `the MCP server ${name} cannot be used: ${reason}` });
+        note(`the MCP server ${name} cannot be used: ${reason}`);
       }
     }),
   );

@@ -141,6 +141,19 @@ describe("an interaction", () => {
     expect(floor.claim("music", "run-m2")).toMatchObject({ task: { approvedTools: ["open_trunk"] } });
   });
 
+  test("an approval for always is kept under the name that the agent's adapter gives it", () => {
+    const floor = playing();
+    const toolCall = { toolCallId: "t1", function: { name: "open_trunk", arguments: "{}" } };
+    const approves = "acp:coder/open_trunk";
+    const interaction = { kind: "confirmation" as const, requestId: "q1", toolCall, isSensitive: true, approves };
+    floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+    const answer = { kind: "confirmation" as const, requestId: "q1", verdict: "approve_always" as const };
+    floor.ask({ type: "session.answer", sessionId: "music", requestId: "q1", answer });
+    floor.report("music", "run-m1", 3, { outcome: { kind: "done" } });
+    floor.chat("music", "m2");
+    expect(floor.claim("music", "run-m2")).toMatchObject({ task: { approvedTools: [approves] } });
+  });
+
   test("an interaction ends with an abort", () => {
     const floor = asking();
     floor.on("music", "abort");

@@ -8,6 +8,7 @@ import type { ChildProgram, ProgramStart } from "../../../src/agents/process/chi
 import { Supervisor } from "../../../src/agents/process/supervisor.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
 import { connectMcp } from "../../../src/agents/tools/mcp-server.ts";
+import { modelNameOf } from "../../../src/agents/tools/model-name.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { McpServer } from "../../../src/config/catalog/tool-entry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
@@ -31,12 +32,13 @@ afterEach(async () => {
   await gone(tag);
 });
 
-function agentWith(mcpServer: object, tools: unknown[] = ["mcp:files/*"]) {
+function agentWith(mcpServer: object | object[], tools: unknown[] = ["mcp:files/*"], more: object = {}) {
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: server.baseUrl };
-  const file = { mcp_servers: [{ name: "files", ...mcpServer }], agents: [{ name: "master", adapter, tools }] };
+  const mcp_servers = [mcpServer].flat().map((each) => ({ name: "files", ...each }));
+  const file = { mcp_servers, agents: [{ name: "master", adapter, tools }] };
   const reading = readCatalog(JSON.stringify(file));
   if (!reading.ok) throw new Error(reading.faults.map(({ message }) => message).join());
-  const env = { ...process.env, GIVEN_THERE: "given", SECRET: "never", TOKEN: "token-value" };
+  const env = { ...process.env, GIVEN_THERE: "given", SECRET: "never", TOKEN: "token-value", ...more };
   const registry = createRegistry({ catalog: () => reading.catalog, env });
   closers.push(() => registry.close());
   return registry.find("master" as AgentId)!;
@@ -229,7 +231,129 @@ test("a server over HTTP that floods the client with requests, or redirects it, 
   expect(tools[2]!.function.description).toBe("x".repeat(2_047));
 });
 
-async function startHttp(answer: (message: { method: string }) => object, tokens: unknown[]): Promise<string> {
+const INITIALIZED = {
+  protocolVersion: "2025-06-18",
+  capabilities: { tools: {} },
+  serverInfo: { name: "x", version: "1" },
+};
+const toolOf = (name: string, isReading = true) => ({
+  name,
+  inputSchema: { type: "object" },
+  annotations: { readOnlyHint: isReading },
+});
+const logOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "log" ? [part.text] : []));
+const offered = () =>
+  (JSON.parse(server.requests[0]!.body) as { tools: { function: { name: string } }[] }).tools.map(
+    ({ function: { name } }) => name,
+  );
+
+/** A server over HTTP with these tools; a call is answered with the name of the server and of the tool. */
+async function startTools(name: string, ...tools: object[]): Promise<string> {
+  return await startHttp((message) => {
+    if (message.method === "initialize") return INITIALIZED;
+    if (message.method === "tools/list") return { tools };
+    const { params } = message as unknown as { params: { name: string } };
+    return { content: [{ type: "text", text: `${name}: ${params.name}` }] };
+  });
+}
+
+test("no tool takes the name of another server's tool, nor its confirmation", async () => {
+  const servers = [
+    { name: "a", url: await startTools("a", toolOf("b_c", false)) },
+    { name: "a_b", url: await startTools("a_b", toolOf("c")) },
+  ];
+  const agent = agentWith(servers, ["mcp:a_b/*", "mcp:a/*"]);
+  const marked = modelNameOf("a_b", "c");
+  server.willReply({ kind: "stream", calls: [call("a_b_c"), call(marked, "c2")] }, { kind: "stream", text: ["ok"] });
+  const stage = createRunStage();
+  stage.willAnswer({ kind: "confirmation", verdict: "reject" });
+  const parts = await play(agent, turnOf("x"), stage);
+  expect(offered().toSorted()).toEqual(["a_b_c", marked].toSorted());
+  expect(stage.asked).toMatchObject([{ toolCall: { function: { name: "a_b_c" } } }]);
+  expect(results(parts).map(({ toolName, content }) => [toolName, content])).toEqual(
+    expect.arrayContaining([
+      ["a_b_c", "The user rejected this call."],
+      [marked, "a_b: c"],
+    ]),
+  );
+});
+
+test("a tool that its server lists twice is offered once, is confirmed if one of both needs it, and is logged", async () => {
+  const url = await startTools("files", toolOf("wipe", false), toolOf("wipe"), toolOf("look"), toolOf("look"));
+  server.willReply({ kind: "stream", calls: [call("files_wipe")] }, { kind: "stream", text: ["ok"] });
+  const stage = createRunStage();
+  stage.willAnswer({ kind: "confirmation", verdict: "reject" });
+  const parts = await play(agentWith({ url }), turnOf("x"), stage);
+  expect(offered()).toEqual(["files_wipe", "files_look"]);
+  expect(results(parts)).toMatchObject([{ content: "The user rejected this call." }]);
+  expect(logOf(parts)).toEqual([
+    "the MCP server files: it lists the tool wipe more than once",
+    "the MCP server files: it lists the tool look more than once",
+  ]);
+});
+
+test("tools that are too many or too large are left out, and the log says how many", async () => {
+  const properties = Object.fromEntries(
+    Array.from({ length: 600 }, (_, at) => [`p${at}`, { type: "string", title: "x".repeat(50) }]),
+  );
+  const large = { type: "object", properties };
+  const units = JSON.stringify(large).length;
+  const url = await startTools(
+    "files",
+    ...Array.from({ length: 40 }, (_, at) => ({ ...toolOf(`t${at}`), inputSchema: large })),
+    toolOf("n".repeat(300)),
+  );
+  server.willReply({ kind: "stream", text: ["ok"] });
+  const parts = await play(agentWith({ url }), turnOf("x"));
+  const kept = Math.floor(1_048_576 / units);
+  expect(offered()).toHaveLength(kept);
+  expect(logOf(parts)).toEqual([
+    `the MCP server files: ${41 - kept} of its tools are left out, because they are too many or too large`,
+  ]);
+});
+
+test("the values that a server gets from the environment are in no error, result, description or log line", async () => {
+  const env = { BEARER: "Bearer sk-abcdef-123", GIVEN_THERE: "the-given-value" };
+  const spoken = "sk-abcdef-123 or Bearer sk-abcdef-123";
+  let isBroken = false;
+  const http = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    if (isBroken) return void response.writeHead(500).end(`no access with ${request.headers["authorization"]}`);
+    const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString()) as {
+      id?: number;
+      method: string;
+      params?: { name?: string };
+    };
+    if (id === undefined) return void response.writeHead(202).end();
+    const answers: Record<string, object> = {
+      initialize: { result: INITIALIZED },
+      "tools/list": { result: { tools: [{ ...toolOf("tell"), description: spoken }, toolOf("fail"), toolOf("fall")] } },
+    };
+    const called = {
+      tell: { result: { content: [{ type: "text", text: spoken }] } },
+      fail: { error: { code: -32_000, message: `${"x".repeat(1_000)} ${spoken}` } },
+      fall: { result: { structuredContent: { token: spoken }, isError: true } },
+    }[params?.name ?? ""];
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ jsonrpc: "2.0", id, ...(answers[method] ?? called) }));
+  });
+  const url = await listening(http);
+  const agent = agentWith({ url, headers_env: { Authorization: "BEARER" } }, ["mcp:files/*"], env);
+  const calls = [call("files_tell"), call("files_fail", "c2"), call("files_fall", "c3")];
+  server.willReply({ kind: "stream", calls }, { kind: "stream", text: ["ok"] });
+  const parts = await play(agent, turnOf("x"));
+  expect(results(parts)).toHaveLength(3);
+  isBroken = true;
+  server.willReply({ kind: "stream", text: ["ok"] });
+  const later = await play(agent, turnOf("x"));
+  expect(logOf(later)[0]).toContain("no access with [BEARER]");
+  const all = JSON.stringify([parts, later, server.requests.map(({ body }) => body)]);
+  expect(all).not.toContain("abcdef");
+  expect(all).toContain("[BEARER] or [BEARER]");
+});
+
+async function startHttp(answer: (message: { method: string }) => object, tokens: unknown[] = []): Promise<string> {
   const http: Server = createServer(async (request, response) => {
     tokens.push(request.headers.authorization);
     if (request.method !== "POST") return void response.writeHead(405).end();
@@ -240,6 +364,10 @@ async function startHttp(answer: (message: { method: string }) => object, tokens
     response.writeHead(200, { "content-type": "application/json" });
     response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, result: answer(message) }));
   });
+  return await listening(http);
+}
+
+async function listening(http: Server): Promise<string> {
   await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
   closers.push(async () => {
     http.closeAllConnections();

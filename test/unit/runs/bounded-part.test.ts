@@ -82,6 +82,21 @@ test("no part has NUL or half of a character", async () => {
   ]);
 });
 
+test("a tool's name is one line without characters that are not seen, and in its arguments they are escapes", async () => {
+  const name = "re\u{202e}daer\u{200b}\u{2028}\n file\u{e0041}";
+  const json = JSON.stringify({ path: "\u{202e}txt.exe", tag: "\u{e0041}", family: "\u{1F468}\u200d\u{1F469}" });
+  const [call, result] = await reported(
+    { type: "tool-call", call: { toolCallId: "c", function: { name, arguments: json } } },
+    { type: "tool-result", toolCallId: "c", toolName: "\u{202e}", content: "", status: "success" },
+  );
+  if (call?.kind !== "tool_call" || result?.kind !== "tool_result") throw new Error("other parts");
+  expect(call.call.function.name).toBe("redaer file");
+  const { arguments: args } = call.call.function;
+  expect(args).toBe('{"path":"\\u202etxt.exe","tag":"\\udb40\\udc41","family":"\u{1F468}\u200d\u{1F469}"}');
+  expect(JSON.parse(args)).toEqual(JSON.parse(json));
+  expect(result.toolName).toBe("unnamed");
+});
+
 test("texts that are too long are cut, and never within a character", async () => {
   const long = `x${"\u{1F697}".repeat(100_000)}`;
   const parts = await reported(

@@ -289,7 +289,8 @@ describe("permission", () => {
     stage.willAnswer(confirm("approve"));
     const parts = await play(talking().agent, turnOf("permit"), stage);
     const call = { toolCallId: "t1", function: { name: "shell", arguments: '{"command":"ls /"}' } };
-    expect(stage.asked).toEqual([{ kind: "confirmation", toolCall: call, isSensitive: true }]);
+    const asked = { kind: "confirmation", toolCall: call, isSensitive: true, approves: "acp:subject/shell" };
+    expect(stage.asked).toEqual([asked]);
     expect(ofType(parts, "tool-call").map((part) => part.call)).toEqual([call]);
     expect(ofType(parts, "tool-result")).toMatchObject([{ content: "bin etc", status: "success" }]);
     expect(textOf(parts)).toBe("first: once");
@@ -301,10 +302,18 @@ describe("permission", () => {
     expect(textOf(await play(talking().agent, turnOf("twice"), stage))).toBe("first: once, second: once");
     expect(stage.asked).toHaveLength(1);
     const later = createRunStage();
-    expect(textOf(await play(talking().agent, turnOf("permit", { approvedTools: ["shell"] }), later))).toBe(
+    expect(textOf(await play(talking().agent, turnOf("permit", { approvedTools: ["acp:subject/shell"] }), later))).toBe(
       "first: once",
     );
     expect(later.asked).toEqual([]);
+  });
+
+  test("a name that the agent chooses is not approved by the approval of another agent's tool or of Interlock's", async () => {
+    const stage = createRunStage();
+    stage.willAnswer(confirm("reject"));
+    const turn = turnOf("permit", { approvedTools: ["shell", "acp:other/shell"] });
+    expect(textOf(await play(talking().agent, turn, stage))).toBe("first: no");
+    expect(stage.asked).toHaveLength(1);
   });
 
   test("permission is refused if the user refuses it, whether the agent continues or ends its turn", async () => {
