@@ -80,6 +80,7 @@ function take({ all, said, known }: Exchanges, event: LogEvent, index: number): 
     case "data":
       return add(run, CLIENT);
     case "interaction_resolved":
+      if (event.data.by === "agent") return add(run, CLIENT);
       return event.data.by === "client" ? add(CLIENT, run) : add(session, run);
     case "error":
     case "complete":

@@ -102,8 +102,11 @@ export interface RunControl {
    * undone.
    */
   untilWanted(): Promise<void>;
-  /** Put a question to the user. Resolves with the answer; rejects if the run ends first. */
-  ask(interaction: NewInteraction): Promise<Answer>;
+  /**
+   * Put a question to the user. Resolves with the answer; rejects if the run ends first.
+   * @param withdrawn withdraws the question: the user sees that it is gone, and the promise rejects with the reason
+   */
+  ask(interaction: NewInteraction, withdrawn?: AbortSignal): Promise<Answer>;
   /** Wait; rejects if the run is aborted. */
   sleep(delayMs: number): Promise<void>;
   /** Call back once, unless the timer is cancelled. The caller cancels timers that it no longer needs. */

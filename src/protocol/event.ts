@@ -105,7 +105,7 @@ export const LOGGED_EVENTS = {
     multiSelect: z.boolean().optional(),
     expiresAt: z.number().optional().meta({ description: "when it runs out, ms since 1970" }),
   }),
-  interaction_resolved: z.object({ by: z.enum(["client", "timeout", "abort"]) }),
+  interaction_resolved: z.object({ by: z.enum(["client", "timeout", "abort", "agent"]) }),
   usage: Usage.extend({ agent: AgentRef.optional() }),
   error: z.object({
     errorCode: z.enum(ERROR_CODES),

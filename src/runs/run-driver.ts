@@ -23,6 +23,8 @@ const MAX_EVENT_UNITS = 268_435_456;
 const EVENT_UNITS = 256;
 /** Questions and confirmations of one run that wait for a person: the session's row holds them. */
 const MAX_ASKED = 64;
+/** Questions of one run that its agent may withdraw; answered ones are paced by the person who answers. */
+const MAX_WITHDRAWN = 256;
 /**
  * How long the driver waits for a stopped agent, in ms: as long as an agent's program gets to end, and less than the
  * session's next attempt waits for it (rule C16).
@@ -61,6 +63,7 @@ export class RunDriver {
   #logUnits = 0;
   #replyUnits = 0;
   #eventUnits = 0;
+  #withdrawn = 0;
   #givenBack: RunOutcome | undefined;
 
   constructor(options: RunDriverOptions) {
@@ -314,7 +317,7 @@ export class RunDriver {
       signal: this.#abort.signal,
       untilWanted: () => this.#untilWanted(),
       loadImage: this.#options.loadImage,
-      ask: (interaction) => this.#ask(interaction),
+      ask: (interaction, withdrawn) => this.#ask(interaction, withdrawn),
       sleep: (delayMs) => this.#sleep(delayMs),
       after: (delayMs, callback) => this.#options.clock.after(delayMs, callback),
     };
@@ -343,21 +346,35 @@ export class RunDriver {
     }
   }
 
-  async #ask(given: NewInteraction): Promise<Answer> {
+  async #ask(given: NewInteraction, withdrawn?: AbortSignal): Promise<Answer> {
+    withdrawn?.throwIfAborted();
+    if (this.#withdrawn >= MAX_WITHDRAWN) throw new AppError("busy", `${MAX_WITHDRAWN} questions were withdrawn.`);
     if (this.#asked.size >= MAX_ASKED) throw new AppError("busy", `${MAX_ASKED} questions of this run wait already.`);
     const interaction = boundInteraction(given);
     const requestId = this.#options.newId() as RequestId;
-    return await this.#unlessStopped<Answer>((resolve) => {
+    const answer = await this.#unlessStopped<Answer | undefined>((resolve) => {
+      const withdraw = () => {
+        // The end of the run settles its questions.
+        if (this.isEnding) return;
+        this.#withdrawn += 1;
+        this.#reporter.add({ kind: "withdraw", requestId });
+        this.#reporter.flush();
+        resolve(undefined);
+      };
+      withdrawn?.addEventListener("abort", withdraw, { once: true });
       this.#asked.set(requestId, resolve);
       this.#writer.closeAll();
       this.#reporter.add({ kind: "ask", interaction: { ...interaction, requestId } as Interaction });
       this.#reporter.flush();
       this.#noteWaiting();
       return () => {
+        withdrawn?.removeEventListener("abort", withdraw);
         this.#asked.delete(requestId);
         this.#noteWaiting();
       };
     });
+    if (!answer) throw withdrawn!.reason;
+    return answer;
   }
 }
 

@@ -54,6 +54,17 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
   answer(step, { runId: run.id });
 }
 
+/** The agent needs no answer any more. A later answer is refused like one to a settled interaction. */
+export function withdrawInteraction(step: SessionStep, { requestId }: { requestId: RequestId }): void {
+  const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
+  // An answer came first.
+  if (!pending) return;
+  const run = editRun(step);
+  run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
+  dropEffect(step, pending.timerId);
+  logEvent(step, "interaction_resolved", { by: "agent" }, requestId);
+}
+
 export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "timeout"): void {
   for (const { interaction, timerId } of run.interactions) {
     dropEffect(step, timerId);

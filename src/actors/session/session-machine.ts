@@ -16,7 +16,7 @@ import {
   tellArbiter,
   winFloor,
 } from "./floor-changes.ts";
-import { openInteractions, refuseAnswer, settleInteraction } from "./interactions.ts";
+import { openInteractions, refuseAnswer, settleInteraction, withdrawInteraction } from "./interactions.ts";
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
 import { renewLease } from "./session-lease.ts";
@@ -146,6 +146,7 @@ const machine = setup({
     withdrawTurn: does<"session.withdraw">(withdrawTurn),
     openInteractions: does<"ask">((step, { interactions }) => openInteractions(step, interactions)),
     settleInteraction: does<"session.answer">(settleInteraction),
+    withdrawInteraction: does<"withdraw">(withdrawInteraction),
     finishRun: does<"done", { isHeard: boolean }>((step, { summary }, { isHeard }) => {
       const { context } = step;
       if (summary !== undefined && !isNamedBySummary(step)) context.summary = summary;
@@ -368,6 +369,7 @@ export const sessionMachine = machine.createMachine({
           on: {
             ...working,
             ask: { actions: "openInteractions" },
+            withdraw: { actions: "withdrawInteraction" },
             "session.answer": { actions: "settleInteraction" },
           },
         },

@@ -58,6 +58,7 @@ export type InternalEvent = Timely<
       decision?: Decision | undefined;
     }
   | { type: "ask"; interactions: Interaction[] }
+  | { type: "withdraw"; requestId: RequestId }
   | { type: "done"; summary?: string | undefined }
   | {
       type: "fail";

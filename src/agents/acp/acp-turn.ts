@@ -135,14 +135,14 @@ export class AcpTurn {
       throw new RequestError(INVALID_PARAMS, "The request names another session than that of this run.");
     };
     const app = client({ name: "interlock" })
-      .onRequest("session/request_permission", ({ params }) => {
+      .onRequest("session/request_permission", ({ params, signal }) => {
         mustBeOwn(params.sessionId);
-        return this.#decide(params);
+        return this.#decide(params, signal);
       })
-      .onRequest("elicitation/create", ({ params }) => {
+      .onRequest("elicitation/create", ({ params, signal }) => {
         // A form may belong to a request of this connection, such as a login, and then it names no session.
         if ("sessionId" in params) mustBeOwn(params.sessionId);
-        return this.#user.fill(params) as never;
+        return this.#user.fill(params, signal) as never;
       })
       .onRequest("*", ({ method }) => {
         throw RequestError.methodNotFound(method);
@@ -333,12 +333,13 @@ export class AcpTurn {
     this.#run.log("stderr", "The agent sent messages of another session than that of this run. They are ignored.");
   }
 
-  async #decide(params: unknown) {
+  /** @param cancelled the agent needs no answer any more */
+  async #decide(params: unknown, cancelled: AbortSignal) {
     const permission = Permission.safeParse(params).data;
     if (!permission || !this.#prompting) return CANCELLED;
     const toolCall = this.#reader.clean(permission.toolCall);
     for (const part of this.#reader.tool(toolCall, true)) this.#run.tell(part);
-    return await this.#user.permit(permission, this.#reader.callOf(toolCall));
+    return await this.#user.permit(permission, this.#reader.callOf(toolCall), cancelled);
   }
 
   async #ask<Response>(method: string, params: object): Promise<Response> {

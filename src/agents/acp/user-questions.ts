@@ -41,12 +41,14 @@ export class UserQuestions {
   /**
    * Ask the user to confirm a tool call. An approval for the rest of the session is kept by the agent and the name of the
    * tool: the agent chooses the name, which must approve neither a tool of Interlock nor one of another agent.
+   *
+   * @param cancelled withdraws the question. Then this rejects with the signal's reason, which answers the request
    */
-  async permit(permission: Permission, toolCall: ToolCall) {
+  async permit(permission: Permission, toolCall: ToolCall, cancelled: AbortSignal) {
     const approves = `acp:${this.#agentId}/${toolCall.function.name}`;
     if (this.#approved.has(approves)) return outcomeOf(permission, true);
     try {
-      const answer = await this.#ask({ kind: "confirmation", toolCall, isSensitive: true, approves });
+      const answer = await this.#ask({ kind: "confirmation", toolCall, isSensitive: true, approves }, cancelled);
       if (answer.kind !== "confirmation") return CANCELLED;
       if (answer.verdict === "approve_always") this.#approved.add(approves);
       if (answer.verdict !== "reject") return outcomeOf(permission, true);
@@ -54,29 +56,31 @@ export class UserQuestions {
       if (answer.reason) this.#replies.push(answer.reason);
       return outcomeOf(permission, false);
     } catch {
+      cancelled.throwIfAborted();
       return CANCELLED;
     }
   }
 
-  /** Ask the questions of a form, one after the other. */
-  async fill(params: unknown) {
+  /** Ask the questions of a form, one after the other. `cancelled`: as for `permit`. */
+  async fill(params: unknown, cancelled: AbortSignal) {
     const form = Form.safeParse(params).data;
     if (!form) return { action: "decline" };
     const content: Record<string, unknown> = {};
     try {
       for (const question of questionsOf(form, this.#run.redactor.text)) {
-        const answer = await this.#ask(question.interaction);
+        const answer = await this.#ask(question.interaction, cancelled);
         if (answer.kind !== "question" || answer.cancelled) return { action: "decline" };
         Object.assign(content, question.fill(answer));
       }
       return { action: "accept", content };
     } catch {
+      cancelled.throwIfAborted();
       return { action: "cancel" };
     }
   }
 
-  /** Ask after all earlier parts were reported, so not while the run is held. Rejects when the run ends. */
-  #ask(interaction: NewInteraction): Promise<Answer> {
+  /** Ask after all earlier parts were reported, so not while the run is held. Rejects when the run or `cancelled` ends it. */
+  #ask(interaction: NewInteraction, cancelled: AbortSignal): Promise<Answer> {
     const { promise, resolve: answer, reject } = Promise.withResolvers<Answer>();
     const { signal } = this.#control;
     this.#open += 1;
@@ -84,12 +88,17 @@ export class UserQuestions {
       this.#open -= 1;
       this.#run.noteSign();
       signal.removeEventListener("abort", refuse);
+      cancelled.removeEventListener("abort", refuse);
     };
-    const refuse = () => reject(signal.reason);
+    const refuse = () => reject(new Error("The question is no longer needed."));
     signal.addEventListener("abort", refuse, { once: true });
+    cancelled.addEventListener("abort", refuse, { once: true });
     // The question ends the messages before it.
     for (const part of this.#run.takeWaiting()) this.#run.items.push(part, 64);
-    this.#run.items.push({ type: "ask", ask: () => this.#control.ask(interaction).then(answer, reject) }, 64);
+    const ask = () => {
+      if (!cancelled.aborted) void this.#control.ask(interaction, cancelled).then(answer, reject);
+    };
+    this.#run.items.push({ type: "ask", ask }, 64);
     return promise.finally(settle);
   }
 }

@@ -119,7 +119,8 @@ export function controlWithin(control: RunControl, signal: AbortSignal): RunCont
   return {
     signal,
     untilWanted: () => unlessEnded(() => control.untilWanted()),
-    ask: (interaction) => unlessEnded(() => control.ask(interaction)),
+    ask: (interaction, withdrawn) =>
+      unlessEnded(() => control.ask(interaction, withdrawn ? AbortSignal.any([signal, withdrawn]) : signal)),
     sleep: (delayMs) => unlessEnded(() => control.sleep(delayMs)),
     after: control.after,
     loadImage: control.loadImage,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ERROR_CODES } from "../errors.ts";
-import { AgentId, MessageId, RunId } from "../ids.ts";
+import { AgentId, MessageId, RequestId, RunId } from "../ids.ts";
 import { Answer, Interaction, ToolCall } from "../interaction.ts";
 import { AgentRef, LogLine, MESSAGE_STATUSES, Message, Usage } from "../message.ts";
 
@@ -108,6 +108,8 @@ export const ReportPart = z.discriminatedUnion("kind", [
     agent: AgentRef,
   }),
   z.object({ kind: z.literal("ask"), interaction: Interaction }),
+  /** The agent needs no answer any more. It comes in a later report than its `ask`. */
+  z.object({ kind: z.literal("withdraw"), requestId: RequestId }),
   z.object({ kind: z.literal("usage"), usage: Usage, agent: AgentRef.optional() }),
   /** Without an id the session there was is lost. `home`: later runs have to go there (rule C16). */
   z.object({ kind: z.literal("provider_session"), id: z.string().max(512).optional(), home: Home.optional() }),

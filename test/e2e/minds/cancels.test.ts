@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, expect, test } from "vitest";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { gone, running } from "../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter } from "../../support/agents/programs.ts";
 import { describeShapes, Talk } from "../../support/nodes/shapes.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const provider = await startProviderServer();
 afterAll(() => provider.close());
@@ -75,6 +78,27 @@ await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
     await abort(talk);
     await expectCancelled(talk, runId);
     await gone(tag);
+  });
+
+  test("questions that a coding agent cancels are gone for the user, and a late answer is refused", async () => {
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
+    const gate = join(folder, "go");
+    const talk = await Talk.open(shape, "coder");
+    const runId = await talk.say(`reconsiders ${gate}`);
+    const asked = [await talk.asked("tool_confirmation_request"), await talk.asked("user_question_request")];
+    expect(talk.state).toBe("active.waiting");
+    writeFileSync(gate, "");
+    await talk.ended(runId);
+    const resolved = talk.eventsOf("interaction_resolved");
+    expect(resolved.map(({ data }) => data)).toEqual([{ by: "agent" }, { by: "agent" }]);
+    expect(resolved.map(({ requestId }) => requestId).toSorted()).toEqual(
+      asked.map(({ requestId }) => requestId).toSorted(),
+    );
+    const late = { type: "tool_confirmation_response", sessionId: talk.id, requestId: asked[0]!.requestId };
+    const { status, body } = await shape.there.post("/message", { ...late, response: "approve" });
+    expect([status, body.errorCode]).toEqual([404, "interaction_not_found"]);
+    expect((await talk.messages()).at(-1)).toMatchObject({ content: "[-32800,-32800]", status: "success" });
   });
 
   test("an abort after the end changes nothing, and does not end the next turn", async () => {

@@ -124,6 +124,23 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
   },
   refuses: () => ({ stopReason: "refusal" }),
   unasked: () => ({ stopReason: "cancelled" }),
+  // Cancels its own requests as soon as it has sent them, or once it is prompted to by a file.
+  reconsiders: async (prompt) => {
+    const requestedSchema = { type: "object", properties: { q0: { type: "string", title: "Colour" } } };
+    const toolCall = { toolCallId: "t1", name: "shell", title: "ls /", kind: "execute", rawInput: { command: "ls /" } };
+    const asked = [
+      ask("session/request_permission", { toolCall, options: OPTIONS }),
+      ask("elicitation/create", { mode: "form", message: "Which?", requestedSchema }),
+    ];
+    const gate = /reconsiders (\S+)/.exec(textOf(prompt))?.[1];
+    while (gate && !existsSync(gate)) await new Promise((resolve) => setTimeout(resolve, 20));
+    for (const requestId of ["ask-0", "ask-1", "unknown", 7, null]) {
+      send({ method: "$/cancel_request", params: { requestId } });
+    }
+    send({ method: "$/cancel_request", params: "no object" });
+    say(JSON.stringify((await Promise.all(asked)).map(({ error }) => (error as { code: number }).code)));
+    return { stopReason: "end_turn" };
+  },
   permit: async () => {
     say(`first: ${await run("t1")}`);
     return { stopReason: "end_turn" };

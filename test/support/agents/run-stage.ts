@@ -15,6 +15,8 @@ export interface RunStage {
   readonly sleeps: readonly number[];
   /** Every question and confirmation for the user. */
   readonly asked: readonly NewInteraction[];
+  /** Those that the agent withdrew. */
+  readonly withdrawn: readonly NewInteraction[];
   /** The user's next answers, one per question. A question without an answer waits until the run is aborted. */
   willAnswer(...answers: AnswerWithoutId[]): void;
   storeImage(bytes: Uint8Array, mimeType: string): ImageRef;
@@ -36,6 +38,7 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
   const { signal } = abort;
   const sleeps: number[] = [];
   const asked: NewInteraction[] = [];
+  const withdrawn: NewInteraction[] = [];
   const answers: AnswerWithoutId[] = [];
   const images = new Map<string, Uint8Array>();
   const heard = new EventEmitter();
@@ -94,9 +97,10 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
       heard.emit("timer");
       return { cancel: () => void sleepers.delete(sleeper) };
     },
-    ask: (interaction) =>
+    ask: (interaction, withdrawal) =>
       untilAborted<Answer>((resolve) => {
         asked.push(interaction);
+        withdrawal?.addEventListener("abort", () => withdrawn.push(interaction), { once: true });
         heard.emit("question");
         const answer = answers.shift();
         if (answer) resolve({ ...answer, requestId: `request_${asked.length}` as RequestId });
@@ -113,6 +117,7 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
     control,
     sleeps,
     asked,
+    withdrawn,
     willAnswer: (...more) => void answers.push(...more),
     storeImage(bytes, mimeType) {
       const hash = createHash("sha256").update(bytes).digest("hex");

@@ -119,6 +119,27 @@ describe("an interaction", () => {
     });
   });
 
+  test("an interaction that its agent withdraws ends, the run continues, and a late answer is refused", () => {
+    const floor = asking();
+    floor.report("music", "run-m1", 3, { parts: [{ kind: "ask", interaction: { ...question, requestId: "q2" } }] });
+    const timers = floor.actors.machineState("music" as never)!.context.run!.interactions.map(({ timerId }) => timerId);
+    floor.report("music", "run-m1", 4, { parts: [{ kind: "withdraw", requestId: "q1" as never }] });
+    expect(floor.state("music")).toBe("active.waiting");
+    const { interactions } = floor.actors.machineState("music" as never)!.context.run!;
+    expect(interactions.map(({ timerId }) => timerId)).toEqual(timers.slice(1));
+    floor.report("music", "run-m1", 5, { parts: [{ kind: "withdraw", requestId: "q2" as never }] });
+    expect(floor.events("interaction_resolved")).toEqual([{ by: "agent" }, { by: "agent" }]);
+    expect(floor.state("music")).toBe("active.running");
+    const answer = { kind: "question" as const, requestId: "q1", selected: ["a"] };
+    expect(floor.ask({ type: "session.answer", sessionId: "music", requestId: "q1", answer })).toMatchObject({
+      code: "interaction_not_found",
+    });
+    // Withdrawn again, or after the answer.
+    floor.report("music", "run-m1", 6, { parts: [{ kind: "withdraw", requestId: "q1" as never }] });
+    expect(floor.events("interaction_resolved")).toHaveLength(2);
+    expect(floor.state("music")).toBe("active.running");
+  });
+
   test("an interaction that times out fails the run with interaction_timeout and complete", () => {
     const floor = asking();
     const { interactions } = floor.actors.machineState("music" as never)!.context.run!;

@@ -239,6 +239,46 @@ describe("a question", () => {
     expect(await asked).toMatchObject({ selected: ["a"] });
   });
 
+  test("a question is withdrawn by its signal, and a late answer to it changes nothing", async () => {
+    const stage = await drive();
+    const need = new AbortController();
+    const asked = stage.run.control.ask(question, need.signal);
+    await stage.clock.advance(0);
+    const { requestId } = answerOf(stage);
+    need.abort(new Error("not needed"));
+    await expect(asked).rejects.toThrow("not needed");
+    expect(stage.driver.isWaiting).toBe(false);
+    await stage.clock.advance(0);
+    expect(stage.floor.parts.at(-1)).toEqual({ kind: "withdraw", requestId });
+    stage.driver.answer({ ...answerOf(stage), requestId });
+    await expect(stage.run.control.ask(question, need.signal)).rejects.toThrow("not needed");
+    expect(kinds(stage).filter((kind) => kind === "ask")).toHaveLength(1);
+  });
+
+  test("the end of a run settles its questions, and withdraws none", async () => {
+    const stage = await drive();
+    const need = new AbortController();
+    const asked = stage.run.control.ask(question, need.signal);
+    asked.catch(() => {});
+    await stage.clock.advance(0);
+    stage.driver.stop("over");
+    need.abort();
+    await expect(asked).rejects.toThrow("over");
+    await stage.clock.advance(0);
+    expect(kinds(stage)).not.toContain("withdraw");
+  });
+
+  test("an agent that withdraws its questions again and again may ask no more", async () => {
+    const stage = await drive();
+    for (let n = 0; n < 256; n += 1) {
+      const need = new AbortController();
+      const asked = stage.run.control.ask(question, need.signal);
+      need.abort(new Error("not needed"));
+      await expect(asked).rejects.toThrow("not needed");
+    }
+    await expect(stage.run.control.ask(question)).rejects.toMatchObject({ code: "busy" });
+  });
+
   test("a question is not answered by the answer to another", async () => {
     const stage = await drive();
     const asked = stage.run.control.ask(question);

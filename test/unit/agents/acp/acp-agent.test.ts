@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { createRegistry } from "../../../../src/agents/registry.ts";
@@ -314,6 +316,31 @@ describe("permission", () => {
     const turn = turnOf("permit", { approvedTools: ["shell", "acp:other/shell"] });
     expect(textOf(await play(talking().agent, turn, stage))).toBe("first: no");
     expect(stage.asked).toHaveLength(1);
+  });
+
+  test("a permission or a form that the agent cancels is withdrawn from the user, and the agent is told so", async () => {
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
+    const gate = join(folder, "go");
+    const stage = createRunStage();
+    const run = play(talking().agent, turnOf(`reconsiders ${gate}`), stage);
+    while (stage.asked.length < 2) await stage.next("question");
+    writeFileSync(gate, "");
+    expect(textOf(await run)).toBe("[-32800,-32800]");
+    expect(stage.withdrawn.map(({ kind }) => kind).toSorted()).toEqual(["confirmation", "question"]);
+  });
+
+  test("a permission that the agent cancels before the user sees it is never asked", async () => {
+    const stage = createRunStage();
+    const parts = talking().agent.run(turnOf("reconsiders"), stage.control)[Symbol.asyncIterator]();
+    let text = "";
+    for (let next = await parts.next(); !next.done; next = await parts.next()) {
+      // Both requests and their ends have come, like those of a run that is held.
+      if (next.value.type === "provider-session") await new Promise((resolve) => setTimeout(resolve, 500));
+      if (next.value.type === "text") text += next.value.text;
+    }
+    expect(text).toBe("[-32800,-32800]");
+    expect(stage.asked).toEqual([]);
   });
 
   test("permission is refused if the user refuses it, whether the agent continues or ends its turn", async () => {
