@@ -2,6 +2,7 @@ import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Store } from "../../src/store/store.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { StallingProxy } from "../support/networks/stalling-proxy.ts";
 import { makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
 import { POSTGRES } from "../support/servers/postgres-server.ts";
@@ -92,7 +93,8 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
     test(`a restart of PostgreSQL under load (${how}) loses nothing acknowledged, and work continues afterwards`, async () => {
       const url = await makeDatabase(server());
       const log = new KeptLog();
-      const stores = [await openNode(url, { log, connections: 4 }), await openNode(url, { connections: 4 })];
+      const clock = new SystemClock();
+      const stores = [await openNode(url, { clock, log, connections: 4 }), await openNode(url, { connections: 4 })];
       const writers = Array.from({ length: 12 }, (_, n) => new Writer(stores[n % 2]!, `${how}${n}`));
       const running = Promise.all(writers.map((writer) => writer.run()));
       onTestFinished(() => {
@@ -103,6 +105,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
         await server().restart(how);
       }
       await Promise.all(writers.map((writer) => writer.acknowledges(8)));
+      await expect.poll(() => log.lines.at(-1)).toBe("the database answers statements again");
       for (const writer of writers) writer.isStopped = true;
       await running;
       for (const writer of writers) await writer.check();

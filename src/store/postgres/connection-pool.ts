@@ -35,6 +35,11 @@ const LOCK_MS = 1_000;
  */
 const IDLE_MS = 60_000;
 const LIFETIME_S = 1_800;
+/**
+ * The database answers again when no statement has failed for this long, in ms: a server without room for more connections
+ * fails some statements and answers others.
+ */
+const STEADY_MS = 1_000;
 /** While locks are met, the log says so this often, in ms. */
 const LOCK_NOTE_MS = 60_000;
 /** Most waiting statements, more than a working database accumulates. Beyond it, statements are `unavailable`. */
@@ -90,8 +95,10 @@ export class PostgresPool implements Database {
   #underWay = 0;
   readonly #ended = Promise.withResolvers<void>();
   #isClosed = false;
-  /** Whether the last statement had an engine error. It is logged once, not for every statement. */
+  /** Whether statements have had engine errors of late. It is logged once, not for every statement. */
   #isAway = false;
+  /** When the last one had, in ms of the clock. */
+  #failedAt = 0;
   /** When the log last told of a lock, in ms of the clock. */
   #lockToldAt = Number.NEGATIVE_INFINITY;
 
@@ -163,6 +170,7 @@ export class PostgresPool implements Database {
     const reason = reasonOf(error);
     if (!this.#isAway) this.#log.error({ database: this.#where, reason }, "the database does not answer statements");
     this.#isAway = true;
+    this.#failedAt = this.#clock.now();
     return new AppError("unavailable", undefined, { cause: plainError(error) });
   }
 
@@ -179,7 +187,8 @@ export class PostgresPool implements Database {
   }
 
   #answered(): void {
-    if (this.#isAway) this.#log.info({ database: this.#where }, "the database answers statements again");
+    if (!this.#isAway || this.#clock.now() - this.#failedAt < STEADY_MS) return;
+    this.#log.info({ database: this.#where }, "the database answers statements again");
     this.#isAway = false;
   }
 }

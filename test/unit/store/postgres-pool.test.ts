@@ -93,12 +93,13 @@ describe("a pool of connections to PostgreSQL", () => {
   });
 
   test("the pool logs once that the database is away and once that it is back", async () => {
-    const { driver, log, pool } = open();
+    const { driver, clock, log, pool } = open();
     for (let n = 0; n < 3; n++) {
       const answer = pool.query(ASKED);
       driver.connecting.shift()!.reject(failure("ECONNREFUSED"));
       await expect(answer).rejects.toMatchObject({ code: "unavailable" });
     }
+    await clock.advance(1_000);
     // A refusal is an answer, too.
     for (const settle of [
       (n: number) => driver.queries[n]!.reject(failure("23505", "ERROR")),
@@ -109,6 +110,25 @@ describe("a pool of connections to PostgreSQL", () => {
       settle(driver.queries.length - 1);
       await Promise.allSettled([answer]);
     }
+    expect(log.lines).toEqual(["the database does not answer statements", "the database answers statements again"]);
+  });
+
+  test("the pool logs once that the database fails some statements and answers others, and that it fails none any more", async () => {
+    const { driver, clock, log, pool } = open();
+    const ask = async (settle: (query: (typeof driver.queries)[number]) => void) => {
+      const answer = pool.query(ASKED);
+      await driver.give();
+      settle(driver.queries.at(-1)!);
+      await Promise.allSettled([answer]);
+    };
+    for (let n = 0; n < 20; n++) {
+      await ask(({ reject }) => reject(failure("53300", "FATAL")));
+      await clock.advance(500);
+      await ask(({ resolve }) => resolve({ rows: [] }));
+    }
+    expect(log.lines).toEqual(["the database does not answer statements"]);
+    await clock.advance(500);
+    await ask(({ resolve }) => resolve({ rows: [] }));
     expect(log.lines).toEqual(["the database does not answer statements", "the database answers statements again"]);
   });
 
