@@ -62,13 +62,11 @@ interface DelegateOptions {
 export function createDelegate(caller: AgentEntry, { catalog, find, onFault }: DelegateOptions): Delegate {
   return async function* delegate(call, turn, control) {
     const tree = treeOf(caller, turn);
-    const entry = findAgent(catalog(), call.name, turn.workspaceId);
-    const name = entry?.id ?? (call.name as AgentId);
-    const isListed = (allowed: string) =>
-      allowed === name || findAgent(catalog(), allowed, turn.workspaceId)?.id === name;
-    const refusal = findRefusal(caller, tree, { name, entry, isListed });
+    const callee = findCallee(catalog(), call.name, turn.workspaceId);
+    const { name } = callee;
+    const refusal = findRefusal(caller, tree, callee);
     if (refusal) return refusal;
-    const agent = entry?.enabled ? find(name) : undefined;
+    const agent = callee.isEnabled && find(name);
     if (!agent) return refuse("NOT_FOUND", `There is no agent ${name}.`);
 
     const path = [...tree.path, name];
@@ -85,8 +83,7 @@ export function createDelegate(caller: AgentEntry, { catalog, find, onFault }: D
     } catch (error) {
       control.signal.throwIfAborted();
       onFault(error, name, turn);
-      if (error instanceof AppError) return refuse(error.code, error.message);
-      return refuse("internal", ERRORS.internal.text);
+      return failureOf(error);
     }
     control.signal.throwIfAborted();
     return { ok: true, result: result.text() };
@@ -97,8 +94,16 @@ interface Callee {
   name: AgentId;
   /** Undefined for an unknown agent. */
   entry: AgentEntry | undefined;
+  isEnabled: boolean;
   /** Whether an entry of `sub_agents` means this agent. */
   isListed: (allowed: string) => boolean;
+}
+
+function findCallee(catalog: Catalog, called: string, workspaceId: string | undefined): Callee {
+  const entry = findAgent(catalog, called, workspaceId);
+  const name = entry?.id ?? (called as AgentId);
+  const isListed = (allowed: string) => allowed === name || findAgent(catalog, allowed, workspaceId)?.id === name;
+  return { name, entry, isEnabled: entry?.enabled === true, isListed };
 }
 
 /** Why the caller may not delegate to an agent, in the order of docs/agents.md; undefined if it may. */
@@ -116,6 +121,11 @@ function findRefusal(
   }
   if (entry && !takesTurns(entry)) return refuse("NOT_ALLOWED", `${name} is external: it takes no tasks.`);
   return undefined;
+}
+
+/** Only the text of an `AppError` is for the calling agent. */
+function failureOf(error: unknown): DelegationResult {
+  return error instanceof AppError ? refuse(error.code, error.message) : refuse("internal", ERRORS.internal.text);
 }
 
 function refuse(code: Extract<DelegationResult, { ok: false }>["error"]["code"], message: string): DelegationResult {

@@ -47,18 +47,31 @@ export function readRedisAddresses(urls: readonly string[]): RedisAddress[] {
 function readRedisAddress(text: string): RedisAddress {
   const [, scheme, sentinel, user, hosts = "", path = "", query = ""] = FORM.exec(text) ?? [];
   if (!scheme) throw new Error("an address has the form redis://user:password@host:port/db");
-  const tls = scheme === "rediss" ? {} : undefined;
-  const common: RedisOptions = { ...credentials(user), ...(tls && { tls }) };
+  const common: RedisOptions = { ...credentials(user), ...(scheme === "rediss" && { tls: {} }) };
   const steps = path === "" ? [] : path.split("/");
   const named = new URLSearchParams(query);
   const stray = [...named.keys()].find((name) => !sentinel || !SENTINEL_NAMES.includes(name));
   if (stray !== undefined) throw new Error(`an address has no parameter ${JSON.stringify(stray)}`);
-  if (!sentinel) {
-    if (steps.length > 1) throw new Error("only the number of a database may follow the host of an address");
-    const { host, port } = readHost(hosts, REDIS_PORT);
-    const db = readDatabase(steps[0]);
-    return { label: `${scheme}://${hosts}${db > 0 ? `/${db}` : ""}`, options: { ...common, host, port, db } };
-  }
+  const parts: AddressParts = { scheme, hosts, steps, common };
+  return sentinel ? behindSentinels(parts, named) : oneServer(parts);
+}
+
+/** An address without its credentials and its query. `steps` are those of its path. */
+interface AddressParts {
+  scheme: string;
+  hosts: string;
+  steps: readonly string[];
+  common: RedisOptions;
+}
+
+function oneServer({ scheme, hosts, steps, common }: AddressParts): RedisAddress {
+  if (steps.length > 1) throw new Error("only the number of a database may follow the host of an address");
+  const { host, port } = readHost(hosts, REDIS_PORT);
+  const db = readDatabase(steps[0]);
+  return { label: `${scheme}://${hosts}${db > 0 ? `/${db}` : ""}`, options: { ...common, host, port, db } };
+}
+
+function behindSentinels({ scheme, hosts, steps, common }: AddressParts, named: URLSearchParams): RedisAddress {
   const [name, number, ...more] = steps;
   if (!name || more.length > 0)
     throw new Error("only the name of a master, and the number of a database, may follow the Sentinels of an address");
@@ -72,7 +85,7 @@ function readRedisAddress(text: string): RedisAddress {
       sentinels: hosts.split(",").map((each) => readHost(each, SENTINEL_PORT)),
       ...(username !== undefined && { sentinelUsername: username }),
       ...(password !== undefined && { sentinelPassword: password }),
-      ...(tls && { sentinelTLS: tls, enableTLSForSentinelMode: true }),
+      ...(common.tls && { sentinelTLS: common.tls, enableTLSForSentinelMode: true }),
     },
   };
 }

@@ -79,16 +79,12 @@ const paused = (text: string): Description[] => [{ mark: "‖", style: "paused",
 const ended = (text: string): Description[] => [{ mark: "■", style: "quiet", text }];
 
 function describeTransition(transition: Transition, decision: Decision | undefined, nameOf: Names): Description[] {
-  const { event, from, reason, by, level = 0 } = transition;
+  const { event, from, reason, by } = transition;
   switch (event) {
     case "activate":
       return inFront(`has the floor${whyGranted(decision, nameOf)}`);
-    case "duck": {
-      const beneath = by ? ` beneath ${nameOf(by.agentId)}` : "";
-      const verb = from === "created" ? "starts" : from === "paused" ? "comes back" : "goes on";
-      const volume = level === 0 ? "at its own volume" : `${-level} dB quieter`;
-      return [{ mark: "▽", style: "ducked", text: `${verb}${beneath}, ${volume}` }];
-    }
+    case "duck":
+      return [{ mark: "▽", style: "ducked", text: howDucked(transition, nameOf) }];
     case "resume":
       if (from.startsWith("ducked")) return inFront("is in front, at its own volume");
       return inFront(`goes on${whyGranted(decision, nameOf)}`);
@@ -105,6 +101,13 @@ function describeTransition(transition: Transition, decision: Decision | undefin
     default:
       return [];
   }
+}
+
+function howDucked({ from, by, level = 0 }: Transition, nameOf: Names): string {
+  const verb = from === "created" ? "starts" : from === "paused" ? "comes back" : "goes on";
+  const beneath = by ? ` beneath ${nameOf(by.agentId)}` : "";
+  const volume = level === 0 ? "at its own volume" : `${-level} dB quieter`;
+  return `${verb}${beneath}, ${volume}`;
 }
 
 function whyYielded({ reason, from }: Transition): string {

@@ -150,24 +150,33 @@ class Reader implements EventStream {
         this.#isRenewed = false;
         yield event;
         if (this.#signal.aborted) return true;
-        if (event.type !== "bye") continue;
-        if (event.data.reason === "ended") return true;
-        this.#bye = event.data.reason;
-        this.#toldMs = event.data.reconnectInMs;
-        return false;
+        if (event.type === "bye") return this.#takeLeave(event.data);
       }
       return false;
     } catch (error) {
       if (this.#signal.aborted) return true;
-      if (!(error instanceof ClientError)) throw error;
-      if (!comesBack(error) && !this.#mayRenew(error)) throw error;
-      this.#toldMs = error.retryAfterMs;
-      this.#failure = error;
+      this.#takeFailure(error);
       return false;
     } finally {
       // Also when the loop is left early: nothing holds the connection any longer.
       watch.end();
     }
+  }
+
+  /** @returns whether the stream is over */
+  #takeLeave({ reason, reconnectInMs }: Extract<ServerEvent, { type: "bye" }>["data"]): boolean {
+    if (reason === "ended") return true;
+    this.#bye = reason;
+    this.#toldMs = reconnectInMs;
+    return false;
+  }
+
+  /** @throws the error itself, if no other connection may succeed */
+  #takeFailure(error: unknown): void {
+    if (!(error instanceof ClientError)) throw error;
+    if (!comesBack(error) && !this.#mayRenew(error)) throw error;
+    this.#toldMs = error.retryAfterMs;
+    this.#failure = error;
   }
 
   #openSignedIn(watch: Watch): Promise<Response | "over"> {
@@ -224,12 +233,18 @@ class Reader implements EventStream {
       if (!piece || piece.done) return;
       parser.feed(decoder.decode(piece.value, { stream: true }));
       if (isTooLong) throw unexpectedAnswer(status);
-      for (const item of items.splice(0)) {
-        if ("position" in item) {
-          this.#position = item.position || undefined;
-          if (this.#position !== undefined) this.#options.onPosition?.(this.#position);
-        } else if (this.#seen.admit(item.event, this.#position)) yield item.event;
+      yield* this.#newEvents(items.splice(0));
+    }
+  }
+
+  *#newEvents(items: readonly Item[]): Generator<ServerEvent, void, undefined> {
+    for (const item of items) {
+      if ("event" in item) {
+        if (this.#seen.admit(item.event, this.#position)) yield item.event;
+        continue;
       }
+      this.#position = item.position || undefined;
+      if (this.#position !== undefined) this.#options.onPosition?.(this.#position);
     }
   }
 

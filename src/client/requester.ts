@@ -157,14 +157,12 @@ export class Requester {
     const key = request.method === "GET" ? undefined : (request.idempotencyKey ?? newKey());
     for (let tries = 1; ; tries += 1) {
       try {
-        const attempt = () => this.#try(request, key, read);
-        return await (this.#gate && !request.isSignIn ? this.#gate.pass(attempt, request.signal) : attempt());
+        return await this.#trySignedIn(request, key, read);
       } catch (error) {
-        if (!(error instanceof ClientError) || !error.wantsRepeat) throw error;
-        if (key !== undefined) error.facts.commandId = key;
+        const failure = failureToRepeat(error, key);
         const isPatient = key !== undefined && Date.now() - begunAt < patienceMs;
-        if (tries >= MAX_TRIES && !isPatient) throw error;
-        await delay(this.#pauseMs(error, tries), request.signal);
+        if (tries >= MAX_TRIES && !isPatient) throw failure;
+        await delay(this.#pauseMs(failure, tries), request.signal);
       }
     }
   }
@@ -179,26 +177,21 @@ export class Requester {
     return Math.max(retryAfterMs, backoffMs(tries, BETWEEN_TRIES, this.#options.random));
   }
 
+  #trySignedIn<T>(request: Request, key: string | undefined, read: (response: Response) => Promise<T>): Promise<T> {
+    const attempt = () => this.#try(request, key, read);
+    return this.#gate && !request.isSignIn ? this.#gate.pass(attempt, request.signal) : attempt();
+  }
+
   async #try<T>(request: Request, key: string | undefined, read: (response: Response) => Promise<T>): Promise<T> {
-    const { method, path, query, body, lines, signal, accepts, isLong } = request;
+    const { path, query, signal, accepts, isLong } = request;
     signal?.throwIfAborted();
     const url = this.urlOf(path, query);
     const { fetch, headers, timeoutMs = TIMEOUT_MS } = this.#options;
     const given = typeof headers === "function" ? await headers() : headers;
     const timeout = AbortSignal.timeout(isLong ? LONG_TIMEOUT_MS : timeoutMs);
-    const hasBody = method !== "GET" && method !== "DELETE";
+    const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
     try {
-      const response = await fetch(url, {
-        method,
-        headers: {
-          ...given,
-          ...request.headers,
-          ...(hasBody && { "content-type": lines === undefined ? "application/json" : "application/x-ndjson" }),
-          ...(key !== undefined && { "idempotency-key": key }),
-        },
-        ...(hasBody && { body: lines ?? JSON.stringify(body ?? {}) }),
-        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-      });
+      const response = await fetch(url, { ...contentOf(request, key, given), signal: either });
       if (!response.ok && response.status !== accepts) throw await failureOf(response);
       return await read(response);
     } catch (error) {
@@ -207,6 +200,33 @@ export class Requester {
       throw unreachable(url, error);
     }
   }
+}
+
+/** A failure that may pass, with the key to repeat. @throws every other error */
+function failureToRepeat(error: unknown, key: string | undefined): ClientError {
+  if (!(error instanceof ClientError) || !error.wantsRepeat) throw error;
+  if (key !== undefined) error.facts.commandId = key;
+  return error;
+}
+
+/** @param given the headers of every request of this client */
+function contentOf(
+  { method, headers, body, lines }: Request,
+  key: string | undefined,
+  given: Record<string, string> | undefined,
+): Pick<RequestInit, "method" | "headers" | "body"> {
+  const hasBody = method !== "GET" && method !== "DELETE";
+  const type = lines === undefined ? "application/json" : "application/x-ndjson";
+  return {
+    method,
+    headers: {
+      ...given,
+      ...headers,
+      ...(hasBody && { "content-type": type }),
+      ...(key !== undefined && { "idempotency-key": key }),
+    },
+    ...(hasBody && { body: lines ?? JSON.stringify(body ?? {}) }),
+  };
 }
 
 /** 128 random bits. `randomUUID` exists on secure pages only. */

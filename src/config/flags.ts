@@ -22,12 +22,22 @@ export function readFlags(args: readonly string[], known: readonly string[]): Fl
     const next = args[index + 1];
     const value = inline ?? (next?.startsWith("--") ? undefined : next);
     if (inline === undefined && value !== undefined) index++;
-    if (!known.includes(name)) refuse(name, `is not a flag${suggest(name, known)}`);
-    else if (!value) refuse(name, "needs a value");
-    else if (flags.values.has(name)) refuse(name, "is given twice");
-    else flags.values.set(name, value);
+    const fault = faultOf(name, value, known, flags);
+    if (fault !== undefined) refuse(name, fault);
+    else flags.values.set(name, value!);
   }
   return flags;
+}
+
+function faultOf(
+  name: string,
+  value: string | undefined,
+  known: readonly string[],
+  { values }: Flags,
+): string | undefined {
+  if (!known.includes(name)) return `is not a flag${suggest(name, known)}`;
+  if (!value) return "needs a value";
+  return values.has(name) ? "is given twice" : undefined;
 }
 
 /** Split at the first `=`: a value may contain more of them. */

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { BlockList, isIP, isIPv6 } from "node:net";
+import { isIP } from "node:net";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { FLOOR_HASHES } from "../protocol/internal/floor-hash.ts";
@@ -8,7 +8,7 @@ import { parseAuth } from "./auth-setting.ts";
 import { explain, flatten } from "./catalog/explanation.ts";
 import { readFlags } from "./flags.ts";
 import { nearest } from "./nearest.ts";
-import { isNetwork } from "./network.ts";
+import { isLoopback, isNetwork } from "./network.ts";
 import { duration, size } from "./quantities.ts";
 import { parseRateLimits, USUAL_RATE_LIMITS, USUAL_RATE_LIMITS_TEXT } from "./rate-limits.ts";
 
@@ -293,21 +293,14 @@ export function readSettings(
     const text = byFlag.values.get(flagOf(name)) ?? (ownValue(env, name) || env[name]);
     if (text) given[name] = text;
   }
-  for (const name of Object.keys(env).sort()) {
-    if (name.startsWith("INTERLOCK_") && !KNOWN.has(name) && !isFromElsewhere(name)) {
-      faults.push({ name, message: `is not a setting of this version${suggestVariable(name)}` });
-    }
-  }
+  faults.push(...findUnknown(env));
   const values = Variables.safeParse(given, { error: explain });
   for (const { path, message } of values.success ? [] : flatten(values.error.issues)) {
     faults.push({ name: label(path[0] as Variable), message });
   }
   // Checked outside the schema, so that it is reported together with other faults.
-  const address = Variables.shape.HOST.safeParse(given.HOST);
-  if (address.success && (given.INTERLOCK_AUTH ?? "none") === "none" && !isLoopback(address.data)) {
-    const message = `"none" would admit all clients that can reach ${address.data}: without authentication HOST must be loopback`;
-    faults.push({ name: label("INTERLOCK_AUTH"), message });
-  }
+  const message = whyOpen(given);
+  if (message !== undefined) faults.push({ name: label("INTERLOCK_AUTH"), message });
   if (values.success) faults.push(...findMisfits(values.data, label), ...findIdle(values.data, label));
   return values.success && faults.length === 0
     ? { ok: true, settings: toSettings(values.data) }
@@ -315,6 +308,19 @@ export function readSettings(
 }
 
 const PREFIX = "INTERLOCK_";
+
+function findUnknown(env: Readonly<Record<string, string | undefined>>): SettingFault[] {
+  const isUnknown = (name: string) => name.startsWith(PREFIX) && !KNOWN.has(name) && !isFromElsewhere(name);
+  const names = Object.keys(env).filter(isUnknown).sort();
+  return names.map((name) => ({ name, message: `is not a setting of this version${suggestVariable(name)}` }));
+}
+
+/** The fault of a node that everybody could use. */
+function whyOpen({ HOST, INTERLOCK_AUTH = "none" }: Partial<Record<Variable, string>>): string | undefined {
+  const address = Variables.shape.HOST.safeParse(HOST);
+  if (!address.success || INTERLOCK_AUTH !== "none" || isLoopback(address.data)) return undefined;
+  return `"none" would admit all clients that can reach ${address.data}: without authentication HOST must be loopback`;
+}
 
 /**
  * The prefixed form of a name, as `INTERLOCK_PORT` for `PORT`. It takes precedence, because only this program uses it.
@@ -382,13 +388,3 @@ const OF_KUBERNETES = /^INTERLOCK(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(
  * Whether another program sets this variable. Programs started by agents get `INTERLOCK_RUN`, and one may be a node.
  */
 const isFromElsewhere = (name: string): boolean => name === "INTERLOCK_RUN" || OF_KUBERNETES.test(name);
-
-const loopback = new BlockList();
-loopback.addSubnet("127.0.0.0", 8, "ipv4");
-loopback.addAddress("::1", "ipv6");
-
-/** Whether an address or host name reaches only this machine. */
-export function isLoopback(address: string): boolean {
-  if (isIP(address) === 0) return address.toLowerCase() === "localhost";
-  return loopback.check(address, isIPv6(address) ? "ipv6" : "ipv4");
-}

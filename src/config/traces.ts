@@ -33,22 +33,31 @@ export function readTraceSettings(env: Environment): TraceSettings | undefined {
   } = withoutEmpty(env);
   if (disabled.toLowerCase() === "true" || exporter === "none" || (own === "" && endpoint === "")) return undefined;
   if (exporter !== "otlp") throw new Error('OTEL_TRACES_EXPORTER must be "otlp" or "none"');
-  for (const name of ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] as const) {
-    const protocol = env[name] || undefined;
-    if (protocol === "http/json") break;
-    if (protocol !== undefined) throw new Error(`${name} must be "http/json": this program supports no other protocol`);
-  }
+  checkProtocol(env);
   const kept = SAMPLERS[sampler];
   if (!kept) throw new Error(`OTEL_TRACES_SAMPLER must be one of ${Object.keys(SAMPLERS).join(", ")}`);
   const sampled = Number(ratio);
   if (!(sampled >= 0 && sampled <= 1)) throw new Error("OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1");
-  const url = URL.parse(own === "" ? `${endpoint.replace(/\/$/, "")}/v1/traces` : own);
-  if (!url || !/^https?:$/.test(url.protocol)) {
-    throw new Error(
-      `${own === "" ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} must be an http or https URL`,
-    );
+  const url =
+    own === ""
+      ? readUrl("OTEL_EXPORTER_OTLP_ENDPOINT", `${endpoint.replace(/\/$/, "")}/v1/traces`)
+      : readUrl("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", own);
+  return { url, sampler: { ...kept, ratio: sampled } };
+}
+
+/** The variable of traces takes precedence over the one of all signals. */
+function checkProtocol(env: Environment): void {
+  for (const name of ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]) {
+    const protocol = env[name] || undefined;
+    if (protocol === "http/json") return;
+    if (protocol !== undefined) throw new Error(`${name} must be "http/json": this program supports no other protocol`);
   }
-  return { url: url.href, sampler: { ...kept, ratio: sampled } };
+}
+
+function readUrl(name: string, text: string): string {
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol)) throw new Error(`${name} must be an http or https URL`);
+  return url.href;
 }
 
 /** An empty variable counts as unset. */

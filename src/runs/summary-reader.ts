@@ -36,7 +36,7 @@ export async function readSummaryWork(
     const range = after === undefined ? { fromStart: true } : { after };
     const page = await store.listMessages(sessionId, { ...range, before, limit: PAGE });
     if (!page) return undefined;
-    for (const message of page.messages) if (portion.end === undefined) portion.add(message);
+    for (const message of page.messages) portion.add(message);
     after = page.messages.at(-1)?.id;
     if (!page.hasMore || after === undefined) portion.end ??= "complete";
   }
@@ -55,8 +55,9 @@ class Portion {
   end: "complete" | "full" | undefined;
   #bytes = 0;
 
-  /** Take the next message of the session, or end. */
+  /** Take the next message of the session, or end. After its end it takes no more. */
   add(message: Message): void {
+    if (this.end !== undefined) return;
     if (message.status === "queued" || message.status === "running") {
       this.end = "complete";
       return;

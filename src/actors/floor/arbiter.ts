@@ -1,5 +1,5 @@
 import { assertEvent, enqueueActions, setup } from "xstate";
-import { findAgent, findModeFault, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, findAgent, findModeFault, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, CommandOf, History, NewSession, TurnInput } from "../../protocol/internal/command.ts";
@@ -73,28 +73,31 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const { sessionId } = wanted;
   const claim: Claim = { ...numbersOf(step, agent), sessionId };
   const { history, replaces } = ask;
-  const replaced = replaces === undefined ? undefined : step.sessionOf(replaces);
-  if (replaces !== undefined && !replaced) return refuse(step, "session_not_found");
-  // Only one of several copies that are made at once can replace it.
-  if (replaced?.replacedBy !== undefined) return refuse(step, "session_archived");
+  const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
+  if (obstacle) return refuse(step, obstacle);
   const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
   // A copy begins in the first mode if the catalogue has changed since.
   if (modeFault && !history) return refuse(step, "bad_request", { facts: { issues: [modeFault] } });
   const mode = modeFault ? undefined : wanted.mode;
   const spawn = () => {
-    const context = newSession({ ...wanted, mode }, floorId, claim, given.now, history);
-    const data = sessionView(context, { lifecycle: "created", activity: "idle" });
-    step.actions.push({ spawn: { context, lifecycle: "created", activity: "idle" } });
-    if (history?.stagedAs) tell(step, { type: "history.adopt", sessionId, stagedAs: history.stagedAs });
-    tell(step, { type: "event", event: { type: "session_created", sessionId, data } });
+    addSession(step, newSession({ ...wanted, mode }, floorId, claim, given.now, history), history);
     if (replaces !== undefined) supersede(step, replaces, { sessionId, agentId });
   };
   const takesFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
-  if (!ask.activate && !takesFloor) {
-    spawn();
-    tell(step, accept({ sessionId }, true));
-    return;
-  }
+  if (ask.activate || takesFloor) return createInFront(step, claim, agent, ask, spawn);
+  spawn();
+  tell(step, accept({ sessionId }, true));
+}
+
+/** Ask for the floor with a new session. It is created unless the request is rejected. */
+function createInFront(
+  step: ArbiterStep,
+  claim: Claim,
+  agent: AgentEntry,
+  { replaces, turn }: Creation,
+  spawn: () => void,
+): void {
+  const { sessionId } = claim;
   const floor = replaces === undefined ? step.floor : without(step.floor, [replaces]);
   const decision = decide(floor, { ...claim, agent, mayQueue: true }, rulesFor(step));
   if (decision.outcome === "rejected") {
@@ -104,9 +107,24 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   spawn();
   if (decision.outcome === "queued") {
     log(step, decision, sessionId);
-    return enqueue(step, claim, decision, ask.turn);
+    return enqueue(step, claim, decision, turn);
   }
-  takeTurnOrAnswer(step, sessionId, grant(step, claim, "activate", decision), ask.turn);
+  takeTurnOrAnswer(step, sessionId, grant(step, claim, "activate", decision), turn);
+}
+
+function addSession(step: ArbiterStep, context: SessionContext, history: History | undefined): void {
+  const { id: sessionId } = context;
+  const data = sessionView(context, { lifecycle: "created", activity: "idle" });
+  step.actions.push({ spawn: { context, lifecycle: "created", activity: "idle" } });
+  if (history?.stagedAs) tell(step, { type: "history.adopt", sessionId, stagedAs: history.stagedAs });
+  tell(step, { type: "event", event: { type: "session_created", sessionId, data } });
+}
+
+/** Only one of several copies that are made at once can replace a session. */
+function whyNotReplaced(step: ArbiterStep, id: SessionId): "session_not_found" | "session_archived" | undefined {
+  const replaced = step.sessionOf(id);
+  if (!replaced) return "session_not_found";
+  return replaced.replacedBy === undefined ? undefined : "session_archived";
 }
 
 /** Archive a session in favour of another one. It leaves the floor first, so that its end wakes no other session. */

@@ -107,22 +107,26 @@ function carryOut(
   reason: string,
   granted?: { claim: Claim; move: (move: Move) => void },
 ): void {
-  const { given } = step;
-  const by = granted && { sessionId: granted.claim.sessionId, agentId: granted.claim.agentId };
   for (const { becomes, claim } of moves) {
     const waited = becomes === "archived" && step.floor.queued.find(({ sessionId }) => sessionId === claim.sessionId);
     if (waited) forget(step, claim.sessionId);
   }
   step.floor = floor;
   for (const move of moves) {
-    const { sessionId } = move.claim;
-    if (sessionId === granted?.claim.sessionId) granted.move(move);
-    else if (move.becomes === "archived") send(step, sessionId, { type: "archive", reason, ...(by && { by }), given });
-    else if (move.becomes === "paused") send(step, sessionId, { type: "preempt", reason, ...(by && { by }), given });
-    else if (move.becomes === "ducked") {
-      const { claim, level } = move;
-      send(step, sessionId, { type: "duck", claim: withoutLevel(claim), level, reason, ...(by && { by }), given });
-    }
+    if (move.claim.sessionId === granted?.claim.sessionId) granted.move(move);
+    else displace(step, move, reason, granted?.claim);
+  }
+}
+
+/** Notify a session that another one, if any, takes its place. */
+function displace(step: ArbiterStep, move: Move, reason: string, winner: Claim | undefined): void {
+  const { sessionId } = move.claim;
+  const by = winner && { by: { sessionId: winner.sessionId, agentId: winner.agentId } };
+  const about = { reason, ...by, given: step.given };
+  if (move.becomes === "archived") send(step, sessionId, { type: "archive", ...about });
+  else if (move.becomes === "paused") send(step, sessionId, { type: "preempt", ...about });
+  else if (move.becomes === "ducked") {
+    send(step, sessionId, { type: "duck", claim: withoutLevel(move.claim), level: move.level, ...about });
   }
 }
 

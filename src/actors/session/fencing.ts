@@ -121,18 +121,28 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
   if (asked.length > 0) step.toSelf.push({ type: "ask", interactions: asked, given: step.given });
 
   const { outcome } = report;
-  if (outcome?.kind === "done") {
+  if (outcome) endAttempt(step, run, outcome, isHeard);
+  answer(step, { standing: outcome ? standing(undefined) : standing(run) });
+}
+
+function endAttempt(
+  step: SessionStep,
+  run: Run,
+  outcome: NonNullable<CommandOf<"run.report">["outcome"]>,
+  isHeard: boolean,
+): void {
+  const { given } = step;
+  if (outcome.kind === "done") {
     run.live = false;
-    step.toSelf.push({ type: "done", summary: outcome.summary, given: step.given });
-  } else if (outcome?.kind === "failed") {
+    step.toSelf.push({ type: "done", summary: outcome.summary, given });
+  } else if (outcome.kind === "failed") {
     run.live = false;
     const { code, message, retryAfterMs } = outcome;
-    step.toSelf.push({ type: "fail", code, message, reason: code, retryAfterMs, given: step.given });
-  } else if (outcome?.kind === "lost" && outcome.yielded) {
+    step.toSelf.push({ type: "fail", code, message, reason: code, retryAfterMs, given });
+  } else if (outcome.kind === "lost" && outcome.yielded) {
     yieldAttempt(step, run, isHeard);
-  } else if (outcome) {
+  } else {
     // Given back, or stopped without a stop signal.
     repeatOrFail(step, run, isHeard);
   }
-  answer(step, { standing: outcome ? standing(undefined) : standing(run) });
 }

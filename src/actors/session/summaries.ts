@@ -158,16 +158,21 @@ export function takeSummary(step: SessionStep, command: CommandOf<"run.summary">
     if (work.attempt < MAX_ATTEMPTS) return requestSummary(step);
     giveUp(step, LOST);
   } else {
-    const { code = "internal", message = ERRORS[code].text } = result;
-    if (result.mayRepeat && work.attempt < MAX_ATTEMPTS) {
-      const askedMs = Math.min(result.retryAfterMs ?? 0, LONGEST_RETRY_MS);
-      const delayMs = Math.max(askedMs, RETRY_MS * 2 ** (work.attempt - 1));
-      requestSummary(step, delayMs);
-      tellFailure(step, { errorCode: code, message, retryAt: step.given.now + delayMs });
-    } else {
-      giveUp(step, { errorCode: code, message });
-    }
+    repeatOrGiveUp(step, work, result);
   }
+}
+
+/** Request the summary again after a failure that may pass, later with each attempt. */
+function repeatOrGiveUp(
+  step: SessionStep,
+  { attempt }: SummaryWork,
+  { code = "internal", message = ERRORS[code].text, ...failure }: Extract<SummaryResult, { kind: "failed" }>,
+): void {
+  if (!failure.mayRepeat || attempt >= MAX_ATTEMPTS) return giveUp(step, { errorCode: code, message });
+  const askedMs = Math.min(failure.retryAfterMs ?? 0, LONGEST_RETRY_MS);
+  const delayMs = Math.max(askedMs, RETRY_MS * 2 ** (attempt - 1));
+  requestSummary(step, delayMs);
+  tellFailure(step, { errorCode: code, message, retryAt: step.given.now + delayMs });
 }
 
 /** End the work on a summary without one. */

@@ -30,6 +30,15 @@ export function toStream(
   tooLong: () => Error,
 ): Stream {
   const dialogue = new Dialogue();
+  /** @returns the message of a line, if it is for the SDK */
+  const take = (text: string): Message | undefined => {
+    if (text.trim() === "") return undefined;
+    const message = parse(text);
+    if (!message || !dialogue.hears(message, text.length)) onStrayLine(text);
+    else if (message["method"] === "session/update") onUpdate(message["params"]);
+    else return message;
+    return undefined;
+  };
   const readable = new ReadableStream<AnyMessage>(
     {
       async pull(controller) {
@@ -39,11 +48,8 @@ export function toStream(
           if (next.done) return controller.close();
           const { text, isEnd } = next.value;
           if (!isEnd) throw tooLong();
-          if (text.trim() === "") continue;
-          const message = parse(text);
-          if (!message || !dialogue.hears(message, text.length)) onStrayLine(text);
-          else if (message["method"] === "session/update") onUpdate(message["params"]);
-          else return controller.enqueue(message as unknown as AnyMessage);
+          const message = take(text);
+          if (message) return controller.enqueue(message as unknown as AnyMessage);
         }
       },
     },

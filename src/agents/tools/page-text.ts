@@ -20,25 +20,9 @@ export function textOfPage(html: string): string {
   while (at < html.length) {
     const open = html.indexOf("<", at);
     if (open < 0) break;
-    text += html.slice(at, open);
-    if (lower.startsWith("<!--", open)) {
-      const end = html.indexOf("-->", open);
-      at = end < 0 ? html.length : end + 3;
-      continue;
-    }
-    const close = html.indexOf(">", open);
-    if (close < 0) {
-      at = html.length;
-      break;
-    }
-    const name = /^[a-z0-9]+/.exec(lower.slice(open + 1, open + 16))?.[0] ?? "";
-    if (SILENT.includes(name)) {
-      const end = lower.indexOf(`</${name}`, close);
-      at = end < 0 ? html.length : end;
-      continue;
-    }
-    text += BLOCK_END.test(html.slice(open + 1, open + 16)) ? "\n" : " ";
-    at = close + 1;
+    const mark = markAt(html, lower, open);
+    text += html.slice(at, open) + mark.gap;
+    at = mark.end;
   }
   text += html.slice(at);
   return decodeEntities(text)
@@ -47,6 +31,29 @@ export function textOfPage(html: string): string {
     .filter((line) => line !== "")
     .join("\n");
 }
+
+/** A tag, or what no one reads: a comment, or a silent element up to its end tag. One that does not end takes the rest. */
+interface Mark {
+  end: number;
+  /** What stands for it in the text. */
+  gap: "" | " " | "\n";
+}
+
+function markAt(html: string, lower: string, open: number): Mark {
+  if (lower.startsWith("<!--", open)) return { end: indexAfter(html, "-->", open), gap: "" };
+  const end = indexAfter(html, ">", open);
+  const name = /^[a-z0-9]+/.exec(lower.slice(open + 1, open + 16))?.[0] ?? "";
+  if (SILENT.includes(name)) return { end: indexOrEnd(lower, `</${name}`, end), gap: "" };
+  return { end, gap: BLOCK_END.test(html.slice(open + 1, open + 16)) ? "\n" : " " };
+}
+
+function indexOrEnd(text: string, wanted: string, from: number): number {
+  const index = text.indexOf(wanted, from);
+  return index < 0 ? text.length : index;
+}
+
+const indexAfter = (text: string, wanted: string, from: number): number =>
+  Math.min(text.length, indexOrEnd(text, wanted, from) + wanted.length);
 
 function decodeEntities(text: string): string {
   return text.replace(ENTITY, (whole, decimal?: string, hex?: string, name?: string) => {

@@ -185,14 +185,25 @@ function findStrayTools(
     known.add(name);
   }
   for (const [index, { tools }] of agents.entries()) {
-    for (const [at, key] of tools.entries()) {
-      if (key === undefined) continue;
-      const path = ["agents", index, "tools", at];
-      const server = /^mcp:([^/]+)\//.exec(key)?.[1];
-      if (server !== undefined && !known.has(server))
-        strays.push({ path, message: `there is no MCP server ${server}` });
-      if (tools.indexOf(key) < at) strays.push({ path, message: `the tool ${key} is listed twice` });
+    strays.push(...strayToolsOf(tools, known, ["agents", index, "tools"]));
+  }
+  return strays;
+}
+
+/** Tools of one agent that are listed twice, or whose server is unknown. */
+function strayToolsOf(
+  tools: readonly (string | undefined)[],
+  servers: ReadonlySet<string>,
+  path: ValueFault["path"],
+): ValueFault[] {
+  const strays: ValueFault[] = [];
+  for (const [at, key] of tools.entries()) {
+    if (key === undefined) continue;
+    const server = /^mcp:([^/]+)\//.exec(key)?.[1];
+    if (server !== undefined && !servers.has(server)) {
+      strays.push({ path: [...path, at], message: `there is no MCP server ${server}` });
     }
+    if (tools.indexOf(key) < at) strays.push({ path: [...path, at], message: `the tool ${key} is listed twice` });
   }
   return strays;
 }

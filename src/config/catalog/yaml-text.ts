@@ -204,18 +204,21 @@ function nodeAt(root: Node | null, path: readonly PropertyKey[], on: "key" | "va
   let node = root;
   for (const [index, step] of path.entries()) {
     const collection: unknown = isAlias(node) ? seen.targets.get(node) : node;
-    if (isMap(collection)) {
-      const pair = seen.pairs.get(collection)?.get(String(step));
-      if (!pair) return node;
-      const isLast = index === path.length - 1;
-      node = (isLast && on === "key" ? pair.key : (pair.value ?? pair.key)) as Node;
-    } else if (isSeq(collection) && typeof step === "number" && step < collection.items.length) {
-      node = collection.items[step] as Node;
-    } else {
-      return node;
-    }
+    const isLast = index === path.length - 1;
+    const next = itemAt(collection, step, isLast ? on : "value", seen);
+    if (!next) return node;
+    node = next;
   }
   return node;
+}
+
+/** The key or the value of a map's pair, or an item of a sequence. A pair without a value has its key only. */
+function itemAt(collection: unknown, step: PropertyKey, on: "key" | "value", seen: Seen): Node | undefined {
+  if (isMap(collection)) {
+    const pair = seen.pairs.get(collection)?.get(String(step));
+    return pair && ((on === "key" ? pair.key : (pair.value ?? pair.key)) as Node);
+  }
+  return isSeq(collection) && typeof step === "number" ? (collection.items[step] as Node | undefined) : undefined;
 }
 
 const CLOSING: Record<string, string> = { '"': '"', "'": "'", "[": "]", "{": "}" };

@@ -20,6 +20,7 @@ export class ByteLines {
   readonly #options: ByteLinesOptions;
   readonly #hash: Hash = createHash("sha256");
   #bytes = 0;
+  #lines = 0;
 
   constructor(source: Readable, options: ByteLinesOptions) {
     this.#source = source;
@@ -38,7 +39,6 @@ export class ByteLines {
     const { maxLineBytes } = this.#options;
     let pieces: Buffer[] = [];
     let length = 0;
-    let count = 0;
     try {
       for await (const piece of this.#source as AsyncIterable<Buffer>) {
         this.#count(piece);
@@ -50,7 +50,7 @@ export class ByteLines {
           from = end + 1;
           if (line.length > maxLineBytes) throw tooLong(maxLineBytes);
           if (line.length > 0) yield line;
-          if (++count % LINES_AT_ONCE === 0) await new Promise(setImmediate);
+          await this.#letOthersWork();
         }
         const rest = piece.subarray(from);
         length += rest.length;
@@ -58,10 +58,14 @@ export class ByteLines {
         if (rest.length > 0) pieces.push(rest);
       }
     } catch (error) {
-      if (error instanceof AppError) throw error;
-      throw new AppError("bad_request", "The body ended early.", { cause: error });
+      throw error instanceof AppError ? error : new AppError("bad_request", "The body ended early.", { cause: error });
     }
     if (length > 0) yield Buffer.concat(pieces);
+  }
+
+  async #letOthersWork(): Promise<void> {
+    this.#lines += 1;
+    if (this.#lines % LINES_AT_ONCE === 0) await new Promise(setImmediate);
   }
 
   #count(piece: Buffer): void {

@@ -27,15 +27,24 @@ export async function* finishedMessages(
   end: CopyEnd = "newest",
 ): AsyncGenerator<Message> {
   const { upTo, before } = limitsOf(end);
+  for await (const message of messagesBefore(sessions, id, before)) {
+    if (isFinished(message)) yield message;
+    else if (message.id === upTo) throw new AppError("illegal_command", "This message is not finished yet.");
+    if (message.id === upTo) return;
+  }
+}
+
+/** All messages up to the one `before`, oldest first. An unfinished message may come twice. */
+async function* messagesBefore(
+  sessions: VisibleSessions,
+  id: SessionId,
+  before: MessageId | undefined,
+): AsyncGenerator<Message> {
   let after: MessageId | undefined;
   for (;;) {
     const range = after === undefined ? { fromStart: true } : { after };
     const { messages, hasMore } = await sessions.messages(id, { ...range, before, limit: PAGE });
-    for (const message of messages) {
-      if (isFinished(message)) yield message;
-      else if (message.id === upTo) throw new AppError("illegal_command", "This message is not finished yet.");
-      if (message.id === upTo) return;
-    }
+    yield* messages;
     // A queued turn may be withdrawn, so the next page begins after a finished message if the page has one.
     const last = messages.findLast(isFinished) ?? messages.at(-1);
     if (!hasMore || !last) return;

@@ -105,10 +105,9 @@ export async function importHistory(source: ByteLines, options: ImportOptions): 
     number += 1;
     const value = parseLine(bytes, number);
     if (isOver) throw fault(number, "a line follows the end");
-    if (session === undefined && value.type !== "session") throw fault(number, "the first line is the session's");
+    checkOrder(value.type === "session", session !== undefined, number);
     switch (value.type) {
       case "session":
-        if (session) throw fault(number, "there is already a session line");
         session = { title: value.title?.trim() || undefined, agentId: value.agentId };
         break;
       case "image":
@@ -126,6 +125,12 @@ export async function importHistory(source: ByteLines, options: ImportOptions): 
   }
   if (!session || !isOver) throw fault(number + 1, "the file ends before its end");
   return session;
+}
+
+/** The first line is the session's, and no other one is. */
+function checkOrder(isSession: boolean, hasSession: boolean, number: number): void {
+  if (hasSession && isSession) throw fault(number, "there is already a session line");
+  if (!hasSession && !isSession) throw fault(number, "the first line is the session's");
 }
 
 async function keepImage(

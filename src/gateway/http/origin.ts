@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { isLoopback } from "../../config/settings.ts";
+import { isLoopback } from "../../config/network.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, MessageId, type RunId, SessionId } from "../../protocol/ids.ts";
+import type { Message } from "../../protocol/message.ts";
 import { cleanText } from "../../protocol/text.ts";
 import type { Caller } from "../access/caller.ts";
 import { Copies } from "../copies.ts";
@@ -160,16 +161,20 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
   /** The user's message with which the last so many turns begin. @throws AppError `illegal_command` if there are fewer */
   async function findTurn(caller: Caller, id: SessionId, turns: number): Promise<MessageId> {
     let left = turns;
+    for await (const message of newestFirst(caller, id)) {
+      if (message.role === "user" && isFinished(message)) left -= 1;
+      if (left === 0) return message.id;
+    }
+    throw new AppError("illegal_command", `The session has only ${turns - left} turns that can be taken back.`);
+  }
+
+  async function* newestFirst(caller: Caller, id: SessionId): AsyncGenerator<Message> {
     let before: MessageId | undefined;
     for (;;) {
       const { messages, hasMore } = await visibleTo(caller).messages(id, { before, limit: PAGE });
-      for (const message of messages.toReversed()) {
-        if (message.role === "user" && isFinished(message)) left -= 1;
-        if (left === 0) return message.id;
-      }
+      yield* messages.toReversed();
       before = messages[0]?.id;
-      if (hasMore && before !== undefined) continue;
-      throw new AppError("illegal_command", `The session has only ${turns - left} turns that can be taken back.`);
+      if (!hasMore || before === undefined) return;
     }
   }
 }

@@ -24,15 +24,13 @@ export async function keepListening(
     try {
       while (isWanted) {
         const before = recoveries;
-        try {
-          subscription = await bus.subscribe(topic, listener);
+        subscription = await subscribeUnlessAway(bus, topic, listener);
+        if (subscription) {
           forget();
           if (!isWanted) subscription.end();
           return isWanted;
-        } catch (error) {
-          if (!(error instanceof AppError) || error.code !== "unavailable") throw error;
-          if (recoveries === before) return false;
         }
+        if (recoveries === before) return false;
       }
       return false;
     } finally {
@@ -61,4 +59,14 @@ export async function keepListening(
       subscription?.end();
     },
   };
+}
+
+/** @returns undefined if the bus is away */
+async function subscribeUnlessAway(bus: Bus, topic: string, listener: Listener): Promise<Subscription | undefined> {
+  try {
+    return await bus.subscribe(topic, listener);
+  } catch (error) {
+    if (error instanceof AppError && error.code === "unavailable") return undefined;
+    throw error;
+  }
 }

@@ -6,17 +6,19 @@ const MAX_DEPTH = 128;
 
 /** Whether a value is nested deeper than this many levels. Never recurses, and looks at each object once. */
 export function isTooDeep(value: unknown, maxDepth = MAX_DEPTH): boolean {
-  const seen = new Set<object>();
-  let level: unknown[] = [value];
+  let level = isObject(value) ? [value] : [];
+  const seen = new Set(level);
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth >= maxDepth) return true;
-    const next: unknown[] = [];
-    for (const each of level) {
-      if (typeof each !== "object" || each === null || seen.has(each)) continue;
-      seen.add(each);
-      for (const inner of Object.values(each)) if (typeof inner === "object" && inner !== null) next.push(inner);
+    const next: object[] = [];
+    for (const inner of level.flatMap<unknown>(Object.values)) {
+      if (!isObject(inner) || seen.has(inner)) continue;
+      seen.add(inner);
+      next.push(inner);
     }
     level = next;
   }
   return false;
 }
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;

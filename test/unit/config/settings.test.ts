@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { isLoopback, readSettings, SETTINGS, type Settings } from "../../../src/config/settings.ts";
+import { isLoopback } from "../../../src/config/network.ts";
+import { readSettings, SETTINGS, type Settings } from "../../../src/config/settings.ts";
 
 function settingsOf(env: Record<string, string>, flags: string[] = []): Settings {
   const reading = readSettings(env, flags);

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { readKeys } from "../../../src/config/keys-file.ts";
-import { isLoopback, type Settings } from "../../../src/config/settings.ts";
+import { isLoopback } from "../../../src/config/network.ts";
+import type { Settings } from "../../../src/config/settings.ts";
 import { deployed, documentsOf, settingsOf, yamlFiles } from "../../support/documents/deployment.ts";
 
 /** The parts of the manifests that the tests read. */

@@ -1,10 +1,16 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { FloorId, SessionId } from "../../../protocol/ids.ts";
-import type { Effect } from "../../../protocol/internal/effect.ts";
 import { floorHash } from "../../../protocol/internal/floor-hash.ts";
 import type { AdoptedHistory, MessageWrite } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
-import { EVENT_WIDTH, type FlatChange, RECEIPT_WIDTH, SESSION_WIDTH, type Value } from "../writer/flat-change.ts";
+import {
+  EVENT_WIDTH,
+  type FlatChange,
+  RECEIPT_WIDTH,
+  type Rest,
+  SESSION_WIDTH,
+  type Value,
+} from "../writer/flat-change.ts";
 import type { Outcome } from "../writer/writer-job.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
 import type { KnownFloor, KnownRows, KnownSession } from "./known-rows.ts";
@@ -86,10 +92,7 @@ export class ChangeWriter {
     for (const write of messages) this.#messages.write(sessionKeys(sessionOf(write)), floorKey, write);
     for (const log of rest?.logs ?? []) this.#messages.addLog(sessionKeys(log.sessionId), log);
     this.#writeEvents(events, messages, floorKey, sessionKeys);
-    if (!rest) return "done";
-    for (const id of rest.effectsRemoved) this.#removeEffect.run(id);
-    for (const effect of rest.effectsAdded) this.#writeEffect(effect, floorKey);
-    for (const deleted of rest.deleted) this.#sessions.remove(deleted, floorKey);
+    if (rest) this.#writeEnds(rest, floorKey);
     return "done";
   }
 
@@ -205,8 +208,13 @@ export class ChangeWriter {
     }
   }
 
-  #writeEffect({ id, floorId, kind, dueAt, ...payload }: Effect, floorKey: number): void {
-    this.#addEffect.run(id, floorHash(floorId as FloorId), floorKey, kind, dueAt, JSON.stringify(payload));
+  /** What no other row of the change needs: effects and deleted sessions. */
+  #writeEnds({ effectsRemoved, effectsAdded, deleted }: Rest, floorKey: number): void {
+    for (const id of effectsRemoved) this.#removeEffect.run(id);
+    for (const { id, floorId, kind, dueAt, ...payload } of effectsAdded) {
+      this.#addEffect.run(id, floorHash(floorId as FloorId), floorKey, kind, dueAt, JSON.stringify(payload));
+    }
+    for (const each of deleted) this.#sessions.remove(each, floorKey);
   }
 }
 

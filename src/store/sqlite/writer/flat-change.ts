@@ -24,7 +24,7 @@ export type FlatChange = [
 ];
 
 export type Value = string | number | null;
-type Rest = Pick<FloorChange, "messages" | "logs" | "effectsAdded" | "effectsRemoved" | "deleted"> & {
+export type Rest = Pick<FloorChange, "messages" | "logs" | "effectsAdded" | "effectsRemoved" | "deleted"> & {
   adopted: readonly AdoptedHistory[];
 };
 
