@@ -1,17 +1,24 @@
+import { memo } from "react";
 import type { Decision } from "../../src/protocol/decision.ts";
-import { useHere } from "../moment/here.tsx";
+import { useAgentName, useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { Fold } from "../parts/fold.tsx";
+import { usePaced } from "../parts/use-paced.ts";
 import { useWords } from "../words/words.tsx";
 import { keyOfDecision } from "./decision-key.ts";
 import { decisionSentence, reasonSentence, signOfDecision } from "./decision-sentence.ts";
 import styles from "./floor.module.css";
 
+/** Decisions that are in view without scrolling, on a high screen. */
+const IN_VIEW = 24;
+/** The decisions below are at most this old, in ms: most readers do not see them while they move the moment. */
+const BELOW_MS = 200;
+
 /** The arbiter's decisions, the newest first, each with its reason and the origin of its numbers. */
 export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
   const { say, language } = useWords();
   const { isLive, resetAt } = useHere();
-  const newest = decisions.toReversed();
+  const newest = useUnhurriedBelow(decisions, isLive).toReversed();
   return (
     <section className={styles["decisions"]} aria-labelledby="decisions">
       <h2 id="decisions">{say("decisions.title")}</h2>
@@ -25,9 +32,7 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
           {newest.map((decision, place) => (
             // At a past moment the elements are keyed by their place, because each step changes all decisions.
             <li key={isLive ? keyOfDecision(decision) : place} data-outcome={decision.outcome}>
-              <Fold isRow summary={<DecisionText decision={decision} />}>
-                {() => <DecisionSteps decision={decision} />}
-              </Fold>
+              <FoldedDecision decision={decision} />
             </li>
           ))}
         </ol>
@@ -36,10 +41,25 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
   );
 }
 
+/** The decisions of a past moment, of which those out of view may be of the moment before. */
+function useUnhurriedBelow(decisions: readonly Decision[], isLive: boolean): readonly Decision[] {
+  const known = usePaced(isLive ? undefined : decisions, BELOW_MS);
+  if (isLive || known === undefined || known === decisions) return decisions;
+  return [...known.slice(0, -IN_VIEW), ...decisions.slice(-IN_VIEW)];
+}
+
+const FoldedDecision = memo(function FoldedDecision({ decision }: { decision: Decision }) {
+  return (
+    <Fold isRow summary={<DecisionText decision={decision} />}>
+      {() => <DecisionSteps decision={decision} />}
+    </Fold>
+  );
+});
+
 /** A decision as a sentence: the sessions and their numbers. */
 export function DecisionText({ decision, isWhatIf = false }: { decision: Decision; isWhatIf?: boolean }) {
   const { say } = useWords();
-  const { agentName } = useHere();
+  const agentName = useAgentName();
   return (
     <>
       <span aria-hidden="true">{signOfDecision(decision)} </span>
@@ -51,7 +71,7 @@ export function DecisionText({ decision, isWhatIf = false }: { decision: Decisio
 /** The second half of the sentence: the reason. */
 export function DecisionReason({ decision }: { decision: Decision }) {
   const { say } = useWords();
-  const { agentName } = useHere();
+  const agentName = useAgentName();
   return reasonSentence(decision, { say, agentName });
 }
 

@@ -1,4 +1,5 @@
 import { lazy, Suspense, useState } from "react";
+import type { Decision } from "../../src/protocol/decision.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
@@ -19,6 +20,8 @@ import { StartView } from "./start-view.tsx";
 /** A separate script, because few screens have room for it. */
 const RecentLanes = lazy(async () => ({ default: (await import("./recent-lanes.tsx")).RecentLanes }));
 
+const NONE: readonly Decision[] = [];
+
 /** The holder, the paused and the waiting sessions of a floor with their reasons, and the commands for them. */
 export function FloorView() {
   const { say } = useWords();
@@ -33,7 +36,7 @@ export function FloorView() {
   const tellArchived = ({ archived }: { archived: readonly string[] }) =>
     say("told.stopped", { count: archived.length });
   const considered = { whatIf, onWhatIf: setWhatIf };
-  const decisions = floor?.decisions ?? [];
+  const decisions = floor?.decisions ?? NONE;
   const flags = floor && <Flags flags={floor.flags} />;
   return (
     <section className={styles["view"]} aria-labelledby="floor">

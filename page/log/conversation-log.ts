@@ -1,6 +1,7 @@
 import type { PendingInteraction, SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
 import type { ServerEventOf } from "../../src/client/server-event.ts";
 import type { LogEvent } from "./log-event.ts";
+import { LogIndex } from "./log-index.ts";
 
 /** A session's conversation, as its view shows it. */
 export interface Transcript {
@@ -11,15 +12,34 @@ export interface Transcript {
   error?: ServerEventOf<"error">["data"] | undefined;
 }
 
-/** A session's conversation after the first `count` events of its floor's log, from the log only. */
-export function transcriptOf(events: readonly LogEvent[], sessionId: string, count = events.length): Transcript {
+/** For each session, the places of its events in the log. */
+export const sessionIndex = () =>
+  new LogIndex<Map<string, number[]>>(
+    () => new Map(),
+    (index, { sessionId }, place) => {
+      if (sessionId === undefined) return;
+      const places = index.get(sessionId);
+      if (places) places.push(place);
+      else index.set(sessionId, [place]);
+    },
+  );
+
+/**
+ * A session's conversation after the first `count` events of its floor's log, from the log only.
+ * @param places of the session's events in the log
+ */
+export function transcriptOf(
+  events: readonly LogEvent[],
+  places: readonly number[] = [],
+  count = events.length,
+): Transcript {
   const messages = new Map<string, SessionMessage>();
   const tools = new Map<string, ToolUse>();
   const pending = new Map<string, PendingInteraction>();
   let error: Transcript["error"];
-  for (let index = 0; index < count; index += 1) {
-    const event = events[index]!;
-    if (event.sessionId !== sessionId) continue;
+  for (const place of places) {
+    if (place >= count) break;
+    const event = events[place]!;
     switch (event.type) {
       case "message": {
         const { streaming, ...message } = event.data;

@@ -1,27 +1,18 @@
-import {
-  createContext,
-  type ReactNode,
-  use,
-  useDeferredValue,
-  useEffect,
-  useMemo,
-  useState,
-  useSyncExternalStore,
-} from "react";
+import { createContext, type ReactNode, use, useDeferredValue, useEffect, useMemo, useState } from "react";
 import type { AgentView } from "../../src/client/answers.ts";
 import type { LiveState } from "../../src/client/live/live.ts";
 import type { FloorLiveView } from "../../src/client/live/live-floor.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient, useLiveViews } from "../../src/react/provider.ts";
-import { useLive } from "../../src/react/use-live.ts";
 import { FloorLog, type LogView } from "../log/floor-log.ts";
 import { type FloorPicture, PictureBook } from "../log/floor-picture.ts";
 import { countUpTo, placeOf } from "../log/log-event.ts";
 import type { LogFile } from "../log/log-file.ts";
-import { type Address, addressOf } from "../shell/address.ts";
-import { type Moment, useMoment } from "./moment-address.ts";
+import { type Address, addressOf, pathOf, searchOf } from "../shell/address.ts";
+import { type AwaitedMoment, type Moment, useMoment } from "./moment-address.ts";
 import { type Opening, sourceOf } from "./opening.ts";
 import { useAgents, useWorkspace } from "./use-agents.ts";
+import { useCalm } from "./use-calm.ts";
 
 /** The name of a log from a file, in the address. */
 const FILE = "file";
@@ -34,6 +25,8 @@ export interface Here {
   sessionId: string | undefined;
   /** A past moment, as a place in the log; undefined: now. */
   at: number | undefined;
+  /** The moment that was chosen last, if it is not shown yet. */
+  awaited: AwaitedMoment;
   /** The shown span of the log; undefined: all of it. */
   span: Moment["span"];
   /** The kind of events that is shown; undefined: all. */
@@ -77,9 +70,17 @@ export function useHere(): Here {
   return here;
 }
 
+const NamesContext = createContext<Here["agentName"] | undefined>(undefined);
+
+/** The names of agents alone, for rows: unlike what `useHere` gives, they stay the same as the moment moves. */
+export function useAgentName(): Here["agentName"] {
+  const agentName = use(NamesContext);
+  if (!agentName) throw new Error("useAgentName() outside of <HereProvider>.");
+  return agentName;
+}
+
 /**
- * Renders its content with a lower priority than the rest of the page, so that the slider and the keys stay responsive:
- * a moment that is left before its view is ready is not drawn.
+ * Renders its content later than the rest of the page, if that is rendered at once: after a link was followed.
  * @param children the content; it is told whether it still shows an older moment than the chosen one
  */
 export function Unhurried({ children }: { children: (isBehind: boolean) => ReactNode }) {
@@ -109,7 +110,7 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   const floorId = isFile ? file.floorId : named || undefined;
   const followed = floorId === undefined || isFile ? undefined : floorId;
 
-  const heard = useLive<LiveState>(sourceOf(views, { view: address.view, followed, isFile }));
+  const heard = useCalm<LiveState>(sourceOf(views, { view: address.view, followed, isFile }));
   // After the stream above has its watcher.
   useEffect(() => opening.end(), [opening]);
   const live = followed === undefined ? NOBODY : (heard as FloorLiveView);
@@ -120,14 +121,15 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     if (isFile) return new FloorLog(file.floorId, undefined, file.events);
     return new FloorLog(followed ?? "", followed === undefined ? undefined : client);
   }, [client, followed, isFile, file, resetAt]);
-  const logView = useSyncExternalStore(log.subscribe, () => log.view);
+  const logView = useCalm(log);
   const { events, revision } = logView;
   const first = events[0]?.position;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.
   const book = useMemo(() => new PictureBook(events), [events, first]);
-  const [{ at, span, only, isFolded }, move] = useMoment(address, (moment) =>
+  const { moment, awaited, move } = useMoment(address, (moment) =>
     linkOf(address.view, { floorId, sessionId, isFile, query: address.query, ...moment }),
   );
+  const { at, span, only, isFolded } = moment;
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const count = useMemo(() => (at === undefined ? events.length : countUpTo(events, at)), [events, at, revision]);
   const isPast = at !== undefined || isFile;
@@ -142,10 +144,12 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   const workspaceId = useWorkspace(client, { floor, floorId, sessionId, isLive: !isPast });
   const { agents, agentName } = useAgents(opening, { client, isOpen: heard.status === "open", workspaceId });
 
+  let search: string | undefined;
   const here: Here = {
     floorId,
     sessionId,
     at,
+    awaited,
     span,
     only,
     isFolded,
@@ -162,16 +166,23 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     agents,
     agentName,
     status: heard,
-    linkTo: (view, rest = {}) =>
-      linkOf(view, {
+    linkTo: (view, rest = {}) => {
+      const isHere = rest.floorId === undefined || rest.floorId === floorId;
+      if (isHere && !("at" in rest)) {
+        // Every row has a link, and all of them have this part.
+        search ??= searchOf(queryOf({ at, span, only, isFolded, isFile }));
+        return pathOf(view, pathPartsOf(floorId, rest.sessionId)) + search;
+      }
+      return linkOf(view, {
         floorId: rest.floorId ?? floorId,
         sessionId: rest.sessionId,
         at: "at" in rest ? rest.at : at,
-        span: rest.floorId === undefined || rest.floorId === floorId ? span : undefined,
+        span: isHere ? span : undefined,
         only,
         isFolded,
-        isFile: isFile && (rest.floorId === undefined || rest.floorId === floorId),
-      }),
+        isFile: isFile && isHere,
+      });
+    },
     lookAt: (place) => {
       const last = events.at(-1);
       move({ at: place === undefined || (last && !isFile && place > placeOf(last)) ? undefined : place });
@@ -183,7 +194,11 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
       location.hash = linkOf("timeline", { floorId: opened.floorId, at: undefined, isFile: true });
     },
   };
-  return <HereContext value={here}>{children}</HereContext>;
+  return (
+    <NamesContext value={agentName}>
+      <HereContext value={here}>{children}</HereContext>
+    </NamesContext>
+  );
 }
 
 interface Link {
@@ -197,16 +212,21 @@ interface Link {
   query?: URLSearchParams;
 }
 
-function linkOf(view: string, { floorId, sessionId, at, span, only, isFolded, isFile, query }: Link): string {
-  const rest = [floorId, sessionId].filter((each) => each !== undefined);
-  const kept = Object.fromEntries(query ?? []);
-  return addressOf(view, floorId === undefined ? [] : rest, {
-    ...kept,
-    at: at === undefined ? undefined : String(at),
-    from: span && String(Math.floor(span.from)),
-    to: span && String(Math.ceil(span.to)),
-    only,
-    fold: isFolded ? "yes" : undefined,
-    log: isFile ? FILE : undefined,
+function linkOf(view: string, { floorId, sessionId, query, ...moment }: Link): string {
+  return addressOf(view, pathPartsOf(floorId, sessionId), {
+    ...Object.fromEntries(query ?? []),
+    ...queryOf(moment),
   });
 }
+
+const pathPartsOf = (floorId: string | undefined, sessionId: string | undefined): string[] =>
+  floorId === undefined ? [] : sessionId === undefined ? [floorId] : [floorId, sessionId];
+
+const queryOf = ({ at, span, only, isFolded, isFile }: Omit<Link, "floorId" | "sessionId" | "query">) => ({
+  at: at === undefined ? undefined : String(at),
+  from: span && String(Math.floor(span.from)),
+  to: span && String(Math.ceil(span.to)),
+  only,
+  fold: isFolded ? "yes" : undefined,
+  log: isFile ? FILE : undefined,
+});

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState } from "react";
+import { startTransition, useCallback, useEffect, useRef, useState } from "react";
 import { type Address, replaceAddress } from "../shell/address.ts";
 
 /** The moment, the span and the filter in the address. */
@@ -19,42 +19,75 @@ export interface Moment {
  */
 const SETTLE_MS = 200;
 
+/** The moment that was chosen last, while the page still shows an earlier choice. */
+export class AwaitedMoment {
+  #moment: Moment | undefined;
+  readonly #watchers = new Set<() => void>();
+
+  /** Undefined if the page shows the moment that was chosen last. */
+  get moment(): Moment | undefined {
+    return this.#moment;
+  }
+
+  set moment(moment: Moment | undefined) {
+    this.#moment = moment;
+    for (const watcher of [...this.#watchers]) watcher();
+  }
+
+  subscribe(watcher: () => void): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+}
+
+interface ShownMoment {
+  moment: Moment;
+  awaited: AwaitedMoment;
+  move: (next: Partial<Moment>) => void;
+}
+
 /**
- * The moment of the address, and a function that moves it. While the user scrubs, the page follows at once, and the
- * address at the end.
+ * The moment of the address, and a function that moves it. While the user scrubs, the page follows, and the address at
+ * the end. All of the page is rendered once for a moment, and not at first what is urgent: a second rendering in the
+ * same frame would begin the first one again, and lay out and paint the page twice.
  * @param write the address of a moment
  */
-export function useMoment(
-  address: Address,
-  write: (moment: Moment) => string,
-): [Moment, (next: Partial<Moment>) => void] {
+export function useMoment(address: Address, write: (moment: Moment) => string): ShownMoment {
   const { hash } = address;
+  const [awaited] = useState(() => new AwaitedMoment());
   const [moved, setMoved] = useState<{ hash: string; moment: Moment }>();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   // Following a link, or going back, ends an unfinished movement.
   const moment = moved?.hash === hash ? moved.moment : momentOf(address);
   const latest = useRef({ hash, moment, write });
   useEffect(() => {
-    if (latest.current.hash !== hash) clearTimeout(timer.current);
+    if (latest.current.hash !== hash) {
+      clearTimeout(timer.current);
+      awaited.moment = undefined;
+    }
+    if (awaited.moment === moment) awaited.moment = undefined;
     latest.current = { hash, moment, write };
   });
   useEffect(() => () => clearTimeout(timer.current), []);
-  const move = useCallback((next: Partial<Moment>) => {
-    const { hash, moment } = latest.current;
-    const to = { ...moment, ...next };
-    latest.current.moment = to;
-    setMoved({ hash, moment: to });
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => {
-      const { hash, moment, write } = latest.current;
-      // A link was followed in the meantime: its address contains the moment.
-      if (location.hash !== hash) return;
-      replaceAddress(write(moment));
-      latest.current.hash = location.hash;
-      setMoved({ hash: location.hash, moment });
-    }, SETTLE_MS);
-  }, []);
-  return [moment, move];
+  const move = useCallback(
+    (next: Partial<Moment>) => {
+      const { hash, moment } = latest.current;
+      const to = { ...(awaited.moment ?? moment), ...next };
+      awaited.moment = to;
+      startTransition(() => setMoved({ hash, moment: to }));
+      clearTimeout(timer.current);
+      timer.current = setTimeout(() => {
+        const { hash, write } = latest.current;
+        // A link was followed in the meantime: its address contains the moment.
+        if (location.hash !== hash) return;
+        replaceAddress(write(to));
+        latest.current.hash = location.hash;
+        setMoved({ hash: location.hash, moment: to });
+      }, SETTLE_MS);
+    },
+    [awaited],
+  );
+  return { moment, awaited, move };
 }
 
 const PLACE = /^\d{1,15}$/;

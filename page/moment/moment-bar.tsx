@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { countUpTo, type LogEvent, placeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { colourReader } from "../parts/colours.ts";
@@ -11,8 +11,14 @@ import { useMomentText } from "./moment-text.ts";
 /** The moment that all views show: now, or any earlier one. */
 export function MomentBar() {
   const { say, number } = useWords();
-  const { log, count, at, isFile, lookAt } = useHere();
+  const { log, count, at, awaited, isFile, lookAt } = useHere();
   const { events } = log;
+  const slider = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => {
+    // The handle stays where it was dragged to, also while that moment is not shown yet.
+    const isShown = awaited.moment === undefined || awaited.moment.at === at;
+    if (slider.current && isShown) slider.current.value = String(count);
+  }, [awaited, at, count]);
   const newer = useNewer();
   const text = useMomentText(at === undefined && !isFile ? undefined : events[count - 1]);
   if (events.length === 0) return undefined;
@@ -24,17 +30,21 @@ export function MomentBar() {
         className={styles["now"]}
         aria-pressed={isNow}
         // Stops the live view at the current moment, as Space does.
-        onClick={() => lookAt(isNow && !isFile ? placeOf(events.at(-1)!) : undefined)}
+        onClick={() => {
+          const { at: chosen } = awaited.moment ?? { at };
+          lookAt(chosen === undefined && !isFile ? placeOf(events.at(-1)!) : undefined);
+        }}
       >
         {say(isFile ? "moment.end" : "moment.live")}
       </button>
       <div className={styles["strip"]}>
         <Density events={events} revision={log.revision} />
         <input
+          ref={slider}
           type="range"
           min={0}
           max={events.length}
-          value={count}
+          defaultValue={count}
           aria-label={say("moment.scrub")}
           aria-valuetext={text}
           onChange={({ target }) => {

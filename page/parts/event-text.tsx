@@ -1,12 +1,12 @@
 import { type EventLine, lineOf } from "../log/event-line.ts";
 import type { LogEvent } from "../log/log-event.ts";
-import { useHere } from "../moment/here.tsx";
+import { useAgentName } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 
 /** An event as a line: the event and its reason. */
 export function EventText({ event }: { event: LogEvent }) {
   const { say } = useWords();
-  const { agentName } = useHere();
+  const agentName = useAgentName();
   return <LineText line={lineOf(event, { say, agentName })} />;
 }
 

@@ -1,5 +1,5 @@
 import type { FloorSummary } from "../../src/protocol/floor.ts";
-import { useHere } from "../moment/here.tsx";
+import { useAgentName } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import { floorName } from "./floor-name.ts";
 import { signOf } from "./look.ts";
@@ -7,7 +7,7 @@ import { signOf } from "./look.ts";
 /** A floor in a list: its name, its holder, and the numbers of paused and waiting sessions. */
 export function FloorLine({ floor: { floorId, state, holder, paused, queued } }: { floor: FloorSummary }) {
   const { say } = useWords();
-  const { agentName } = useHere();
+  const agentName = useAgentName();
   return (
     <>
       <b>{floorName(floorId)}</b>

@@ -62,10 +62,14 @@ export function Rows<T>(props: Props<T>) {
   // The offset that the page last scrolled to, until the reader scrolls: the browser's events do not tell them apart.
   const moved = useRef<number>(undefined);
   const [known, setSeen] = useState(NOT_YET);
+  const measured = useRef(0);
   useViewport(box, ({ scrollTop, clientHeight }) => {
     const height = clientHeight - (above.current?.offsetHeight ?? 0);
     const isOurs = moved.current !== undefined && Math.abs(moved.current - scrollTop) <= ROUNDED;
     if (!isOurs) moved.current = undefined;
+    // After the page's own scrolling there is nothing to render.
+    if (isOurs && measured.current === height) return;
+    measured.current = height;
     setSeen((seen) => {
       if (isOurs) return seen.height === height ? seen : { ...seen, height };
       return movedTo(scrollTop, { ...seen, height, scrollTo: undefined }, rowHeight);

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { startTransition, useEffect, useRef, useState } from "react";
 
 /** The value, at most `ms` old: for content that is slow to render and need not follow each step of the moment. */
 export function usePaced<T>(value: T, everyMs: number): T {
@@ -12,7 +12,7 @@ export function usePaced<T>(value: T, everyMs: number): T {
     const show = () => {
       timer.current = undefined;
       shownAt.current = performance.now();
-      setShown(latest.current);
+      startTransition(() => setShown(() => latest.current));
     };
     timer.current ??= setTimeout(show, Math.max(0, shownAt.current + everyMs - performance.now()));
   }, [value, shown, everyMs]);

@@ -1,5 +1,5 @@
 import { type EventLine, lineOf } from "../log/event-line.ts";
-import { useHere } from "../moment/here.tsx";
+import { useAgentName } from "../moment/here.tsx";
 import { becauseOf } from "../parts/because.ts";
 import { useWords } from "../words/words.tsx";
 import type { Exchange, Party } from "./exchanges.ts";
@@ -10,7 +10,7 @@ export type NameOf = (party: Party | undefined) => string;
 /** The label of an arrow; a decision's includes its reason. */
 export function useExchangeLine({ event, part, from }: Exchange): EventLine {
   const { say } = useWords();
-  const { agentName } = useHere();
+  const agentName = useAgentName();
   if (event.type === "arbitration" && part === "asked") {
     const { priority, agentId } = event.data.challenger;
     const who = from.role === "client" ? `${agentName(agentId)}: ` : "";

@@ -5,7 +5,7 @@ import type { Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useSession } from "../../src/react/use-session.ts";
-import { type Transcript, transcriptOf } from "../log/conversation-log.ts";
+import { sessionIndex, type Transcript, transcriptOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
 import { useMedia } from "../parts/screen/use-media.ts";
 import { useAct } from "../parts/use-act.ts";
@@ -64,8 +64,9 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
   const [isDeleting, setDeleting] = useState(false);
   const { act, isBusy } = useAct();
   const { events, revision } = log;
+  const [index] = useState(sessionIndex);
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
-  const logged = useMemo(() => transcriptOf(events, id), [events, id, revision]);
+  const logged = useMemo(() => transcriptOf(events, index.of(events).get(id)), [events, index, id, revision]);
   const { session, messages, toolUses, interactions, isDeleted, error, failure, status, hasMore } = live;
   // The stream of an archived session has ended: the floor's stream contains the deletion.
   const isGone = isDeleted || isDeletion(recent.findLast(({ sessionId }) => sessionId === id));
@@ -119,8 +120,12 @@ function PastConversation({ id }: { id: string }) {
   const { say } = useWords();
   const { log, count, sessionThen } = useHere();
   const { events, revision } = log;
+  const [index] = useState(sessionIndex);
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
-  const transcript = useMemo(() => transcriptOf(events, id, count), [events, id, count, revision]);
+  const transcript = useMemo(
+    () => transcriptOf(events, index.of(events).get(id), count),
+    [events, index, id, count, revision],
+  );
   const session = sessionThen(id);
   if (!session) return <Notice text={say("session.notthen")} isQuiet />;
   return <Shown session={session} transcript={transcript} />;

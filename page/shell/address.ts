@@ -20,15 +20,19 @@ export function parseAddress(hash: string): Address {
   return { view, rest, query: new URLSearchParams(search), hash };
 }
 
+type Query = Readonly<Record<string, string | undefined>>;
+
 /** The `href` of a view. Parameters without a value are left out. */
-export function addressOf(
-  view: string,
-  rest: readonly string[] = [],
-  query: Readonly<Record<string, string | undefined>> = {},
-): string {
+export const addressOf = (view: string, rest: readonly string[] = [], query: Query = {}): string =>
+  pathOf(view, rest) + searchOf(query);
+
+export const pathOf = (view: string, rest: readonly string[] = []): string =>
+  `#/${[view, ...rest].map(encodeURIComponent).join("/")}`;
+
+export function searchOf(query: Query): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, value);
-  return `#/${[view, ...rest].map(encodeURIComponent).join("/")}${search.size > 0 ? `?${search}` : ""}`;
+  return search.size > 0 ? `?${search}` : "";
 }
 
 export function useAddress(): Address {

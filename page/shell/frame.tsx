@@ -1,4 +1,4 @@
-import { Suspense, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
+import { type ReactNode, Suspense, useEffect, useLayoutEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { HereProvider, Unhurried, useHere } from "../moment/here.tsx";
 import { MomentBar } from "../moment/moment-bar.tsx";
 import type { Opening } from "../moment/opening.ts";
@@ -116,17 +116,32 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
         {newOwner !== undefined && <NewUserLine newOwner={newOwner} />}
       </div>
       <Unhurried>
-        {(isBehind) => (
-          <main className={styles["content"]} id="content" tabIndex={-1} aria-busy={isBehind}>
-            {isRefused ? <FloorRefused state={status} /> : shown}
-          </main>
-        )}
+        {(isBehind) => <Content isBehind={isBehind}>{isRefused ? <FloorRefused state={status} /> : shown}</Content>}
       </Unhurried>
       <MomentBar />
       <DecisionTeller key={floorId} />
       <OutcomeTeller />
       {isWanted && <SignIn endedAt={endedAt} onSignedIn={signIn.signedIn} />}
     </div>
+  );
+}
+
+/** The view, marked as busy until it shows the chosen moment. */
+function Content({ isBehind, children }: { isBehind: boolean; children: ReactNode }) {
+  const { awaited } = useHere();
+  const main = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    // Written to the element, because rendering it would begin the rendering of the awaited moment again.
+    const mark = () => {
+      main.current!.ariaBusy = String(isBehind || awaited.moment !== undefined);
+    };
+    mark();
+    return awaited.subscribe(mark);
+  }, [awaited, isBehind]);
+  return (
+    <main ref={main} className={styles["content"]} id="content" tabIndex={-1}>
+      {children}
+    </main>
   );
 }
 

@@ -1,5 +1,5 @@
 import { useEffect, useEffectEvent, useRef, useState } from "react";
-import { placeOf } from "../log/log-event.ts";
+import { countUpTo, placeOf } from "../log/log-event.ts";
 import { type Here, useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import { useAddress } from "./address.ts";
@@ -91,8 +91,11 @@ function takeViewKey({ code }: KeyboardEvent, { linkTo, sessionId }: Here, shown
 }
 
 /** Keys that choose the moment at which the floor is shown. */
-function takeMomentKey({ code, shiftKey, target }: KeyboardEvent, { log, count, at, lookAt }: Here): boolean {
+function takeMomentKey({ code, shiftKey, target }: KeyboardEvent, { log, lookAt, ...here }: Here): boolean {
   const { events } = log;
+  // Keys that follow in close succession each begin where the former one ended.
+  const { at } = here.awaited.moment ?? here;
+  const count = at === undefined ? events.length : countUpTo(events, at);
   const go = (to: number) => {
     const event = events[Math.max(1, Math.min(events.length, to)) - 1];
     if (event) lookAt(to > events.length ? undefined : placeOf(event));

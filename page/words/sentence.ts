@@ -6,7 +6,8 @@ export type Say = (key: WordKey, values?: Values) => string;
 /** The values of placeholders. */
 export type Values = Readonly<Record<string, string | number>>;
 
-export function fill(sentence: string, values: Values = {}): string {
+export function fill(sentence: string, values?: Values): string {
+  if (!values) return sentence;
   return sentence.replace(/\{([a-z]+)\}/gi, (whole, name: string) => String(values[name] ?? whole));
 }
 

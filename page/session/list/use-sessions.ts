@@ -2,9 +2,12 @@ import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { Session, SessionState } from "../../../src/protocol/session.ts";
 import { useClient } from "../../../src/react/provider.ts";
 import { useHere } from "../../moment/here.tsx";
+import { usePaced } from "../../parts/use-paced.ts";
 
 /** Sessions per request. */
 const PAGE = 200;
+/** A past list is at most this old, in ms: it sorts all sessions, and need not follow each step of the moment. */
+const LISTED_MS = 100;
 /** The shortest interval between reads of the list, in ms. */
 const SETTLE_MS = 300;
 
@@ -26,8 +29,7 @@ interface Found {
 /** The sessions at a past moment, from the log. */
 export function usePastSessions({ q, state, withArchived }: SessionFilter): readonly Session[] {
   const { isLive, log, count, sessionsAfter } = useHere();
-  // The list may lag while the user scrubs, because it sorts all sessions.
-  const moment = useDeferredValue(count);
+  const moment = usePaced(count, LISTED_MS);
   const { revision } = log;
   // biome-ignore lint/correctness/useExhaustiveDependencies: `sessionsAfter` reads the log, of which the revision tells.
   return useMemo(() => {

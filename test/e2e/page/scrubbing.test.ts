@@ -8,6 +8,14 @@ const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
+const AT = Date.parse("2026-11-22T08:00:00Z");
+/** The number of events of a long log. */
+const LONG = 100_000;
+/** The most elements that a view may have, however long the log is. */
+const MAX_ELEMENTS = 1_200;
+/** Times by which the browser is slowed down, so that a moment takes several frames. */
+const SLOW = 8;
+
 const ROUNDS = 120;
 /** The events of a round: a pause, a decision and a resume. */
 const EVENTS_A_ROUND = 3;
@@ -52,6 +60,36 @@ const watchView = (page: Page) =>
     }).observe(document.querySelector("main"), { subtree: true, childList: true, attributes: true, characterData: true });
   })()`);
 
+/** A saved log of many short sessions. */
+function longLog(): Buffer {
+  const events: object[] = [];
+  const add = (type: string, sessionId: string, seq: number, data: object) => {
+    const place = events.length + 1;
+    events.push({
+      type,
+      data,
+      sessionId,
+      seq,
+      position: `made.${place}`,
+      timestamp: new Date(AT + place * 500).toISOString(),
+    });
+  };
+  for (let serial = 0; events.length < LONG; serial += 1) {
+    const id = `s${serial}`;
+    const session = { id, title: `Session ${serial}`, agentId: "music", floorId: "u:made", priority: 20 };
+    const challenger = { sessionId: id, agentId: "music", priority: 20, explained: [] };
+    add("session_created", id, 1, { ...session, state: "created", activity: "idle", interruptible: true });
+    add("arbitration", id, 2, { outcome: "granted", reason: "floor_free", challenger, say: "Yes." });
+    add("session_transition", id, 3, { from: "created", to: "active.idle", event: "activate" });
+    for (let turn = 0; turn < 3; turn += 1) {
+      add("session_transition", id, 4 + 2 * turn, { from: "active.idle", to: "active.running", event: "turn" });
+      add("session_transition", id, 5 + 2 * turn, { from: "active.running", to: "active.idle", event: "done" });
+    }
+    add("session_transition", id, 10, { from: "active.idle", to: "archived", event: "archive" });
+  }
+  return Buffer.from(JSON.stringify({ format: "interlock-floor-log", version: 1, floorId: "u:made", events }));
+}
+
 describeInChromium("scrubbing", (open) => {
   test.each(["floor", "machine", "timeline", "sequence"])(
     "a moment is shown in the same elements as the previous one: %s",
@@ -75,6 +113,124 @@ describeInChromium("scrubbing", (open) => {
       expect(faults).toEqual([]);
     },
   );
+
+  test("a movement of the handle renders nothing before the moment itself, which is rendered once", async () => {
+    const { floorId, count } = await goRound();
+    const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count - 2}`);
+    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
+    await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
+    await page.locator("main[aria-busy=false]").waitFor();
+    const changed = await page.evaluate<string[][]>(`new Promise((done) => {
+      const nameOf = ({ target, attributeName }) => target.nodeName + " " + attributeName;
+      const renderings = [];
+      // React writes a field's type and name again as they were.
+      const isChange = ({ type, target, attributeName, oldValue }) =>
+        type !== "attributes" || (attributeName !== "name" && target.getAttribute(attributeName) !== oldValue);
+      const note = (records) => renderings.push([...new Set(records.filter(isChange).map(nameOf))]);
+      const watch = new MutationObserver(note);
+      const all = { subtree: true, childList: true, attributes: true, characterData: true };
+      watch.observe(document.documentElement, { ...all, attributeOldValue: true });
+      const slider = document.querySelector("input[type=range]");
+      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(slider, "${count - 60}");
+      slider.dispatchEvent(new Event("input", { bubbles: true }));
+      note(watch.takeRecords());
+      // Before the address follows, which renders the page once more.
+      setTimeout(() => done(renderings), 100);
+    })`);
+    expect(changed[0]).toEqual(["MAIN aria-busy"]);
+    // The links in the bar above and the cards change in one step.
+    const rendered = changed.slice(1).filter((names) => names.join() !== "MAIN aria-busy");
+    expect(rendered).toHaveLength(1);
+    expect(rendered[0]).toEqual(expect.arrayContaining(["A href", "INPUT value"]));
+    await expect.poll(() => slider.getAttribute("value")).toBe(String(count - 60));
+  });
+
+  test("keys that follow in close succession each begin where the former one ended", async () => {
+    const { floorId, count } = await goRound();
+    const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count}`);
+    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
+    await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
+    const press = (...codes: string[]) =>
+      page.evaluate(`for (const code of ${JSON.stringify(codes)}) {
+        document.body.dispatchEvent(new KeyboardEvent("keydown", { code, bubbles: true }));
+      }`);
+    await press(...Array.from({ length: 5 }, () => "ArrowLeft"));
+    await expect.poll(() => slider.getAttribute("value")).toBe(String(count - 5));
+    await press("Home", "ArrowRight", "ArrowRight");
+    await expect.poll(() => slider.getAttribute("value")).toBe("3");
+    await press("Space", "Space");
+    await expect.poll(() => page.url()).toContain(`at=${count}`);
+  });
+
+  test("the handle stays where it was dragged to while an earlier moment is drawn", async () => {
+    const { page } = await open(node.url);
+    await page.locator("input[type=file]").first().setInputFiles({
+      name: "log.json",
+      mimeType: "application/json",
+      buffer: longLog(),
+    });
+    await page
+      .getByText(`${LONG.toLocaleString("en")} of`)
+      .first()
+      .waitFor();
+    const session = await page.context().newCDPSession(page);
+    await session.send("Emulation.setCPUThrottlingRate", { rate: SLOW });
+    const { moved, drawn, last } = await page.evaluate<{
+      moved: string[];
+      drawn: number;
+      last: string;
+    }>(`new Promise((done) => {
+      const slider = document.querySelector("input[type=range]");
+      const { get, set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
+      let at = "";
+      const moved = [];
+      const drawn = new Set();
+      new MutationObserver(() => {
+        drawn.add(slider.getAttribute("value"));
+        if (at !== "" && get.call(slider) !== at) moved.push(get.call(slider) + " and not " + at);
+      }).observe(document.documentElement, { subtree: true, attributes: true, characterData: true });
+      let step = 0;
+      const go = setInterval(() => {
+        step += 1;
+        at = String(step * 1000);
+        set.call(slider, at);
+        slider.dispatchEvent(new Event("input", { bubbles: true }));
+        if (drawn.size < 5 && step < 90) return;
+        clearInterval(go);
+        done({ moved, drawn: drawn.size, last: at });
+      }, 40);
+    })`);
+    await session.send("Emulation.setCPUThrottlingRate", { rate: 1 });
+    expect(moved).toEqual([]);
+    // Moments are drawn in between, and not only the last one.
+    expect(drawn).toBe(5);
+    await expect.poll(() => page.locator("input[type=range]").getAttribute("value")).toBe(last);
+  });
+
+  test(`no view has more than ${MAX_ELEMENTS} elements for a log of ${LONG} events`, async () => {
+    const { page, faults } = await open(node.url);
+    await page.locator("input[type=file]").first().setInputFiles({
+      name: "log.json",
+      mimeType: "application/json",
+      buffer: longLog(),
+    });
+    await page
+      .getByText(`${LONG.toLocaleString("en")} of`)
+      .first()
+      .waitFor();
+    for (const view of ["floor", "session", "machine", "timeline", "sequence"]) {
+      await page.locator(`nav a[href^="#/${view}/"]`).click();
+      await page.locator("main[aria-busy=false] h1").first().waitFor();
+      await scrubTo(page, LONG / 2 + 7);
+      await expect.poll(() => page.getByRole("slider").first().getAttribute("value")).toBe(String(LONG / 2 + 7));
+      const elements = await page.evaluate<number>(`document.querySelectorAll("*").length`);
+      expect(elements, view).toBeGreaterThan(100);
+      expect(elements, view).toBeLessThan(MAX_ELEMENTS);
+      await scrubTo(page, LONG);
+      await expect.poll(() => page.getByRole("slider").first().getAttribute("value")).toBe(String(LONG));
+    }
+    expect(faults).toEqual([]);
+  });
 
   test("a list that became shorter ends with its last row", async () => {
     const { floorId, count } = await goRound();

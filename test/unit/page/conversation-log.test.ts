@@ -5,6 +5,7 @@ import {
   itemsOf,
   lastPauseOf,
   lastWordsOf,
+  sessionIndex,
   transcriptOf,
 } from "../../../page/log/conversation-log.ts";
 import { PictureBook, pictureOf } from "../../../page/log/floor-picture.ts";
@@ -45,7 +46,29 @@ const message = (id: string, path: string[], at: number, content = id, calls?: s
 
 const said = (id: string, path: string[], calls: string[], at: number) => message(id, path, at, id, calls);
 
-const treeOf = (...entries: Parameters<typeof logOf>) => callTree(itemsOf(transcriptOf(logOf(...entries), "s")));
+const transcriptIn = (log: readonly LogEvent[], count?: number) =>
+  transcriptOf(log, sessionIndex().of(log).get("s"), count);
+
+const treeOf = (...entries: Parameters<typeof logOf>) => callTree(itemsOf(transcriptIn(logOf(...entries))));
+
+/** The same log, and the number of events that were read of it since the last call. */
+function counted(log: LogEvent[]): { log: LogEvent[]; reads: () => number } {
+  let read = 0;
+  const watched = new Proxy(log, {
+    get(events, key) {
+      if (typeof key === "string" && /^\d+$/.test(key)) read += 1;
+      return Reflect.get(events, key);
+    },
+  });
+  return {
+    log: watched,
+    reads: () => {
+      const count = read;
+      read = 0;
+      return count;
+    },
+  };
+}
 
 /** The tree, with names of calls and ids of messages. */
 const brief = (nodes: readonly CallNode[]): unknown[] =>
@@ -64,17 +87,17 @@ describe("a transcript", () => {
   test("a transcript has the messages of one session up to a moment, and no other session's", () => {
     const other = { ...message("x", ["a"], 3), sessionId: "other" };
     const log = logOf(message("one", ["a"], 1), other, message("two", ["a"], 2));
-    expect(transcriptOf(log, "s").messages.map(({ id }) => id)).toEqual(["one", "two"]);
-    expect(transcriptOf(log, "s", 2).messages.map(({ id }) => id)).toEqual(["one"]);
+    expect(transcriptIn(log).messages.map(({ id }) => id)).toEqual(["one", "two"]);
+    expect(transcriptIn(log, 2).messages.map(({ id }) => id)).toEqual(["one"]);
   });
 
   test("a transcript shows a question until it is settled or its run ends", () => {
     const ask = { type: "user_question_request", sessionId: "s", requestId: "q", data: { question: "?", options: [] } };
     const settled = { type: "interaction_resolved", sessionId: "s", requestId: "q", data: { by: "client" } };
     const over = { type: "complete", sessionId: "s", data: { sessionId: "s", runId: "r" } };
-    expect(transcriptOf(logOf(ask), "s").interactions).toHaveLength(1);
-    expect(transcriptOf(logOf(ask, settled), "s").interactions).toEqual([]);
-    expect(transcriptOf(logOf(ask, over), "s").interactions).toEqual([]);
+    expect(transcriptIn(logOf(ask)).interactions).toHaveLength(1);
+    expect(transcriptIn(logOf(ask, settled)).interactions).toEqual([]);
+    expect(transcriptIn(logOf(ask, over)).interactions).toEqual([]);
   });
 
   test("a transcript places each sub-agent's messages beneath its call", () => {
@@ -207,6 +230,26 @@ describe("the picture of a floor", () => {
       expect(book.at(count), `${count}`).toEqual(pictureOf(log.slice(0, count)));
     }
     expect(book.at(log.length).paused.map(({ id }) => id)).toEqual(ids.toReversed());
+  });
+
+  test("a step of the moment reads no event of the log again, and a session's conversation only the session's own", () => {
+    const ids = Array.from({ length: 100 }, (_, index) => `s${index}`);
+    const life = ids.flatMap((id) => [
+      { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
+      { ...message(`${id} says`, ["a"], 0), sessionId: id },
+    ]);
+    const { log, reads } = counted(logOf(...life));
+    const book = new PictureBook(log);
+    book.at(log.length);
+    expect(reads()).toBe(log.length);
+    for (const count of [150, 149, 3, 100]) book.at(count);
+    expect(reads()).toBe(0);
+    const index = sessionIndex();
+    index.of(log);
+    reads();
+    expect(transcriptOf(log, index.of(log).get("s70")).messages.map(({ id }) => id)).toEqual(["s70 says"]);
+    // The first event's position says whether the index is of this log.
+    expect(reads()).toBe(1 + 2);
   });
 
   test("a floor's picture drops the mode of a session whose agent was switched", () => {
