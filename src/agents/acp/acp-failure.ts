@@ -98,3 +98,13 @@ export function toUsage(...counts: unknown[]): Usage | undefined {
   }
   return undefined;
 }
+
+/** Whether the agent answered a request with an error. Other errors come from the connection. */
+export function isAnswer(error: unknown): boolean {
+  return typeof (error as { code?: unknown } | null)?.code === "number";
+}
+
+/** Gemini reports tokens in the answer's `_meta.quota.token_count`, Qwen in `_meta.usage`. */
+export function tokensInMeta({ _meta }: TurnEnd): unknown {
+  return pick(_meta, "quota", "token_count") ?? pick(_meta, "usage");
+}

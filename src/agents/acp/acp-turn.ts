@@ -5,9 +5,10 @@ import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { RunControl, ToolServer, Turn } from "../agent.ts";
+import type { Line } from "../process/line-reader.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
-import { failureOf, toFailure, toUsage } from "./acp-failure.ts";
+import { failureOf, isAnswer, toFailure, tokensInMeta, toUsage } from "./acp-failure.ts";
 import { toStream } from "./acp-stream.ts";
 import { CANCELLED, Permission } from "./permission.ts";
 import { PROFILES, protocolModeOf } from "./profiles.ts";
@@ -93,7 +94,7 @@ export class AcpTurn {
       await this.#connect();
       await this.#openSession();
       const mode = protocolModeOf(this.#adapter);
-      if (mode !== undefined) await this.#ask("session/set_mode", { sessionId: this.#sessionId, modeId: mode });
+      if (mode !== undefined) await this.#askInTime("session/set_mode", { sessionId: this.#sessionId, modeId: mode });
       await this.#converse();
     } catch (error) {
       items.push({ type: "failure", error: await this.#explain(error) }, 0);
@@ -149,7 +150,7 @@ export class AcpTurn {
       });
     const { child, items } = this.#run;
     const stream = toStream(
-      this.#run.lines(MAX_MESSAGE_UNITS),
+      this.#lines(),
       child.stdin,
       {
         onUpdate: (params) => this.#update(params),
@@ -162,7 +163,7 @@ export class AcpTurn {
       },
     );
     this.#connection = app.connect(stream);
-    const greeting = await this.#ask<{ agentCapabilities?: Capabilities | null } | null>("initialize", {
+    const greeting = await this.#askInTime<{ agentCapabilities?: Capabilities | null } | null>("initialize", {
       protocolVersion: 1,
       clientInfo: { name: "interlock", version: "1" },
       clientCapabilities: {
@@ -186,7 +187,7 @@ export class AcpTurn {
     }
     if (known !== undefined) items.push({ type: "provider-session", id: undefined }, 0);
     const { instructions } = this.#entry;
-    const opened = await this.#ask<{ sessionId?: unknown } | null>("session/new", {
+    const opened = await this.#askInTime<{ sessionId?: unknown } | null>("session/new", {
       ...this.#workplace(),
       ...(this.#takesInstructions &&
         instructions !== undefined && {
@@ -208,7 +209,7 @@ export class AcpTurn {
     if (!method) return false;
     this.#isReplaying = method === "session/load";
     try {
-      await this.#ask(method, { sessionId, ...this.#workplace() });
+      await this.#askInTime(method, { sessionId, ...this.#workplace() });
       if (this.#isReplaying) await this.#untilReplayed();
       return true;
     } catch (error) {
@@ -313,6 +314,7 @@ export class AcpTurn {
     if (!this.#isOwn(notification.sessionId)) return this.#noteStranger();
     if (this.#isReplaying) {
       this.#lastReplayAt = this.#clock.now();
+      this.#run.noteReply();
       return;
     }
     // Ignore late output of an earlier turn.
@@ -342,6 +344,34 @@ export class AcpTurn {
     return await this.#user.permit(permission, this.#reader.callOf(toolCall), cancelled);
   }
 
+  /** A request of the start, until the agent is prompted. What it prints meanwhile does not prolong the time. */
+  async #askInTime<Response>(method: string, params: object): Promise<Response> {
+    const { start_timeout, silence_timeout } = this.#adapter;
+    const isFirst = method === "initialize";
+    const limitMs = isFirst ? start_timeout : silence_timeout;
+    const late = Promise.withResolvers<never>();
+    const timer = this.#clock.after(limitMs, () => {
+      const what = isFirst ? "has not begun" : "has opened no conversation";
+      const text = `This agent's program ${what} for ${Math.round(limitMs / 1_000)} s.`;
+      late.reject(new AppError("provider_unreachable", text));
+    });
+    try {
+      return await Promise.race([this.#ask<Response>(method, params), late.promise]);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  async *#lines(): AsyncGenerator<Line> {
+    try {
+      yield* this.#run.lines(MAX_MESSAGE_UNITS);
+    } catch (error) {
+      // The connection would report this as an end of the program.
+      this.#run.items.push({ type: "failure", error }, 0);
+      throw error;
+    }
+  }
+
   async #ask<Response>(method: string, params: object): Promise<Response> {
     return await this.#connection!.agent.request<Response, object>(method, params);
   }
@@ -363,15 +393,4 @@ export class AcpTurn {
     await Promise.race([late.promise, ...promises]);
     timer.cancel();
   }
-}
-
-/** Whether the agent answered a request with an error. Other errors come from the connection. */
-function isAnswer(error: unknown): boolean {
-  return typeof (error as { code?: unknown } | null)?.code === "number";
-}
-
-/** Gemini reports tokens in the answer's `_meta.quota.token_count`, Qwen in `_meta.usage`. */
-function tokensInMeta({ _meta }: Partial<PromptResponse>): unknown {
-  const quota = _meta?.["quota"] as { token_count?: unknown } | undefined;
-  return quota?.token_count ?? _meta?.["usage"];
 }

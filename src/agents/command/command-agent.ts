@@ -111,6 +111,7 @@ async function readText(run: ProgramRun<Outcome>): Promise<void> {
     let end = said.length;
     while (said[end - 1] === "\n") end -= 1;
     if (end > 0) {
+      run.noteReply();
       items.push({ type: "text", text: cleanText(breaks + said.slice(0, end)) }, said.length + 64);
       breaks = "";
     }

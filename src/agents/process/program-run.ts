@@ -23,6 +23,14 @@ const MAX_WAITING_UNITS = 1_048_576;
 /** The longest line of a log, in UTF-16 units. A longer one is logged in pieces. */
 const MAX_LOG_LINE_UNITS = 4_096;
 
+/**
+ * What a program may print, on both outputs, without a part of a reply, in UTF-16 units. One that prints more would keep
+ * its run busy without end.
+ */
+const MAX_IDLE_UNITS = 67_108_864;
+/** What each line counts besides, because short ones take time too. */
+const LINE_UNITS = 64;
+
 export interface ProgramTimes {
   /** The timeout until the program's first output, in ms. */
   readonly startMs: number;
@@ -53,6 +61,8 @@ export class ProgramRun<Item> {
   readonly #logged: Promise<void>;
   #lastSignAt: number;
   #hasGivenSign = false;
+  #idleUnits = 0;
+  #flood: AppError | undefined;
   #exit: Exit | undefined;
   #isExitTold = false;
 
@@ -96,8 +106,14 @@ export class ProgramRun<Item> {
     this.#lastSignAt = this.#clock.now();
   }
 
+  /** The program has produced a part of its reply, so what it may print otherwise begins anew. */
+  noteReply(): void {
+    this.#idleUnits = 0;
+  }
+
   /** Put a part into the queue, without secrets. */
   tell(part: Part): void {
+    if (part.type !== "log") this.noteReply();
     for (const clean of this.#parts.take(part)) this.items.push(clean, weightOf(clean));
   }
 
@@ -117,10 +133,14 @@ export class ProgramRun<Item> {
     this.items.close();
   }
 
-  /** The lines of standard output, read only while the queue has room. */
+  /**
+   * The lines of standard output, read only while the queue has room.
+   * @throws AppError `too_large` if it prints too much without a part of a reply
+   */
   async *lines(maxUnits: number): AsyncGenerator<Line> {
     for await (const line of readLines(this.child.stdout, maxUnits)) {
       this.noteSign();
+      this.#noteIdle(line.text.length);
       yield line;
       await this.items.room();
     }
@@ -135,13 +155,15 @@ export class ProgramRun<Item> {
    * The next item, or undefined after the last one. Silence does not count while no item is requested, or while
    * `isExcused` returns true because the program waits for a person.
    *
-   * @throws AppError `provider_unreachable` after a timeout; the signal's reason when it aborts
+   * @throws AppError `provider_unreachable` after a timeout, `too_large` for a log without end; the signal's reason when
+   *   it aborts
    */
   async next(signal: AbortSignal, isExcused: () => boolean = () => false): Promise<Item | Part | undefined> {
     // Unread output does not count as silence of the program.
     if (this.#hasGivenSign) this.#lastSignAt = this.#clock.now();
     for (;;) {
       signal.throwIfAborted();
+      if (this.#flood) throw this.#flood;
       const item = this.items.take();
       if (item !== undefined) return item;
       if (this.items.isOver) return undefined;
@@ -164,12 +186,31 @@ export class ProgramRun<Item> {
     log?.info({ ...facts, code, signal, durationMs }, "the program of an aborted run has ended");
   }
 
+  get #limitMs(): number {
+    return this.#hasGivenSign ? this.#times.silenceMs : this.#times.startMs;
+  }
+
+  #isLate(): boolean {
+    return this.#clock.now() - this.#lastSignAt >= this.#limitMs;
+  }
+
+  #timeout(): AppError {
+    const what = this.#hasGivenSign ? "has given no sign" : "has not begun";
+    const text = `This agent's program ${what} for ${Math.round(this.#limitMs / 1_000)} s.`;
+    return new AppError("provider_unreachable", text);
+  }
+
+  #noteIdle(units: number): void {
+    this.#idleUnits += units + LINE_UNITS;
+    if (this.#idleUnits <= MAX_IDLE_UNITS) return;
+    throw new AppError("too_large", "This agent's program printed 67,108,864 characters without a part of a reply.");
+  }
+
   async #wait(signal: AbortSignal, isExcused: () => boolean): Promise<void> {
-    const limitMs = this.#hasGivenSign ? this.#times.silenceMs : this.#times.startMs;
     const { promise, resolve } = Promise.withResolvers<"aborted" | "late">();
     const onAbort = () => resolve("aborted");
     signal.addEventListener("abort", onAbort, { once: true });
-    const leftMs = Math.max(this.#lastSignAt + limitMs - this.#clock.now(), 0);
+    const leftMs = Math.max(this.#lastSignAt + this.#limitMs - this.#clock.now(), 0);
     const timer: Timer = this.#clock.after(leftMs, () => resolve("late"));
     try {
       const outcome = await Promise.race([this.items.ready(), promise]);
@@ -178,9 +219,7 @@ export class ProgramRun<Item> {
         this.noteSign();
         return;
       }
-      if (this.#clock.now() - this.#lastSignAt < limitMs) return;
-      const what = this.#hasGivenSign ? "has given no sign" : "has not begun";
-      throw new AppError("provider_unreachable", `This agent's program ${what} for ${Math.round(limitMs / 1_000)} s.`);
+      if (this.#isLate()) throw this.#timeout();
     } finally {
       timer.cancel();
       signal.removeEventListener("abort", onAbort);
@@ -198,13 +237,15 @@ export class ProgramRun<Item> {
     };
     try {
       for await (const { text, isEnd } of readLines(this.child.stderr, MAX_LOG_LINE_UNITS)) {
+        this.#noteIdle(text.length);
         const { clean, rest } = this.redactor.split(waiting + text + (isEnd ? "\n" : ""));
         waiting = rest;
         tell(clean);
         await this.items.room();
       }
-    } catch {
-      // The output was discarded.
+    } catch (error) {
+      // Otherwise the output was discarded.
+      if (error instanceof AppError) this.#flood = error;
     }
     tell(`${this.redactor.text(waiting)}\n`);
   }

@@ -5,6 +5,12 @@ import { readLines } from "../process/line-reader.ts";
 
 /** The longest message of a server, in UTF-16 units. A longer one ends the connection. */
 const MAX_MESSAGE_UNITS = 4_194_304;
+/**
+ * What a server may print between a request and its answer: lines, and UTF-16 units. One that prints without end would keep
+ * this process busy for its whole turn.
+ */
+const MAX_LINES = 16_384;
+const MAX_UNITS = 16_777_216;
 /** Bytes that may wait until the server reads them. Beyond it, the connection ends. */
 const MAX_UNSENT_BYTES = 4_194_304;
 
@@ -15,6 +21,9 @@ const MAX_UNSENT_BYTES = 4_194_304;
 export class McpProgram implements MCPTransport {
   readonly #child: ChildProgram;
   readonly #parse: (message: unknown) => JSONRPCMessage;
+  readonly #asked = new Set<unknown>();
+  #lines = 0;
+  #units = 0;
   #isClosed = false;
   onclose?: () => void;
   onerror?: (error: Error) => void;
@@ -32,6 +41,10 @@ export class McpProgram implements MCPTransport {
 
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#isClosed) throw new Error("the server has ended");
+    if ("method" in message && "id" in message) {
+      this.#asked.add(message.id);
+      this.#begin();
+    }
     this.#child.stdin.write(`${JSON.stringify(message)}\n`);
     if (this.#child.stdin.writableLength <= MAX_UNSENT_BYTES) return;
     this.#end();
@@ -47,6 +60,9 @@ export class McpProgram implements MCPTransport {
     try {
       for await (const line of readLines(this.#child.stdout, MAX_MESSAGE_UNITS)) {
         if (this.#isClosed) return;
+        this.#lines += 1;
+        this.#units += line.text.length;
+        if (this.#lines > MAX_LINES || this.#units > MAX_UNITS) throw new Error("the server prints without an answer");
         text += line.text;
         if (text.length > MAX_MESSAGE_UNITS) throw new Error("a message of the server is too long");
         if (!line.isEnd) continue;
@@ -68,7 +84,13 @@ export class McpProgram implements MCPTransport {
     } catch {
       return;
     }
+    if (!("method" in message) && this.#asked.delete(message.id)) this.#begin();
     this.onmessage?.(message);
+  }
+
+  #begin(): void {
+    this.#lines = 0;
+    this.#units = 0;
   }
 
   #end(): void {

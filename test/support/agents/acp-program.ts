@@ -285,6 +285,13 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     }
     return { stopReason: "end_turn" };
   },
+  mumbles: async () => {
+    const params = { sessionId: session.id, update: { sessionUpdate: "something_new", content: "x".repeat(65_536) } };
+    for (;;) {
+      const line = JSON.stringify({ jsonrpc: "2.0", method: "session/update", params });
+      if (!process.stdout.write(`${line}\n`)) await new Promise((resolve) => process.stdout.once("drain", resolve));
+    }
+  },
   huge: () => {
     say("x".repeat(20_000_000));
     return { stopReason: "end_turn" };
@@ -376,6 +383,8 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
   },
   "session/new": (params) => {
     if (ability.startsWith("opens ")) return { sessionId: JSON.parse(ability.slice(6)) };
+    if (ability === "drifts") setInterval(() => out("still opening"), 50);
+    if (ability === "drifts") return never();
     Object.assign(session, { id: `s-${process.pid}`, params, prompts: [] });
     update("available_commands_update", { availableCommands: [] });
     return { sessionId: session.id };

@@ -22,6 +22,8 @@ if (behaviour === "silent") {
   };
   process.stdout.on("drain", more);
   more();
+} else if (behaviour === "chatter") {
+  setInterval(() => process.stdout.write("still starting\n".repeat(1_000)), 10);
 } else {
   const server = new McpServer({ name: "test", version: "1" });
   const input = z.object({ text: z.string() });
@@ -37,6 +39,11 @@ if (behaviour === "silent") {
     isError: true,
   }));
   server.registerTool("die", { inputSchema: input, annotations: { readOnlyHint: true } }, () => process.exit(3));
+  server.registerTool("rant", { inputSchema: input, annotations: { readOnlyHint: true } }, () => {
+    const notification = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: "more" } };
+    setInterval(() => process.stdout.write(`${JSON.stringify(notification)}\n`.repeat(1_000)), 10);
+    return new Promise<never>(() => {});
+  });
   server.registerTool("hang", { inputSchema: input, annotations: { readOnlyHint: true } }, () => {
     leaveBehind();
     return new Promise<never>(() => {});

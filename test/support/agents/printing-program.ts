@@ -120,6 +120,17 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
     };
     more();
   },
+  // Lines without a part of a reply, or a log, without end.
+  drones: () => {
+    const output = rest[0] === "log" ? process.stderr : process.stdout;
+    const lines = rest[0] === "empty" ? "\n".repeat(8_192) : `${"x".repeat(8_000)}\n`;
+    const more = () => {
+      while (output.write(lines));
+      output.once("drain", more);
+    };
+    if (rest[1] === "begun") json({ type: "text", text: "So:" });
+    more();
+  },
   leaves: () => {
     leaveBehind();
     say("Bye");

@@ -110,6 +110,23 @@ test.each([
   await gone(tag);
 });
 
+test("a program that prints without end while it starts is ended before its time is over", async () => {
+  const agent = agentWith({ ...program("chatter"), connect_timeout: "10m" });
+  server.willReply({ kind: "stream", text: ["Without tools."] });
+  const parts = await play(agent, turnOf("x"));
+  expect(logOf(parts)[0]).toContain("the MCP server files cannot be used");
+  expect(textOf(parts)).toBe("Without tools.");
+  await gone(tag);
+});
+
+test("a program that sends notifications without end fails its call, and is ended with the turn", async () => {
+  server.willReply({ kind: "stream", calls: [call("files_rant")] }, { kind: "stream", text: ["Too bad."] });
+  const parts = await play(agentWith(program()), turnOf("x"), createRunStage({ time: "stands" }));
+  expect(results(parts)).toMatchObject([{ status: "error", content: "The tool's server failed: Connection closed" }]);
+  expect(textOf(parts)).toBe("Too bad.");
+  await gone(tag);
+});
+
 test("an abort while a server starts leaves no process", async () => {
   const agent = agentWith(program("silent"));
   const stage = createRunStage();

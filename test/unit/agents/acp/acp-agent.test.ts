@@ -248,7 +248,7 @@ describe("a conversation", () => {
     const clock: Clock = {
       now: () => (now += 10),
       after(delayMs, callback) {
-        const timer = setTimeout(callback, Math.min(delayMs, 20));
+        const timer = setTimeout(callback, delayMs < 3_600_000 ? Math.min(delayMs, 20) : delayMs);
         return { cancel: () => clearTimeout(timer) };
       },
     };
@@ -460,6 +460,23 @@ describe("a failure", () => {
     const subject = talking({ ...acpAdapter(ability), ...limits });
     const { failure } = await playToFailure(subject.agent, turnOf(behaviour));
     expect(failure).toMatchObject({ code: "provider_unreachable" });
+    await gone(subject.tag);
+  });
+
+  test.each([
+    ["before it has begun", "chatters", { start_timeout: "1s" }, "has not begun for 1 s."],
+    ["and opens no conversation", "drifts", { silence_timeout: "1s" }, "has opened no conversation for 1 s."],
+  ])("an agent that prints without end %s is ended in time", async (_, ability, limits, sentence) => {
+    const subject = talking({ ...acpAdapter(ability), ...limits });
+    const { failure } = await playToFailure(subject.agent, turnOf("speak"));
+    expect(failure).toMatchObject({ code: "provider_unreachable", message: `This agent's program ${sentence}` });
+    await gone(subject.tag);
+  });
+
+  test("an agent that sends updates without a meaning without end is ended", { timeout: 120_000 }, async () => {
+    const subject = talking();
+    const { failure } = await playToFailure(subject.agent, turnOf("mumbles"));
+    expect(failure).toMatchObject({ code: "too_large" });
     await gone(subject.tag);
   });
 });

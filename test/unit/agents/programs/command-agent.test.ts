@@ -1,9 +1,9 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { readJsonLine } from "../../../../src/agents/command/json-line.ts";
 import type { AppError } from "../../../../src/protocol/errors.ts";
 import { gone, running } from "../../../support/agents/processes.ts";
-import { commandAdapter, printing } from "../../../support/agents/programs.ts";
+import { commandAdapter, printing, programSubject } from "../../../support/agents/programs.ts";
 import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../../support/agents/run-stage.ts";
 
 const exitOf = (parts: readonly Part[]) => parts.filter(({ type }) => type === "exit");
@@ -197,6 +197,27 @@ describe("a program that is silent", () => {
     expect(failure).toMatchObject({ code: "provider_unreachable", message: `This agent's program ${sentence}` });
     expect(exitOf(parts)).toMatchObject([{ code: null, signal: "SIGTERM" }]);
   });
+});
+
+describe("a program that prints without end", () => {
+  test.each([
+    ["lines that are no part of its reply", ["stdout", "begun"], "jsonl"],
+    ["empty lines", ["empty"], "text"],
+    ["a log", ["log", "begun"], "jsonl"],
+  ])(
+    "a program that prints %s without end is ended, and the run reports it",
+    { timeout: 120_000 },
+    async (_, args, format) => {
+      const subject = programSubject({}, { ...commandAdapter("drones", ...args), format });
+      onTestFinished(() => subject.close());
+      const { failure } = await playToFailure(subject.agent, turnOf("go"));
+      expect(failure).toMatchObject({
+        code: "too_large",
+        message: "This agent's program printed 67,108,864 characters without a part of a reply.",
+      });
+      await gone(subject.tag);
+    },
+  );
 });
 
 describe("a program's environment", () => {
