@@ -60,6 +60,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #lags;
   readonly #behind;
   readonly #slowReaders;
+  readonly #notQueued;
   readonly #waits;
   readonly #runs;
   readonly #summaries;
@@ -151,6 +152,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "interlock_slow_readers_cut_total",
       "event streams cut because their reader did not drain its socket",
     );
+    this.#notQueued = counter(
+      "interlock_effects_not_queued_total",
+      "times the run queue did not take a run or a timer, which then waits in the store for the next sweep",
+    );
     this.#waits = histogram("interlock_run_wait_seconds", "how long runs waited for a worker", LONG);
     this.#runs = histogram(
       "interlock_run_seconds",
@@ -211,6 +216,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
   slowReaderCut(): void {
     this.#slowReaders.inc();
+  }
+
+  effectNotQueued(): void {
+    this.#notQueued.inc();
   }
 
   runTaken(waitMs: number): void {

@@ -76,6 +76,7 @@ export class Orchestrator {
       ask: (envelope) => mailbox.ask(envelope),
       askTimeoutMs: settings.commandDeadlineMs,
       floorHashes: () => this.#ownership?.ownedHashes(),
+      onNotQueued: () => metrics.effectNotQueued(),
       log,
     });
     this.#retention = new Retention({

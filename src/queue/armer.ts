@@ -24,6 +24,8 @@ export interface ArmerOptions {
   askTimeoutMs: number;
   /** The hashes of the floors whose effects this node arms (rule C8). Absent or undefined: all floors. */
   floorHashes?: () => readonly number[] | undefined;
+  /** Called when the queue did not take an effect; the next sweep adds it again. */
+  onNotQueued?: () => void;
   log: Logger;
 }
 
@@ -66,7 +68,7 @@ export class Armer {
   arm(effect: Effect): void {
     if (this.#isSuspended || effect.dueAt > this.#nextSweepAt) return;
     // When the queue is full, the next sweep adds the effect.
-    this.#options.queue.add(effect).catch(() => {});
+    this.#add(effect).catch(() => {});
   }
 
   /**
@@ -122,7 +124,7 @@ export class Armer {
   }
 
   async #sweepOnce(): Promise<void> {
-    const { store, queue, clock, floorHashes, log } = this.#options;
+    const { store, clock, floorHashes, log } = this.#options;
     // Reach beyond the next sweep, so that no effect falls between two sweeps.
     this.#nextSweepAt = clock.now() + 2 * SWEEP_MS;
     try {
@@ -134,12 +136,22 @@ export class Armer {
           floorHashes: floorHashes?.(),
           limit: PAGE,
         });
-        for (const effect of due) if (!this.#isSuspended) await queue.add(effect);
+        for (const effect of due) if (!this.#isSuspended) await this.#add(effect);
         after = due.at(-1);
         if (due.length < PAGE || this.#isSuspended) return;
       }
     } catch (error) {
       log.warn({ err: error }, "effects could not be armed; the next sweep retries");
+    }
+  }
+
+  async #add(effect: Effect): Promise<void> {
+    const { queue, onNotQueued } = this.#options;
+    try {
+      await queue.add(effect);
+    } catch (error) {
+      onNotQueued?.();
+      throw error;
     }
   }
 

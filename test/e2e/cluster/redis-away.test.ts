@@ -1,3 +1,4 @@
+import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { SseReader } from "../../support/clients/sse-reader.ts";
@@ -112,6 +113,38 @@ await describeClusters("nodes whose Redis is unavailable", (servers) => {
     expect((await rename(home, "quiet", "now")).status).toBe(200);
     await quiet.until(() => titlesOf(quiet, "quiet").includes("now"));
     expect(titlesOf(quiet, "quiet")).toEqual(["now"]);
+  }, 60_000);
+
+  test("while Redis is full, commands and events continue, and runs begin when it has room again", async () => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });
+    const admin = new Redis(servers.redis().url);
+    onTestFinished(async () => {
+      await admin.config("SET", "maxmemory", "0");
+      admin.disconnect();
+    });
+    const [home, door] = await cluster.startAll(["orchestrator", "worker", "gateway"], ["gateway"]);
+    await create(door, "quiet", "general");
+    const quiet = await read(door, "quiet");
+    await admin.config("SET", "maxmemory-policy", "noeviction");
+    await admin.config("SET", "maxmemory", "1");
+    const notQueued = () => home.metric("interlock_effects_not_queued_total");
+    expect(await notQueued()).toBe(0);
+    expect((await say(door, "quiet", "waits")).status).toBe(200);
+    await expect.poll(notQueued, { timeout: FOUND_MS }).toBeGreaterThan(0);
+    // Longer than a lease: orchestrators stay members.
+    const until = Date.now() + 2_000;
+    for (let n = 0; Date.now() < until; n++) expect((await rename(door, "quiet", `full${n}`)).status).toBe(200);
+    const other = await cluster.start(["orchestrator"]);
+    await expect.poll(() => other.metric("interlock_partitions_owned"), { timeout: FOUND_MS }).toBeGreaterThan(0);
+    for (const node of [home, door, other]) expect(await readiness(node)).toEqual([200, []]);
+    expect((await rename(door, "quiet", "last")).status).toBe(200);
+    await quiet.until(() => titlesOf(quiet, "quiet").at(-1) === "last");
+    expect(has(quiet, "quiet", "complete")).toBe(false);
+    await admin.config("SET", "maxmemory", "0");
+    const begins = quiet.until(() => has(quiet, "quiet", "complete"));
+    const foundMs = await within(FOUND_MS, "beginning what had to wait", begins);
+    console.info(`a run that a full Redis did not take was completed ${foundMs} ms after Redis had room`);
+    quiet.check();
   }, 60_000);
 
   test("when Redis restarts empty, or is away for a while, streams stay open and no waiting run is forgotten", async () => {

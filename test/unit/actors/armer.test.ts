@@ -28,6 +28,8 @@ class ArmerStage {
   /** Fired timers, in order. */
   readonly fired: string[] = [];
   readonly asked: Envelope[] = [];
+  /** Effects that the queue did not take. */
+  notQueued = 0;
   /** The results of the next timers; later ones are accepted. */
   readonly failures: Error[] = [];
 
@@ -45,6 +47,9 @@ class ArmerStage {
       ask: (envelope) => this.#ask(envelope),
       askTimeoutMs: 5_000,
       ...(floorHashes && { floorHashes: () => floorHashes }),
+      onNotQueued: () => {
+        this.notQueued += 1;
+      },
       log: this.log,
     });
     onTestFinished(() => this.armer.stop());
@@ -159,11 +164,15 @@ describe("a timer", () => {
     const { add } = stage.queue;
     stage.queue.add = () => Promise.reject(new AppError("unavailable"));
     await stage.commit(stage.timer("soon", 1_000));
+    await stage.clock.advance(0);
+    expect(stage.notQueued).toBe(1);
+    await stage.clock.advance(SWEEP_MS);
+    expect(stage.notQueued).toBe(2);
     stage.queue.add = add;
     await stage.clock.advance(SWEEP_MS - 1);
     expect(stage.fired).toEqual([]);
     await stage.clock.advance(1);
-    expect(stage.fired).toEqual(["soon"]);
+    expect([stage.fired, stage.notQueued]).toEqual([["soon"], 2]);
   });
 });
 
@@ -197,6 +206,7 @@ describe("a sweep", () => {
     await stage.armer.start();
     await stage.clock.advance(0);
     expect(stage.log.lines).toEqual(["effects could not be armed; the next sweep retries"]);
+    expect(stage.notQueued).toBe(0);
     stage.store.away.clear();
     await stage.clock.advance(SWEEP_MS);
     expect(stage.fired).toEqual(["soon"]);
