@@ -126,7 +126,7 @@ async function readText(run: ProgramRun<Outcome>): Promise<void> {
       tell(clean);
     }
   } finally {
-    tell(redactor.text(waiting));
+    tell(redactor.end(waiting));
   }
 }
 

@@ -247,7 +247,7 @@ export class ProgramRun<Item> {
       // Otherwise the output was discarded.
       if (error instanceof AppError) this.#flood = error;
     }
-    tell(`${this.redactor.text(waiting)}\n`);
+    tell(`${this.redactor.end(waiting)}\n`);
   }
 
   /** @returns the end of the line, of at most `keptUnits`, that was not logged */

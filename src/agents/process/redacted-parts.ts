@@ -6,12 +6,15 @@ type TextPart = Extract<Part, { type: "text" | "reasoning" }>;
 
 /**
  * The parts of one run without the values of secrets, in their order. The end of a text waits for the next piece while it
- * may be the beginning of a secret, at most until its message ends.
+ * may be the beginning of a secret, at most until its message ends. If the secret goes on in the next message of the same
+ * speaker, its other part is found there, so that at least half of it is hidden.
  */
 export class RedactedParts {
   readonly #redactor: Redactor;
   /** The ends of texts that wait, by kind and speaker; each is shorter than a secret. */
   readonly #waiting = new Map<string, TextPart>();
+  /** The beginnings of secrets in which messages ended, by kind and speaker. */
+  readonly #begun = new Map<string, string>();
 
   constructor(redactor: Redactor) {
     this.#redactor = redactor;
@@ -50,7 +53,19 @@ export class RedactedParts {
 
   #takeText(part: TextPart): Part[] {
     const key = `${part.type}\n${part.agent ? speakerOf(part.agent) : ""}`;
-    const { clean, rest } = this.#redactor.split((this.#waiting.get(key)?.text ?? "") + part.text);
+    if (part.text === "") return [];
+    let text = (this.#waiting.get(key)?.text ?? "") + part.text;
+    const begun = this.#begun.get(key);
+    if (begun !== undefined) {
+      const continued = this.#redactor.continued(begun, text);
+      if (continued === undefined) {
+        this.#waiting.set(key, { ...part, text });
+        return [];
+      }
+      this.#begun.delete(key);
+      text = continued;
+    }
+    const { clean, rest } = this.#redactor.split(text);
     if (rest === "") this.#waiting.delete(key);
     else this.#waiting.set(key, { ...part, text: rest });
     return clean === "" ? [] : [{ ...part, text: clean }];
@@ -68,7 +83,13 @@ export class RedactedParts {
 
   #release(isOver: (waiting: TextPart) => boolean): Part[] {
     const over = [...this.#waiting].filter(([, waiting]) => isOver(waiting));
-    for (const [key] of over) this.#waiting.delete(key);
-    return over.map(([, waiting]) => ({ ...waiting, text: this.#redactor.text(waiting.text) }));
+    return over.map(([key, waiting]) => {
+      const before = this.#begun.get(key) ?? "";
+      this.#waiting.delete(key);
+      this.#begun.set(key, before + waiting.text);
+      // The middle of a secret whose beginning is told is hidden with its name, like the end.
+      const text = before === "" ? this.#redactor.end(waiting.text) : this.#redactor.middle(before, waiting.text);
+      return { ...waiting, text };
+    });
   }
 }

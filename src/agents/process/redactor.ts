@@ -58,6 +58,35 @@ export class Redactor {
     return { clean: clean + text.slice(at, restAt), rest: text.slice(restAt) };
   }
 
+  /** A text of `split` after which no more of its message comes. At least half of a secret at its end is replaced too. */
+  end(rest: string): string {
+    for (let at = 0; at < rest.length; at += 1) {
+      const half = this.#secrets.find(
+        ({ value }) => (rest.length - at) * 2 >= value.length && value.startsWith(rest.slice(at)),
+      );
+      if (half) return `${this.text(rest.slice(0, at))}${this.#nameOf(half.value)}`;
+    }
+    return this.text(rest);
+  }
+
+  /**
+   * A text before which the message ended in `begun`, the beginning of a secret. `undefined` while the text may be the
+   * middle of that secret; otherwise the text, with the rest of the secret replaced if it stands there.
+   */
+  continued(begun: string, text: string): string | undefined {
+    const rests = this.#secrets.flatMap(({ value }) => (value.startsWith(begun) ? [value.slice(begun.length)] : []));
+    const whole = rests.find((rest) => text.startsWith(rest));
+    if (whole !== undefined) return `${this.#nameOf(begun + whole)}${text.slice(whole.length)}`;
+    return rests.some((rest) => rest.startsWith(text)) ? undefined : text;
+  }
+
+  /** The middle of a secret that began with `begun`, after which no more of its message comes. */
+  middle(begun: string, text: string): string {
+    const whole = begun + text;
+    const half = this.#secrets.find(({ value }) => whole.length * 2 >= value.length && value.startsWith(whole));
+    return half ? this.#nameOf(half.value) : text;
+  }
+
   #nameOf(value: string): string {
     return `[${this.#names.get(value)}]`;
   }

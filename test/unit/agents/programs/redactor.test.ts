@@ -125,6 +125,30 @@ describe("parts without secrets", () => {
     expect(parts.end()).toEqual([]);
   });
 
+  test("at least half of a secret that tool calls split is hidden, wherever they split it, and other text is told", () => {
+    for (let first = 1; first < KEY.length; first += 1) {
+      for (let second = first; second < KEY.length; second += 1) {
+        const parts = new RedactedParts(redactor);
+        const pieces = [`a ${KEY.slice(0, first)}`, KEY.slice(first, second), `${KEY.slice(second)} b`];
+        const told = pieces
+          .flatMap((text) => [...parts.take({ type: "text", text }), ...parts.take(call("c"))])
+          .flatMap((part) => (part.type === "text" ? [part.text] : []));
+        const all = [...told, ...parts.end().map((part) => (part as { text: string }).text)].join("");
+        expect(all.startsWith("a ") && all.endsWith(" b")).toBe(true);
+        const shown = all.slice(2, -2).replaceAll("[KEY]", "");
+        expect(shown.length * 2).toBeLessThanOrEqual(KEY.length);
+        expect(KEY).toContain(shown);
+      }
+    }
+    const parts = new RedactedParts(redactor);
+    const take = (part: Part) => parts.take(part).map((one) => ("text" in one ? one.text : one.type));
+    expect(take({ type: "text", text: "a sk-v" })).toEqual(["a "]);
+    expect(take(call("c"))).toEqual(["sk-v", "tool-call"]);
+    expect(take({ type: "text", text: "er" })).toEqual([]);
+    expect(take({ type: "text", text: "dant" })).toEqual(["erdant"]);
+    expect(take({ type: "text", text: "ery-secret-1234" })).toEqual(["ery-secret-1234"]);
+  });
+
   test("calls, results and whole messages contain no secret", () => {
     const parts = new RedactedParts(redactor);
     const told = [call(KEY), result(KEY), { type: "message", content: KEY, output: KEY } as const].flatMap((part) =>
