@@ -68,7 +68,10 @@ export class ToolsOfRun {
       },
       onFault,
     });
-    this.#serving = await servers.serve({ tools: box.tools, call: (name, input) => this.#call(box, name, input) });
+    this.#serving = await servers.serve({
+      tools: box.tools,
+      call: (name, input, left) => this.#call(box, left, name, input),
+    });
     if (!this.#end.signal.aborted) return;
     this.#serving.close();
     this.#end.signal.throwIfAborted();
@@ -86,7 +89,8 @@ export class ToolsOfRun {
     await this.#set?.close();
   }
 
-  async #call(box: ToolBox, name: string, input: unknown) {
+  /** @param left aborts when the program has closed the connection of the call: nobody gets its answer */
+  async #call(box: ToolBox, left: AbortSignal, name: string, input: unknown) {
     if (isTooDeep(input)) return fail("The arguments are nested too deeply.");
     const toolCallId = this.#nextId(name);
     const text = cutText(JSON.stringify(input ?? {}), MAX_SHOWN_UNITS);
@@ -94,7 +98,11 @@ export class ToolsOfRun {
     this.#open += 1;
     try {
       await this.#untilTold();
-      const outcome = await box.call(toolCallId, name, input);
+      const outcome = await box.call(toolCallId, name, input, left).catch((error: unknown) => {
+        this.#end.signal.throwIfAborted();
+        if (left.aborted) return fail("The agent has given up this call.");
+        throw error;
+      });
       const status = outcome.isError ? "error" : "success";
       this.#tell({ type: "tool-result", toolCallId, toolName: name, content: outcome.content, status });
       return outcome;

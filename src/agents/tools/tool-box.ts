@@ -44,15 +44,16 @@ export class ToolBox {
 
   /**
    * Execute a call of a model, after the run may continue and the user agrees, within the tool's timeout. Rejects only
-   * when the run ends; a tool that ignores its end is not awaited.
+   * when the run ends, or `left` aborts because nobody waits for the answer; a tool that ignores its end is not awaited.
    */
-  async call(toolCallId: string, name: string, input: unknown): Promise<ToolOutcome> {
-    const outcome = await this.#call(toolCallId, name, input);
+  async call(toolCallId: string, name: string, input: unknown, left?: AbortSignal): Promise<ToolOutcome> {
+    const { control } = this.#options;
+    const outcome = await this.#call(toolCallId, name, input, left ? controlWithin(control, left) : control);
     return { ...outcome, content: textWithin(outcome.content, MAX_RESULT_UNITS) };
   }
 
-  async #call(toolCallId: string, name: string, input: unknown): Promise<ToolOutcome> {
-    const { control, approvals } = this.#options;
+  async #call(toolCallId: string, name: string, input: unknown, control: RunControl): Promise<ToolOutcome> {
+    const { approvals } = this.#options;
     const tool = this.#tools.get(name);
     if (!tool) return fail(`There is no tool ${name.slice(0, 64)}.`);
     this.#calls += 1;
@@ -70,11 +71,11 @@ export class ToolBox {
       }
       await control.untilWanted();
     }
-    return await this.#run(tool, toolCallId, input ?? {});
+    return await this.#run(tool, toolCallId, input ?? {}, control);
   }
 
-  async #run(tool: Tool, toolCallId: string, input: unknown): Promise<ToolOutcome> {
-    const { turn, control, tell, onFault } = this.#options;
+  async #run(tool: Tool, toolCallId: string, input: unknown, control: RunControl): Promise<ToolOutcome> {
+    const { turn, tell, onFault } = this.#options;
     const end = new AbortController();
     const { promise: ended, reject } = Promise.withResolvers<never>();
     const onAbort = () => end.abort(control.signal.reason);

@@ -22,8 +22,11 @@ const PATH = "/mcp";
 /** The tools that the program of one run may call. */
 export interface ServedTools {
   readonly tools: Iterable<Pick<Tool, "name" | "description" | "inputSchema">>;
-  /** Rejects when the run ends. */
-  call(name: string, input: unknown): Promise<ToolOutcome>;
+  /**
+   * Rejects when the run ends.
+   * @param given aborts when the program has given up the call
+   */
+  call(name: string, input: unknown, given: AbortSignal): Promise<ToolOutcome>;
 }
 
 export interface Serving extends ToolServer {
@@ -159,7 +162,7 @@ async function handle(
     })),
   }));
   server.setRequestHandler("tools/call", async ({ params }) => {
-    const { content, isError } = await call(params.name, params.arguments).catch(ended);
+    const { content, isError } = await call(params.name, params.arguments, signal).catch(ended);
     return { content: [{ type: "text" as const, text: content }], ...(isError && { isError }) };
   });
   const transport = new WebStandardStreamableHTTPServerTransport();

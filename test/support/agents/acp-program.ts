@@ -63,7 +63,7 @@ async function run(toolCallId: string): Promise<string> {
 }
 
 /** Calls the server of the run's tools; returns its answer, or the status of a refusal. */
-async function askTools(method: string, params: object, token?: string): Promise<Json> {
+async function askTools(method: string, params: object, token?: string, leaving?: AbortController): Promise<Json> {
   const [server] = (session.params["mcpServers"] ?? []) as {
     url: string;
     headers: { name: string; value: string }[];
@@ -80,6 +80,7 @@ async function askTools(method: string, params: object, token?: string): Promise
       "mcp-protocol-version": "2025-06-18",
     },
     body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+    ...(leaving && { signal: leaving.signal }),
   });
   if (!answer.ok) return { refused: answer.status };
   const data = /^data: (.+)$/m.exec(await answer.text())![1]!;
@@ -345,6 +346,18 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
   calls: async (prompt) => {
     const calls = textOf(prompt).match(/calls (.+)$/s)![1]!;
     for (const [name, input] of JSON.parse(calls) as [string, object][]) say(`${await callTool(name, input)} `);
+    return { stopReason: "end_turn" };
+  },
+  // Gives up a question to the user, once it is prompted to by a file.
+  abandons: async (prompt) => {
+    const gate = /abandons (\S+)/.exec(textOf(prompt))![1]!;
+    const leaving = new AbortController();
+    const asked = askTools("tools/call", { name: "ask-user", arguments: { question: "Which?" } }, undefined, leaving);
+    asked.catch(() => {});
+    while (!existsSync(gate)) await new Promise((resolve) => setTimeout(resolve, 20));
+    leaving.abort();
+    await asked.catch(() => {});
+    say(await callTool("clock", {}));
     return { stopReason: "end_turn" };
   },
   keeps: () => {

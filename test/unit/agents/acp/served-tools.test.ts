@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { createRegistry } from "../../../../src/agents/registry.ts";
@@ -9,6 +11,7 @@ import { createRunStage, play, textOf, turnOf } from "../../../support/agents/ru
 import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { VirtualClock } from "../../../support/runner/virtual-clock.ts";
+import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
 const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
   parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);
@@ -100,6 +103,24 @@ describe("the tools that Interlock serves to a coding agent", () => {
     stage.abort();
     await playing.catch(() => {});
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
+  });
+
+  test("a question of a call that the program has given up is withdrawn, and the run continues", async () => {
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
+    const gate = join(folder, "go");
+    const stage = createRunStage();
+    const playing = play(withTools("ask-user", "clock").agent, turnOf(`abandons ${gate}`), stage);
+    await stage.next("question");
+    writeFileSync(gate, "");
+    const parts = await playing;
+    expect(stage.withdrawn).toMatchObject([{ question: "Which?" }]);
+    expect(ofType(parts, "tool-result").map(({ toolName, status }) => [toolName, status])).toEqual([
+      ["ask-user", "error"],
+      ["clock", "success"],
+    ]);
+    expect(ofType(parts, "tool-result")[0]).toMatchObject({ content: "The agent has given up this call." });
+    expect(textOf(parts)).toContain("utc");
   });
 
   test("a served tool that fails or does not exist is answered with an error", async () => {
