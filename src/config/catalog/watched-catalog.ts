@@ -44,8 +44,8 @@ export interface WatchOptions {
   settleMs?: number;
   /** The interval at which the file is checked without an event, in ms. Default 2000. */
   pollMs?: number;
-  /** Reads the file. Default: `loadCatalog`. */
-  load?: (path: string) => Promise<CatalogReading>;
+  /** Reads the file; `known`: the catalogue in use. Default: `loadCatalog`. */
+  load?: (path: string, known: Catalog) => Promise<CatalogReading>;
   /** Watches the folder. Default: `watch` of `node:fs`. */
   watch?: typeof watch;
 }
@@ -137,7 +137,7 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
   async function look(isPoll: boolean): Promise<void> {
     const seen = await signatureOf(path);
     if (isClosed || !isSettled(seen) || !isDue(seen, isPoll)) return;
-    const reading = await load(path);
+    const reading = await load(path, catalog);
     const isTorn = (await signatureOf(path)) !== seen;
     if (isClosed) return;
     isUnreadable = !reading.ok && reading.unreadable === "refused";

@@ -107,6 +107,19 @@ describe("loading", () => {
     expect(await loadCatalog(path)).toEqual(readCatalog("agents: [{ name: a }]\n"));
   });
 
+  it("loading a file with the text of a known catalogue returns that one, and parses any other text", async () => {
+    const path = join(folder, "agents.yaml");
+    const known = readCatalog("agents: [{ name: a }]\n");
+    if (!known.ok) throw new Error("the catalogue has faults");
+    await writeFile(path, "agents: [{ name: a }]\n");
+    const again = await loadCatalog(path, known.catalog);
+    expect(again.ok && again.catalog).toBe(known.catalog);
+    for (const text of ["agents: [{ name: a }]", "agents: [{ name: b }]\n", "agents: [{ nam: a }]\n"]) {
+      await writeFile(path, text);
+      expect(await loadCatalog(path, known.catalog)).toEqual(readCatalog(text));
+    }
+  });
+
   it("loading reports a missing file", async () => {
     expect(await loadCatalog(join(folder, "none.yaml"))).toEqual({
       ok: false,

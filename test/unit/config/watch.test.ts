@@ -81,6 +81,27 @@ describe("a file that cannot be read for a while", () => {
   });
 });
 
+describe("an unchanged file", () => {
+  it("an unchanged file that polls read again is not parsed again", async () => {
+    await writeFile(path, AB);
+    const clock = new HandClock();
+    const parsed: boolean[] = [];
+    const { current } = follow({
+      clock,
+      pollMs: POLL_MS,
+      load: async (file, known) => {
+        const reading = await loadCatalog(file, known);
+        parsed.push(!reading.ok || reading.catalog !== known);
+        return reading;
+      },
+    });
+    for (let polls = 0; polls < 5; polls++) await clock.poll();
+    expect(names(current())).toEqual(["a", "b"]);
+    expect(parsed.length).toBeGreaterThan(1);
+    expect(parsed).toEqual([true, ...parsed.slice(1).map(() => false)]);
+  });
+});
+
 describe("a valid file", () => {
   it("a valid file that is written in place replaces the whole catalogue, and the log says what changed", async () => {
     await writeFile(path, A);
