@@ -4,6 +4,8 @@ import { inTurns } from "./process/output-pace.ts";
 const MAX_WHOLE_BYTES = 16_777_216;
 /** The largest event of a stream, in bytes, because readers keep an event until it is complete. */
 const MAX_EVENT_BYTES = 8_388_608;
+/** The largest message of an MCP server: its client reads one in one turn of the event loop. */
+const MAX_MCP_BYTES = 4_194_304;
 /** The most lines of a stream in which an MCP server sends the answer to one call, and the progress of the call. */
 const MAX_LINES = 16_384;
 const LINE_FEED = 10;
@@ -20,10 +22,17 @@ export class OversizedAnswer extends Error {
  * `fetch` with bounded answers, so that they cannot fill the reader's memory: whole answers by their size, event
  * streams by the size of one line. Reading the body of a larger answer rejects with `OversizedAnswer`.
  */
-export const boundedFetch: typeof globalThis.fetch = async (input, init) => {
+export const boundedFetch: typeof globalThis.fetch = (input, init) =>
+  fetchWithin({ wholeBytes: MAX_WHOLE_BYTES, eventBytes: MAX_EVENT_BYTES }, input, init);
+
+async function fetchWithin(
+  { wholeBytes, eventBytes }: { wholeBytes: number; eventBytes: number },
+  input: string | URL | Request,
+  init?: RequestInit,
+): Promise<Response> {
   const response = await fetch(input, init);
   const isPaced = response.ok && isStream(response);
-  const maxBytes = isPaced ? MAX_EVENT_BYTES : MAX_WHOLE_BYTES;
+  const maxBytes = isPaced ? eventBytes : wholeBytes;
   let bytes = 0;
   return withBody(response, async (chunk, controller) => {
     const lastBreak = isPaced ? chunk.lastIndexOf(LINE_FEED) : -1;
@@ -32,7 +41,7 @@ export const boundedFetch: typeof globalThis.fetch = async (input, init) => {
     if (!isPaced) return controller.enqueue(chunk);
     for await (const piece of inTurns(chunk)) controller.enqueue(piece);
   });
-};
+}
 
 /**
  * The same for an MCP server. It gets no stream for requests of its own, and in the stream of an answer it sends only so
@@ -40,7 +49,7 @@ export const boundedFetch: typeof globalThis.fetch = async (input, init) => {
  */
 export const boundedMcpFetch: typeof globalThis.fetch = async (input, init) => {
   if (init?.method === "GET") return new Response(null, { status: 405 });
-  const response = await boundedFetch(input, init);
+  const response = await fetchWithin({ wholeBytes: MAX_MCP_BYTES, eventBytes: MAX_MCP_BYTES }, input, init);
   if (!isStream(response)) return response;
   let lines = 0;
   return withBody(response, (chunk, controller) => {

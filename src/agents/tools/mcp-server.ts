@@ -170,10 +170,10 @@ async function readTools(
       });
     }
     cursor = listed.nextCursor;
-    if (cursor === undefined) break;
+    if (cursor === undefined || list.isFull) break;
   }
   const problems = list.problems();
-  if (cursor !== undefined) problems.push(`its list has more than ${MAX_PAGES} pages; the rest is left out`);
+  if (cursor !== undefined) problems.push("its list has further pages, which are left out");
   return { tools: list.tools(), problems };
 }
 

@@ -30,6 +30,11 @@ export class ToolList {
     this.#redactor = redactor;
   }
 
+  /** Whether tools were left out already, so that further ones need not be read. */
+  get isFull(): boolean {
+    return this.#leftOut > 0 && (this.#tools.size >= MAX_TOOLS || this.#units > MAX_LIST_UNITS - MAX_SCHEMA_UNITS);
+  }
+
   tools(): Tool[] {
     return [...this.#tools.values()];
   }

@@ -329,6 +329,25 @@ test("tools that are too many or too large are left out, and the log says how ma
   ]);
 });
 
+test("a list of more than 4 MiB is not read, and one that goes on for ever is read until it is full", async () => {
+  const many = Array.from({ length: 80_000 }, (_, at) => toolOf(`t${at}`));
+  server.willReply({ kind: "stream", text: ["ok"] }, { kind: "stream", text: ["ok"] });
+  const large = await play(agentWith({ url: await startTools("files", ...many) }), turnOf("x"));
+  expect(logOf(large)[0]).toContain("the answer is larger than 4194304 bytes");
+  let pages = 0;
+  const url = await startHttp((message) => {
+    if (message.method === "initialize") return INITIALIZED;
+    pages += 1;
+    return { tools: many.slice(pages * 1_000, pages * 1_000 + 300), nextCursor: `page ${pages}` };
+  });
+  const long = await play(agentWith({ url }), turnOf("x"));
+  expect(pages).toBe(1);
+  expect(logOf(long)).toEqual([
+    "the MCP server files: 44 of its tools are left out, because they are too many or too large",
+    "the MCP server files: its list has further pages, which are left out",
+  ]);
+});
+
 test("the values that a server gets from the environment are in no error, result, description or log line", async () => {
   const env = { BEARER: "Bearer sk-abcdef-123", GIVEN_THERE: "the-given-value" };
   const spoken = "sk-abcdef-123 or Bearer sk-abcdef-123";
