@@ -29,7 +29,7 @@ export function ConnectionLine({ state: { status, failure, retryAt, bye } }: { s
   }
   if (status !== "waiting" || retryAt === undefined) return undefined;
   return (
-    <p className={styles["line"]}>
+    <p className={styles["lost"]}>
       <Countdown until={retryAt} since={lostAt} isRestart={bye === "draining"} />
     </p>
   );

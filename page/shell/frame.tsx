@@ -48,12 +48,7 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
   const shown = useMemo(() => {
     const Shown = view.show;
     return (
-      <ViewBoundary
-        key={`${view.name} ${floorId}`}
-        title={say("error.title")}
-        again={say("error.again")}
-        copy={say("session.copy")}
-      >
+      <ViewBoundary key={`${view.name} ${floorId}`}>
         <Suspense fallback={<p className={styles["loading"]}>{say("app.loading")}</p>}>
           <Shown />
         </Suspense>

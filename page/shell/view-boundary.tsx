@@ -1,16 +1,12 @@
 import { Component, type ReactNode } from "react";
+import { CopyButton } from "../parts/commands/copy-button.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
+import { useAct } from "../parts/use-act.ts";
+import { useWords } from "../words/words.tsx";
 import styles from "./frame.module.css";
 
-interface Props {
-  /** Shown in place of the view. */
-  title: string;
-  again: string;
-  copy: string;
-  children: ReactNode;
-}
-
 /** A view that throws does not affect the rest of the page. */
-export class ViewBoundary extends Component<Props, { error?: unknown }> {
+export class ViewBoundary extends Component<{ children: ReactNode }, { error?: unknown }> {
   override state: { error?: unknown } = {};
 
   static getDerivedStateFromError(error: unknown): { error: unknown } {
@@ -20,19 +16,25 @@ export class ViewBoundary extends Component<Props, { error?: unknown }> {
   override render(): ReactNode {
     const { error } = this.state;
     if (error === undefined) return this.props.children;
-    return (
-      <div className={styles["failure"]} role="alert">
-        <p>{this.props.title}</p>
-        <code>{String(error)}</code>
-        <button type="button" onClick={() => void navigator.clipboard?.writeText(textOf(error)).catch(() => undefined)}>
-          {this.props.copy}
-        </button>
-        <button type="button" onClick={() => this.setState({ error: undefined })}>
-          {this.props.again}
-        </button>
-      </div>
-    );
+    return <Failure error={error} onAgain={() => this.setState({ error: undefined })} />;
   }
+}
+
+/** Shown in place of the view. */
+function Failure({ error, onAgain }: { error: unknown; onAgain: () => void }) {
+  const { say } = useWords();
+  const given = useAct();
+  return (
+    <div className={styles["failure"]} role="alert">
+      <p>{say("error.title")}</p>
+      <code>{String(error)}</code>
+      <CopyButton text={textOf(error)} act={given.act} />
+      <button type="button" onClick={onAgain}>
+        {say("error.again")}
+      </button>
+      <Outcome of={given} />
+    </div>
+  );
 }
 
 /** The details for a report of the fault. */

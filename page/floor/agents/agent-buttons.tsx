@@ -26,7 +26,7 @@ export function AgentButtons(considered: Considered) {
   const given = useAct();
   const { act, isBusy } = given;
   const { whatIf } = considered;
-  const { consider, considerNow, leave } = useWhatIf(considered);
+  const { consider, considerNow, leave, leaveSoon, stay } = useWhatIf(considered);
   const isTouched = useMedia("(any-pointer: coarse)");
   const [isSwitchedOn, setSwitchedOn] = useState(false);
   const canStart = isLive && userOfFloor(floorId) !== undefined;
@@ -78,7 +78,7 @@ export function AgentButtons(considered: Considered) {
               isPreviewing={isPreviewing}
               hintId={HINT}
               onConsider={() => consider(agent)}
-              onLeave={leave}
+              onLeave={leaveSoon}
               onPress={() => press(agent)}
             />
           </li>
@@ -92,6 +92,10 @@ export function AgentButtons(considered: Considered) {
         tabIndex={0}
         aria-label={say("whatif.answer")}
         aria-live="polite"
+        onPointerEnter={stay}
+        onPointerLeave={({ pointerType }) => pointerType !== "touch" && leaveSoon()}
+        onFocus={stay}
+        onBlur={leaveSoon}
       >
         {whatIf && (
           <p>

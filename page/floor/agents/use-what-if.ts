@@ -6,6 +6,8 @@ import type { WhatIf } from "./what-if.ts";
 
 /** The delay before a hovered button is queried, in ms: a pointer that only passes over it queries nothing. */
 const DWELL_MS = 120;
+/** How long an answer outlives its agent's hover or focus, in ms: meanwhile the pointer or the focus reaches it. */
+const LINGER_MS = 300;
 
 export interface Considered {
   whatIf: WhatIf | undefined;
@@ -14,13 +16,20 @@ export interface Considered {
 
 /**
  * Queries what the start of an agent would do. A shown answer is queried again when the sessions of the floor change.
- * @returns `consider` the agent after a delay, `considerNow` at once, or `leave` it
+ * @returns `consider` the agent after a delay, `considerNow` at once, `leave` it, `leaveSoon`, or `stay` before that
  */
 export function useWhatIf({ whatIf, onWhatIf }: Considered) {
   const client = useClient();
   const { floorId = "", floor, isLive, agents } = useHere();
   const asking = useRef<AbortController>(undefined);
-  useEffect(() => () => asking.current?.abort(), []);
+  const leaving = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(
+    () => () => {
+      asking.current?.abort();
+      clearTimeout(leaving.current);
+    },
+    [],
+  );
 
   const ask = ({ id: agentId, workspaceId }: AgentView, delayMs: number) => {
     asking.current?.abort();
@@ -39,9 +48,20 @@ export function useWhatIf({ whatIf, onWhatIf }: Considered) {
       );
     }, delayMs);
   };
+  const stay = () => clearTimeout(leaving.current);
   const leave = () => {
+    stay();
     asking.current?.abort();
     onWhatIf(undefined);
+  };
+  const leaveSoon = () => {
+    stay();
+    asking.current?.abort();
+    leaving.current = setTimeout(leave, LINGER_MS);
+  };
+  const consider = (agent: AgentView, delayMs: number) => {
+    stay();
+    ask(agent, delayMs);
   };
 
   const present = floor ? [[floor.holder], floor.ducked, floor.paused, floor.queued] : [];
@@ -54,8 +74,10 @@ export function useWhatIf({ whatIf, onWhatIf }: Considered) {
   useEffect(() => renew(), [standing]);
 
   return {
-    consider: (agent: AgentView) => ask(agent, DWELL_MS),
-    considerNow: (agent: AgentView) => ask(agent, 0),
+    consider: (agent: AgentView) => consider(agent, DWELL_MS),
+    considerNow: (agent: AgentView) => consider(agent, 0),
     leave,
+    leaveSoon,
+    stay,
   };
 }

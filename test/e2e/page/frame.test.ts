@@ -1,4 +1,4 @@
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
@@ -93,17 +93,27 @@ describeInChromium("the page's frame", (open) => {
     await page.locator("[data-front=true]").getByText("Songs for the road").waitFor();
   });
 
-  test("the page says that the connection is lost, keeps its content, and reconnects by itself", async () => {
+  test.each([
+    { width: 1280, height: 720 },
+    { width: 390, height: 844 },
+  ])("the page says that the connection is lost, moves nothing, and reconnects by itself: $width", async (viewport) => {
     const proxy = await CuttingProxy.start(node.url);
-    const { page } = await open(`${proxy.url}/#/floor/u%3Aroad`);
+    const { page } = await open(`${proxy.url}/#/floor/u%3Aroad`, { viewport });
     await page.getByRole("listitem").first().waitFor();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await page.locator('header [role=status][data-status="open"]').waitFor();
+    const placeOf = (locator: Locator) => locator.first().boundingBox();
+    const before = await placeOf(page.getByRole("heading", { level: 1 }));
     proxy.refuse();
-    await page.getByText("Disconnected", { exact: true }).waitFor();
-    await page.getByText(/No connection since \d+:\d+:\d+.*\. Trying again in \d+ s\./).waitFor();
+    await page.locator('header [role=status][data-status="waiting"]').waitFor();
+    const line = page.getByText(/No connection since \d+:\d+:\d+.*\. Trying again in \d+ s\./);
+    await line.waitFor();
+    expect(await placeOf(page.getByRole("heading", { level: 1 }))).toEqual(before);
+    const { y, height } = (await placeOf(line))!;
+    expect(y).toBeGreaterThanOrEqual((await placeOf(page.locator("header")))!.height);
+    expect(y + height).toBeLessThanOrEqual(before!.y);
     await expect.poll(() => page.getByRole("listitem").count()).toBeGreaterThan(0);
     proxy.admit();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await page.locator('header [role=status][data-status="open"]').waitFor();
   });
 
   test("the page closes its streams after it was hidden for a while, and opens them when it is shown again", async () => {

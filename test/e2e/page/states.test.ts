@@ -94,7 +94,7 @@ describeInChromium("the floor, session and machine views", (open) => {
   test.each(VIEWS)("a view that throws is replaced by a message, and the frame still works: %s", async (view) => {
     const eve = new E2eClient(node);
     const session = await eve.hold("general");
-    const { page } = await open(node.url);
+    const { page } = await open(node.url, { permissions: ["clipboard-read", "clipboard-write"] });
     await connected(page);
     // A session without the fields that every view reads.
     let isBroken = true;
@@ -113,7 +113,9 @@ describeInChromium("the floor, session and machine views", (open) => {
     await broken("**/session/list*");
     await page.goto(addressOf(node.url, view, session));
     const alert = page.getByRole("alert").filter({ hasText: "Something went wrong in this view." });
-    await alert.getByRole("button", { name: "Copy" }).waitFor();
+    await alert.getByRole("button", { name: "Copy" }).click();
+    await expect.poll(() => page.evaluate("navigator.clipboard.readText()")).toMatch(/Error.*\n.*at /s);
+    await page.getByText("Copied.", { exact: true }).waitFor();
     isBroken = false;
     await page.getByRole("navigation").getByRole("link", { name: "Node", exact: true }).click();
     await page.getByRole("heading", { name: "Node", exact: true }).waitFor();

@@ -284,6 +284,35 @@ describeInChromium("what-if by touch", (open) => {
     expect(await height()).toBe(before);
   });
 
+  test("with a mouse a long answer is scrolled in its place, and disappears when the pointer leaves it", async () => {
+    const user = new E2eClient(node);
+    await user.hold("wordy");
+    const viewport = { width: 1280, height: 720 };
+    const { page } = await open(`${node.url}/#/floor/u%3A${user.userId}`, { viewport });
+    await agentButton(page, "Phone").hover();
+    const answer = page.getByText(/Phone \(90\) would get the floor.*is paused\.$/);
+    await answer.waitFor();
+    const place = page.getByRole("region", { name: "Answer about an agent" });
+    await place.hover();
+    // Longer than an answer lasts after the pointer has left its agent.
+    await page.waitForTimeout(600);
+    expect(await answer.count()).toBe(1);
+    const scrolled = () =>
+      page.evaluate<number>(`document.querySelector("[aria-label='Answer about an agent']").scrollTop`);
+    await page.mouse.wheel(0, 200);
+    await expect.poll(scrolled).toBeGreaterThan(0);
+    await page.mouse.move(900, 300);
+    await expect.poll(() => answer.count()).toBe(0);
+    // The same with the keyboard: the focus goes from the last agent to the answer.
+    const last = page.locator("[aria-labelledby=agents] li button").last();
+    await last.focus();
+    await place.getByText(/would/).waitFor();
+    await page.keyboard.press("Tab");
+    await page.waitForTimeout(600);
+    expect(await place.getByText(/would/).count()).toBe(1);
+    await page.keyboard.press("Shift+Tab");
+  });
+
   test("the switch speaks Chinese, and a mouse alone has none", async () => {
     const address = `${node.url}/#/floor/u%3A${node.newUser()}`;
     const { page } = await open(address, { ...PHONE, locale: "zh-CN" });
