@@ -94,6 +94,9 @@ export function Unhurried({ children }: { children: (isBehind: boolean) => React
 
 const NOBODY: FloorLiveView = { status: "connecting", floor: undefined, decisions: [], events: [] };
 
+const isUnheard = (view: LiveState): boolean => "floor" in view && view.floor === undefined;
+const isUnread = ({ events }: LogView): boolean => events.length === 0;
+
 interface HereProviderProps {
   address: Address;
   opening: Opening;
@@ -110,7 +113,7 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   const floorId = isFile ? file.floorId : named || undefined;
   const followed = floorId === undefined || isFile ? undefined : floorId;
 
-  const heard = useCalm<LiveState>(sourceOf(views, { view: address.view, followed, isFile }));
+  const heard = useCalm<LiveState>(sourceOf(views, { view: address.view, followed, isFile }), isUnheard);
   // After the stream above has its watcher.
   useEffect(() => opening.end(), [opening]);
   const live = followed === undefined ? NOBODY : (heard as FloorLiveView);
@@ -121,7 +124,7 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     if (isFile) return new FloorLog(file.floorId, undefined, file.events);
     return new FloorLog(followed ?? "", followed === undefined ? undefined : client);
   }, [client, followed, isFile, file, resetAt]);
-  const logView = useCalm(log);
+  const logView = useCalm(log, isUnread);
   const { events, revision } = logView;
   const first = events[0]?.position;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.

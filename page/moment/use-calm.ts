@@ -1,4 +1,4 @@
-import { startTransition, useEffect, useState } from "react";
+import { startTransition, useEffect, useEffectEvent, useState } from "react";
 
 /** Something that changes, such as a live view or a log. `view` is replaced at each change. */
 interface Source<T> {
@@ -9,15 +9,17 @@ interface Source<T> {
 /**
  * The view of a source; renders again when it changes. Unlike with `useSyncExternalStore`, a press or a movement of the
  * moment need not wait for that rendering.
+ * @param isEmpty whether there is nothing to show yet: what comes then is rendered at once
  */
-export function useCalm<T>(source: Source<T>): T {
+export function useCalm<T>(source: Source<T>, isEmpty: (view: T) => boolean): T {
   const [known, setKnown] = useState(() => ({ source, view: source.view }));
+  const isWaiting = useEffectEvent(() => known.source !== source || isEmpty(known.view));
   useEffect(() => {
     const look = () => {
       const { view } = source;
       setKnown((known) => (known.source === source && known.view === view ? known : { source, view }));
     };
-    const leave = source.subscribe(() => startTransition(look));
+    const leave = source.subscribe(() => (isWaiting() ? look() : startTransition(look)));
     // It may have changed since it was rendered.
     look();
     return leave;
