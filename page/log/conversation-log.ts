@@ -33,53 +33,112 @@ export function transcriptOf(
   places: readonly number[] = [],
   count = events.length,
 ): Transcript {
-  const messages = new Map<string, SessionMessage>();
-  const tools = new Map<string, ToolUse>();
-  const pending = new Map<string, PendingInteraction>();
-  let error: Transcript["error"];
-  for (const place of places) {
+  const pass = new Pass();
+  for (const [nth, place] of places.entries()) {
     if (place >= count) break;
-    const event = events[place]!;
+    pass.take(events[place]!, () => endsWith(events, places, nth));
+  }
+  return pass.transcript;
+}
+
+/** One pass over a session's events. */
+class Pass {
+  readonly #messages = new Map<string, SessionMessage>();
+  readonly #tools = new Map<string, ToolUse>();
+  readonly #pending = new Map<string, PendingInteraction>();
+  #error: Transcript["error"];
+  /** When a message was logged whose turn begins at once, and not after those that wait. */
+  #begunAt: string | undefined;
+
+  get transcript(): Transcript {
+    return {
+      messages: [...this.#messages.values()],
+      toolUses: [...this.#tools.values()],
+      interactions: [...this.#pending.values()],
+      ...(this.#error && { error: this.#error }),
+    };
+  }
+
+  /** @param isEnd whether the session ends with the event */
+  take(event: LogEvent, isEnd: () => boolean): void {
     switch (event.type) {
-      case "message": {
-        const { streaming, ...message } = event.data;
-        const thoughts = (message.parts ?? []).filter((part) => part["type"] === "reasoning");
-        const reasoning = thoughts.map((part) => String(part["text"])).join("");
-        messages.set(message.id, { ...message, reasoning, isStreaming: streaming } as SessionMessage);
-        break;
-      }
+      case "message":
+        return this.#say(event.data, event.timestamp);
       case "tool_call":
-        tools.set(event.data.toolCallId, event as ToolUse);
-        break;
+        this.#tools.set(event.data.toolCallId, event as ToolUse);
+        return;
       case "tool_result": {
-        const use = tools.get(event.data.toolCallId);
-        if (use) tools.set(event.data.toolCallId, { ...use, result: event.data });
-        break;
+        const use = this.#tools.get(event.data.toolCallId);
+        if (use) this.#tools.set(event.data.toolCallId, { ...use, result: event.data });
+        return;
       }
       case "tool_confirmation_request":
       case "user_question_request":
-        if (event.requestId !== undefined) pending.set(event.requestId, event as PendingInteraction);
-        break;
+        if (event.requestId !== undefined) this.#pending.set(event.requestId, event as PendingInteraction);
+        return;
       case "interaction_resolved":
-        if (event.requestId !== undefined) pending.delete(event.requestId);
-        break;
+        if (event.requestId !== undefined) this.#pending.delete(event.requestId);
+        return;
       case "error":
-        error = event.data;
-        break;
+        this.#error = event.data;
+        return;
+      case "session_transition":
+        if (event.data.event === "turn") this.#begin(event.timestamp);
+        return;
       case "complete":
-        pending.clear();
-        if (error?.runId !== event.data.runId) error = undefined;
-        break;
+        return this.#complete(event.data, isEnd);
       default:
-        break;
+        return;
     }
   }
-  return {
-    messages: [...messages.values()],
-    toolUses: [...tools.values()],
-    interactions: [...pending.values()],
-    ...(error && { error }),
-  };
+
+  #say({ streaming, ...message }: ServerEventOf<"message">["data"], at: string): void {
+    if (message.role === "user" && message.status === "success") this.#begunAt = at;
+    const thoughts = (message.parts ?? []).filter((part) => part["type"] === "reasoning");
+    const reasoning = thoughts.map((part) => String(part["text"])).join("");
+    this.#messages.set(message.id, { ...message, reasoning, isStreaming: streaming } as SessionMessage);
+  }
+
+  #begin(at: string): void {
+    if (this.#begunAt !== at) this.#setStatus(firstWaiting(this.#messages), "success");
+    this.#begunAt = undefined;
+  }
+
+  #complete({ runId, cancelled }: ServerEventOf<"complete">["data"], isEnd: () => boolean): void {
+    const waiting = firstWaiting(this.#messages, runId);
+    // A turn that has not begun asks nothing: what the current run asks stays.
+    if (!cancelled || !waiting) this.#pending.clear();
+    else if (this.#error?.runId === runId) this.#setStatus(waiting, "error");
+    else if (isEnd()) this.#setStatus(waiting, "interrupted");
+    else this.#messages.delete(waiting.id);
+    if (this.#error?.runId !== runId) this.#error = undefined;
+  }
+
+  #setStatus(message: SessionMessage | undefined, status: SessionMessage["status"]): void {
+    if (message) this.#messages.set(message.id, { ...message, status });
+  }
+}
+
+/** The message that has waited longest for its turn; with `runId` the one of that turn. */
+function firstWaiting(messages: ReadonlyMap<string, SessionMessage>, runId?: string): SessionMessage | undefined {
+  for (const message of messages.values()) {
+    if (message.status === "queued" && (runId === undefined || message.runId === runId)) return message;
+  }
+  return undefined;
+}
+
+/**
+ * Whether the session ended with an event: turns that wait then end without a run, and their messages stay. Otherwise
+ * such a turn was withdrawn, which the log does not say in another way.
+ */
+function endsWith(events: readonly LogEvent[], places: readonly number[], nth: number): boolean {
+  const { timestamp } = events[places[nth]!]!;
+  for (let next = nth + 1; next < places.length; next += 1) {
+    const event = events[places[next]!]!;
+    if (event.timestamp !== timestamp) return false;
+    if (event.type === "session_transition" && /^(?:archived|deleted)$/.test(event.data.to)) return true;
+  }
+  return false;
 }
 
 const PAUSING: ReadonlySet<string> = new Set(["preempt", "pause", "yield"]);

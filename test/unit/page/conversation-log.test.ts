@@ -70,6 +70,27 @@ function counted(log: LogEvent[]): { log: LogEvent[]; reads: () => number } {
   };
 }
 
+/** A user's message; `queued` ones wait for their turn. */
+const input = (id: string, status: "queued" | "success" = "queued") => ({
+  type: "message",
+  sessionId: "s",
+  data: {
+    id,
+    sessionId: "s",
+    role: "user",
+    content: id,
+    status,
+    runId: `run of ${id}`,
+    createdAt: AT,
+    streaming: false,
+  },
+});
+const ended = (id: string, cancelled: boolean) => ({
+  type: "complete",
+  sessionId: "s",
+  data: { sessionId: "s", runId: `run of ${id}`, tokenCount: 0, usage: {}, ...(cancelled && { cancelled }) },
+});
+
 /** The tree, with names of calls and ids of messages. */
 const brief = (nodes: readonly CallNode[]): unknown[] =>
   nodes.map((node) => {
@@ -203,6 +224,53 @@ describe("a summary in a transcript", () => {
       by("system", "second", 7, { summary: { upTo: "a3" } }),
     ];
     expect(idsOf(...log)).toEqual(["u1", "a1", "first", "u2", "a2", "u3", "a3", "second"]);
+  });
+
+  test("at a moment a waiting message is shown until it was withdrawn, and as begun after its turn began", () => {
+    const ask = {
+      type: "user_question_request",
+      sessionId: "s",
+      requestId: "q",
+      data: { requestId: "q", question: "Which?" },
+    };
+    const log = logOf(
+      input("one", "success"),
+      move("s", "active.idle", "active.running", "turn"),
+      ask,
+      input("two"),
+      input("gone"),
+      input("three"),
+      ended("gone", true),
+      ended("one", false),
+      move("s", "active.running", "active.idle", "done"),
+      move("s", "active.idle", "active.running", "turn"),
+      ended("two", true),
+      ended("three", true),
+      move("s", "active.running", "archived", "archive"),
+    );
+    // One command did these three.
+    for (const event of log.slice(-3)) event.timestamp = log.at(-1)!.timestamp;
+    // The first message and its turn, too.
+    log[1]!.timestamp = log[0]!.timestamp;
+    const shown = (count: number) => transcriptIn(log, count).messages.map(({ id, status }) => `${id} ${status}`);
+    expect(shown(6)).toEqual(["one success", "two queued", "gone queued", "three queued"]);
+    expect(shown(7)).toEqual(["one success", "two queued", "three queued"]);
+    // The question is of the run that goes on.
+    expect(transcriptIn(log, 7).interactions).toHaveLength(1);
+    expect(transcriptIn(log, 8).interactions).toEqual([]);
+    expect(shown(10)).toEqual(["one success", "two success", "three queued"]);
+    expect(shown(log.length)).toEqual(["one success", "two success", "three interrupted"]);
+    expect(shown(6)).toContain("gone queued");
+  });
+
+  test("a waiting message whose wait was refused stays, with its error", () => {
+    const refused = {
+      type: "error",
+      sessionId: "s",
+      data: { errorCode: "rejected", message: "No.", runId: "run of one" },
+    };
+    const { messages } = transcriptIn(logOf(input("one"), refused, ended("one", true)));
+    expect(messages.map(({ id, status }) => `${id} ${status}`)).toEqual(["one error"]);
   });
 
   test("a summary of messages that are not loaded is shown before the loaded ones", () => {
