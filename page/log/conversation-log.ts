@@ -1,7 +1,6 @@
 import type { PendingInteraction, SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
 import type { ServerEventOf } from "../../src/client/server-event.ts";
 import type { LogEvent } from "./log-event.ts";
-import { LogIndex } from "./log-index.ts";
 
 /** A session's conversation, as its view shows it. */
 export interface Transcript {
@@ -11,18 +10,6 @@ export interface Transcript {
   interactions: readonly PendingInteraction[];
   error?: ServerEventOf<"error">["data"] | undefined;
 }
-
-/** For each session, the places of its events in the log. */
-export const sessionIndex = () =>
-  new LogIndex<Map<string, number[]>>(
-    () => new Map(),
-    (index, { sessionId }, place) => {
-      if (sessionId === undefined) return;
-      const places = index.get(sessionId);
-      if (places) places.push(place);
-      else index.set(sessionId, [place]);
-    },
-  );
 
 /**
  * A session's conversation after the first `count` events of its floor's log, from the log only.

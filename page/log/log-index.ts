@@ -1,5 +1,17 @@
 import { type LogEvent, placeOf } from "./log-event.ts";
 
+/** For each session, the places in the log of those of its events that count. */
+export const placesIndex = (counts: (event: LogEvent) => boolean = () => true): LogIndex<Map<string, number[]>> =>
+  new LogIndex(
+    () => new Map<string, number[]>(),
+    (index, event, place) => {
+      if (event.sessionId === undefined || !counts(event)) return;
+      const places = index.get(event.sessionId);
+      if (places) places.push(place);
+      else index.set(event.sessionId, [place]);
+    },
+  );
+
 /** An index of a log: as the log grows at its end, only the new events are read. */
 export class LogIndex<T> {
   readonly #start: () => T;

@@ -2,7 +2,7 @@ import type { ServerEvent, ServerEventOf } from "../../src/client/server-event.t
 import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import type { LogEvent } from "../log/log-event.ts";
-import { LogIndex } from "../log/log-index.ts";
+import { placesIndex } from "../log/log-index.ts";
 import type { Look } from "../parts/look.ts";
 import type { Chart, ChartArrow, ChartRegion } from "./chart.ts";
 
@@ -12,16 +12,7 @@ export type TransitionEvent = ServerEventOf<"session_transition">;
 const MAX_TRANSITIONS = 12;
 
 /** For each session, the places of its transitions in the log. */
-export const transitionIndex = () =>
-  new LogIndex<Map<string, number[]>>(
-    () => new Map(),
-    (index, { type, sessionId }, place) => {
-      if (type !== "session_transition" || sessionId === undefined) return;
-      const places = index.get(sessionId);
-      if (places) places.push(place);
-      else index.set(sessionId, [place]);
-    },
-  );
+export const transitionIndex = () => placesIndex(({ type }) => type === "session_transition");
 
 /**
  * The newest transitions of a session after the first `count` events of a log, the newest last.

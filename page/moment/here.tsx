@@ -171,20 +171,13 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     status: heard,
     linkTo: (view, rest = {}) => {
       const isHere = rest.floorId === undefined || rest.floorId === floorId;
-      if (isHere && !("at" in rest)) {
-        // Every row has a link, and all of them have this part.
-        search ??= searchOf(queryOf({ at, span, only, isFolded, isFile }));
-        return pathOf(view, pathPartsOf(floorId, rest.sessionId)) + search;
-      }
-      return linkOf(view, {
-        floorId: rest.floorId ?? floorId,
-        sessionId: rest.sessionId,
-        at: "at" in rest ? rest.at : at,
-        span: isHere ? span : undefined,
-        only,
-        isFolded,
-        isFile: isFile && isHere,
-      });
+      const path = pathOf(view, pathPartsOf(rest.floorId ?? floorId, rest.sessionId));
+      const chosen = { at, span, only, isFolded, isFile, ...("at" in rest && { at: rest.at }) };
+      if (!isHere) return path + searchOf(queryOf({ ...chosen, span: undefined, isFile: false }));
+      if ("at" in rest) return path + searchOf(queryOf(chosen));
+      // Every row has a link, and all of them have this part.
+      search ??= searchOf(queryOf(chosen));
+      return path + search;
     },
     lookAt: (place) => {
       const last = events.at(-1);

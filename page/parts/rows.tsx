@@ -71,7 +71,7 @@ export function Rows<T>(props: Props<T>) {
     if (isOurs && measured.current === height) return;
     measured.current = height;
     setSeen((seen) => {
-      if (isOurs) return seen.height === height ? seen : { ...seen, height };
+      if (isOurs) return { ...seen, height };
       return movedTo(scrollTop, { ...seen, height, scrollTo: undefined }, rowHeight);
     });
   });

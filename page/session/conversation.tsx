@@ -1,4 +1,5 @@
 import { Fragment, type ReactNode, useLayoutEffect, useMemo, useRef } from "react";
+import { argumentsText } from "../../src/client/arguments-text.ts";
 import type { SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { type CallNode, callTree, itemsOf, keyOf } from "../log/conversation-log.ts";
@@ -153,21 +154,5 @@ function Tool({ use: { data, result } }: { use: ToolUse }) {
 
 /** JSON with line breaks; other text unchanged. */
 export function Arguments({ text }: { text: string }) {
-  return <pre>{pretty(text)}</pre>;
-}
-
-const UNSEEN = /(?![\u200c\u200d])[\p{Cf}\u{80}-\u{9f}\u{2028}\u{2029}]/gu;
-
-const escaped = (character: string): string =>
-  Array.from({ length: character.length }, (_, at) => character.charCodeAt(at).toString(16))
-    .map((code) => `\\u${code.padStart(4, "0")}`)
-    .join("");
-
-function pretty(text: string): string {
-  try {
-    // As the server writes them: a person who confirms a call sees characters that would hide or reorder others.
-    return JSON.stringify(JSON.parse(text), undefined, 2).replace(UNSEEN, escaped);
-  } catch {
-    return text;
-  }
+  return <pre>{argumentsText(text)}</pre>;
 }

@@ -5,7 +5,8 @@ import type { Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useSession } from "../../src/react/use-session.ts";
-import { sessionIndex, type Transcript, transcriptOf } from "../log/conversation-log.ts";
+import { type Transcript, transcriptOf } from "../log/conversation-log.ts";
+import { placesIndex } from "../log/log-index.ts";
 import { useHere } from "../moment/here.tsx";
 import { useMedia } from "../parts/screen/use-media.ts";
 import { useAct } from "../parts/use-act.ts";
@@ -64,7 +65,7 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
   const [isDeleting, setDeleting] = useState(false);
   const { act, isBusy } = useAct();
   const { events, revision } = log;
-  const [index] = useState(sessionIndex);
+  const [index] = useState(() => placesIndex());
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const logged = useMemo(() => transcriptOf(events, index.of(events).get(id)), [events, index, id, revision]);
   const { session, messages, toolUses, interactions, isDeleted, error, failure, status, hasMore } = live;
@@ -120,7 +121,7 @@ function PastConversation({ id }: { id: string }) {
   const { say } = useWords();
   const { log, count, sessionThen } = useHere();
   const { events, revision } = log;
-  const [index] = useState(sessionIndex);
+  const [index] = useState(() => placesIndex());
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const transcript = useMemo(
     () => transcriptOf(events, index.of(events).get(id), count),

@@ -1,6 +1,7 @@
 import type { Redis } from "ioredis";
 import type { Clock } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
+import { LogThrottle } from "../shared/log-throttle.ts";
 import type { Listener, Subscription } from "./bus.ts";
 import { OutageDetector } from "./outage-detector.ts";
 import type { RedisAddress } from "./redis-address.ts";
@@ -52,8 +53,7 @@ export class RedisLink {
   /** The publisher's socket while it keeps what is written until the end of the turn. */
   #gathering: Redis["stream"] | undefined;
   #onRefused: (() => void) | undefined;
-  /** When the log last told of a message that was too large, in ms of the clock. */
-  #tooLargeToldAt = Number.NEGATIVE_INFINITY;
+  readonly #tooLargeNotes = new LogThrottle(TOO_LARGE_NOTE_MS);
 
   /** @throws Error with a sentence for the operator when the server cannot be used */
   static async open(options: RedisLinkOptions): Promise<RedisLink> {
@@ -204,9 +204,7 @@ export class RedisLink {
 
   #tellTooLarge(bytes: number): void {
     const { clock, log, address } = this.#options;
-    const now = clock.now();
-    if (now - this.#tooLargeToldAt < TOO_LARGE_NOTE_MS) return;
-    this.#tooLargeToldAt = now;
+    if (!this.#tooLargeNotes.isDue(clock.now())) return;
     const facts = { server: address.label, bytes };
     log.warn(facts, "another client of Redis publishes messages that no node sends; they are dropped");
   }

@@ -15,8 +15,7 @@ export function cleanText(text: string): string {
  * Characters that are not seen and change how the text around them looks or reads: controls, marks and overrides of
  * direction, separators of lines, fillers and tags. Joiners are not among them, because scripts and emoji need them.
  */
-const UNSEEN =
-  /[\u{7f}-\u{9f}\u{ad}\u{61c}\u{180e}\u{200b}\u{200e}\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{feff}\u{e0000}-\u{e007f}]/gu;
+const UNSEEN = /(?![\u{200c}\u{200d}])[\p{Cf}\u{7f}-\u{9f}\u{2028}\u{2029}\u{2065}\u{e0000}-\u{e007f}]/gu;
 
 /** JSON in which such characters are escapes: the same value, and a person sees that they are there. */
 export function jsonInSight(json: string): string {

@@ -54,7 +54,7 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
   answer(step, { runId: run.id });
 }
 
-/** The agent needs no answer any more. A later answer is refused like one to a settled interaction. */
+/** The agent no longer needs an answer. A later one is refused, as for any settled interaction. */
 export function withdrawInteraction(step: SessionStep, { requestId }: { requestId: RequestId }): void {
   const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
   // An answer came first.

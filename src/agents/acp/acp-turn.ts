@@ -6,7 +6,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { RunControl, ToolServer, Turn } from "../agent.ts";
 import type { Line } from "../process/line-reader.ts";
-import type { ProgramRun } from "../process/program-run.ts";
+import { type ProgramRun, programLate } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
 import { failureOf, isAnswer, toFailure, tokensInMeta, toUsage } from "./acp-failure.ts";
 import { toStream } from "./acp-stream.ts";
@@ -335,7 +335,7 @@ export class AcpTurn {
     this.#run.log("stderr", "The agent sent messages of another session than that of this run. They are ignored.");
   }
 
-  /** @param cancelled the agent needs no answer any more */
+  /** @param cancelled aborts when the agent no longer needs the answer */
   async #decide(params: unknown, cancelled: AbortSignal) {
     const permission = Permission.safeParse(params).data;
     if (!permission || !this.#prompting) return CANCELLED;
@@ -351,9 +351,7 @@ export class AcpTurn {
     const limitMs = isFirst ? start_timeout : silence_timeout;
     const late = Promise.withResolvers<never>();
     const timer = this.#clock.after(limitMs, () => {
-      const what = isFirst ? "has not begun" : "has opened no conversation";
-      const text = `This agent's program ${what} for ${Math.round(limitMs / 1_000)} s.`;
-      late.reject(new AppError("provider_unreachable", text));
+      late.reject(programLate(isFirst ? "has not begun" : "has opened no conversation", limitMs));
     });
     try {
       return await Promise.race([this.#ask<Response>(method, params), late.promise]);

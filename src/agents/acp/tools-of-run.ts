@@ -70,7 +70,7 @@ export class ToolsOfRun {
     });
     this.#serving = await servers.serve({
       tools: box.tools,
-      call: (name, input, left) => this.#call(box, left, name, input),
+      call: (name, input, givenUp) => this.#call(box, givenUp, name, input),
     });
     if (!this.#end.signal.aborted) return;
     this.#serving.close();
@@ -89,8 +89,8 @@ export class ToolsOfRun {
     await this.#set?.close();
   }
 
-  /** @param left aborts when the program has closed the connection of the call: nobody gets its answer */
-  async #call(box: ToolBox, left: AbortSignal, name: string, input: unknown) {
+  /** @param givenUp aborts when the program has closed the connection of the call: nobody gets its answer */
+  async #call(box: ToolBox, givenUp: AbortSignal, name: string, input: unknown) {
     if (isTooDeep(input)) return fail("The arguments are nested too deeply.");
     const toolCallId = this.#nextId(name);
     const text = cutText(JSON.stringify(input ?? {}), MAX_SHOWN_UNITS);
@@ -98,9 +98,9 @@ export class ToolsOfRun {
     this.#open += 1;
     try {
       await this.#untilTold();
-      const outcome = await box.call(toolCallId, name, input, left).catch((error: unknown) => {
+      const outcome = await box.call(toolCallId, name, input, givenUp).catch((error: unknown) => {
         this.#end.signal.throwIfAborted();
-        if (left.aborted) return fail("The agent has given up this call.");
+        if (givenUp.aborted) return fail("The agent has given up this call.");
         throw error;
       });
       const status = outcome.isError ? "error" : "success";

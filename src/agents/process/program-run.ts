@@ -31,6 +31,10 @@ const MAX_IDLE_UNITS = 67_108_864;
 /** What each line counts besides, because short ones take time too. */
 const LINE_UNITS = 64;
 
+/** The error of a program that was waited for in vain. */
+export const programLate = (what: string, limitMs: number): AppError =>
+  new AppError("provider_unreachable", `This agent's program ${what} for ${Math.round(limitMs / 1_000)} s.`);
+
 export interface ProgramTimes {
   /** The timeout until the program's first output, in ms. */
   readonly startMs: number;
@@ -195,15 +199,16 @@ export class ProgramRun<Item> {
   }
 
   #timeout(): AppError {
-    const what = this.#hasGivenSign ? "has given no sign" : "has not begun";
-    const text = `This agent's program ${what} for ${Math.round(this.#limitMs / 1_000)} s.`;
-    return new AppError("provider_unreachable", text);
+    return programLate(this.#hasGivenSign ? "has given no sign" : "has not begun", this.#limitMs);
   }
 
   #noteIdle(units: number): void {
     this.#idleUnits += units + LINE_UNITS;
     if (this.#idleUnits <= MAX_IDLE_UNITS) return;
-    throw new AppError("too_large", "This agent's program printed 67,108,864 characters without a part of a reply.");
+    throw new AppError(
+      "too_large",
+      `This agent's program printed ${MAX_IDLE_UNITS.toLocaleString("en")} characters without a part of a reply.`,
+    );
   }
 
   async #wait(signal: AbortSignal, isExcused: () => boolean): Promise<void> {

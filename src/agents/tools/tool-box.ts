@@ -44,11 +44,11 @@ export class ToolBox {
 
   /**
    * Execute a call of a model, after the run may continue and the user agrees, within the tool's timeout. Rejects only
-   * when the run ends, or `left` aborts because nobody waits for the answer; a tool that ignores its end is not awaited.
+   * when the run ends, or `givenUp` aborts because nobody waits for the answer; a tool that ignores its end is not awaited.
    */
-  async call(toolCallId: string, name: string, input: unknown, left?: AbortSignal): Promise<ToolOutcome> {
+  async call(toolCallId: string, name: string, input: unknown, givenUp?: AbortSignal): Promise<ToolOutcome> {
     const { control } = this.#options;
-    const outcome = await this.#call(toolCallId, name, input, left ? controlWithin(control, left) : control);
+    const outcome = await this.#call(toolCallId, name, input, givenUp ? controlWithin(control, givenUp) : control);
     return { ...outcome, content: textWithin(outcome.content, MAX_RESULT_UNITS) };
   }
 

@@ -24,9 +24,9 @@ export interface ServedTools {
   readonly tools: Iterable<Pick<Tool, "name" | "description" | "inputSchema">>;
   /**
    * Rejects when the run ends.
-   * @param given aborts when the program has given up the call
+   * @param givenUp aborts when the program has given up the call
    */
-  call(name: string, input: unknown, given: AbortSignal): Promise<ToolOutcome>;
+  call(name: string, input: unknown, givenUp: AbortSignal): Promise<ToolOutcome>;
 }
 
 export interface Serving extends ToolServer {

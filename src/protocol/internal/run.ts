@@ -108,7 +108,7 @@ export const ReportPart = z.discriminatedUnion("kind", [
     agent: AgentRef,
   }),
   z.object({ kind: z.literal("ask"), interaction: Interaction }),
-  /** The agent needs no answer any more. It comes in a later report than its `ask`. */
+  /** The agent no longer needs an answer. It comes in a later report than its `ask`. */
   z.object({ kind: z.literal("withdraw"), requestId: RequestId }),
   z.object({ kind: z.literal("usage"), usage: Usage, agent: AgentRef.optional() }),
   /** Without an id the session there was is lost. `home`: later runs have to go there (rule C16). */

@@ -2,6 +2,7 @@ import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
+import { LogThrottle } from "../../shared/log-throttle.ts";
 import { type Fault, faultOf, isConnectionDoubtful, isLockTimeout, plainError, reasonOf } from "./sql-state.ts";
 
 /** A statement that every connection prepares once, under its name. Without a name it is planned for its values. */
@@ -99,8 +100,7 @@ export class PostgresPool implements Database {
   #isAway = false;
   /** When the last one had, in ms of the clock. */
   #failedAt = 0;
-  /** When the log last told of a lock, in ms of the clock. */
-  #lockToldAt = Number.NEGATIVE_INFINITY;
+  readonly #lockNotes = new LogThrottle(LOCK_NOTE_MS);
 
   /** @param where the database's name in the log */
   constructor(pool: Pool, where: string, clock: Clock, log: Logger) {
@@ -177,9 +177,7 @@ export class PostgresPool implements Database {
   /** The server answers, and another session is in the way. Nodes lock rows for much less time than this. */
   #locked(error: unknown): RowsLocked {
     this.#answered();
-    const now = this.#clock.now();
-    if (now - this.#lockToldAt >= LOCK_NOTE_MS) {
-      this.#lockToldAt = now;
+    if (this.#lockNotes.isDue(this.#clock.now())) {
       const facts = { database: this.#where, reason: reasonOf(error) };
       this.#log.warn(facts, "another session of the database holds a lock that statements of this node wait for");
     }

@@ -2,13 +2,13 @@ import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { MADE_FLOOR, MadeLog } from "../../support/documents/made-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
-const AT = Date.parse("2026-11-22T08:00:00Z");
 /** The number of events of a long log. */
 const LONG = 100_000;
 /** The most elements that a view may have, however long the log is. */
@@ -62,32 +62,31 @@ const watchView = (page: Page) =>
 
 /** A saved log of many short sessions. */
 function longLog(): Buffer {
-  const events: object[] = [];
-  const add = (type: string, sessionId: string, seq: number, data: object) => {
-    const place = events.length + 1;
-    events.push({
-      type,
-      data,
-      sessionId,
-      seq,
-      position: `made.${place}`,
-      timestamp: new Date(AT + place * 500).toISOString(),
-    });
-  };
-  for (let serial = 0; events.length < LONG; serial += 1) {
+  const log = new MadeLog();
+  for (let serial = 0; log.length < LONG; serial += 1) {
     const id = `s${serial}`;
-    const session = { id, title: `Session ${serial}`, agentId: "music", floorId: "u:made", priority: 20 };
+    const session = { id, title: `Session ${serial}`, agentId: "music", floorId: MADE_FLOOR, priority: 20 };
     const challenger = { sessionId: id, agentId: "music", priority: 20, explained: [] };
-    add("session_created", id, 1, { ...session, state: "created", activity: "idle", interruptible: true });
-    add("arbitration", id, 2, { outcome: "granted", reason: "floor_free", challenger, say: "Yes." });
-    add("session_transition", id, 3, { from: "created", to: "active.idle", event: "activate" });
+    log.add("session_created", id, { ...session, state: "created", activity: "idle", interruptible: true });
+    log.add("arbitration", id, { outcome: "granted", reason: "floor_free", challenger, say: "Yes." });
+    log.move(id, "created", "active.idle", "activate");
     for (let turn = 0; turn < 3; turn += 1) {
-      add("session_transition", id, 4 + 2 * turn, { from: "active.idle", to: "active.running", event: "turn" });
-      add("session_transition", id, 5 + 2 * turn, { from: "active.running", to: "active.idle", event: "done" });
+      log.move(id, "active.idle", "active.running", "turn");
+      log.move(id, "active.running", "active.idle", "done");
     }
-    add("session_transition", id, 10, { from: "active.idle", to: "archived", event: "archive" });
+    log.move(id, "active.idle", "archived", "archive");
   }
-  return Buffer.from(JSON.stringify({ format: "interlock-floor-log", version: 1, floorId: "u:made", events }));
+  return Buffer.from(log.toJson());
+}
+
+/** Open the long log in the page. */
+async function showLongLog(page: Page): Promise<void> {
+  const file = { name: "log.json", mimeType: "application/json", buffer: longLog() };
+  await page.locator("input[type=file]").first().setInputFiles(file);
+  await page
+    .getByText(`${LONG.toLocaleString("en")} of`)
+    .first()
+    .waitFor();
 }
 
 describeInChromium("scrubbing", (open) => {
@@ -172,15 +171,7 @@ describeInChromium("scrubbing", (open) => {
 
   test("the handle stays where it was dragged to while an earlier moment is drawn", async () => {
     const { page } = await open(node.url);
-    await page.locator("input[type=file]").first().setInputFiles({
-      name: "log.json",
-      mimeType: "application/json",
-      buffer: longLog(),
-    });
-    await page
-      .getByText(`${LONG.toLocaleString("en")} of`)
-      .first()
-      .waitFor();
+    await showLongLog(page);
     const session = await page.context().newCDPSession(page);
     await session.send("Emulation.setCPUThrottlingRate", { rate: SLOW });
     const { moved, drawn, last } = await page.evaluate<{
@@ -217,15 +208,7 @@ describeInChromium("scrubbing", (open) => {
 
   test(`no view has more than ${MAX_ELEMENTS} elements for a log of ${LONG} events`, async () => {
     const { page, faults } = await open(node.url);
-    await page.locator("input[type=file]").first().setInputFiles({
-      name: "log.json",
-      mimeType: "application/json",
-      buffer: longLog(),
-    });
-    await page
-      .getByText(`${LONG.toLocaleString("en")} of`)
-      .first()
-      .waitFor();
+    await showLongLog(page);
     for (const view of ["floor", "session", "machine", "timeline", "sequence"]) {
       await page.locator(`nav a[href^="#/${view}/"]`).click();
       // A movement before the page has followed the link would be undone by it.

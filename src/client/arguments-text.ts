@@ -1,0 +1,13 @@
+import { jsonInSight } from "../protocol/text.ts";
+
+/**
+ * A tool call's arguments for a person who decides about it: indented, with escapes for characters that would hide or
+ * reorder others. A text that is not JSON stays as it is.
+ */
+export function argumentsText(text: string): string {
+  try {
+    return jsonInSight(JSON.stringify(JSON.parse(text), undefined, 2));
+  } catch {
+    return text;
+  }
+}

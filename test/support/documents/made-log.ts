@@ -1,0 +1,38 @@
+/** The floor of a made log. */
+export const MADE_FLOOR = "u:made";
+/** The time of a made log's beginning, in ms since 1970. */
+const MADE_AT = Date.parse("2026-11-22T08:00:00Z");
+const BETWEEN_MS = 500;
+
+/** Events of a floor in the format in which the page saves a log, each half a second after the one before. */
+export class MadeLog {
+  readonly #events: object[] = [];
+  readonly #seqs = new Map<string, number>();
+
+  get length(): number {
+    return this.#events.length;
+  }
+
+  /** When the newest event happened, in ms since 1970. */
+  get at(): number {
+    return MADE_AT + this.#events.length * BETWEEN_MS;
+  }
+
+  add(type: string, sessionId: string, data: object): void {
+    const seq = (this.#seqs.get(sessionId) ?? 0) + 1;
+    this.#seqs.set(sessionId, seq);
+    const place = this.#events.length + 1;
+    const timestamp = new Date(MADE_AT + place * BETWEEN_MS).toISOString();
+    this.#events.push({ type, data, sessionId, seq, position: `made.${place}`, timestamp });
+  }
+
+  move(id: string, from: string, to: string, event: string): void {
+    this.add("session_transition", id, { from, to, event });
+  }
+
+  /** The file, with at most `count` events. */
+  toJson(count = this.length): string {
+    const events = this.#events.slice(0, count);
+    return JSON.stringify({ format: "interlock-floor-log", version: 1, floorId: MADE_FLOOR, events });
+  }
+}

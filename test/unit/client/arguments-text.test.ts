@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { argumentsText } from "../../../src/client/arguments-text.ts";
+
+test("arguments are indented", () => {
+  expect(argumentsText('{"path":"a.txt"}')).toBe('{\n  "path": "a.txt"\n}');
+});
+
+test("a text that is not JSON stays as it is", () => {
+  expect(argumentsText('{"path":')).toBe('{"path":');
+});
+
+test.each([
+  ["an override of direction", "\u202e", "\\u202e"],
+  ["a tag", "\u{e0041}", "\\udb40\\udc41"],
+  ["an annotation's anchor", "\ufff9", "\\ufff9"],
+  ["a control", "\u009b", "\\u009b"],
+])("%s is shown as an escape, also if it came as one", (_, character, escaped) => {
+  expect(argumentsText(JSON.stringify(character))).toBe(`"${escaped}"`);
+  expect(argumentsText(`"${escaped}"`)).toBe(`"${escaped}"`);
+});
+
+test("joiners, which scripts and emoji need, stay", () => {
+  expect(argumentsText('"\u{1F468}\u200d\u{1F469}"')).toBe('"\u{1F468}\u200d\u{1F469}"');
+});
