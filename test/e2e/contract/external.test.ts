@@ -157,7 +157,8 @@ describe("a silent participant", () => {
   test("a participant that sends heartbeats keeps its place while another one dies", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const living = await ann.hold("music");
-    const beats = setInterval(() => void beat(living.id), 250);
+    const sent: Promise<unknown>[] = [];
+    const beats = setInterval(() => sent.push(accepted(beat(living.id))), 250);
     try {
       for (let dead = 0; dead < 2; dead += 1) {
         const { id } = await bob.hold("music");
@@ -169,6 +170,7 @@ describe("a silent participant", () => {
       expect(await ann.see(living.id)).toMatchObject({ state: "active" });
     } finally {
       clearInterval(beats);
+      await Promise.all(sent);
     }
   });
 });

@@ -27,11 +27,13 @@ describe("pieces of a message", () => {
     expect(Buffer.from(whole.at(-1)!).equals(message)).toBe(true);
   });
 
-  test("pieces of a few bytes whose messages never end take bounded memory", () => {
+  test("pieces of a few bytes whose messages never end take bounded memory", async () => {
     const reassembler = new Reassembler();
     const before = memory();
     for (let n = 0; n < 20_000; n++) reassembler.add(received(`#message-${n} 0/64\nx`));
-    expect(memory() - before).toBeLessThan(32 * 1_048_576);
+    // Node.js frees what its collector found in a thread beside this one.
+    await expect.poll(() => memory() - before).toBeLessThan(32 * 1_048_576);
+    expect(reassembler.add(received("#message-19999 1/64\nx"))).toBeUndefined();
   });
 
   test("a message is put together beside others that never end, unless a thousand began after it", () => {
