@@ -74,7 +74,7 @@ function choicesOf({ floor, newestSessions }: Here): Session[] {
 function SessionChoice({ session }: { session: Session | undefined }) {
   const { say } = useWords();
   const here = useHere();
-  const { agentName, linkTo, floorId = "" } = here;
+  const { agentName, linkTo, follow, floorId = "" } = here;
   const paced = usePaced(here, CHOICES_MS);
   const choices = useMemo(() => choicesOf(paced), [paced]);
   const choiceOf = useCallback(
@@ -89,9 +89,7 @@ function SessionChoice({ session }: { session: Session | undefined }) {
       className={styles["choice"]}
       aria-label={say("machine.session")}
       value={session?.id}
-      onChange={({ target }) => {
-        location.hash = linkTo("machine", { floorId, sessionId: target.value });
-      }}
+      onChange={({ target }) => follow(linkTo("machine", { floorId, sessionId: target.value }))}
     >
       {isListed ? options : [choiceOf(session), ...options]}
     </select>

@@ -9,6 +9,7 @@ import { type FloorPicture, PictureBook } from "../log/floor-picture.ts";
 import { countUpTo, placeOf } from "../log/log-event.ts";
 import type { LogFile } from "../log/log-file.ts";
 import { type Address, addressOf, pathOf, searchOf } from "../shell/address.ts";
+import { useFollow } from "./carried-moment.ts";
 import { type AwaitedMoment, type Moment, useMoment } from "./moment-address.ts";
 import { type Opening, sourceOf } from "./opening.ts";
 import { useAgents, useWorkspace } from "./use-agents.ts";
@@ -56,6 +57,8 @@ export interface Here {
   status: LiveState;
   /** The address of a view of the same floor at the same moment. */
   linkTo: (view: string, rest?: { floorId?: string; sessionId?: string; at?: number | undefined }) => string;
+  /** Goes to an address of `linkTo`, at the moment that was chosen last. */
+  follow: (link: string) => void;
   lookAt: (place: number | undefined) => void;
   setSpan: (span: Moment["span"]) => void;
   setFilter: (filter: Partial<Pick<Moment, "only" | "isFolded">>) => void;
@@ -132,6 +135,8 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   const { moment, awaited, move } = useMoment(address, (moment) =>
     linkOf(address.view, { floorId, sessionId, isFile, query: address.query, ...moment }),
   );
+  const searchAt = (moment: Moment) => searchOf(queryOf({ ...moment, isFile }));
+  const follow = useFollow({ moment, awaited, searchAt });
   const { at, span, only, isFolded } = moment;
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const count = useMemo(() => (at === undefined ? events.length : countUpTo(events, at)), [events, at, revision]);
@@ -176,9 +181,10 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
       if (!isHere) return path + searchOf(queryOf({ ...chosen, span: undefined, isFile: false }));
       if ("at" in rest) return path + searchOf(queryOf(chosen));
       // Every row has a link, and all of them have this part.
-      search ??= searchOf(queryOf(chosen));
+      search ??= searchAt(moment);
       return path + search;
     },
+    follow,
     lookAt: (place) => {
       const last = events.at(-1);
       move({ at: place === undefined || (last && !isFile && place > placeOf(last)) ? undefined : place });

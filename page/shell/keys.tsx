@@ -74,17 +74,17 @@ function takeKey(event: KeyboardEvent, here: Here, shown: string): boolean {
 }
 
 /** Keys that choose what the page shows. */
-function takeViewKey({ code }: KeyboardEvent, { linkTo, sessionId }: Here, shown: string): boolean {
+function takeViewKey({ code }: KeyboardEvent, { linkTo, follow, sessionId }: Here, shown: string): boolean {
   const digit = /^(?:Digit|Numpad)([1-9])$/.exec(code)?.[1];
   const view = digit === undefined ? undefined : VIEWS[Number(digit) - 1];
   if (view) {
-    location.hash = linkTo(view.name, sessionId === undefined ? {} : { sessionId });
+    follow(linkTo(view.name, sessionId === undefined ? {} : { sessionId }));
     return true;
   }
   if (code === "Escape" && shown === "session" && sessionId !== undefined) {
     // The session is closed; the focus is on its row.
     document.querySelector<HTMLElement>('main a[aria-current="true"]')?.focus();
-    location.hash = linkTo("session");
+    follow(linkTo("session"));
     return true;
   }
   return false;

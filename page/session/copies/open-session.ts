@@ -3,8 +3,6 @@ import { useHere } from "../../moment/here.tsx";
 
 /** Shows another session, such as a new copy. */
 export function useOpenSession(): (session: Pick<Session, "id" | "floorId">) => void {
-  const { linkTo } = useHere();
-  return ({ id, floorId }) => {
-    location.hash = linkTo("session", { floorId, sessionId: id });
-  };
+  const { linkTo, follow } = useHere();
+  return ({ id, floorId }) => follow(linkTo("session", { floorId, sessionId: id }));
 }

@@ -113,6 +113,23 @@ describeInChromium("scrubbing", (open) => {
     },
   );
 
+  const FOLLOWED = {
+    "a link": `document.querySelector('nav a[href^="#/floor/"]').click()`,
+    "a key": `document.body.dispatchEvent(new KeyboardEvent("keydown", { code: "Digit1", bubbles: true }))`,
+  };
+  test.each(Object.entries(FOLLOWED))("%s leads to the moment that was chosen just before", async (_, follow) => {
+    const { floorId, count } = await goRound();
+    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}?at=${count - 2}`);
+    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
+    await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
+    await page.evaluate(`{
+      document.body.dispatchEvent(new KeyboardEvent("keydown", { code: "Home", bubbles: true }));
+      ${follow};
+    }`);
+    await page.locator('main:has([aria-labelledby="agents"])').waitFor();
+    await expect.poll(() => slider.getAttribute("value")).toBe("1");
+  });
+
   test("a movement of the handle renders nothing before the moment itself, which is rendered once", async () => {
     const { floorId, count } = await goRound();
     const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count - 2}`);
