@@ -1,4 +1,5 @@
 import type { Client } from "../../src/client/client.ts";
+import { Watchers } from "../../src/client/watchers.ts";
 import { type LogEvent, placeOf } from "./log-event.ts";
 
 export interface LogView {
@@ -25,7 +26,8 @@ const REFRESH_MS = 400;
 export class FloorLog {
   readonly floorId: string;
   readonly #client: Client | undefined;
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Watchers();
+  readonly subscribe = this.#watchers.subscribe;
   readonly #events: LogEvent[] = [];
   #view: LogView;
   #wanted: "nothing" | "newest" = "nothing";
@@ -43,11 +45,6 @@ export class FloorLog {
   get view(): LogView {
     return this.#view;
   }
-
-  readonly subscribe = (watcher: () => void): (() => void) => {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
-  };
 
   /** Read the newly added events; calls during a read cause one more read. */
   refresh(): void {
@@ -122,6 +119,6 @@ export class FloorLog {
 
   #change(change: Partial<LogView>): void {
     this.#view = { ...this.#view, ...change, revision: this.#view.revision + 1 };
-    for (const watcher of [...this.#watchers]) watcher();
+    this.#watchers.notify();
   }
 }

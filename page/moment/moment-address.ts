@@ -1,4 +1,5 @@
 import { startTransition, useCallback, useEffect, useRef, useState } from "react";
+import { Watchers } from "../../src/client/watchers.ts";
 import { type Address, replaceAddress } from "../shell/address.ts";
 
 /** The moment, the span and the filter in the address. */
@@ -22,7 +23,8 @@ const SETTLE_MS = 200;
 /** The moment that was chosen last, while the page still shows an earlier choice. */
 export class AwaitedMoment {
   #moment: Moment | undefined;
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Watchers();
+  readonly subscribe = this.#watchers.subscribe;
 
   /** Undefined if the page shows the moment that was chosen last. */
   get moment(): Moment | undefined {
@@ -31,12 +33,7 @@ export class AwaitedMoment {
 
   set moment(moment: Moment | undefined) {
     this.#moment = moment;
-    for (const watcher of [...this.#watchers]) watcher();
-  }
-
-  subscribe(watcher: () => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
+    this.#watchers.notify();
   }
 }
 

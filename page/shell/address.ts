@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from "react";
+import { Watchers } from "../../src/client/watchers.ts";
 
 /**
  * The page's location: `#/name/rest?query`. Paths of the URL itself belong to the API. The address contains the whole
@@ -40,19 +41,19 @@ export function useAddress(): Address {
   return parseAddress(hash);
 }
 
-const watchers = new Set<() => void>();
+const watchers = new Watchers();
 
 /** Replace the address without an entry in the browser's history; the browser sends no event for that. */
 export function replaceAddress(address: string): void {
   history.replaceState(null, "", address);
-  for (const watcher of [...watchers]) watcher();
+  watchers.notify();
 }
 
 function watchHash(watcher: () => void): () => void {
-  watchers.add(watcher);
+  const leave = watchers.subscribe(watcher);
   addEventListener("hashchange", watcher);
   return () => {
-    watchers.delete(watcher);
+    leave();
     removeEventListener("hashchange", watcher);
   };
 }

@@ -1,3 +1,5 @@
+import { Watchers } from "../../src/client/watchers.ts";
+
 /** What the page knows of its sign-in when it is loaded. */
 export interface SignInDemandOptions {
   /** Who is signed in with this browser, as far as it remembers. */
@@ -11,7 +13,8 @@ export interface SignInDemandOptions {
 
 /** Whether the server wants a sign-in. Requests that it refused wait for it (`signInAgain` of the client). */
 export class SignInDemand {
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Watchers();
+  readonly subscribe = this.#watchers.subscribe;
   readonly #beginAnew: SignInDemandOptions["beginAnew"];
   #ownerId: string | undefined;
   #waiting: PromiseWithResolvers<void> | undefined;
@@ -26,11 +29,6 @@ export class SignInDemand {
   get view(): SignInState {
     return this.#view;
   }
-
-  readonly subscribe = (watcher: () => void): (() => void) => {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
-  };
 
   /** Resolves when the user has signed in; never if another user did, because the page then begins anew. */
   readonly ask = (): Promise<void> => {
@@ -62,7 +60,7 @@ export class SignInDemand {
 
   #show(view: SignInState): void {
     this.#view = view;
-    for (const watcher of [...this.#watchers]) watcher();
+    this.#watchers.notify();
   }
 }
 

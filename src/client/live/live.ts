@@ -2,6 +2,7 @@ import type { ByeReason } from "../../protocol/event.ts";
 import { backoffMs, delay } from "../backoff.ts";
 import { ClientError } from "../client-error.ts";
 import type { StreamState, StreamStatus } from "../event-stream.ts";
+import { Watchers } from "../watchers.ts";
 
 /** `closed`: no more events follow. `refused`: the server refused the request; `failure` has the reason. */
 export type LiveStatus = StreamStatus | "closed" | "refused";
@@ -30,7 +31,7 @@ const LINGER_MS = 1_000;
  * mutated: the same object means that nothing changed.
  */
 export abstract class Live<T extends LiveState> {
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Watchers();
   #view: T;
   #next: T;
   #running: AbortController | undefined;
@@ -47,25 +48,25 @@ export abstract class Live<T extends LiveState> {
   }
 
   get isWatched(): boolean {
-    return this.#watchers.size > 0;
+    return !this.#watchers.isEmpty;
   }
 
   /** Watch for changes. Returns the function that stops watching. Bound, so that it can be passed to React directly. */
   readonly subscribe = (watcher: () => void): (() => void) => {
-    // One function may watch several times, and stops watching once for each.
-    const watching = () => watcher();
-    this.#watchers.add(watching);
+    const leave = this.#watchers.subscribe(watcher);
     clearTimeout(this.#leaving);
     this.#start();
     return () => {
-      if (!this.#watchers.delete(watching) || this.#watchers.size > 0) return;
+      leave();
+      clearTimeout(this.#leaving);
+      if (this.isWatched) return;
       this.#leaving = setTimeout(() => this.#stop(), LINGER_MS);
     };
   };
 
   /** Start again after `refused` or `closed`, for example with a new token. Does nothing while the stream runs. */
   restart(): void {
-    if (this.#watchers.size > 0) this.#start();
+    if (this.isWatched) this.#start();
   }
 
   /** Close the stream but keep the view and its position until `restart`, for a hidden page. */
@@ -148,6 +149,6 @@ export abstract class Live<T extends LiveState> {
     this.#telling = undefined;
     if (this.#view === this.#next) return;
     this.#view = this.#next;
-    for (const watcher of [...this.#watchers]) watcher();
+    this.#watchers.notify();
   }
 }
