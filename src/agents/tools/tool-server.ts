@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadableStream as WebStream } from "node:stream/web";
 import type { Clock } from "../../protocol/ports/clock.ts";
+import { OpenCalls } from "../../shared/open-calls.ts";
 import type { ToolServer } from "../agent.ts";
 import type { Tool, ToolOutcome } from "./tool.ts";
 import { ToolConnections } from "./tool-connections.ts";
@@ -34,6 +35,12 @@ export interface Serving extends ToolServer {
   close(): void;
 }
 
+interface Served {
+  readonly tools: ServedTools;
+  readonly calls: OpenCalls;
+  requests: number;
+}
+
 /**
  * Serves the tools of runs to their programs: one MCP server per worker, over streamable HTTP on the loopback address.
  * Each run has a token that only its program receives; it selects the run's tools, and expires with the run.
@@ -42,7 +49,7 @@ export class ToolServers {
   /**
    * Keyed by the hash of the token, so that the time of a lookup does not reveal how much of a guessed token is right.
    */
-  readonly #served = new Map<string, { tools: ServedTools; requests: number }>();
+  readonly #served = new Map<string, Served>();
   readonly #connections: ToolConnections;
   #server: Promise<Server> | undefined;
   #requests = 0;
@@ -57,7 +64,7 @@ export class ToolServers {
     this.#server ??= this.#listen();
     const { port } = (await this.#server).address() as AddressInfo;
     const token = randomBytes(32).toString("base64url");
-    this.#served.set(hashOf(token), { tools, requests: 0 });
+    this.#served.set(hashOf(token), { tools, calls: new OpenCalls(), requests: 0 });
     return {
       name: "interlock",
       url: `http://127.0.0.1:${port}${PATH}`,
@@ -117,7 +124,7 @@ export class ToolServers {
     if (body === undefined) return refuse(response, 413);
     hasArrived = true;
     this.#connections.begin(socket);
-    const answer = await handle(served.tools, request, body, left.signal);
+    const answer = await handle(served, request, body, left.signal);
     response.writeHead(answer.status, Object.fromEntries(answer.headers));
     if (answer.body) await pipeline(Readable.fromWeb(answer.body as WebStream), response);
     else response.end();
@@ -144,16 +151,20 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
 
 /**
  * Requests are independent, so that a program may send them in any order. Comments keep the connection of a long call
- * open.
+ * open. A call that the program cancels ends without an answer.
  */
 async function handle(
-  { tools, call }: ServedTools,
+  { tools: { tools, call }, calls }: Served,
   { headers }: IncomingMessage,
   body: string,
-  signal: AbortSignal,
+  left: AbortSignal,
 ): Promise<Response> {
   const { Server: McpServer, WebStandardStreamableHTTPServerTransport } = await import("@modelcontextprotocol/server");
+  // Cancelling a call closes its request's server, and would end the other messages of a batch.
+  if (body.trimStart().startsWith("[")) return new Response(null, { status: 400 });
   const server = new McpServer({ name: "interlock", version: "1" }, { capabilities: { tools: {} } });
+  // One run has one program; its MCP clients may name themselves.
+  const scope = [headers["mcp-session-id"]].join();
   server.setRequestHandler("tools/list", async () => ({
     tools: [...tools].map(({ name, description, inputSchema }) => ({
       name,
@@ -161,9 +172,14 @@ async function handle(
       inputSchema: { ...inputSchema, type: "object" as const },
     })),
   }));
-  server.setRequestHandler("tools/call", async ({ params }) => {
-    const { content, isError } = await call(params.name, params.arguments, signal).catch(ended);
+  server.setRequestHandler("tools/call", async ({ params }, { mcpReq: { id, signal } }) => {
+    const end = calls.add(scope, id, () => void server.close());
+    const givenUp = AbortSignal.any([left, signal]);
+    const { content, isError } = await call(params.name, params.arguments, givenUp).catch(ended).finally(end);
     return { content: [{ type: "text" as const, text: content }], ...(isError && { isError }) };
+  });
+  server.setNotificationHandler("notifications/cancelled", ({ params: { requestId } }) => {
+    if (requestId !== undefined) calls.cancel(scope, requestId);
   });
   const transport = new WebStandardStreamableHTTPServerTransport();
   await server.connect(transport);
@@ -171,7 +187,7 @@ async function handle(
     const value = headers[name];
     return typeof value === "string" ? [[name, value] as [string, string]] : [];
   });
-  const sent = new Request(`http://127.0.0.1${PATH}`, { method: "POST", headers: named, body, signal });
+  const sent = new Request(`http://127.0.0.1${PATH}`, { method: "POST", headers: named, body, signal: left });
   return await transport.handleRequest(sent);
 }
 

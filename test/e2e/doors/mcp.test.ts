@@ -196,3 +196,78 @@ describe("callers of the MCP server", () => {
     await accepted(node.get("/health"));
   });
 });
+
+describe("a client that cancels a call", () => {
+  const openStreams = async () =>
+    Number(/^interlock_connections\S* (\d+)/m.exec((await node.get("/metrics")).text)![1]);
+
+  /** A client of its own, with raw requests. */
+  async function connectRaw() {
+    const headers: Record<string, string> = {
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+    };
+    const post = (message: object, signal?: AbortSignal) =>
+      fetch(`${node.url}/mcp`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+        ...(signal && { signal }),
+      });
+    const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "x", version: "1" } };
+    const begun = await post({ id: 0, method: "initialize", params });
+    headers["Mcp-Session-Id"] = begun.headers.get("mcp-session-id")!;
+    await begun.text();
+    const call = async (id: number | string, name: string, input: object, signal?: AbortSignal) =>
+      (await post({ id, method: "tools/call", params: { name, arguments: input } }, signal)).text();
+    const cancel = async (requestId: unknown) =>
+      (await post({ method: "notifications/cancelled", params: { requestId } })).status;
+    return { headers, call, cancel };
+  }
+
+  /** A session that is speaking without end, and the answer of the call that makes it speak. */
+  async function speaking(client: Awaited<ReturnType<typeof connectRaw>>, id: number, signal?: AbortSignal) {
+    const { call } = await connect();
+    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+    const said = client.call(id, "speak", { sessionId, content: "play" }, signal);
+    const isRunning = async () => {
+      const { session } = (await node.get(`/session/${sessionId}`)).body;
+      return session.activity === "running" || session.activity === "waiting";
+    };
+    await expect.poll(isRunning).toBe(true);
+    return { said, sessionId, isRunning };
+  }
+
+  test("a client that cancels its call gets no answer, and the run of that call alone is aborted", async () => {
+    const [one, other] = [await connectRaw(), await connectRaw()];
+    expect(one.headers["Mcp-Session-Id"]).not.toBe(other.headers["Mcp-Session-Id"]);
+    const first = await speaking(one, 1);
+    const second = await speaking(other, 1);
+    for (const id of ["1", 2, undefined]) expect(await one.cancel(id)).toBe(202);
+    expect(await first.isRunning()).toBe(true);
+    expect(await one.cancel(1)).toBe(202);
+    expect(await one.cancel(1)).toBe(202);
+    expect(await first.said).not.toContain("data:");
+    await expect.poll(first.isRunning).toBe(false);
+    expect(await second.isRunning()).toBe(true);
+    expect(await other.cancel(1)).toBe(202);
+    await second.said;
+    await expect.poll(second.isRunning).toBe(false);
+  });
+
+  test("a client that cancels the reading of a reply, or disconnects, ends the wait alone", async () => {
+    const client = await connectRaw();
+    const leaving = new AbortController();
+    const { said, sessionId, isRunning } = await speaking(client, 1, leaving.signal);
+    const reading = client.call(2, "read_reply", { sessionId });
+    await expect.poll(openStreams).toBe(2);
+    expect(await client.cancel(2)).toBe(202);
+    expect(await reading).not.toContain("data:");
+    await expect.poll(openStreams).toBe(1);
+    leaving.abort();
+    await said.catch(() => {});
+    await expect.poll(openStreams).toBe(0);
+    expect(await isRunning()).toBe(true);
+    await client.call(3, "abort", { sessionId });
+  });
+});

@@ -16,7 +16,7 @@ import { cleanText } from "../../../protocol/text.ts";
 import type { Caller } from "../../access/caller.ts";
 import { newTarget } from "../../chat-commands.ts";
 import type { RouteContext } from "../../route-context.ts";
-import type { LiveRuns, RunPlace } from "../live-runs.ts";
+import type { Following, LiveRuns, RunPlace } from "../live-runs.ts";
 import { mustHaveRoom } from "../run-stream.ts";
 import type { RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
@@ -27,7 +27,19 @@ export interface McpCommand {
   readonly description: string;
   readonly input: z.ZodObject;
   readonly isReadOnly: boolean;
-  run(input: never): Promise<object>;
+  run(input: never, call: McpCall): Promise<object>;
+}
+
+/** What may end a call before its time. */
+export interface McpCall {
+  /** The client has cancelled the call: nobody gets its result, and a run that it began or continued is aborted. */
+  cancelled: AbortSignal;
+  /**
+   * From now on, answer only as long as the client keeps both sides of its connection open. The run continues without it,
+   * because the client can read the reply in another call.
+   * @returns aborts when the client has disconnected
+   */
+  endWithClient: () => AbortSignal;
 }
 
 export interface McpCommandsOptions {
@@ -82,16 +94,34 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
   }
 
   /** Collect the output of a run for a limited time. The run continues afterwards. */
-  async function readReply(place: RunPlace, waitSeconds: number) {
+  async function readReply(place: RunPlace, waitSeconds: number, { cancelled, endWithClient }: McpCall) {
     mustHaveRoom(streams, caller.ownerId === undefined ? undefined : caller);
     const whole = new WholeRun();
     streams.add(whole, caller.ownerId === undefined ? undefined : caller);
     const timer = clock.after(waitSeconds * 1_000, () => whole.settle());
+    const over = AbortSignal.any([cancelled, endWithClient()]);
+    const onOver = () => whole.settle();
+    over.addEventListener("abort", onOver, { once: true });
+    if (over.aborted) onOver();
+    let following: Following | undefined;
     try {
-      return replyOf(place, await whole.read(await runs.follow(place, whole)));
+      following = await runs.follow(place, whole);
+      return replyOf(place, await whole.read(following));
     } finally {
       timer.cancel();
+      over.removeEventListener("abort", onOver);
       whole.settle();
+      // Its stream may have been closed before the reading began.
+      following?.close();
+    }
+  }
+
+  /** The same for a run that the call itself has begun or continued. */
+  async function readOwnReply(place: RunPlace, waitSeconds: number, call: McpCall) {
+    try {
+      return await readReply(place, waitSeconds, call);
+    } finally {
+      if (call.cancelled.aborted) await runs.abort(caller, place);
     }
   }
 
@@ -106,7 +136,7 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
     name: string,
     description: string,
     shape: Shape,
-    run: (input: z.infer<z.ZodObject<Shape>>) => Promise<object>,
+    run: (input: z.infer<z.ZodObject<Shape>>, call: McpCall) => Promise<object>,
     isReadOnly = false,
   ): McpCommand => ({ name, description, input: z.object(shape), isReadOnly, run: run as McpCommand["run"] });
 
@@ -135,20 +165,20 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
       "speak",
       "Send a message to a session's agent, and get its reply. A session without the floor requests it.",
       { ...Session, content: z.string().min(1).max(MAX_CONTENT), ...Wait },
-      async ({ sessionId, content, waitSeconds }) => {
+      async ({ sessionId, content, waitSeconds }, call) => {
         await sessions.place(sessionId);
         const chat = { content: cleanText(content) };
         const place = await runs.begin(commands.newIdentity(caller, trace), { sessionId, chat });
-        return readReply(place, waitSeconds);
+        return readOwnReply(place, waitSeconds, call);
       },
     ),
     define(
       "read_reply",
       "Continue to wait for the current reply.",
       { ...Session, ...Wait },
-      async ({ sessionId, waitSeconds }) => {
+      async ({ sessionId, waitSeconds }, call) => {
         const place = await runs.find(caller, sessionId);
-        return place ? readReply(place, waitSeconds) : { sessionId, isRunning: false };
+        return place ? readReply(place, waitSeconds, call) : { sessionId, isRunning: false };
       },
       true,
     ),
@@ -164,12 +194,13 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
         verdict: ConfirmationResponse.optional().describe("To a confirmation."),
         ...Wait,
       },
-      async ({ sessionId, requestId, response, verdict, waitSeconds }) => {
+      async ({ sessionId, requestId, response, verdict, waitSeconds }, call) => {
         let answer: Answer;
         if (verdict !== undefined) answer = confirmationAnswer(requestId, verdict);
         else if (response !== undefined) answer = questionAnswer(requestId, response);
         else throw new AppError("bad_request", "Either response or verdict is required.");
-        return readReply(await runs.answer(commands.newIdentity(caller, trace), sessionId, [answer]), waitSeconds);
+        const place = await runs.answer(commands.newIdentity(caller, trace), sessionId, [answer]);
+        return readOwnReply(place, waitSeconds, call);
       },
     ),
     define("pause", "Pause a session: its run waits, and another session may speak.", Session, async ({ sessionId }) =>

@@ -1,11 +1,14 @@
+import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import type { ReadableStream as WebStream } from "node:stream/web";
 import { z } from "zod";
 import { AppError } from "../../../protocol/errors.ts";
+import { OpenCalls } from "../../../shared/open-calls.ts";
 import { toAppError } from "../../http/problem.ts";
+import { endWithClient } from "../../http/sockets/hang-up.ts";
 import type { RouteContext, Routes } from "../../route-context.ts";
 import { LiveRuns } from "../live-runs.ts";
-import { type McpCommand, type McpCommandsOptions, mcpCommands } from "./mcp-commands.ts";
+import { type McpCall, type McpCommand, type McpCommandsOptions, mcpCommands } from "./mcp-commands.ts";
 
 const INSTRUCTIONS =
   "Interlock decides which agent may speak to a user. Request the floor before you speak. A refusal contains the reason, and a sentence for the user.";
@@ -13,9 +16,16 @@ const INSTRUCTIONS =
 /** A batch would count as one request of its caller, and is no part of the protocol since 2025-06-18. */
 const ONE_MESSAGE = "A request has one message: batches are not accepted.";
 
-/** `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Requests are independent of each other. */
+/** Names a client among those of its owner, whose requests may have the same ids. This node keeps no sessions. */
+const SESSION_HEADER = "mcp-session-id";
+
+/**
+ * `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Requests are independent of each other, but one
+ * may cancel another of the same client.
+ */
 export function mcpRoutes(app: Routes, context: RouteContext): void {
   const runs = new LiveRuns(context);
+  const calls = new OpenCalls();
   app.post(
     "/mcp",
     {
@@ -34,7 +44,12 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
       const left = new AbortController();
       reply.raw.once("close", () => left.abort());
       const { method, headers, trace, body } = request;
-      const handle = await openServer({ context, runs, caller, trace });
+      const scope = JSON.stringify([caller.id, headers[SESSION_HEADER]]);
+      const untilLeft = () => {
+        endWithClient(reply.raw);
+        return left.signal;
+      };
+      const handle = await openServer({ context, runs, caller, trace }, scope, untilLeft);
       // The transport needs an address, and looks at none of its parts.
       const sent = new Request("http://127.0.0.1/mcp", {
         method,
@@ -46,12 +61,13 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
       const answer = await handle(sent, body);
       void reply.code(answer.status as 200);
       for (const [name, value] of answer.headers) void reply.header(name, value);
+      if (isInitialize(body)) void reply.header(SESSION_HEADER, randomUUID());
       if (!answer.body) return reply.send();
       return reply.send(Readable.fromWeb(answer.body as WebStream));
     },
   );
 
-  async function openServer(options: McpCommandsOptions) {
+  async function openServer(options: McpCommandsOptions, scope: string, untilLeft: () => AbortSignal) {
     const { McpServer, WebStandardStreamableHTTPServerTransport } = await import("@modelcontextprotocol/server");
     const about = { name: "interlock", version: context.version };
     const server = new McpServer(about, { instructions: INSTRUCTIONS });
@@ -60,19 +76,28 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
       server.registerTool(
         name,
         { description, inputSchema: input, annotations: { readOnlyHint: isReadOnly } },
-        (given) => carryOut(command, given, context),
+        async (given, { mcpReq: { id, signal: cancelled } }) => {
+          const end = calls.add(scope, id, () => void server.close());
+          return await carryOut(command, given, { cancelled, endWithClient: untilLeft }, context).finally(end);
+        },
       );
     }
+    server.server.setNotificationHandler("notifications/cancelled", ({ params: { requestId } }) => {
+      if (requestId !== undefined) calls.cancel(scope, requestId);
+    });
     const transport = new WebStandardStreamableHTTPServerTransport();
     await server.connect(transport);
     return (request: Request, parsedBody: unknown) => transport.handleRequest(request, { parsedBody });
   }
 }
 
+const isInitialize = (body: unknown): boolean =>
+  typeof body === "object" && body !== null && "method" in body && body.method === "initialize";
+
 /** A refusal is returned as a result for the model: the decision and its sentence. */
-async function carryOut(command: McpCommand, input: unknown, { log }: RouteContext) {
+async function carryOut(command: McpCommand, input: unknown, call: McpCall, { log }: RouteContext) {
   try {
-    const result = await command.run(input as never);
+    const result = await command.run(input as never, call);
     return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: { ...result } };
   } catch (thrown) {
     const error = toAppError(thrown);

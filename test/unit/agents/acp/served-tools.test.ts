@@ -246,4 +246,68 @@ describe("the server of the tools", () => {
     answer.resolve();
     expect(await busy.until(/after all/)).toContain("after all");
   });
+
+  /** Tools whose calls end when they are given up, or when the test lets them. */
+  async function startSlowTools() {
+    const givenUp: string[] = [];
+    const answer = Promise.withResolvers<void>();
+    let called = 0;
+    const serving = await startServers().serve({
+      tools: [],
+      call: async (name, _, signal) => {
+        called += 1;
+        const left = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+        await Promise.race([left, answer.promise]);
+        if (signal.aborted) givenUp.push(name);
+        return { content: `the answer of ${name}`, isError: false };
+      },
+    });
+    const post = (message: object) =>
+      fetch(serving.url, {
+        method: "POST",
+        headers: { ...serving.headers, ...HEADERS },
+        body: JSON.stringify(message),
+      });
+    const begin = async (id: unknown, name: string) => {
+      const before = called;
+      const answered = post({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: {} } });
+      await expect.poll(() => called).toBe(before + 1);
+      return { text: answered.then((response) => response.text()) };
+    };
+    const cancel = async (requestId: unknown) =>
+      (await post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } })).status;
+    return { serving, givenUp, answer, post, begin, cancel };
+  }
+
+  test("a call that its program cancels is given up and not answered, and the other calls go on", async () => {
+    const { givenUp, answer, begin, cancel } = await startSlowTools();
+    const [first, second, named] = [await begin(1, "first"), await begin(2, "second"), await begin("1", "named")];
+    expect(await cancel(1)).toBe(202);
+    expect(await cancel(1)).toBe(202);
+    expect(await first.text).not.toContain("data:");
+    expect(givenUp).toEqual(["first"]);
+    answer.resolve();
+    expect(await second.text).toContain("the answer of second");
+    expect(await named.text).toContain("the answer of named");
+    expect(await cancel(2)).toBe(202);
+    expect(givenUp).toEqual(["first"]);
+  });
+
+  test("a cancellation of an unknown call, of another run's call, or of one of two calls with one id ends no call", async () => {
+    const { givenUp, answer, begin, cancel } = await startSlowTools();
+    const other = await startSlowTools();
+    const calls = [await begin(7, "one"), await begin(7, "two"), await begin(8, "three")];
+    expect(await Promise.all([cancel(7), cancel(9), cancel("8"), cancel(undefined), other.cancel(8)])).toEqual(
+      Array(5).fill(202),
+    );
+    answer.resolve();
+    for (const { text } of calls) expect(await text).toContain("the answer of");
+    expect(givenUp).toEqual([]);
+  });
+
+  test("a request for tools has one message, so that no batch passes the limit of requests", async () => {
+    const { post } = await startSlowTools();
+    expect((await post([JSON.parse(LIST)])).status).toBe(400);
+    expect((await post(JSON.parse(LIST))).status).toBe(200);
+  });
 });
