@@ -34,31 +34,23 @@ const STILL = "(max-width: 700px), (any-pointer: coarse)";
 /** The floor as a stack: the holder on top, the sessions paused for it beneath, the waiting sessions beside. */
 export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf | undefined }) {
   const { say } = useWords();
-  const { isLive } = useHere();
-  const { holder, ducked, paused, queued, reserved } = floor;
-  // At a past moment the cards are keyed by their place: a step may change all sessions, and no card has state to keep.
-  const keyOf = ({ id }: Session, place = 0) => (isLive ? id : place);
+  const { ducked, paused, queued } = floor;
+  const keyOf = useCardKey();
   const place = useRef<HTMLDivElement>(null);
   useMoves(place);
   const isStill = useMedia(STILL);
-  const fate = whatIf && fateOf(whatIf.decision);
-  const effects = whatIf && effectsOf(whatIf.decision);
+  const { fate, effects } = outcomeOf(whatIf);
   const named = isStill ? fate : undefined;
   const carded = isStill ? undefined : fate;
   const ghost = whatIf && <Ghost whatIf={whatIf} isNamed={isStill} />;
+  // Sessions are heard beneath the holder, so without them there is no heading of their own.
+  const isNamedInFront = named === "front" || (named === "beneath" && ducked.length === 0);
   return (
     <div ref={place} className={styles["columns"]}>
       <div>
-        <Heading ghost={(named === "front" || (named === "beneath" && ducked.length === 0)) && ghost}>
-          {say("stack.holder")}
-        </Heading>
+        <Heading ghost={isNamedInFront && ghost}>{say("stack.holder")}</Heading>
         {carded === "front" && ghost}
-        {holder && <Card key={keyOf(holder)} session={holder} isFront effect={effects?.get(holder.id)} />}
-        {!holder && (
-          <p className={styles["free"]}>
-            {reserved ? say("stack.reserved", { session: reserved.sessionId }) : say("stack.free")}
-          </p>
-        )}
+        <Front floor={floor} effects={effects} />
         {(ducked.length > 0 || carded === "beneath") && (
           <Heading ghost={named === "beneath" && ghost}>{say("stack.ducked")}</Heading>
         )}
@@ -77,6 +69,29 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
         {carded === "queued" && ghost}
       </div>
     </div>
+  );
+}
+
+const outcomeOf = (whatIf: WhatIf | undefined) =>
+  whatIf ? { fate: fateOf(whatIf.decision), effects: effectsOf(whatIf.decision) } : {};
+
+type Effects = ReadonlyMap<string, Effect> | undefined;
+
+/** At a past moment cards are keyed by their place: a step may change all sessions, and no card has state to keep. */
+function useCardKey(): (session: Session, place: number) => string | number {
+  const { isLive } = useHere();
+  return ({ id }, place) => (isLive ? id : place);
+}
+
+/** The holder, or a line that says that there is none. */
+function Front({ floor: { holder, reserved }, effects }: { floor: FloorPicture; effects: Effects }) {
+  const { say } = useWords();
+  const keyOf = useCardKey();
+  if (holder) return <Card key={keyOf(holder, 0)} session={holder} isFront effect={effects?.get(holder.id)} />;
+  return (
+    <p className={styles["free"]}>
+      {reserved ? say("stack.reserved", { session: reserved.sessionId }) : say("stack.free")}
+    </p>
   );
 }
 
@@ -105,19 +120,19 @@ function Heading({ ghost, children }: { ghost?: ReactNode; children: ReactNode }
 
 interface CardsProps {
   sessions: readonly Session[];
-  effects: ReadonlyMap<string, Effect> | undefined;
+  effects: Effects;
   /** Whether the cards show their places, from 1. */
   isNumbered?: boolean;
 }
 
 function Cards({ sessions, effects, isNumbered }: CardsProps): ReactNode {
   const { say } = useWords();
-  const { isLive } = useHere();
+  const keyOf = useCardKey();
   return (
     <>
       {sessions.slice(0, MAX_CARDS).map((session, place) => (
         <Card
-          key={isLive ? session.id : place}
+          key={keyOf(session, place)}
           session={session}
           place={isNumbered ? place + 1 : undefined}
           effect={effects?.get(session.id)}

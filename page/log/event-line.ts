@@ -1,3 +1,4 @@
+import type { Transition } from "../../src/protocol/event.ts";
 import { decisionSentence, signOfDecision, type Telling } from "../floor/decision-sentence.ts";
 import { becauseOf } from "../parts/because.ts";
 import type { LogEvent } from "./log-event.ts";
@@ -19,22 +20,24 @@ export function lineOf(event: LogEvent, telling: Telling): EventLine {
   return { ...(name !== undefined && { name }), ...(sign !== undefined && { sign }), text: text.slice(0, MAX_TEXT) };
 }
 
+function transitionText({ from, to, by, activity, level, reason }: Transition, { say, agentName }: Telling): string {
+  const because = becauseOf(reason, say);
+  const parts = [
+    activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`,
+    level === undefined ? "" : ` ${level} dB`,
+    by ? ` · ${say("log.by", { who: agentName(by.agentId) })}` : "",
+    because === undefined ? "" : ` · ${because}`,
+  ];
+  return parts.join("");
+}
+
 function wordsOf(event: LogEvent, telling: Telling): EventLine {
   const { say, agentName } = telling;
   switch (event.type) {
     case "arbitration":
       return { sign: signOfDecision(event.data), text: decisionSentence(event.data, telling) };
-    case "session_transition": {
-      const { from, to, event: name, by, activity, level, reason } = event.data;
-      const because = becauseOf(reason, say);
-      const parts = [
-        activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`,
-        level === undefined ? "" : ` ${level} dB`,
-        by ? ` · ${say("log.by", { who: agentName(by.agentId) })}` : "",
-        because === undefined ? "" : ` · ${because}`,
-      ];
-      return { name, text: parts.join("") };
-    }
+    case "session_transition":
+      return { name: event.data.event, text: transitionText(event.data, telling) };
     case "session_created":
       return { name: "created", text: `${agentName(event.data.agentId)}: ${event.data.title}` };
     case "session_updated":

@@ -111,7 +111,8 @@ class Pass {
     } else if (reason === "queue_timeout" || reason === "lease_expired") this.#leaveQueue(id);
   }
 
-  #move(id: string, { from, to, event: verb, activity, level }: Transition, event: LogEvent): void {
+  #move(id: string, transition: Transition, event: LogEvent): void {
+    const { to, activity, level } = transition;
     const [state, shown] = to.split(".") as [SessionState | "deleted", Activity | undefined];
     const next = shown ?? activity?.to;
     if (state === "deleted") {
@@ -120,33 +121,46 @@ class Pass {
       return;
     }
     this.#edit(id, { state, ...(next && { activity: next }), lastActivityAt: timeOf(event) }, event);
-    if (state === "active") {
-      if (this.#rest.holder === id) return;
-      this.#leave(id);
-      this.#leaveQueue(id);
-      this.#drop(id, "pausedBy");
-      this.#rest = { ...this.#rest, holder: id, reserved: undefined };
-    } else if (state === "ducked") {
-      if (!this.#rest.ducked.includes(id)) {
-        this.#leave(id);
-        this.#leaveQueue(id);
-        this.#drop(id, "pausedBy");
-        this.#rest = { ...this.#rest, ducked: [...this.#rest.ducked, id] };
-      }
-      if (level !== undefined) this.#edit(id, { level }, event);
-    } else if (state === "paused" && !from.startsWith("paused")) {
-      this.#leave(id);
-      const pausedBy = PAUSED_BY[verb];
-      if (pausedBy) this.#edit(id, { pausedBy }, event);
-      this.#rest = { ...this.#rest, paused: [id, ...this.#rest.paused] };
-    } else if (state === "paused" && verb === "yield") {
-      this.#edit(id, { pausedBy: "yield" }, event);
-    } else if (state === "archived") {
-      this.#leave(id);
-      this.#leaveQueue(id);
-      this.#drop(id, "pausedBy");
-      this.#edit(id, { activity: "idle", archivedAt: timeOf(event) }, event);
+    switch (state) {
+      case "active":
+        if (this.#rest.holder === id) return;
+        this.#depart(id);
+        this.#rest = { ...this.#rest, holder: id, reserved: undefined };
+        return;
+      case "ducked":
+        if (!this.#rest.ducked.includes(id)) {
+          this.#depart(id);
+          this.#rest = { ...this.#rest, ducked: [...this.#rest.ducked, id] };
+        }
+        if (level !== undefined) this.#edit(id, { level }, event);
+        return;
+      case "paused":
+        return this.#pause(id, transition, event);
+      case "archived":
+        this.#depart(id);
+        this.#edit(id, { activity: "idle", archivedAt: timeOf(event) }, event);
+        return;
+      default:
+        return;
     }
+  }
+
+  #pause(id: string, { from, event: verb }: Transition, event: LogEvent): void {
+    const isPaused = from.startsWith("paused");
+    if (!isPaused) {
+      this.#leave(id);
+      this.#rest = { ...this.#rest, paused: [id, ...this.#rest.paused] };
+    }
+    const pausedBy = PAUSED_BY[verb];
+    // A paused session changes its activity, or it yields: then it is no longer resumed by itself.
+    if (pausedBy && (!isPaused || verb === "yield")) this.#edit(id, { pausedBy }, event);
+  }
+
+  /** The session leaves its place, the queue, and the reason for its pause. */
+  #depart(id: string): void {
+    this.#leave(id);
+    this.#leaveQueue(id);
+    this.#drop(id, "pausedBy");
   }
 
   #leave(id: string): void {

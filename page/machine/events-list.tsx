@@ -106,6 +106,8 @@ export function EventsList({ session, accepted, refused }: Props) {
 
 const Leads = ({ to }: { to: readonly string[] }) => <small>{to.length === 0 ? "↻" : `→ ${to.join(", ")}`}</small>;
 
+const modeNames = (...of: Parameters<typeof modesOf>): readonly string[] => modesOf(...of)?.names ?? [];
+
 function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
   const { say } = useWords();
   const client = useClient();
@@ -134,7 +136,7 @@ function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
     const command = text?.send ?? choice;
     if (command && value !== "") void send(command, value);
   };
-  const modes = event === "session.switch_mode" ? (modesOf(agents, session, isLive)?.names ?? []) : undefined;
+  const modes = event === "session.switch_mode" ? modeNames(agents, session, isLive) : undefined;
   const options = modes ? modes.map((name) => ({ id: name, name })) : agents;
   return (
     <>

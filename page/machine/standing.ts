@@ -96,6 +96,12 @@ export interface Acceptance {
 /** Events that the server refuses for a session of an external agent, which takes no turns. */
 const TURN = { event: "session.chat", code: "illegal_command" };
 
+/** The events that lead out of a state, with their targets. */
+const eventsFrom = (state: string, arrows: readonly ChartArrow[]): { event: string; target: string }[] =>
+  arrows
+    .filter(({ from }) => from.includes(state))
+    .flatMap(({ to: target, words }) => words.flatMap(({ event }) => (event === undefined ? [] : { event, target })));
+
 /**
  * The events that a session accepts in these states, and those that it refuses.
  * @param isExternal whether its agent is external
@@ -112,15 +118,12 @@ export function acceptedIn(
     to.set(event, known);
     return known;
   };
-  for (const region of regions) {
-    const now = region.states.find(({ name }) => name === states[region.name]);
+  for (const { name, states: all, arrows } of regions) {
+    const now = all.find((state) => state.name === states[name]);
     if (!now) continue;
     refused.push(...now.refuses);
     for (const event of now.stays) targets(event);
-    for (const { from, to: target, words } of region.arrows) {
-      if (!from.includes(now.name)) continue;
-      for (const { event } of words) if (event !== undefined) targets(event).add(target);
-    }
+    for (const { event, target } of eventsFrom(now.name, arrows)) targets(event).add(target);
   }
   if (isExternal && to.has(TURN.event)) refused.push(TURN);
   for (const { event } of refused) to.delete(event);

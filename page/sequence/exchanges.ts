@@ -1,3 +1,5 @@
+import type { ServerEventOf } from "../../src/client/server-event.ts";
+import type { Decision } from "../../src/protocol/decision.ts";
 import type { Transition } from "../../src/protocol/event.ts";
 import { countLeading } from "../log/count-leading.ts";
 import { type LogEvent, timeOf } from "../log/log-event.ts";
@@ -37,7 +39,8 @@ const runOf = (sessionId: string | undefined): Party => ({ role: "run", sessionI
 export const exchangeIndex = () =>
   new LogIndex<Exchanges>(() => ({ all: [], said: new Set(), known: new Set() }), take);
 
-function take({ all, said, known }: Exchanges, event: LogEvent, index: number): void {
+function take(exchanges: Exchanges, event: LogEvent, index: number): void {
+  const { all, known } = exchanges;
   const at = timeOf(event);
   const add = (from: Party, to: Party, part: Exchange["part"] = "told") =>
     void all.push({ event, index, at, from, to, part });
@@ -49,10 +52,7 @@ function take({ all, said, known }: Exchanges, event: LogEvent, index: number): 
       known.add(event.data.id);
       return add(CLIENT, sessionOf(event.data.id));
     case "arbitration": {
-      const { challenger, outcome } = event.data;
-      // A refused session may not exist: then only the client is told.
-      const isKnown = challenger.sessionId !== undefined && (outcome !== "rejected" || known.has(challenger.sessionId));
-      const asks = isKnown ? sessionOf(challenger.sessionId) : CLIENT;
+      const asks = askerOf(event.data, known);
       add(asks, ARBITER, "asked");
       return add(ARBITER, asks);
     }
@@ -63,15 +63,9 @@ function take({ all, said, known }: Exchanges, event: LogEvent, index: number): 
       return add(CLIENT, session);
     case "session_updated":
       return event.data.title === undefined ? undefined : add(session, CLIENT);
-    case "message": {
-      const { id, role, streaming } = event.data;
-      if (role === "user") {
-        if (said.has(id)) return;
-        said.add(id);
-        return add(CLIENT, session);
-      }
-      return streaming ? undefined : add(run, CLIENT);
-    }
+    case "message":
+      if (!isNewMessage(event.data, exchanges.said)) return;
+      return event.data.role === "user" ? add(CLIENT, session) : add(run, CLIENT);
     case "tool_call":
     case "tool_result":
       return add(run, run);
@@ -90,6 +84,21 @@ function take({ all, said, known }: Exchanges, event: LogEvent, index: number): 
     default:
       return;
   }
+}
+
+/** A refused session may not exist: then only the client is told. */
+function askerOf({ challenger, outcome }: Decision, known: ReadonlySet<string>): Party {
+  const { sessionId } = challenger;
+  const isKnown = sessionId !== undefined && (outcome !== "rejected" || known.has(sessionId));
+  return isKnown ? sessionOf(sessionId) : CLIENT;
+}
+
+/** Whether the event is a user's message that is not among those so far, or a whole reply. */
+function isNewMessage({ id, role, streaming }: ServerEventOf<"message">["data"], said: Set<string>): boolean {
+  if (role !== "user") return !streaming;
+  const isNew = !said.has(id);
+  said.add(id);
+  return isNew;
 }
 
 /** The cause of a transition: the arbiter, the session's run, the session itself or a client. */

@@ -12,6 +12,8 @@ import { VIEWS } from "./views.ts";
 const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 };
 /** With Shift. */
 const STRIDE = 10;
+/** The directions to the nearest decision. */
+const DECISIONS: Readonly<Record<string, -1 | 1>> = { BracketLeft: -1, BracketRight: 1 };
 
 /** Whether the keys are on (WCAG 2.1.4); the browser remembers it. */
 export function useKeySwitch(): KeyListProps {
@@ -108,17 +110,22 @@ function takeMomentKey({ code, shiftKey, target }: KeyboardEvent, { log, lookAt,
     lookAt(undefined);
     return true;
   }
-  if (code === "BracketLeft" || code === "BracketRight") {
-    const index = nearestDecision(events, count - 1, code === "BracketLeft" ? -1 : 1);
+  const decisions = DECISIONS[code];
+  if (decisions !== undefined) {
+    const index = nearestDecision(events, count - 1, decisions);
     return index !== undefined && go(index + 1);
   }
-  if (code === "Space" && !(target instanceof HTMLElement && target.closest("button, a, summary, label"))) {
+  if (code === "Space" && !isPressable(target)) {
     const last = events.at(-1);
     lookAt(at === undefined && last ? placeOf(last) : undefined);
     return true;
   }
   return false;
 }
+
+/** Whether the space bar presses the element itself. */
+const isPressable = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && target.closest("button, a, summary, label") !== null;
 
 /** The index of the decision before an index (`by` is -1) or after it (1); undefined if there is none. */
 function nearestDecision(events: Here["log"]["events"], from: number, by: 1 | -1): number | undefined {

@@ -1,3 +1,5 @@
+import type { Decision } from "../../src/protocol/decision.ts";
+import type { Transition } from "../../src/protocol/event.ts";
 import type { LogEvent } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { firstAbove } from "./lanes/lanes.ts";
@@ -26,19 +28,22 @@ function take(flights: Flights, event: LogEvent, place: number): void {
   }
   const was = flight.isBusy || flight.isQueued;
   flight.events.push(place);
-  if (event.type === "arbitration") {
-    if (event.data.outcome === "queued") flight.isQueued = true;
-    else if (event.data.outcome === "granted" || event.data.reason === "queue_timeout") flight.isQueued = false;
-  } else if (event.type === "session_transition") {
-    const { to, activity } = event.data;
-    const [state, shown = activity?.to] = to.split(".");
-    if (state === "archived" || state === "deleted") flight.isQueued = false;
-    // Without an activity nothing changes: a paused session keeps its run.
-    if (state === "archived" || state === "deleted" || shown !== undefined) {
-      flight.isBusy = shown === "running" || shown === "waiting";
-    }
-  }
+  if (event.type === "arbitration") decide(flight, event.data);
+  else if (event.type === "session_transition") move(flight, event.data);
   if ((flight.isBusy || flight.isQueued) !== was) flight.turns.push(place);
+}
+
+function decide(flight: Flight, { outcome, reason }: Decision): void {
+  if (outcome === "queued") flight.isQueued = true;
+  else if (outcome === "granted" || reason === "queue_timeout") flight.isQueued = false;
+}
+
+function move(flight: Flight, { to, activity }: Transition): void {
+  const [state, shown = activity?.to] = to.split(".");
+  const isOver = state === "archived" || state === "deleted";
+  if (isOver) flight.isQueued = false;
+  // Without an activity nothing changes: a paused session keeps its run.
+  if (isOver || shown !== undefined) flight.isBusy = shown === "running" || shown === "waiting";
 }
 
 const isUnderWay = ({ turns }: Flight, count: number): boolean => firstAbove(turns, count - 1) % 2 === 1;

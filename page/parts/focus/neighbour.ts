@@ -18,22 +18,25 @@ const ROWS = "li, article, [data-row]";
  * @param place where it was, if it was removed
  */
 export function neighbourOf(control: HTMLElement, place: Place | undefined): HTMLElement | undefined {
-  const same = sameOfCard(control);
-  if (same) return same;
-  const isRow = place !== undefined && place.removed instanceof Element && place.removed.matches(ROWS);
-  let [previous, next] = place
-    ? [place.previous, place.next]
-    : [control.previousElementSibling, control.nextElementSibling];
-  let outer = place ? elementOf(place.parent) : control.parentElement;
-  let isFirst = true;
-  while (outer) {
-    const [above, below] = [along(previous, "previousSibling"), along(next, "nextSibling")];
-    const found = isRow && isFirst ? (below ?? above) : (above ?? below);
-    if (found) return found;
+  const isRow = place?.removed instanceof Element && place.removed.matches(ROWS);
+  const [previous, next] = place ? [place.previous, place.next] : siblingsOf(control);
+  const [above, below] = [along(previous, "previousSibling"), along(next, "nextSibling")];
+  const beside = isRow ? (below ?? above) : (above ?? below);
+  return sameOfCard(control) ?? beside ?? fartherOut(place ? place.parent : control.parentElement);
+}
+
+const siblingsOf = (element: Element): [Element | null, Element | null] => [
+  element.previousElementSibling,
+  element.nextElementSibling,
+];
+
+/** The element itself if it takes the focus, else the nearest control beside it or one of those around it. */
+function fartherOut(from: Node | null): HTMLElement | undefined {
+  for (let outer = from && elementOf(from); outer; outer = outer.parentElement) {
     if (isControl(outer) || outer.localName === "main") return outer;
-    isFirst = false;
-    [previous, next] = [outer.previousElementSibling, outer.nextElementSibling];
-    outer = outer.parentElement;
+    const [previous, next] = siblingsOf(outer);
+    const found = along(previous, "previousSibling") ?? along(next, "nextSibling");
+    if (found) return found;
   }
   return document.querySelector<HTMLElement>("main") ?? undefined;
 }

@@ -1,3 +1,4 @@
+import type { Decision } from "../../../src/protocol/decision.ts";
 import type { WrittenState } from "../../../src/protocol/event.ts";
 import { countLeading } from "../../log/count-leading.ts";
 import { type LogEvent, timeOf } from "../../log/log-event.ts";
@@ -42,63 +43,66 @@ export const laneIndex = () =>
   new LogIndex<Lanes>(() => ({ lanes: [], marks: [], marksOf: new Map(), byId: new Map(), from: 0, to: 1 }), take);
 
 function take(index: Lanes, event: LogEvent, place: number): void {
-  const { lanes, marks, marksOf, byId } = index;
   const { sessionId } = event;
   const at = timeOf(event);
   if (place === 0) index.from = at;
   index.to = Math.max(index.from + 1, at);
-  const laneOf = (id: string) => {
-    let lane = byId.get(id);
-    if (!lane) {
-      lane = { sessionId: id, title: id, agentId: "", starts: [], looks: [] };
-      byId.set(id, lane);
-      lanes.push(lane);
-    }
-    return lane;
-  };
-  const mark = (of: string | undefined, outcome: Mark["outcome"]) => {
-    const made = { at, index: place, sessionId: of, outcome };
-    marks.push(made);
-    const same = marksOf.get(of ?? "");
-    if (same) same.push(made);
-    else marksOf.set(of ?? "", [made]);
-  };
   switch (event.type) {
     case "session_created": {
-      const lane = laneOf(event.data.id);
+      const lane = laneOf(index, event.data.id);
       lane.title = event.data.title;
       lane.agentId = event.data.agentId;
       return change(lane, "created", at);
     }
     case "session_updated":
-      if (sessionId !== undefined && event.data.title !== undefined) laneOf(sessionId).title = event.data.title;
+      if (sessionId !== undefined && event.data.title !== undefined) laneOf(index, sessionId).title = event.data.title;
       return;
     case "agent_switched":
-      if (sessionId !== undefined) laneOf(sessionId).agentId = event.data.currentAgentId;
+      if (sessionId !== undefined) laneOf(index, sessionId).agentId = event.data.currentAgentId;
       return;
-    case "session_transition": {
-      if (sessionId === undefined) return;
-      const lane = laneOf(sessionId);
-      const { to } = event.data;
-      if (to !== "archived" && to !== "deleted") return change(lane, lookAfter(to), at);
-      change(lane, "archived", at);
-      lane.endsAt = at;
-      return;
-    }
+    case "session_transition":
+      return sessionId === undefined ? undefined : move(laneOf(index, sessionId), event.data.to, at);
     case "arbitration": {
-      const { outcome, reason, challenger } = event.data;
-      const lane = byId.get(challenger.sessionId ?? "");
+      const lane = index.byId.get(event.data.challenger.sessionId ?? "");
       // A refused creation names the session that it would have made.
-      mark(lane?.sessionId ?? sessionId, outcome);
-      if (lane && outcome === "queued") change(lane, "queued", at);
-      if (lane && reason === "queue_timeout") change(lane, "created", at);
-      return;
+      mark(index, { at, index: place, sessionId: lane?.sessionId ?? sessionId, outcome: event.data.outcome });
+      return lane && decide(lane, event.data, at);
     }
     case "error":
-      return mark(sessionId, "failed");
+      return mark(index, { at, index: place, sessionId, outcome: "failed" });
     default:
       return;
   }
+}
+
+/** A session's lane, which is added if there is none. */
+function laneOf({ lanes, byId }: Lanes, sessionId: string): Lane {
+  let lane = byId.get(sessionId);
+  if (!lane) {
+    lane = { sessionId, title: sessionId, agentId: "", starts: [], looks: [] };
+    byId.set(sessionId, lane);
+    lanes.push(lane);
+  }
+  return lane;
+}
+
+function mark({ marks, marksOf }: Lanes, made: Mark): void {
+  marks.push(made);
+  const key = made.sessionId ?? "";
+  const same = marksOf.get(key);
+  if (same) same.push(made);
+  else marksOf.set(key, [made]);
+}
+
+function decide(lane: Lane, { outcome, reason }: Decision, at: number): void {
+  if (outcome === "queued") change(lane, "queued", at);
+  if (reason === "queue_timeout") change(lane, "created", at);
+}
+
+function move(lane: Lane, to: WrittenState, at: number): void {
+  const isOver = to === "archived" || to === "deleted";
+  change(lane, isOver ? "archived" : lookAfter(to), at);
+  if (isOver) lane.endsAt = at;
 }
 
 function change(lane: Lane, look: Look, at: number): void {
