@@ -69,6 +69,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
       "^src/config/catalog/(catalog|adapter|tool-entry)\\.ts$",
       "^@agentclientprotocol/sdk$",
       "^@modelcontextprotocol/server$",
+      "^eventsource-parser$",
       "^ai$",
       "^@ai-sdk/",
       "^zod$",

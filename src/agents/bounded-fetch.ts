@@ -44,11 +44,9 @@ async function fetchWithin(
 }
 
 /**
- * The same for an MCP server. It gets no stream for requests of its own, and in the stream of an answer it sends only so
- * many messages: the client answers each request with a request, so a flood of them would occupy the whole process.
+ * The same for an MCP server. In the stream of an answer it sends only so many messages: the client answers each request with a request, so a flood of them would occupy the whole process.
  */
 export const boundedMcpFetch: typeof globalThis.fetch = async (input, init) => {
-  if (init?.method === "GET") return new Response(null, { status: 405 });
   const response = await fetchWithin({ wholeBytes: MAX_MCP_BYTES, eventBytes: MAX_MCP_BYTES }, input, init);
   if (!isStream(response)) return response;
   let lines = 0;

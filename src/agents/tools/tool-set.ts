@@ -6,7 +6,7 @@ import type { Delegate } from "../sub-agent.ts";
 import { ASK_USER } from "./ask-user.ts";
 import { createClockTool } from "./clock-tool.ts";
 import { createDelegationTool } from "./delegation-tool.ts";
-import { connectMcp, type McpConnection } from "./mcp-server.ts";
+import { connectMcp, type McpConnection } from "./mcp/mcp-server.ts";
 import type { Tool } from "./tool.ts";
 import { createWebFetchTool } from "./web-fetch.ts";
 

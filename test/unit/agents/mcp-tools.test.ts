@@ -7,7 +7,7 @@ import type { Part } from "../../../src/agents/agent.ts";
 import type { ChildProgram, ProgramStart } from "../../../src/agents/process/child-program.ts";
 import { Supervisor } from "../../../src/agents/process/supervisor.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
-import { connectMcp } from "../../../src/agents/tools/mcp-server.ts";
+import { connectMcp } from "../../../src/agents/tools/mcp/mcp-server.ts";
 import { modelNameOf } from "../../../src/agents/tools/model-name.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { McpServer } from "../../../src/config/catalog/tool-entry.ts";
@@ -233,12 +233,13 @@ test("a server over HTTP that floods the client with requests, or redirects it, 
     { kind: "stream", text: ["ok"] },
   );
   const stage = createRunStage({ time: "stands" });
-  const playing = play(agent, turnOf("x"), stage);
-  await expect.poll(() => asked, { timeout: 20_000 }).toBeGreaterThan(1_000);
-  stage.advance(60_000);
-  const [away, ask] = results(await playing);
+  const [away, ask] = results(await play(agent, turnOf("x"), stage));
+  expect(asked).toBeGreaterThan(1_000);
   expect(away).toMatchObject({ toolName: "files_away", status: "error" });
-  expect(ask).toMatchObject({ status: "error", content: "files_ask took longer than 60000 ms." });
+  expect(ask).toMatchObject({
+    status: "error",
+    content: "The tool's server failed: the answer has more than 16384 lines",
+  });
   expect(isRedirected).toBe(false);
   expect(asked).toBeLessThan(6_000);
   const { tools } = JSON.parse(server.requests[0]!.body) as {

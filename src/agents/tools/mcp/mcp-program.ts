@@ -1,7 +1,8 @@
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
-import { isTooDeep } from "../../protocol/internal/json-depth.ts";
-import type { ChildProgram } from "../process/child-program.ts";
-import { readLines } from "../process/line-reader.ts";
+import { isTooDeep } from "../../../protocol/internal/json-depth.ts";
+import type { ChildProgram } from "../../process/child-program.ts";
+import { readLines } from "../../process/line-reader.ts";
+import { failedAnswer, isObject, type RequestId, readAnswer } from "./mcp-answer.ts";
 
 /** The longest message of a server, in UTF-16 units. A longer one ends the connection. */
 const MAX_MESSAGE_UNITS = 4_194_304;
@@ -21,7 +22,8 @@ const MAX_UNSENT_BYTES = 4_194_304;
 export class McpProgram implements MCPTransport {
   readonly #child: ChildProgram;
   readonly #parse: (message: unknown) => JSONRPCMessage;
-  readonly #asked = new Set<unknown>();
+  /** The requests without an answer, with a function each that lets go of its signal. */
+  readonly #asked = new Map<unknown, () => void>();
   #lines = 0;
   #units = 0;
   #isClosed = false;
@@ -39,12 +41,29 @@ export class McpProgram implements MCPTransport {
     this.#child.stderr.resume();
   }
 
-  async send(message: JSONRPCMessage): Promise<void> {
+  async send(message: JSONRPCMessage, { signal }: Parameters<MCPTransport["send"]>[1] = {}): Promise<void> {
     if (this.#isClosed) throw new Error("the server has ended");
-    if ("method" in message && "id" in message) {
-      this.#asked.add(message.id);
-      this.#begin();
-    }
+    if ("method" in message && "id" in message) this.#expectAnswer(message.id, message.method, signal);
+    this.#write(message);
+  }
+
+  #expectAnswer(id: RequestId, method: string, signal: AbortSignal | undefined): void {
+    const onAbort = () => {
+      // A late answer is ignored. The protocol excludes `initialize` from being cancelled.
+      this.#asked.delete(id);
+      if (this.#isClosed || method === "initialize") return;
+      try {
+        this.#write({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } });
+      } catch {
+        // The connection has ended.
+      }
+    };
+    signal?.addEventListener("abort", onAbort, { once: true });
+    this.#asked.set(id, () => signal?.removeEventListener("abort", onAbort));
+    this.#begin();
+  }
+
+  #write(message: JSONRPCMessage): void {
     this.#child.stdin.write(`${JSON.stringify(message)}\n`);
     if (this.#child.stdin.writableLength <= MAX_UNSENT_BYTES) return;
     this.#end();
@@ -76,16 +95,37 @@ export class McpProgram implements MCPTransport {
   }
 
   #take(line: string): void {
+    let json: unknown;
+    try {
+      json = JSON.parse(line);
+    } catch {
+      return;
+    }
+    if (!isObject(json)) return;
+    if ("method" in json) this.#takeRequest(json);
+    else this.#takeAnswer(json);
+  }
+
+  #takeRequest(json: object): void {
     let message: JSONRPCMessage;
     try {
-      const json: unknown = JSON.parse(line);
       if (isTooDeep(json)) return;
       message = this.#parse(json);
     } catch {
       return;
     }
-    if (!("method" in message) && this.#asked.delete(message.id)) this.#begin();
     this.onmessage?.(message);
+  }
+
+  /** Only an answer to a request without one is passed on: the client compares no types of ids, and throws for unknown ones. */
+  #takeAnswer(json: Readonly<Record<string, unknown>>): void {
+    const forget = this.#asked.get(json["id"]);
+    if (!forget) return;
+    forget();
+    const id = json["id"] as RequestId;
+    this.#asked.delete(id);
+    this.#begin();
+    this.onmessage?.(isTooDeep(json) ? failedAnswer(id, "its answer is nested too deeply") : readAnswer(id, json));
   }
 
   #begin(): void {
@@ -96,6 +136,8 @@ export class McpProgram implements MCPTransport {
   #end(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    for (const forget of this.#asked.values()) forget();
+    this.#asked.clear();
     this.#child.stdin.end();
     this.onclose?.();
   }

@@ -1,19 +1,18 @@
 import type { MCPClient, MCPTransport } from "@ai-sdk/mcp";
-import type { McpServer } from "../../config/catalog/tool-entry.ts";
-import { textWithin } from "../../protocol/text.ts";
-import { boundedMcpFetch } from "../bounded-fetch.ts";
-import type { ChildProgram } from "../process/child-program.ts";
+import type { McpServer } from "../../../config/catalog/tool-entry.ts";
+import { textWithin } from "../../../protocol/text.ts";
+import type { ChildProgram } from "../../process/child-program.ts";
 import {
   createRedactor,
   environmentOf,
   findProgram,
   findProgramProblem,
   type ProgramEntry,
-} from "../process/program.ts";
-import type { ProgramTools } from "../process/program-run.ts";
-import type { Redactor } from "../process/redactor.ts";
-import { fail, succeed, type Tool, type ToolOutcome } from "./tool.ts";
-import { ToolList } from "./tool-list.ts";
+} from "../../process/program.ts";
+import type { ProgramTools } from "../../process/program-run.ts";
+import type { Redactor } from "../../process/redactor.ts";
+import { fail, succeed, type Tool, type ToolOutcome } from "../tool.ts";
+import { ToolList } from "../tool-list.ts";
 
 /** The maximum number of pages of a server's list of tools. */
 const MAX_PAGES = 16;
@@ -68,14 +67,11 @@ export async function connectMcp(
   };
   try {
     const connect = async (): ReturnType<typeof readTools> => {
-      let transport: MCPTransport | { type: "http"; url: string; headers: Record<string, string>; fetch: typeof fetch };
+      let transport: MCPTransport;
       if (server.command === undefined) {
-        transport = {
-          type: "http",
-          url: server.url!,
-          headers: headersOf(server, programs.env),
-          fetch: boundedMcpFetch,
-        };
+        const headers = headersOf(server, programs.env);
+        const { McpHttp } = await import("./mcp-http.ts");
+        transport = new McpHttp({ url: server.url!, headers, clock: programs.clock, parse: validateJSONRPCMessage });
       } else {
         child = await startProgram({ ...server, command: server.command }, programs);
         if (isGivenUp) throw new Error("the connection was given up");

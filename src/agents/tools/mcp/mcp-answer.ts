@@ -1,0 +1,25 @@
+import type { JSONRPCMessage } from "@ai-sdk/mcp";
+
+export type RequestId = string | number;
+
+/** The code of an error in the answer itself. */
+const INTERNAL_ERROR = -32_603;
+
+/**
+ * A server's answer to a request, in the form that the client reads. An answer with neither a result nor an error becomes an
+ * error, so that the call does not wait for its timeout.
+ */
+export function readAnswer(id: RequestId, { result, error }: Readonly<Record<string, unknown>>): JSONRPCMessage {
+  if (isObject(error) && Number.isInteger(error["code"]) && typeof error["message"] === "string") {
+    return { jsonrpc: "2.0", id, error: { code: error["code"] as number, message: error["message"] } };
+  }
+  if (isObject(result) && error == null) return { jsonrpc: "2.0", id, result };
+  return failedAnswer(id, "its answer has neither a result nor an error");
+}
+
+export function failedAnswer(id: RequestId, message: string): JSONRPCMessage {
+  return { jsonrpc: "2.0", id, error: { code: INTERNAL_ERROR, message } };
+}
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

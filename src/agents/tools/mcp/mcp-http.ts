@@ -1,0 +1,172 @@
+import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
+import { createParser } from "eventsource-parser";
+import type { Clock } from "../../../protocol/ports/clock.ts";
+import { boundedMcpFetch } from "../../bounded-fetch.ts";
+import { isObject, type RequestId, readAnswer } from "./mcp-answer.ts";
+
+/** The longest event of a stream, in UTF-16 units, also if it has several lines. */
+const MAX_EVENT_UNITS = 4_194_304;
+/** How long a message may take that the turn does not wait for, in ms. */
+const FAREWELL_MS = 5_000;
+const SESSION_HEADER = "mcp-session-id";
+
+type SendOptions = Parameters<MCPTransport["send"]>[1];
+
+export interface McpHttpOptions {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly clock: Clock;
+  /** @throws for what is no message of the protocol */
+  readonly parse: (message: unknown) => JSONRPCMessage;
+}
+
+/**
+ * A server over streamable HTTP as an MCP transport. Only the response to a request can answer it, by its id; `send` rejects if it
+ * does not. A request whose signal aborts is cancelled at the server.
+ */
+export class McpHttp implements MCPTransport {
+  readonly #options: McpHttpOptions;
+  readonly #end = new AbortController();
+  #sessionId: string | undefined;
+  /** Set by the client, as it has negotiated it. */
+  protocolVersion?: string;
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+
+  constructor(options: McpHttpOptions) {
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {}
+
+  /** @throws Error if a request is not answered. Its message may have text of the server */
+  async send(message: JSONRPCMessage, { signal }: SendOptions = {}): Promise<void> {
+    const request = "method" in message && "id" in message ? message : undefined;
+    const signals = [this.#end.signal, ...(signal ? [signal] : [])];
+    try {
+      const response = await this.#fetch("POST", AbortSignal.any(signals), message);
+      this.#sessionId = response.headers.get(SESSION_HEADER) ?? this.#sessionId;
+      if (!response.ok) await this.#fail(response, request?.id);
+      else if (request) await this.#readAnswer(response, request.id);
+      else await response.body?.cancel();
+    } catch (error) {
+      // The protocol excludes `initialize`.
+      if (request && request.method !== "initialize" && signal?.aborted) this.#cancel(request.id);
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#end.signal.aborted) return;
+    this.#end.abort(new Error("the connection is closed"));
+    this.onclose?.();
+    if (this.#sessionId !== undefined) await this.#bidFarewell("DELETE");
+  }
+
+  #cancel(requestId: RequestId): void {
+    void this.#bidFarewell("POST", { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
+  }
+
+  /** Send what needs no answer, also while the connection is closing. Never rejects. */
+  async #bidFarewell(method: "POST" | "DELETE", message?: JSONRPCMessage): Promise<void> {
+    const late = new AbortController();
+    const timer = this.#options.clock.after(FAREWELL_MS, () => late.abort());
+    try {
+      const response = await this.#fetch(method, late.signal, message);
+      await response.body?.cancel();
+    } catch {
+      // The server is gone, or does not answer: it has to do without.
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  async #fetch(method: "POST" | "DELETE", signal: AbortSignal, message?: JSONRPCMessage): Promise<Response> {
+    const { url, headers } = this.#options;
+    return await boundedMcpFetch(url, {
+      method,
+      headers: {
+        ...headers,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        ...(this.protocolVersion !== undefined && { "mcp-protocol-version": this.protocolVersion }),
+        ...(this.#sessionId !== undefined && { [SESSION_HEADER]: this.#sessionId }),
+      },
+      ...(message && { body: JSON.stringify(message) }),
+      signal,
+      redirect: "error",
+    });
+  }
+
+  async #fail(response: Response, id: RequestId | undefined): Promise<void> {
+    const text = await response.text();
+    if (id !== undefined && this.#takeJson(text, id)) return;
+    throw new Error(`it answered with the status ${response.status}: ${text}`);
+  }
+
+  /** @throws Error if the response has no answer to the request */
+  async #readAnswer(response: Response, id: RequestId): Promise<void> {
+    const type = response.headers.get("content-type") ?? "";
+    if (/^text\/event-stream\b/i.test(type)) return await this.#readStream(response, id);
+    const text = await response.text();
+    if (!this.#takeJson(text, id)) throw new Error("its response has no answer to the request");
+  }
+
+  async #readStream({ body }: Response, id: RequestId): Promise<void> {
+    let isAnswered = false;
+    const parser = createParser({
+      maxBufferSize: MAX_EVENT_UNITS,
+      onEvent: ({ event = "message", data }) => {
+        if (!isAnswered && event === "message") isAnswered = this.#takeJson(data, id);
+      },
+      onError: ({ type }) => {
+        if (type !== "max-buffer-size-exceeded") return;
+        throw new Error(`its stream has an event of more than ${MAX_EVENT_UNITS} characters`);
+      },
+    });
+    const decoder = new TextDecoder();
+    try {
+      // Leaving the loop closes the stream: what follows the answer is of no interest.
+      for await (const chunk of body ?? []) {
+        parser.feed(decoder.decode(chunk, { stream: true }));
+        if (isAnswered) return;
+      }
+    } catch (error) {
+      if (error instanceof TypeError) throw new Error("its stream broke off before the answer", { cause: error });
+      throw error;
+    }
+    throw new Error("its stream ended without an answer");
+  }
+
+  /** Pass on the messages in a text. @returns whether the answer to this request was among them */
+  #takeJson(text: string, id: RequestId): boolean {
+    let json: unknown;
+    try {
+      json = JSON.parse(text);
+    } catch {
+      return false;
+    }
+    let isAnswered = false;
+    for (const message of Array.isArray(json) ? (json as unknown[]) : [json]) {
+      if (isAnswered || !isObject(message)) continue;
+      if ("method" in message) this.#takeRequest(message);
+      // The id is null if the server could not read the request.
+      else if (message["id"] === id || (message["id"] == null && isObject(message["error"]))) {
+        isAnswered = true;
+        this.onmessage?.(readAnswer(id, message));
+      }
+    }
+    return isAnswered;
+  }
+
+  #takeRequest(message: object): void {
+    let parsed: JSONRPCMessage;
+    try {
+      parsed = this.#options.parse(message);
+    } catch {
+      return;
+    }
+    this.onmessage?.(parsed);
+  }
+}

@@ -1,0 +1,255 @@
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { Supervisor } from "../../../src/agents/process/supervisor.ts";
+import { connectMcp } from "../../../src/agents/tools/mcp/mcp-server.ts";
+import { ToolBox } from "../../../src/agents/tools/tool-box.ts";
+import { McpServer } from "../../../src/config/catalog/tool-entry.ts";
+import { createRunStage, turnOf } from "../../support/agents/run-stage.ts";
+import { RealClock } from "../../support/catalogs/watched-file.ts";
+
+/** MCP servers that break the protocol, and what a call of theirs ends with. */
+const PROGRAM = fileURLToPath(new URL("../../support/agents/mcp-faulty-server.ts", import.meta.url));
+const TIMEOUT_MS = 1_000;
+
+interface Message {
+  id?: number;
+  method: string;
+  params?: { name?: string; requestId?: number };
+}
+
+const INITIALIZED = {
+  protocolVersion: "2025-06-18",
+  capabilities: { tools: {} },
+  serverInfo: { name: "x", version: "1" },
+};
+
+/** Call the tools of a server. Time stands, so that a call without an end times out only if the test lets it. */
+async function openTools(entry: object) {
+  const clock = new RealClock();
+  const supervisor = new Supervisor({ clock });
+  const end = new AbortController();
+  const connection = await connectMcp(
+    McpServer.parse({ name: "s", ...entry }),
+    { choose: () => ({ confirm: false, timeoutMs: TIMEOUT_MS }), signal: end.signal },
+    { supervisor, clock, env: process.env },
+  );
+  onTestFinished(async () => {
+    await connection.close();
+    await supervisor.close();
+  });
+  const stage = createRunStage({ time: "stands" });
+  const box = new ToolBox({
+    tools: connection.tools,
+    turn: turnOf("x"),
+    control: stage.control,
+    approvals: { ask: async () => ({ isApproved: true }) },
+    tell: async () => {},
+    onFault: (fault) => {
+      throw fault;
+    },
+  });
+  const call = (name: string) => box.call(name, `s_${name}`, {});
+  return { call, stage, connection };
+}
+
+type Answer = (response: ServerResponse, id: number, say: (...messages: object[]) => void) => void;
+
+/** A server over HTTP whose tools answer as given. */
+async function startServer(tools: Record<string, Answer>) {
+  const received: Message[] = [];
+  const left: string[] = [];
+  const heads: string[] = [];
+  const http = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const message = JSON.parse(Buffer.concat(chunks).toString() || '{"method":"none"}') as Message;
+    received.push(message);
+    const { "mcp-session-id": session, "mcp-protocol-version": version } = request.headers;
+    heads.push([request.method, message.method, session, version].join(" "));
+    const { id, method, params } = message;
+    if (id === undefined) return void response.writeHead(202).end();
+    const name = params?.name ?? "";
+    if (method === "tools/call") {
+      response.once("close", () => left.push(name));
+      const say = (...messages: object[]) => {
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.flushHeaders();
+        for (const each of messages) response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", ...each })}\n\n`);
+      };
+      return tools[name]!(response, id, say);
+    }
+    const listed = Object.keys(tools).map((each) => ({ name: each, inputSchema: { type: "object" } }));
+    const result = method === "initialize" ? INITIALIZED : { tools: listed };
+    response.writeHead(200, { "content-type": "application/json", "mcp-session-id": "session-1" });
+    response.end(JSON.stringify({ jsonrpc: "2.0", id, result }));
+  });
+  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+  const { port } = http.address() as AddressInfo;
+  const cancelled = () => received.filter(({ method }) => method === "notifications/cancelled");
+  return { entry: { url: `http://127.0.0.1:${port}/mcp` }, received, left, heads, cancelled };
+}
+
+const said = (text: string) => ({ result: { content: [{ type: "text", text }] } });
+const good: Answer = (response, id, say) => {
+  say({ id, ...said("good") });
+  response.end();
+};
+const GOOD = { content: "good", isError: false };
+const failed = (reason: string) => ({ content: `The tool's server failed: ${reason}`, isError: true });
+
+describe("a server over HTTP", () => {
+  test("a call whose stream stays open and silent ends at its timeout, and is cancelled at the server", async () => {
+    const { entry, received, left, cancelled } = await startServer({ silent: (_, __, say) => say(), good });
+    const { call, stage } = await openTools(entry);
+    const calling = call("silent");
+    await expect.poll(() => received.at(-1)!.method).toBe("tools/call");
+    const { id } = received.at(-1)!;
+    stage.advance(TIMEOUT_MS);
+    expect(await calling).toEqual({ content: `s_silent took longer than ${TIMEOUT_MS} ms.`, isError: true });
+    await expect.poll(cancelled).toMatchObject([{ params: { requestId: id } }]);
+    await expect.poll(() => left).toEqual(["silent"]);
+    expect(await call("good")).toEqual(GOOD);
+    expect(cancelled()).toHaveLength(1);
+  });
+
+  test("a server is told that a call is cancelled also if the turn ends at once, and waits for no such notice", async () => {
+    const { entry, received, cancelled } = await startServer({ silent: (_, __, say) => say() });
+    const { call, stage, connection } = await openTools(entry);
+    const calling = call("silent").catch(() => {});
+    await expect.poll(() => received.at(-1)!.method).toBe("tools/call");
+    stage.abort();
+    await connection.close();
+    await calling;
+    await expect.poll(cancelled).toHaveLength(1);
+  });
+
+  test("a server that keeps sessions gets the session and the version in each request, and the session's end", async () => {
+    const { entry, heads } = await startServer({ good });
+    const { call, connection } = await openTools(entry);
+    expect(await call("good")).toEqual(GOOD);
+    await connection.close();
+    const asked = ["POST notifications/initialized", "POST tools/list", "POST tools/call", "DELETE none"];
+    await expect.poll(() => heads.slice(1)).toEqual(asked.map((each) => `${each} session-1 2025-06-18`));
+    expect(heads[0]).toMatch(/^POST initialize {2}\d/);
+  });
+
+  const cases: Record<string, [Answer, object]> = {
+    "ends its stream without an answer": [
+      (response, _, say) => {
+        say({ method: "notifications/progress", params: {} });
+        response.end();
+      },
+      failed("its stream ended without an answer"),
+    ],
+    "breaks its stream off": [
+      (response, _, say) => {
+        say();
+        setImmediate(() => response.destroy());
+      },
+      failed("its stream broke off before the answer"),
+    ],
+    "accepts the request without an answer": [
+      (response) => void response.writeHead(202).end(),
+      failed("its response has no answer to the request"),
+    ],
+    "answers another request only": [
+      (response, id, say) => {
+        say({ id: id + 1_000, ...said("bad") }, { id: `${id}`, ...said("bad") }, { id: `0x${id}`, ...said("bad") });
+        response.end();
+      },
+      failed("its stream ended without an answer"),
+    ],
+    "answers with JSON under an id of another type": [
+      (response, id) => {
+        response.writeHead(200, { "content-type": "application/json" });
+        response.end(JSON.stringify({ jsonrpc: "2.0", id: `${id}`, ...said("bad") }));
+      },
+      failed("its response has no answer to the request"),
+    ],
+    "answers unknown requests first, and twice": [
+      (response, id, say) => {
+        say({ id: 1_000, ...said("bad") }, { id, ...said("good") }, { id, ...said("bad") });
+        response.end();
+      },
+      GOOD,
+    ],
+    "answers with neither a result nor an error": [
+      (_, id, say) => say({ id }),
+      failed("its answer has neither a result nor an error"),
+    ],
+    "answers with what is no JSON": [
+      (response) => void response.writeHead(200, { "content-type": "application/json" }).end("{"),
+      failed("its response has no answer to the request"),
+    ],
+    "sends its answer in lines of an event without end": [
+      (response, _, say) => {
+        say();
+        for (let line = 0; line < 9; line += 1) response.write(`data: ${"x".repeat(500_000)}\n`);
+      },
+      failed("its stream has an event of more than 4194304 characters"),
+    ],
+  };
+  test.each(Object.entries(cases))(
+    "a call of a server that %s fails or succeeds at once, and so does the next",
+    async (_, [answer, outcome]) => {
+      const { entry } = await startServer({ bad: answer, good });
+      const { call } = await openTools(entry);
+      expect(await call("bad")).toEqual(outcome);
+      expect(await call("good")).toEqual(GOOD);
+    },
+  );
+
+  test("the answer to one call never answers another that is under way", async () => {
+    const waiting = Promise.withResolvers<void>();
+    let other = 0;
+    const { entry } = await startServer({
+      slow: async (response, id, say) => {
+        other = id;
+        await waiting.promise;
+        say({ id, ...said("slow") });
+        response.end();
+      },
+      thief: (response, _, say) => {
+        say({ id: other, ...said("stolen") });
+        response.end();
+      },
+    });
+    const { call } = await openTools(entry);
+    const slow = call("slow");
+    await expect.poll(() => other).toBeGreaterThan(0);
+    expect(await call("thief")).toEqual(failed("its stream ended without an answer"));
+    waiting.resolve();
+    expect(await slow).toEqual({ content: "slow", isError: false });
+  });
+});
+
+describe("a server that is a program", () => {
+  const open = () => openTools({ command: process.execPath, args: ["--no-warnings", PROGRAM] });
+
+  test("a call that times out is cancelled at the program, and its late answer harms no other call", async () => {
+    const { call, stage } = await open();
+    const calling = call("late");
+    await expect.poll(async () => (await call("seen")).content).toContain("late");
+    stage.advance(TIMEOUT_MS);
+    expect(await calling).toEqual({ content: `s_late took longer than ${TIMEOUT_MS} ms.`, isError: true });
+    expect((await call("cancelled")).content).toBe("late");
+    expect(await call("good")).toEqual(GOOD);
+  });
+
+  test.each([
+    ["answers unknown ids, and an id of another type, first", "strange", GOOD],
+    ["answers twice", "twice", GOOD],
+    ["answers with neither a result nor an error", "empty", failed("its answer has neither a result nor an error")],
+    ["answers with JSON that is too deep", "deep", failed("its answer is nested too deeply")],
+  ])("a call of a program that %s ends at once, and so does the next", async (_, name, outcome) => {
+    const { call } = await open();
+    expect(await call(name)).toEqual(outcome);
+    expect(await call("good")).toEqual(GOOD);
+  });
+});
