@@ -1,5 +1,5 @@
 import { AppError } from "../protocol/errors.ts";
-import type { RunId, SessionId } from "../protocol/ids.ts";
+import type { RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { ReportPart, RunOutcome, Standing } from "../protocol/internal/run.ts";
@@ -39,12 +39,27 @@ export interface ReporterOptions {
 }
 
 /**
+ * The agent no longer needs the answer to a question. It waits in order with the parts, so it comes in a later report than
+ * the question. It is sent outside the parts: see `ReportPart`.
+ */
+interface Withdrawal {
+  kind: "withdraw";
+  requestId: RequestId;
+}
+
+/** What waits for its report, and its size in UTF-16 units. */
+interface Waiting {
+  part: ReportPart | Withdrawal;
+  units: number;
+}
+
+/**
  * Sends an attempt's reports to its floor: numbered, in order, one in flight, repeated until acknowledged (rule C12).
  * Between reports it asks whether the attempt is still wanted (rule C13).
  */
 export class Reporter {
   readonly #options: ReporterOptions;
-  #waiting: { part: ReportPart; units: number }[] = [];
+  #waiting: Waiting[] = [];
   #waitingSince = 0;
   #units = 0;
   #outcome: RunOutcome | undefined;
@@ -72,7 +87,7 @@ export class Reporter {
   }
 
   /** @param units its size in UTF-16 units, if it is known */
-  add(part: ReportPart, units = unitsOf(part)): void {
+  add(part: Waiting["part"], units = unitsOf(part)): void {
     if (this.#isClosed) return;
     const waiting = this.#waiting.at(-1);
     if (!waiting) this.#waitingSince = this.#options.clock.now();
@@ -147,14 +162,20 @@ export class Reporter {
   async #report(): Promise<void> {
     this.#isUrgent = false;
     const taken = this.#takeParts();
-    const parts = taken.map(({ part }) => part);
+    const parts: ReportPart[] = [];
+    const withdrawn: RequestId[] = [];
+    for (const { part } of taken) {
+      if (part.kind === "withdraw") withdrawn.push(part.requestId);
+      else parts.push(part);
+    }
     const isLast = this.#waiting.length === 0;
     if (!isLast) this.#isUrgent = true;
     const outcome = isLast ? this.#outcome : undefined;
     const { sessionId, runId, attempt } = this.#options;
     this.#n += 1;
     const about = { sessionId, runId, attempt, n: this.#n };
-    const standing = await this.#askUntilTaken({ type: "run.report", ...about, parts, ...(outcome && { outcome }) });
+    const more = { ...(withdrawn.length > 0 && { withdrawn }), ...(outcome && { outcome }) };
+    const standing = await this.#askUntilTaken({ type: "run.report", ...about, parts, ...more });
     this.#units -= taken.reduce((sum, { units }) => sum + units, 0);
     if (this.#units <= MAX_UNACKNOWLEDGED_UNITS) {
       this.#room?.resolve();
@@ -166,7 +187,7 @@ export class Reporter {
   }
 
   /** The parts of the next report, within its limits. A question ends a report, so that order is kept. */
-  #takeParts(): { part: ReportPart; units: number }[] {
+  #takeParts(): Waiting[] {
     let sum = 0;
     let count = 0;
     while (count < Math.min(this.#waiting.length, MAX_REPORT_PARTS)) {
@@ -213,6 +234,6 @@ export class Reporter {
 }
 
 /** A part's size in UTF-16 units: its text, or its whole JSON for parts other than text. */
-function unitsOf(part: ReportPart): number {
+function unitsOf(part: Waiting["part"]): number {
   return part.kind === "append" ? part.text.length : JSON.stringify(part).length;
 }

@@ -118,6 +118,7 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
   run.nudgeId = undefined;
   const asked: Interaction[] = [];
   for (const part of report.parts) takePart(step, run, part, asked);
+  for (const requestId of report.withdrawn ?? []) step.toSelf.push({ type: "withdraw", requestId, given: step.given });
   if (asked.length > 0) step.toSelf.push({ type: "ask", interactions: asked, given: step.given });
 
   const { outcome } = report;

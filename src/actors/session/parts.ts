@@ -36,9 +36,6 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
       run.spoke = true;
       asked.push(part.interaction);
       return;
-    case "withdraw":
-      step.toSelf.push({ type: "withdraw", requestId: part.requestId, given: step.given });
-      return;
     case "usage":
       run.usage = addUsage(run.usage, part.usage);
       context.tokenUsage = addTokens(context.tokenUsage, part.usage);

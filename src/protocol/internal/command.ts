@@ -104,6 +104,8 @@ export const Command = z.discriminatedUnion("type", [
     ...attempt,
     n: z.number().int().positive(),
     parts: z.array(ReportPart),
+    /** Questions of earlier reports whose answers the agent no longer needs. */
+    withdrawn: z.array(RequestId).optional(),
     outcome: RunOutcome.optional(),
   }),
   z.object({ type: z.literal("run.still"), ...attempt }),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ERROR_CODES } from "../errors.ts";
-import { AgentId, MessageId, RequestId, RunId } from "../ids.ts";
+import { AgentId, MessageId, RunId } from "../ids.ts";
 import { Answer, Interaction, ToolCall } from "../interaction.ts";
 import { AgentRef, LogLine, MESSAGE_STATUSES, Message, Usage } from "../message.ts";
 
@@ -83,7 +83,10 @@ export const Standing = z.object({
 });
 export type Standing = z.infer<typeof Standing>;
 
-/** A durable part of an agent's output. Reports list parts in the order in which they happened. */
+/**
+ * A durable part of an agent's output. Reports list parts in the order in which they happened. An orchestrator of the
+ * former release refuses a report with a part of an unknown kind, and drops unknown fields (rule C24).
+ */
 export const ReportPart = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("open"), messageId: MessageId, agent: AgentRef }),
   /** `offset`: the position of `text` in the message, in UTF-16 units. */
@@ -108,8 +111,6 @@ export const ReportPart = z.discriminatedUnion("kind", [
     agent: AgentRef,
   }),
   z.object({ kind: z.literal("ask"), interaction: Interaction }),
-  /** The agent no longer needs an answer. It comes in a later report than its `ask`. */
-  z.object({ kind: z.literal("withdraw"), requestId: RequestId }),
   z.object({ kind: z.literal("usage"), usage: Usage, agent: AgentRef.optional() }),
   /** Without an id the session there was is lost. `home`: later runs have to go there (rule C16). */
   z.object({ kind: z.literal("provider_session"), id: z.string().max(512).optional(), home: Home.optional() }),

@@ -3,7 +3,15 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
-import { type Fault, faultOf, isConnectionDoubtful, isLockTimeout, plainError, reasonOf } from "./sql-state.ts";
+import {
+  type Fault,
+  faultOf,
+  isConnectionDoubtful,
+  isDiskFull,
+  isLockTimeout,
+  plainError,
+  reasonOf,
+} from "./sql-state.ts";
 
 /** A statement that every connection prepares once, under its name. Without a name it is planned for its values. */
 export interface Statement {
@@ -41,8 +49,15 @@ const LIFETIME_S = 1_800;
  * fails some statements and answers others.
  */
 const STEADY_MS = 1_000;
+/**
+ * The database takes writes again when its disk has been full for none of them for this long, in ms: a small write may find
+ * room on a full disk.
+ */
+const ROOMY_MS = 60_000;
 /** While locks are met, the log says so this often, in ms. */
 const LOCK_NOTE_MS = 60_000;
+/** Most statements that are remembered to have found the disk full, more than the node has. */
+const MAX_REFUSED = 256;
 /** Most waiting statements, more than a working database accumulates. Beyond it, statements are `unavailable`. */
 const MAX_WAITING = 4_096;
 
@@ -100,6 +115,10 @@ export class PostgresPool implements Database {
   #isAway = false;
   /** When the last one had, in ms of the clock. */
   #failedAt = 0;
+  /** The names of statements that found the disk full, since the log said so. */
+  readonly #refused = new Set<string>();
+  /** When the last one did, in ms of the clock. */
+  #refusedAt = 0;
   readonly #lockNotes = new LogThrottle(LOCK_NOTE_MS);
 
   /** @param where the database's name in the log */
@@ -155,10 +174,12 @@ export class PostgresPool implements Database {
       const { rows } = await client.query(asked);
       client.release();
       this.#answered();
+      this.#written(statement);
       return rows as Row[];
     } catch (error) {
       client.release(isConnectionDoubtful(error));
       if (isLockTimeout(error)) throw this.#locked(error);
+      if (isDiskFull(error)) throw this.#noRoom(statement, error);
       const fault = faultOf(error);
       if (fault === "engine") throw this.#unavailable(error);
       this.#answered();
@@ -182,6 +203,24 @@ export class PostgresPool implements Database {
       this.#log.warn(facts, "another session of the database holds a lock that statements of this node wait for");
     }
     return new RowsLocked(error);
+  }
+
+  /** The server answers: reads, and writes that need no more room. */
+  #noRoom({ name, text }: Statement, error: unknown): AppError {
+    this.#answered();
+    const facts = { database: this.#where, reason: reasonOf(error) };
+    if (this.#refused.size === 0) this.#log.error(facts, "the database refuses writes");
+    if (this.#refused.size < MAX_REFUSED) this.#refused.add(name ?? text);
+    this.#refusedAt = this.#clock.now();
+    return new AppError("unavailable", undefined, { cause: plainError(error) });
+  }
+
+  /** A statement that does not write says nothing about the disk. */
+  #written({ name, text }: Statement): void {
+    if (this.#refused.size === 0 || this.#clock.now() - this.#refusedAt < ROOMY_MS) return;
+    if (!this.#refused.has(name ?? text)) return;
+    this.#log.info({ database: this.#where }, "the database takes writes again");
+    this.#refused.clear();
   }
 
   #answered(): void {

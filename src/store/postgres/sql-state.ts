@@ -16,6 +16,7 @@ const STALE_STATEMENTS = ["26000", "0A000"];
 const INVALID_PASSWORD = ["28P01", "28000"];
 const NO_SUCH_DATABASE = "3D000";
 const LOCK_NOT_AVAILABLE = "55P03";
+const DISK_FULL = "53100";
 /** The server starts, stops or recovers. */
 const CANNOT_CONNECT_NOW = "57P03";
 
@@ -59,6 +60,8 @@ export function isRefusedUser(error: unknown): boolean {
 }
 
 export const isNoDatabase = (error: unknown): boolean => sqlStateOf(error) === NO_SUCH_DATABASE;
+/** There is no room for what the statement writes. The server still answers, and others may find room. */
+export const isDiskFull = (error: unknown): boolean => sqlStateOf(error) === DISK_FULL;
 export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === LOCK_NOT_AVAILABLE;
 /** No connection was made, and one may be made later. The driver's own errors, such as its time limit, have no code. */
 export function isPassing(error: unknown): boolean {

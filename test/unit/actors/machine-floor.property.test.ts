@@ -171,7 +171,7 @@ const SESSION_EVENTS = [
   { ...about, type: "run.claim", runId: "r1", claimId: "y", asked: true },
   report,
   { ...report, parts: [{ kind: "ask", interaction: { ...question, requestId: "q2" } }] },
-  { ...report, parts: [{ kind: "withdraw", requestId: question.requestId }] },
+  { ...report, withdrawn: [question.requestId] },
   { ...report, outcome: { kind: "done" } },
   { ...about, type: "run.still", runId: "r1", attempt: 1 },
   { ...about, type: "session.summarize" },

@@ -123,11 +123,11 @@ describe("an interaction", () => {
     const floor = asking();
     floor.report("music", "run-m1", 3, { parts: [{ kind: "ask", interaction: { ...question, requestId: "q2" } }] });
     const timers = floor.actors.machineState("music" as never)!.context.run!.interactions.map(({ timerId }) => timerId);
-    floor.report("music", "run-m1", 4, { parts: [{ kind: "withdraw", requestId: "q1" as never }] });
+    floor.report("music", "run-m1", 4, { withdrawn: ["q1"] });
     expect(floor.state("music")).toBe("active.waiting");
     const { interactions } = floor.actors.machineState("music" as never)!.context.run!;
     expect(interactions.map(({ timerId }) => timerId)).toEqual(timers.slice(1));
-    floor.report("music", "run-m1", 5, { parts: [{ kind: "withdraw", requestId: "q2" as never }] });
+    floor.report("music", "run-m1", 5, { withdrawn: ["q2"] });
     expect(floor.events("interaction_resolved")).toEqual([{ by: "agent" }, { by: "agent" }]);
     expect(floor.state("music")).toBe("active.running");
     const answer = { kind: "question" as const, requestId: "q1", selected: ["a"] };
@@ -135,7 +135,7 @@ describe("an interaction", () => {
       code: "interaction_not_found",
     });
     // Withdrawn again, or after the answer.
-    floor.report("music", "run-m1", 6, { parts: [{ kind: "withdraw", requestId: "q1" as never }] });
+    floor.report("music", "run-m1", 6, { withdrawn: ["q1"] });
     expect(floor.events("interaction_resolved")).toHaveLength(2);
     expect(floor.state("music")).toBe("active.running");
   });

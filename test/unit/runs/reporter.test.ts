@@ -51,6 +51,20 @@ async function isDone(promise: Promise<unknown>, clock: VirtualClock): Promise<b
 }
 
 describe("a report", () => {
+  test("a question that is withdrawn before it was reported is withdrawn in the report after it", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    reporter.add(append(0, "la "));
+    reporter.add(question("q1"));
+    reporter.add({ kind: "withdraw", requestId: "q1" as RequestId });
+    reporter.add(usage);
+    reporter.flush();
+    await clock.advance(0);
+    expect(floor.reports.map(({ n, parts, withdrawn }) => [n, parts.map(({ kind }) => kind), withdrawn])).toEqual([
+      [1, ["append", "ask"], undefined],
+      [2, ["usage"], ["q1"]],
+    ]);
+  });
+
   test("a report contains the output of a quarter of a second, with the words of a message joined", async () => {
     const { clock, floor, reporter } = makeReporter();
     reporter.add(append(0, "la "));

@@ -249,7 +249,7 @@ describe("a question", () => {
     await expect(asked).rejects.toThrow("not needed");
     expect(stage.driver.isWaiting).toBe(false);
     await stage.clock.advance(0);
-    expect(stage.floor.parts.at(-1)).toEqual({ kind: "withdraw", requestId });
+    expect(stage.floor.reports.at(-1)).toMatchObject({ parts: [], withdrawn: [requestId] });
     stage.driver.answer({ ...answerOf(stage), requestId });
     await expect(stage.run.control.ask(question, need.signal)).rejects.toThrow("not needed");
     expect(kinds(stage).filter((kind) => kind === "ask")).toHaveLength(1);
@@ -265,7 +265,7 @@ describe("a question", () => {
     need.abort();
     await expect(asked).rejects.toThrow("over");
     await stage.clock.advance(0);
-    expect(kinds(stage)).not.toContain("withdraw");
+    expect(stage.floor.reports.filter(({ withdrawn }) => withdrawn)).toEqual([]);
   });
 
   test("an agent that withdraws its questions again and again may ask no more", async () => {

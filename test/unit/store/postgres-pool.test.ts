@@ -132,6 +132,35 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(log.lines).toEqual(["the database does not answer statements", "the database answers statements again"]);
   });
 
+  test("the pool logs a full disk once, also while reads and small writes succeed, and that writes find room after a minute", async () => {
+    const { driver, clock, log, pool } = open();
+    const ask = async (name: string, error?: Error) => {
+      const answer = pool.query({ ...ASKED, name });
+      await driver.give();
+      if (error) driver.queries.at(-1)!.reject(error);
+      else driver.queries.at(-1)!.resolve({ rows: [] });
+      return await answer.catch(({ code }) => code);
+    };
+    for (let n = 0; n < 20; n++) {
+      expect(await ask("write", failure("53100", "ERROR"))).toBe("unavailable");
+      await clock.advance(30_000);
+      await ask("read");
+      await ask("write");
+      await clock.advance(20_000);
+    }
+    expect(driver.releases).not.toContain(true);
+    expect(log.lines).toEqual(["the database refuses writes"]);
+    await clock.advance(10_000);
+    await ask("read");
+    expect(log.lines).toEqual(["the database refuses writes"]);
+    await ask("write");
+    await ask("write");
+    const both = ["the database refuses writes", "the database takes writes again"];
+    expect(log.lines).toEqual(both);
+    await ask("write", failure("53100", "ERROR"));
+    expect(log.lines).toEqual([...both, "the database refuses writes"]);
+  });
+
   test("the pool logs a lock that another session holds once a minute, and not as an outage of the database", async () => {
     const { driver, clock, log, pool } = open();
     const ask = async () => {
