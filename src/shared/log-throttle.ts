@@ -1,3 +1,6 @@
+/** How often the log says that something fails which is tried every second, or by every client, in ms. */
+export const FAULT_NOTE_MS = 60_000;
+
 /** Limits how often a state that lasts is written to the log. */
 export class LogThrottle {
   readonly #everyMs: number;

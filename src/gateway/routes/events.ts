@@ -7,6 +7,7 @@ import { placeFrame } from "../../protocol/frames.ts";
 import { type FloorId, Name, SessionId } from "../../protocol/ids.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../protocol/position.ts";
+import { FAULT_NOTE_MS, LogThrottle } from "../../shared/log-throttle.ts";
 import type { ConnectionRow, FloorRow } from "../../store/store.ts";
 import { type Caller, checkUser } from "../access/caller.ts";
 import { toAppError } from "../http/problem.ts";
@@ -42,6 +43,7 @@ const ConnectionQuery = z.object({
 /** The event streams. They rarely refuse, because a browser reconnects only after a 200. */
 export function eventRoutes(app: Routes, context: RouteContext): void {
   const { store, clock, stopwatch, followers, streams, connections, bus, log } = context;
+  const faultNotes = new LogThrottle(FAULT_NOTE_MS);
   const config = { isStream: true } as const;
 
   app.get(
@@ -260,10 +262,16 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
       await run(writer);
     } catch (error) {
       // The head has been sent, so only ending the stream is left. The client reconnects with its position.
-      log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
+      noteNotOpened(error, request);
       writer.destroy();
     }
     return reply;
+  }
+
+  /** Every client comes back within seconds, and finds the same fault. */
+  function noteNotOpened(error: unknown, request: FastifyRequest): void {
+    if (!faultNotes.isDue(clock.now())) return;
+    log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
   }
 
   /** Answer a temporary failure on the stream, and refuse the request for any other failure. */
@@ -272,7 +280,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
     if (code === "too_many_requests") return sendAway(reply, "overloaded", facts["retryAfterMs"] as number);
     // Thrown again, the error is answered like any other failure.
     if (status !== 503) throw error;
-    log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
+    noteNotOpened(error, request);
     sendAway(reply, "overloaded");
   }
 

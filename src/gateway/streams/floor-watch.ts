@@ -3,6 +3,7 @@ import type { FloorId } from "../../protocol/ids.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { logPosition } from "../../protocol/position.ts";
+import { FAULT_NOTE_MS, LogThrottle } from "../../shared/log-throttle.ts";
 import type { FloorRow, Store } from "../../store/store.ts";
 
 /** How often the floors are read while there are watchers, in ms. */
@@ -58,6 +59,7 @@ export class FloorWatch {
   readonly #options: FloorWatchOptions;
   readonly #watchers = new Set<FloorWatcher>();
   #floors = new Map<FloorId, WatchedFloor>();
+  readonly #faultNotes = new LogThrottle(FAULT_NOTE_MS);
   #timer: Timer | undefined;
   #isSweeping = false;
 
@@ -97,7 +99,7 @@ export class FloorWatch {
       const ended = left.length === 0 ? [] : await this.#read({ ids: left });
       this.#take([...rows.values()], ended);
     } catch (error) {
-      log.warn({ err: error }, "the watched floors could not be read");
+      if (this.#faultNotes.isDue(clock.now())) log.warn({ err: error }, "the watched floors could not be read");
     }
     this.#isSweeping = false;
     if (this.#watchers.size > 0) this.#timer = clock.after(SWEEP_MS, () => void this.#sweep());

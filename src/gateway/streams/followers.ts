@@ -1,6 +1,7 @@
 import { BOUNDS } from "../../config/bounds.ts";
 import type { FloorId } from "../../protocol/ids.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import { FAULT_NOTE_MS, LogThrottle } from "../../shared/log-throttle.ts";
 import { Follower, type FollowerOptions } from "./follower.ts";
 
 /** Floors whose unfinished messages are read at a time, after messages may have been lost. Each is one small read. */
@@ -11,6 +12,7 @@ export class Followers {
   readonly #options: FollowerOptions & { clock: Clock };
   /** Least recently reconciled first. */
   readonly #followers = new Map<FloorId, { opening: Promise<Follower>; users: number }>();
+  readonly #faultNotes = new LogThrottle(FAULT_NOTE_MS);
   #timer: Timer | undefined;
   #forget: (() => void) | undefined;
 
@@ -99,7 +101,7 @@ export class Followers {
 
   async #reconcile(floorIds: readonly FloorId[]): Promise<void> {
     if (floorIds.length === 0) return;
-    const { store, log } = this.#options;
+    const { store, clock, log } = this.#options;
     try {
       for (let from = 0; from < floorIds.length; from += BOUNDS.reconcileFloors) {
         const heads = await store.heads(floorIds.slice(from, from + BOUNDS.reconcileFloors));
@@ -112,7 +114,7 @@ export class Followers {
         }
       }
     } catch (error) {
-      log.warn({ err: error }, "followed floors could not be reconciled");
+      if (this.#faultNotes.isDue(clock.now())) log.warn({ err: error }, "followed floors could not be reconciled");
     }
   }
 }

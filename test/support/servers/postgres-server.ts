@@ -62,17 +62,7 @@ const postgresOf = (isDurable: boolean): ServerKind<PostgresServer> => ({
   async findBinaries() {
     const folder = await findFolder();
     if (folder === undefined) return undefined;
-    return async () => {
-      const server = await PostgresProcess.start(folder, isDurable);
-      const { url } = server;
-      return {
-        url,
-        isOurs: true,
-        makeDatabase: () => makeDatabase(url),
-        restart: (how) => server.restart(how),
-        stop: () => server.stop(),
-      };
-    };
+    return async () => serverOf(await PostgresProcess.start(folder, { isDurable }));
   },
 });
 
@@ -126,4 +116,30 @@ async function answering(url: string): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }
+}
+
+/** A server whose disk the test fills, and its process. */
+export interface SmallPostgres extends PostgresServer {
+  readonly process: PostgresProcess;
+}
+
+/** Starts one; undefined without installed binaries, because a container that ends loses its disk. */
+export async function findSmallPostgres(diskMib: number): Promise<(() => Promise<SmallPostgres>) | undefined> {
+  const folder = await findFolder();
+  if (folder === undefined) return undefined;
+  return async () => {
+    const process = await PostgresProcess.start(folder, { isDurable: true, diskMib });
+    return { ...serverOf(process), process };
+  };
+}
+
+function serverOf(process: PostgresProcess): PostgresServer {
+  const { url } = process;
+  return {
+    url,
+    isOurs: true,
+    makeDatabase: () => makeDatabase(url),
+    restart: (how) => process.restart(how),
+    stop: () => process.stop(),
+  };
 }

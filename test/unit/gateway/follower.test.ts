@@ -226,10 +226,11 @@ describe("a follower", () => {
 describe("the followers of a node", () => {
   async function node(store: Store, bus: UnreliableBus) {
     const clock = new VirtualClock();
-    const followers = new Followers({ bus, store, clock, log: new KeptLog() });
+    const log = new KeptLog();
+    const followers = new Followers({ bus, store, clock, log });
     followers.start();
     onTestFinished(() => followers.stop());
-    return { clock, followers };
+    return { clock, followers, log };
   }
 
   test("the followers of a node recover a lost last message within a second", async () => {
@@ -255,6 +256,20 @@ describe("the followers of a node", () => {
     bus.recover();
     await turn();
     expect(reading.places).toEqual([2]);
+  });
+
+  test("the followers of a node log once a minute that the store does not answer", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    let isOut = false;
+    const failing = withMethods(store, {
+      heads: (ids) => (isOut ? Promise.reject(new AppError("unavailable")) : store.heads(ids)),
+    });
+    const { clock, followers, log } = await node(failing, bus);
+    await followers.join(feed.id);
+    isOut = true;
+    for (let second = 0; second < 65; second += 1) await clock.advance(BOUNDS.reconcileMs);
+    expect(log.lines).toEqual(Array(2).fill("followed floors could not be reconciled"));
   });
 
   test("the followers of a node poll the store for a thousand floors at a time, and reach every floor", async () => {

@@ -1,0 +1,95 @@
+import { expect, onTestFinished, test } from "vitest";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, type ClusterServers, describeClusters } from "../../support/nodes/cluster.ts";
+import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
+import { reportUntested } from "../../support/runner/untested.ts";
+import { within } from "../../support/runner/within.ts";
+import { askDatabase } from "../../support/servers/postgres-place.ts";
+import { findSmallPostgres } from "../../support/servers/postgres-server.ts";
+
+/** The timeout for requests that need nothing that is down. */
+const UNDER_WAY_MS = 20_000;
+/** The nodes connect again within a second or two after the server is back. */
+const BACK_MS = 20_000;
+/** Room for the server's first files and the test's. */
+const DISK_MIB = 160;
+/** Longer than nodes take to find that one of them is cut off from the database: three leases. */
+const FULL_MS = 3_000;
+const LEASE = "500ms";
+
+const linesOf = ({ log }: ChildServer, text: string): number => log.filter(({ msg }) => msg === text).length;
+
+const TITLE = "a full disk of PostgreSQL";
+const startDatabase = await findSmallPostgres(DISK_MIB);
+
+function suite(servers: ClusterServers): void {
+  test("fails commands and nothing else, also when PostgreSQL ends for want of room, and everything works when there is room", async () => {
+    const database = await startDatabase!();
+    onTestFinished(() => database.stop(), 60_000);
+    const server = database.process;
+    const cluster = await Cluster.make(
+      { ...servers, postgres: () => database },
+      { catalog: LOAD_CATALOG, settings: { INTERLOCK_LEASE: LEASE } },
+    );
+    const nodes = await cluster.startAll(["gateway", "orchestrator", "worker"], ["gateway", "orchestrator", "worker"]);
+    const client = clientOf(() => nodes);
+    await client.createSession({ id: "watched", userId: "watcher" });
+    const readers = await Promise.all(
+      nodes.map((node) => new SessionReader(`${node.url}/session/watched/events`).open()),
+    );
+    onTestFinished(() => {
+      for (const reader of readers) reader.close();
+    });
+    const load = new Load({ users: 4, clientsEach: 2, seed: 11, nodes: () => nodes });
+    load.begin();
+    await load.answered(5, UNDER_WAY_MS);
+
+    const ask = async (method: string, path: string) => {
+      const { status, body } = await nodes[0]!.ask(method, path);
+      return `${status} ${body.errorCode ?? ""}`;
+    };
+    const read = () => ask("GET", "/session/watched");
+    const isReady = () => Promise.all(nodes.map(async (node) => (await node.ask("GET", "/ready")).status));
+    const failures = () => [...load.failures.values()].flat();
+
+    await server.fillDisk();
+    await expect.poll(() => failures().length, { timeout: UNDER_WAY_MS }).toBeGreaterThan(20);
+    for (const until = Date.now() + FULL_MS; Date.now() < until; ) {
+      if (server.isMounted) expect(await read()).toBe("200 ");
+      expect(await isReady()).toEqual([200, 200]);
+    }
+    if (server.isMounted) {
+      for (const node of nodes) expect(linesOf(node, "the database refuses writes")).toBe(1);
+      for (const node of nodes) expect(linesOf(node, "the database does not answer statements")).toBe(0);
+    }
+
+    // Another file of the write-ahead log finds no room: the server panics, and cannot recover.
+    while (!server.hasEnded) await askDatabase(database.url, "SELECT pg_switch_wal()").catch(() => {});
+    await expect.poll(read, { timeout: UNDER_WAY_MS }).toBe("503 unavailable");
+    for (const until = Date.now() + FULL_MS; Date.now() < until; ) expect(await isReady()).toEqual([200, 200]);
+    for (const { stream } of readers) expect(stream.ending).toBeUndefined();
+
+    await server.freeDisk();
+    const tookMs = await load.answered(1, BACK_MS);
+    console.info(`${server.isMounted ? "a mounted disk" : "a limit on files"}: answered again after ${tookMs} ms`);
+    await load.answered(3, UNDER_WAY_MS);
+    await load.end();
+    expect(failures().filter((each) => !each.includes('"errorCode":"unavailable"'))).toEqual([]);
+    for (const node of nodes) {
+      expect(linesOf(node, "the database refuses writes")).toBeLessThan(2);
+      expect(linesOf(node, "the database does not answer statements")).toBeLessThan(5);
+      expect(linesOf(node, "followed floors could not be reconciled")).toBeLessThan(2);
+    }
+    await client.renameSession("watched", "still watched");
+    for (const reader of readers) {
+      const updated = reader.until(({ logs }) => logs.get("watched")?.at(-1)?.data.title === "still watched");
+      await within(BACK_MS, "hearing of it", updated);
+      reader.check();
+    }
+    await load.audit(cluster, nodes);
+  }, 120_000);
+}
+
+if (startDatabase) await describeClusters(TITLE, suite);
+else reportUntested(TITLE, "needs PostgreSQL's programs on this machine");
