@@ -44,7 +44,8 @@ async function fetchWithin(
 }
 
 /**
- * The same for an MCP server. In the stream of an answer it sends only so many messages: the client answers each request with a request, so a flood of them would occupy the whole process.
+ * The same for an MCP server. The number of messages in the stream of an answer is limited too: the client answers each
+ * request with a request, so a flood of them would occupy the whole process.
  */
 export const boundedMcpFetch: typeof globalThis.fetch = async (input, init) => {
   const response = await fetchWithin({ wholeBytes: MAX_MCP_BYTES, eventBytes: MAX_MCP_BYTES }, input, init);

@@ -21,9 +21,6 @@ const MAX_UNANSWERED = 16_777_216;
  */
 const LISTENING = 4;
 
-/** While messages arrive that are too large, the log says so this often, in ms. */
-const TOO_LARGE_NOTE_MS = 60_000;
-
 const SILENCE = "it does not answer";
 
 export interface RedisLinkOptions {
@@ -53,7 +50,7 @@ export class RedisLink {
   /** The publisher's socket while it keeps what is written until the end of the turn. */
   #gathering: Redis["stream"] | undefined;
   #onRefused: (() => void) | undefined;
-  readonly #tooLargeNotes = new LogThrottle(TOO_LARGE_NOTE_MS);
+  readonly #tooLargeNotes = new LogThrottle();
 
   /** @throws Error with a sentence for the operator when the server cannot be used */
   static async open(options: RedisLinkOptions): Promise<RedisLink> {

@@ -18,7 +18,9 @@ export class OpenCalls {
     };
   }
 
-  /** Cancel a call. Does nothing if there is none, or if two calls have the id: it would be the wrong one of them. */
+  /**
+   * Cancel a call. Does nothing if there is none, or if two calls have the id, because it is unknown which one is meant.
+   */
   cancel(scope: string, id: string | number): void {
     const key = keyOf(scope, id);
     const [cancel, other] = this.#calls[key] ?? [];

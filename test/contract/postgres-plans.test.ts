@@ -11,8 +11,8 @@ import { StagedQueries } from "../../src/store/postgres/staged-queries.ts";
 import { StateQueries } from "../../src/store/postgres/state-queries.ts";
 import { ViewQueries } from "../../src/store/postgres/view-queries.ts";
 import type { SessionQuery, Store } from "../../src/store/store.ts";
-import { askDatabase, makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
-import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
+import { askDatabase, POSTGRES } from "../support/servers/postgres-server.ts";
 import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 

@@ -4,8 +4,8 @@ import type { EffectId, FloorId, MessageId, SessionId } from "../../src/protocol
 import type { Effect } from "../../src/protocol/internal/effect.ts";
 import type { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { Chance } from "../support/runner/chance.ts";
-import { askDatabase, makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
-import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
+import { askDatabase, POSTGRES } from "../support/servers/postgres-server.ts";
 import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 import { DAY, FloorWriter, makeMessage, NOON, type WrittenChange } from "../support/stores/floor-writer.ts";
 

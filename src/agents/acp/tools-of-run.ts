@@ -89,7 +89,7 @@ export class ToolsOfRun {
     await this.#set?.close();
   }
 
-  /** @param givenUp aborts when the program has closed the connection of the call: nobody gets its answer */
+  /** @param givenUp aborts when the program has closed the connection of the call: its answer is not sent */
   async #call(box: ToolBox, givenUp: AbortSignal, name: string, input: unknown) {
     if (isTooDeep(input)) return fail("The arguments are nested too deeply.");
     const toolCallId = this.#nextId(name);

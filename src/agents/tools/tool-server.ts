@@ -13,8 +13,8 @@ import { ToolConnections } from "./tool-connections.ts";
 /** The largest request, in bytes: the arguments of a tool, and the protocol's envelope. */
 const MAX_REQUEST_BYTES = 1_048_576;
 /**
- * The maximum number of concurrent requests of all runs of this worker, and of one run, so that no program keeps the others
- * from their tools.
+ * The maximum number of concurrent requests of all runs of this worker, and of one run, so that no program keeps the
+ * others from their tools.
  */
 const MAX_REQUESTS = 1_024;
 const MAX_RUN_REQUESTS = 64;
@@ -164,7 +164,7 @@ async function handle(
   if (body.trimStart().startsWith("[")) return new Response(null, { status: 400 });
   const server = new McpServer({ name: "interlock", version: "1" }, { capabilities: { tools: {} } });
   // One run has one program; its MCP clients may name themselves.
-  const scope = [headers["mcp-session-id"]].join();
+  const scope = String(headers["mcp-session-id"] ?? "");
   server.setRequestHandler("tools/list", async () => ({
     tools: [...tools].map(({ name, description, inputSchema }) => ({
       name,

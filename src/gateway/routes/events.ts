@@ -7,7 +7,7 @@ import { placeFrame } from "../../protocol/frames.ts";
 import { type FloorId, Name, SessionId } from "../../protocol/ids.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../protocol/position.ts";
-import { FAULT_NOTE_MS, LogThrottle } from "../../shared/log-throttle.ts";
+import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { ConnectionRow, FloorRow } from "../../store/store.ts";
 import { type Caller, checkUser } from "../access/caller.ts";
 import { toAppError } from "../http/problem.ts";
@@ -43,7 +43,7 @@ const ConnectionQuery = z.object({
 /** The event streams. They rarely refuse, because a browser reconnects only after a 200. */
 export function eventRoutes(app: Routes, context: RouteContext): void {
   const { store, clock, stopwatch, followers, streams, connections, bus, log } = context;
-  const faultNotes = new LogThrottle(FAULT_NOTE_MS);
+  const faultNotes = new LogThrottle();
   const config = { isStream: true } as const;
 
   app.get(

@@ -3,7 +3,7 @@ import type { FloorId } from "../../protocol/ids.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { logPosition } from "../../protocol/position.ts";
-import { FAULT_NOTE_MS, LogThrottle } from "../../shared/log-throttle.ts";
+import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { FloorRow, Store } from "../../store/store.ts";
 
 /** How often the floors are read while there are watchers, in ms. */
@@ -59,7 +59,7 @@ export class FloorWatch {
   readonly #options: FloorWatchOptions;
   readonly #watchers = new Set<FloorWatcher>();
   #floors = new Map<FloorId, WatchedFloor>();
-  readonly #faultNotes = new LogThrottle(FAULT_NOTE_MS);
+  readonly #faultNotes = new LogThrottle();
   #timer: Timer | undefined;
   #isSweeping = false;
 

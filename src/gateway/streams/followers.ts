@@ -1,7 +1,7 @@
 import { BOUNDS } from "../../config/bounds.ts";
 import type { FloorId } from "../../protocol/ids.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
-import { FAULT_NOTE_MS, LogThrottle } from "../../shared/log-throttle.ts";
+import { LogThrottle } from "../../shared/log-throttle.ts";
 import { Follower, type FollowerOptions } from "./follower.ts";
 
 /** Floors whose unfinished messages are read at a time, after messages may have been lost. Each is one small read. */
@@ -12,7 +12,7 @@ export class Followers {
   readonly #options: FollowerOptions & { clock: Clock };
   /** Least recently reconciled first. */
   readonly #followers = new Map<FloorId, { opening: Promise<Follower>; users: number }>();
-  readonly #faultNotes = new LogThrottle(FAULT_NOTE_MS);
+  readonly #faultNotes = new LogThrottle();
   #timer: Timer | undefined;
   #forget: (() => void) | undefined;
 

@@ -54,8 +54,6 @@ const STEADY_MS = 1_000;
  * room on a full disk.
  */
 const ROOMY_MS = 60_000;
-/** While locks are met, the log says so this often, in ms. */
-const LOCK_NOTE_MS = 60_000;
 /** Most statements that are remembered to have found the disk full, more than the node has. */
 const MAX_REFUSED = 256;
 /** Most waiting statements, more than a working database accumulates. Beyond it, statements are `unavailable`. */
@@ -119,7 +117,7 @@ export class PostgresPool implements Database {
   readonly #refused = new Set<string>();
   /** When the last one did, in ms of the clock. */
   #refusedAt = 0;
-  readonly #lockNotes = new LogThrottle(LOCK_NOTE_MS);
+  readonly #lockNotes = new LogThrottle();
 
   /** @param where the database's name in the log */
   constructor(pool: Pool, where: string, clock: Clock, log: Logger) {

@@ -1,12 +1,10 @@
 import { expect, onTestFinished, test } from "vitest";
-import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, type ClusterServers, describeClusters } from "../../support/nodes/cluster.ts";
 import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
+import { WatchedSession } from "../../support/nodes/watched-session.ts";
 import { reportUntested } from "../../support/runner/untested.ts";
-import { within } from "../../support/runner/within.ts";
-import { askDatabase } from "../../support/servers/postgres-place.ts";
-import { findSmallPostgres } from "../../support/servers/postgres-server.ts";
+import { askDatabase, findSmallPostgres } from "../../support/servers/postgres-server.ts";
 
 /** The timeout for requests that need nothing that is down. */
 const UNDER_WAY_MS = 20_000;
@@ -34,13 +32,7 @@ function suite(servers: ClusterServers): void {
     );
     const nodes = await cluster.startAll(["gateway", "orchestrator", "worker"], ["gateway", "orchestrator", "worker"]);
     const client = clientOf(() => nodes);
-    await client.createSession({ id: "watched", userId: "watcher" });
-    const readers = await Promise.all(
-      nodes.map((node) => new SessionReader(`${node.url}/session/watched/events`).open()),
-    );
-    onTestFinished(() => {
-      for (const reader of readers) reader.close();
-    });
+    const watched = await WatchedSession.create(client, nodes);
     const load = new Load({ users: 4, clientsEach: 2, seed: 11, nodes: () => nodes });
     load.begin();
     await load.answered(5, UNDER_WAY_MS);
@@ -49,7 +41,7 @@ function suite(servers: ClusterServers): void {
       const { status, body } = await nodes[0]!.ask(method, path);
       return `${status} ${body.errorCode ?? ""}`;
     };
-    const read = () => ask("GET", "/session/watched");
+    const read = () => ask("GET", watched.path);
     const isReady = () => Promise.all(nodes.map(async (node) => (await node.ask("GET", "/ready")).status));
     const failures = () => [...load.failures.values()].flat();
 
@@ -70,7 +62,7 @@ function suite(servers: ClusterServers): void {
     while (!server.hasEnded) await askDatabase(database.url, "SELECT pg_switch_wal()").catch(() => {});
     await expect.poll(read, { timeout: UNDER_WAY_MS }).toBe("503 unavailable");
     for (const until = Date.now() + FULL_MS; Date.now() < until; ) expect(await isReady()).toEqual([200, 200]);
-    for (const { stream } of readers) expect(stream.ending).toBeUndefined();
+    for (const { stream } of watched.readers) expect(stream.ending).toBeUndefined();
 
     await server.freeDisk();
     const tookMs = await load.answered(1, BACK_MS);
@@ -83,12 +75,7 @@ function suite(servers: ClusterServers): void {
       expect(linesOf(node, "the database does not answer statements")).toBeLessThan(5);
       expect(linesOf(node, "followed floors could not be reconciled")).toBeLessThan(2);
     }
-    await client.renameSession("watched", "still watched");
-    for (const reader of readers) {
-      const updated = reader.until(({ logs }) => logs.get("watched")?.at(-1)?.data.title === "still watched");
-      await within(BACK_MS, "hearing of it", updated);
-      reader.check();
-    }
+    await watched.rename(client, BACK_MS);
     await load.audit(cluster, nodes);
   }, 120_000);
 }

@@ -1,9 +1,8 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { SessionReader } from "../../support/clients/session-reader.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
-import { within } from "../../support/runner/within.ts";
+import { WatchedSession } from "../../support/nodes/watched-session.ts";
 
 /** The timeout for requests that need nothing that is down. */
 const UNDER_WAY_MS = 20_000;
@@ -25,13 +24,7 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
       );
       const nodes = [here, there];
       const client = clientOf(() => nodes);
-      await client.createSession({ id: "watched", userId: "watcher" });
-      const readers = await Promise.all(
-        nodes.map((node) => new SessionReader(`${node.url}/session/watched/events`).open()),
-      );
-      onTestFinished(() => {
-        for (const reader of readers) reader.close();
-      });
+      const watched = await WatchedSession.create(client, nodes);
       const load = new Load({ users: 4, clientsEach: 2, seed: 11, nodes: () => nodes });
       load.begin();
       await load.answered(5, UNDER_WAY_MS);
@@ -60,11 +53,7 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
       expect(why.length).toBeGreaterThan(0);
       expect(why.filter((each) => !each.includes('"errorCode":"unavailable"'))).toEqual([]);
 
-      await client.renameSession("watched", "still watched");
-      for (const reader of readers) {
-        const updated = reader.until(({ logs }) => logs.get("watched")?.at(-1)?.data.title === "still watched");
-        await within(BACK_MS, "hearing of it", updated);
-      }
+      await watched.rename(client, BACK_MS);
       await load.audit(cluster, nodes);
     },
     90_000,

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { askDatabase } from "../servers/postgres-place.ts";
+import { askDatabase } from "../servers/postgres-server.ts";
 import { TcpProxy } from "./tcp-proxy.ts";
 
 /** The query with which a node reads the database's time, and the query that this proxy puts in its place. */

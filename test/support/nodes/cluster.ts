@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, onTestFinished } from "vitest";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { readCatalog } from "../catalogs/catalog.ts";
-import { askDatabase, serverOf } from "../servers/postgres-place.ts";
-import { POSTGRES, type PostgresServer } from "../servers/postgres-server.ts";
+import { serverOf } from "../servers/postgres-place.ts";
+import { askDatabase, POSTGRES, type PostgresServer } from "../servers/postgres-server.ts";
 import { chooseRedisProcess, type RedisProcess, redis } from "../servers/redis-server.ts";
 import { chooseServer, describeWith } from "../servers/server-choice.ts";
 import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";

@@ -1,4 +1,3 @@
-import pg from "pg";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import {
   openPostgresStore,
@@ -36,18 +35,4 @@ export async function openNode(url: string, over: Partial<PostgresOptions> = {})
   const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog(), ...over });
   onTestFinished(() => store.close(), PATIENCE_MS);
   return store;
-}
-
-/** Query the database directly. */
-export async function askDatabase(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client(url);
-  // A server may end at any time: the statement fails, and this error comes in addition.
-  client.on("error", () => {});
-  await client.connect();
-  try {
-    const { rows } = await client.query(sql);
-    return rows;
-  } finally {
-    await client.end();
-  }
 }

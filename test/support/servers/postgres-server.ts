@@ -90,19 +90,22 @@ async function findFolder(): Promise<string | undefined> {
 
 async function makeDatabase(url: string) {
   const name = `interlock_${randomBytes(6).toString("hex")}`;
-  await ask(url, `CREATE DATABASE ${name}`);
+  await askDatabase(url, `CREATE DATABASE ${name}`);
   const own = new URL(url);
   own.pathname = `/${name}`;
-  return { url: own.href, drop: () => ask(url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`) };
+  const drop = async () => void (await askDatabase(url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));
+  return { url: own.href, drop };
 }
 
-async function ask(url: string, sql: string): Promise<void> {
+/** Query the database directly. Rejects if its server ends before the answer. */
+export async function askDatabase(url: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url);
   // A server may end at any time: the statement fails, and this error comes in addition.
   client.on("error", () => {});
   await client.connect();
   try {
-    await client.query(sql);
+    const { rows } = await client.query(sql);
+    return rows;
   } finally {
     await client.end();
   }
@@ -112,7 +115,7 @@ async function ask(url: string, sql: string): Promise<void> {
 async function answering(url: string): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
-      return await ask(url, "SELECT 1");
+      return void (await askDatabase(url, "SELECT 1"));
     } catch (error) {
       if (tries === 100) throw error;
       await new Promise((resolve) => setTimeout(resolve, 100));

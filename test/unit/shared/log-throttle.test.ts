@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { LogThrottle } from "../../../src/shared/log-throttle.ts";
 
 test("the first line is due, and a further one when the interval has passed since the last that was", () => {
-  const notes = new LogThrottle(60_000);
+  const notes = new LogThrottle();
   expect([0, 1, 59_999, 60_000, 60_001, 120_000].map((now) => notes.isDue(now))).toEqual([
     true,
     false,

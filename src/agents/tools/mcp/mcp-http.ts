@@ -6,8 +6,8 @@ import { isObject, type RequestId, readAnswer } from "./mcp-answer.ts";
 
 /** The longest event of a stream, in UTF-16 units, also if it has several lines. */
 const MAX_EVENT_UNITS = 4_194_304;
-/** How long a message may take that the turn does not wait for, in ms. */
-const FAREWELL_MS = 5_000;
+/** The timeout of a message whose answer is not used, in ms. */
+const UNANSWERED_MS = 5_000;
 const SESSION_HEADER = "mcp-session-id";
 
 type SendOptions = Parameters<MCPTransport["send"]>[1];
@@ -21,8 +21,8 @@ export interface McpHttpOptions {
 }
 
 /**
- * A server over streamable HTTP as an MCP transport. Only the response to a request can answer it, by its id; `send` rejects if it
- * does not. A request whose signal aborts is cancelled at the server.
+ * A server over streamable HTTP as an MCP transport. Only the response to a request can answer it, by its id; `send`
+ * rejects if it does not. A request whose signal aborts is cancelled at the server.
  */
 export class McpHttp implements MCPTransport {
   readonly #options: McpHttpOptions;
@@ -61,22 +61,22 @@ export class McpHttp implements MCPTransport {
     if (this.#end.signal.aborted) return;
     this.#end.abort(new Error("the connection is closed"));
     this.onclose?.();
-    if (this.#sessionId !== undefined) await this.#bidFarewell("DELETE");
+    if (this.#sessionId !== undefined) await this.#sendUnanswered("DELETE");
   }
 
   #cancel(requestId: RequestId): void {
-    void this.#bidFarewell("POST", { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
+    void this.#sendUnanswered("POST", { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
   }
 
-  /** Send what needs no answer, also while the connection is closing. Never rejects. */
-  async #bidFarewell(method: "POST" | "DELETE", message?: JSONRPCMessage): Promise<void> {
+  /** Send a message whose answer is not used, also while the connection is closing. Never rejects. */
+  async #sendUnanswered(method: "POST" | "DELETE", message?: JSONRPCMessage): Promise<void> {
     const late = new AbortController();
-    const timer = this.#options.clock.after(FAREWELL_MS, () => late.abort());
+    const timer = this.#options.clock.after(UNANSWERED_MS, () => late.abort());
     try {
       const response = await this.#fetch(method, late.signal, message);
       await response.body?.cancel();
     } catch {
-      // The server is gone, or does not answer: it has to do without.
+      // The server is gone or does not answer: the message is not repeated.
     } finally {
       timer.cancel();
     }
@@ -127,7 +127,7 @@ export class McpHttp implements MCPTransport {
     });
     const decoder = new TextDecoder();
     try {
-      // Leaving the loop closes the stream: what follows the answer is of no interest.
+      // Leaving the loop closes the stream: what follows the answer is not read.
       for await (const chunk of body ?? []) {
         parser.feed(decoder.decode(chunk, { stream: true }));
         if (isAnswered) return;

@@ -117,7 +117,10 @@ export class McpProgram implements MCPTransport {
     this.onmessage?.(message);
   }
 
-  /** Only an answer to a request without one is passed on: the client compares no types of ids, and throws for unknown ones. */
+  /**
+   * Passes on only the first answer to a request, because the client does not compare the types of ids, and throws for
+   * unknown ones.
+   */
   #takeAnswer(json: Readonly<Record<string, unknown>>): void {
     const forget = this.#asked.get(json["id"]);
     if (!forget) return;

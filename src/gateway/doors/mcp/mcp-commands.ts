@@ -32,7 +32,7 @@ export interface McpCommand {
 
 /** What may end a call before its time. */
 export interface McpCall {
-  /** The client has cancelled the call: nobody gets its result, and a run that it began or continued is aborted. */
+  /** The client has cancelled the call: its result is not sent, and a run that it began or continued is aborted. */
   cancelled: AbortSignal;
   /**
    * From now on, answer only as long as the client keeps both sides of its connection open. The run continues without it,
