@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
  * A model provider for coding agents, in the wire formats of OpenAI's responses and chat completions. The user's
  * message selects the answer: `RUN <command>` calls the agent's shell tool once and then reports its result, `CALL
  * <tool> <JSON>` does so with a tool of the MCP server `interlock`, `LIMITED` is a 429, anything else is answered with
- * a sentence.
+ * a sentence. What stands before `NEVER MIND` is ignored, because an agent may repeat a message that got no answer.
  */
 export interface ModelServer {
   /** The base URL; it ends in `/v1`. */
@@ -59,7 +59,8 @@ async function readBody(request: IncomingMessage): Promise<Json> {
 }
 
 /** @returns undefined for a refusal */
-function answerTo(message: string, result: string | undefined): Answer | undefined {
+function answerTo(wholeMessage: string, result: string | undefined): Answer | undefined {
+  const message = wholeMessage.split("NEVER MIND").at(-1)!;
   if (message.includes("LIMITED")) return undefined;
   if (result !== undefined) return { text: `The tool said: ${result}` };
   const [, name, input] = /CALL (\S+) (.+)$/m.exec(message) ?? [];
