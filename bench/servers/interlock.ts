@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
+import { optimiseEarly } from "../../src/cli/early-optimisation.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { serveParent } from "../support/child.ts";
 
@@ -24,6 +25,8 @@ agents:
 policy: { ties: newest }
 `;
 
+// As `interlock serve` does.
+optimiseEarly();
 const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
 const config = join(folder, "agents.yaml");
 const [, , named, heard] = process.argv;

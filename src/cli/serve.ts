@@ -1,6 +1,7 @@
 import { type App, createApp } from "../app.ts";
 import { readSettings } from "../config/settings.ts";
 import { STDOUT } from "../log.ts";
+import { optimiseEarly } from "./early-optimisation.ts";
 import { startLines } from "./start-lines.ts";
 
 /** How long a stop may take after the drain, in ms: it only closes files. */
@@ -8,6 +9,7 @@ const CLOSE_MS = 2_000;
 
 /** `interlock serve`: run a node until a signal stops it. @returns the exit code if the node cannot start */
 export async function serve(flags: readonly string[]): Promise<number | undefined> {
+  optimiseEarly();
   const reading = readSettings(process.env, flags);
   if (!reading.ok) {
     const lines = reading.faults.map(({ name, message }) => `  ${name} ${message}\n`);
