@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Host } from "../../src/actors/host/host.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
+import { optimiseEarly } from "../../src/cli/early-optimisation.ts";
 import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { createLog } from "../../src/log.ts";
@@ -16,6 +17,8 @@ import { FRAME_BYTES } from "../support/readers.ts";
  * A real gateway on the real bus. Publishes what a host publishes after a commit, without the commit.
  * Argument: the number of floors.
  */
+// As `interlock serve` does.
+optimiseEarly();
 const clock = new SystemClock();
 const log = createLog("warn");
 const store = await openSqliteStore({ file: ":memory:", clock, log });

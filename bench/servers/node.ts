@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
+import { optimiseEarly } from "../../src/cli/early-optimisation.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { serveParent } from "../support/child.ts";
 
@@ -17,6 +18,8 @@ const provider = process.env["BENCH_PROVIDER"];
 const MODEL = `  - { name: model, adapter: { kind: ai-sdk, provider: openai-compatible, model: fake, base_url: "${provider}/v1" } }
 `;
 
+// As `interlock serve` does.
+optimiseEarly();
 const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
 const config = join(folder, "agents.yaml");
 writeFileSync(config, provider === undefined ? CATALOG : CATALOG + MODEL);

@@ -8,7 +8,7 @@ import { setFlagsFromString } from "node:v8";
  */
 export const EARLY_OPTIMISATION = ["--invocation-count-for-maglev=200", "--invocation-count-for-turbofan=500"];
 
-/** Call before the code is loaded that it is for. It holds for all threads of the process. */
+/** Applies to all threads of the process, and to functions that are already loaded. */
 export function optimiseEarly(): void {
   for (const option of EARLY_OPTIMISATION) setFlagsFromString(option);
 }

@@ -19,7 +19,7 @@ export class OpenCalls {
   }
 
   /**
-   * Cancel a call. Does nothing if there is none, or if two calls have the id, because it is unknown which one is meant.
+   * Cancel a call. Does nothing if there is none, or if two calls have the id, because the id does not tell them apart.
    */
   cancel(scope: string, id: string | number): void {
     const key = keyOf(scope, id);

@@ -76,7 +76,7 @@ function messagesOf({ change, prev, checkpoints }: Batch, wire: WireEntry[], at:
   const { floorId, head: last } = change;
   const messages: FloorMessage[] = checkpoints.map((checkpoint) => ({ kind: "checkpoint", floorId, ...checkpoint }));
   if (wire.length === 0) return messages;
-  const weight = wire.reduce((sum, entry) => sum + entry.frame.byteLength, 0);
+  const weight = wire.reduce((sum, entry) => sum + Buffer.byteLength(entry.frame), 0);
   const isLight = weight <= MAX_EVENTS_BYTES;
   return [{ kind: "commit", floorId, prev, last, at, ...(isLight && { entries: wire }) }, ...messages];
 }

@@ -1,7 +1,7 @@
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { type Delta, storedSubject } from "../../protocol/event.ts";
-import { parseFrame } from "../../protocol/frames.ts";
+import { type Frame, parseFrame } from "../../protocol/frames.ts";
 import type { FloorId, FloorSeq, SessionId } from "../../protocol/ids.ts";
 import {
   decodeFloorMessage,
@@ -21,7 +21,7 @@ export interface FollowedEntry extends WireEntry {
   /** Whether the session's log ends with this event. */
   ends: boolean;
   /** The frame with its position in the session's own stream. Made for the first reader of that stream. */
-  sessionFrame: Uint8Array | undefined;
+  sessionFrame: Frame | undefined;
 }
 
 /**
@@ -37,11 +37,11 @@ export interface FloorListener {
   /** Whether the listener has every entry, so that none must be kept for it. */
   readonly isLive: boolean;
   /** Part of a message, and its frame. A listener that is behind skips it and requests the drafts later. */
-  delta(sessionId: SessionId, frame: Uint8Array, delta: Delta): void;
+  delta(sessionId: SessionId, frame: Frame, delta: Delta): void;
   /** The unfinished messages that were sent are incomplete: send them again. */
   redraw(sessionId: SessionId): void;
   /** An event that is not logged, for listeners that are live. */
-  notice(sessionId: SessionId, frame: Uint8Array): void;
+  notice(sessionId: SessionId, frame: Frame): void;
   /** Entries with an index below this are no longer kept. */
   dropped(upTo: number): void;
 }
@@ -67,7 +67,8 @@ export class Follower {
   readonly #options: FollowerOptions;
   readonly #listeners = new Set<FloorListener>();
   #kept: FollowedEntry[] = [];
-  #keptBytes = 0;
+  /** Bytes of all kept frames, or characters of those that are text. */
+  #keptSize = 0;
   /** The index of the first entry that is kept. */
   #firstIndex = 0;
   /** Events after this place are kept. */
@@ -227,7 +228,7 @@ export class Follower {
     this.#append(entries, last);
   }
 
-  #takeDelta(sessionId: SessionId, frame: Uint8Array): void {
+  #takeDelta(sessionId: SessionId, frame: Frame): void {
     const { data } = parseFrame(frame) as { data: Delta };
     if (!this.drafts.add(sessionId, data, this.#options.now())) return;
     for (const listener of this.#listeners) listener.delta(sessionId, frame, data);
@@ -239,7 +240,7 @@ export class Follower {
     if (this.#kept.length === 0) this.#kept = followed;
     else this.#kept.push(...followed);
     for (const entry of followed) {
-      this.#keptBytes += entry.frame.byteLength;
+      this.#keptSize += entry.frame.length;
       this.#watch(entry);
     }
     this.#place = last;
@@ -265,9 +266,9 @@ export class Follower {
     let count = 0;
     while (
       this.#kept.length - count > BOUNDS.keptEvents ||
-      (this.#keptBytes > BOUNDS.keptBytes && count < this.#kept.length)
+      (this.#keptSize > BOUNDS.keptBytes && count < this.#kept.length)
     ) {
-      this.#keptBytes -= this.#kept[count]!.frame.byteLength;
+      this.#keptSize -= this.#kept[count]!.frame.length;
       count += 1;
     }
     if (count === 0) return;
@@ -282,7 +283,7 @@ export class Follower {
     this.#keptFrom = isAll ? this.#place : this.#kept[count - 1]!.floorSeq;
     if (isAll) {
       this.#kept = [];
-      this.#keptBytes = 0;
+      this.#keptSize = 0;
     } else this.#kept.splice(0, count);
     this.#firstIndex += count;
   }

@@ -1,5 +1,5 @@
 import type { LogEntry, LoggedType } from "../../protocol/event.ts";
-import { placeFrame } from "../../protocol/frames.ts";
+import { type Frame, placeFrame } from "../../protocol/frames.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
@@ -211,7 +211,7 @@ export class LogStream implements Stream, TrackReader {
   }
 
   /** The frame is made for the first reader of a session and shared by all of them. */
-  #placed(entry: FollowedEntry): Uint8Array {
+  #placed(entry: FollowedEntry): Frame {
     const position = logPosition(this.#store.epoch, this.#place);
     if (this.#log.sessionId === undefined) return placeFrame(position, entry.frame);
     entry.sessionFrame ??= placeFrame(position, entry.frame);

@@ -2,7 +2,14 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { BOUNDS } from "../../config/bounds.ts";
 import type { LiveType } from "../../protocol/event.ts";
-import { envelopeJson, HEARTBEAT_FRAME, positionFrame, retryFrame, textFrame } from "../../protocol/frames.ts";
+import {
+  dataFrame,
+  envelopeJson,
+  type Frame,
+  HEARTBEAT_FRAME,
+  positionFrame,
+  retryFrame,
+} from "../../protocol/frames.ts";
 
 /** The outcome of a write: written, written but the reader is behind, or the stream is closed. */
 export type Written = "ok" | "full" | "closed";
@@ -102,10 +109,12 @@ export class SseWriter {
   }
 
   /** @param frame whole frames, each with its blank line */
-  write(frame: Uint8Array | string): Written {
+  write(frame: Frame): Written {
     const socket = this.#socket;
     if (this.#isClosed || this.#hasEnded || !socket?.writable) return "closed";
-    socket.write(this.#isChunked ? chunkOf(frame) : frame);
+    const sent = this.#isChunked ? chunkOf(frame) : frame;
+    // Node counts the characters of text that waits, and `writableLength` is compared with numbers of bytes.
+    socket.write(typeof sent === "string" && socket.writableLength > 0 ? Buffer.from(sent) : sent);
     if (this.#isFull) return "full";
     if (socket.writableLength <= BOUNDS.unsentBytes) return "ok";
     this.#isFull = true;
@@ -123,7 +132,7 @@ export class SseWriter {
   ): Written {
     const { sessionId, id } = about;
     const json = envelopeJson({ type, json: JSON.stringify(data), at, sessionId });
-    return this.write(textFrame(json, id));
+    return this.write(dataFrame(json, id));
   }
 
   /** Send a position in a frame without data: before the first event, and after events that are not shown. */
@@ -185,7 +194,7 @@ export class SseWriter {
 }
 
 /** A piece of a body in HTTP/1.1's chunked coding. */
-function chunkOf(frame: Uint8Array | string): Uint8Array | string {
+function chunkOf(frame: Frame): Frame {
   const size = `${Buffer.byteLength(frame).toString(16)}\r\n`;
   if (typeof frame === "string") return `${size}${frame}\r\n`;
   return Buffer.concat([Buffer.from(size), frame, Buffer.from("\r\n")]);

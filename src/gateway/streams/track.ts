@@ -1,5 +1,6 @@
 import { BOUNDS } from "../../config/bounds.ts";
 import type { Delta, LogEntry } from "../../protocol/event.ts";
+import type { Frame } from "../../protocol/frames.ts";
 import type { FloorSeq, SessionId } from "../../protocol/ids.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
 import { type Draft, streamingMessage } from "./draft-board.ts";
@@ -135,7 +136,7 @@ export class Track implements FloorListener {
     this.advance();
   }
 
-  delta(sessionId: SessionId, frame: Uint8Array, delta: Delta): void {
+  delta(sessionId: SessionId, frame: Frame, delta: Delta): void {
     if (!this.#wants(sessionId)) return;
     const { writer, drafts } = this.#reader;
     if (!this.isLive || writer.isFull || this.#needsDrafts) this.#needsDrafts = true;
@@ -149,7 +150,7 @@ export class Track implements FloorListener {
     this.advance();
   }
 
-  notice(sessionId: SessionId, frame: Uint8Array): void {
+  notice(sessionId: SessionId, frame: Frame): void {
     if (this.#wants(sessionId) && !this.#reader.writer.isFull) this.#reader.writer.write(frame);
   }
 

@@ -1,5 +1,5 @@
 import { type LogEntry, type LoggedType, type Subject, storedSubject, type WrittenState } from "../event.ts";
-import { dataFrame, envelopeJson } from "../frames.ts";
+import { dataFrame, envelopeJson, type Frame } from "../frames.ts";
 import type { FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../ids.ts";
 
 /**
@@ -13,11 +13,11 @@ export type FloorMessage =
    */
   | { kind: "commit"; floorId: FloorId; prev: FloorSeq; last: FloorSeq; entries?: WireEntry[]; at?: number }
   /** A piece of a message that is still being written. */
-  | { kind: "delta"; floorId: FloorId; sessionId: SessionId; frame: Uint8Array }
+  | { kind: "delta"; floorId: FloorId; sessionId: SessionId; frame: Frame }
   /** The store has the text up to `length`: a reader with a gap can read it there. */
   | { kind: "checkpoint"; floorId: FloorId; sessionId: SessionId; messageId: MessageId; runId: RunId; length: number }
   /** An unlogged event for the live readers of a session. */
-  | { kind: "notice"; floorId: FloorId; sessionId: SessionId; frame: Uint8Array };
+  | { kind: "notice"; floorId: FloorId; sessionId: SessionId; frame: Frame };
 
 /** A logged event in transit: its routing fields, and its frame without a position (`data: …` and the blank line). */
 export interface WireEntry {
@@ -26,7 +26,7 @@ export interface WireEntry {
   seq?: Seq | undefined;
   type: LoggedType;
   subject?: Subject | undefined;
-  frame: Uint8Array;
+  frame: Frame;
 }
 
 /** The topic of all events of a floor (rule C17). */
@@ -94,7 +94,7 @@ function bytesOf(message: FloorMessage): Uint8Array {
       ({ floorSeq, type, frame, subject, sessionId, seq }): EntryHead => [
         floorSeq,
         type,
-        frame.byteLength,
+        Buffer.byteLength(frame),
         subjectText(subject),
         sessionId ?? null,
         seq ?? null,
@@ -142,15 +142,18 @@ function read(bytes: Uint8Array): FloorMessage {
 }
 
 /** `allocUnsafe` takes small buffers from Node's pool, which spares the garbage collector. */
-function join(head: object, frames: readonly Uint8Array[]): Uint8Array {
+function join(head: object, frames: readonly Frame[]): Uint8Array {
   const line = `${JSON.stringify(head)}\n`;
   const length = Buffer.byteLength(line);
-  const whole = Buffer.allocUnsafe(frames.reduce((sum, frame) => sum + frame.byteLength, length));
+  const whole = Buffer.allocUnsafe(frames.reduce((sum, frame) => sum + Buffer.byteLength(frame), length));
   whole.write(line);
   let offset = length;
   for (const frame of frames) {
-    whole.set(frame, offset);
-    offset += frame.byteLength;
+    if (typeof frame === "string") offset += whole.write(frame, offset);
+    else {
+      whole.set(frame, offset);
+      offset += frame.byteLength;
+    }
   }
   return whole;
 }

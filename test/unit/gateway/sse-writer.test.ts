@@ -159,6 +159,19 @@ describe("an event stream on the wire", () => {
     expect(writer.tick(later + 1_000 + BOUNDS.stallMs)).toBe(false);
   });
 
+  test("text that waits for a stalled reader counts in bytes, and is not taken for text that the reader drained", async () => {
+    const { client, response, writer } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    client.stall();
+    await fill(writer);
+    expect(writer.tick(NOON + 1_000)).toBe(true);
+    const { writableLength } = response.socket!;
+    const text = frame("你".repeat(100));
+    writer.write(text);
+    expect(response.socket!.writableLength - writableLength).toBe(Buffer.byteLength(text));
+    expect(writer.tick(NOON + 1_000 + BOUNDS.stallMs)).toBe(false);
+  });
+
   test("a reader that drains its socket now and then is not cut off", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);

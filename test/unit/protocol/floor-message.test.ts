@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { LogEntry, LoggedType, Subject } from "../../../src/protocol/event.ts";
-import { dataFrame, parseFrame } from "../../../src/protocol/frames.ts";
+import { dataFrame, parseFrame, placeFrame } from "../../../src/protocol/frames.ts";
 import type { FloorId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import {
   decodeFloorMessage,
@@ -69,6 +69,18 @@ describe("messages on a floor's topic", () => {
     if (decoded.kind !== "delta") throw new Error("it was a delta");
     expect(Buffer.from(decoded.frame).toString()).toBe('data: {"type":"delta","text":"你好\\n"}\n\n');
     expect(parseFrame(decoded.frame)).toEqual({ type: "delta", text: "你好\n" });
+  });
+
+  test("a frame has the same position and content as text and as bytes", () => {
+    fc.assert(
+      fc.property(text, (said) => {
+        const frame = dataFrame(JSON.stringify({ said }));
+        const bytes = Buffer.from(frame);
+        expect(Buffer.from(placeFrame("e.7", bytes)).toString()).toBe(placeFrame("e.7", frame));
+        expect(placeFrame("e.7", frame)).toBe(dataFrame(JSON.stringify({ said }), "e.7"));
+        expect([parseFrame(frame), parseFrame(bytes)]).toEqual([{ said }, { said }]);
+      }),
+    );
   });
 
   test("a message on a floor's topic names each event's subject, regardless of the order of keys in its data", () => {
