@@ -23,6 +23,7 @@ import { toWire } from "../../src/protocol/internal/floor-message.ts";
 import type { Clock } from "../../src/protocol/ports/clock.ts";
 import type { Logger } from "../../src/protocol/ports/logger.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../src/protocol/position.ts";
+import { LogThrottle } from "../../src/shared/log-throttle.ts";
 import type { ConnectionRow, Store } from "../../src/store/store.ts";
 import type { Wire } from "./wire.ts";
 
@@ -141,7 +142,8 @@ export class GatewaySide {
     const agents = () => AGENTS;
     const places = new KnownPlaces(clock);
     const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
-    const shared = { visibleTo, connections, followers, store, bus, clock, agents, log };
+    const faultNotes = new LogThrottle();
+    const shared = { visibleTo, connections, followers, store, bus, clock, agents, log, faultNotes };
     const stream = new ConnectionStream({ writer, caller: LOCAL, row }, shared);
     try {
       this.streams.add(stream);

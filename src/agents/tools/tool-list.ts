@@ -64,11 +64,14 @@ export class ToolList {
       this.#tools.set(name, { ...known, isConfirmed: known.isConfirmed || rest.isConfirmed });
       return;
     }
+    if (this.#tools.size >= MAX_TOOLS || name.length > MAX_NAME_UNITS) {
+      this.#leftOut += 1;
+      return;
+    }
     const description = textWithin(this.#redactor.text(given), MAX_DESCRIPTION_UNITS);
     const schemaUnits = isTooDeep(schema) ? Number.POSITIVE_INFINITY : JSON.stringify(schema).length;
     const units = schemaUnits + description.length;
-    const isTooLarge = schemaUnits > MAX_SCHEMA_UNITS || name.length > MAX_NAME_UNITS;
-    if (isTooLarge || this.#tools.size >= MAX_TOOLS || this.#units + units > MAX_LIST_UNITS) {
+    if (schemaUnits > MAX_SCHEMA_UNITS || this.#units + units > MAX_LIST_UNITS) {
       this.#leftOut += 1;
       return;
     }

@@ -148,7 +148,8 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
   );
 
   const { visibleTo } = context;
-  const shared = { visibleTo, connections, followers, store, bus, clock, agents: agentsNow, log };
+  const rowNotes = new LogThrottle();
+  const shared = { visibleTo, connections, followers, store, bus, clock, agents: agentsNow, log, faultNotes: rowNotes };
   const schema = {
     tags: ["streams"],
     operationId: "streamConnection",

@@ -10,6 +10,7 @@ import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { type ConnectionPosition, connectionPosition } from "../../protocol/position.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
+import type { LogThrottle } from "../../shared/log-throttle.ts";
 import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
@@ -56,6 +57,8 @@ export interface ConnectionStreamContext {
   /** The agents for sessions of a workspace. */
   agents: (workspaceId: string | undefined) => { agents: AgentInfo[]; defaultAgentId: string };
   log: Logger;
+  /** Limits the lines about rows that cannot be read. */
+  faultNotes: LogThrottle;
 }
 
 export interface ConnectionStreamOptions {
@@ -302,14 +305,16 @@ export class ConnectionStream implements Stream, FloorConnection {
   }
 
   async #readRow(): Promise<void> {
-    const { connections, log } = this.#context;
+    const { connections, log, faultNotes } = this.#context;
     try {
       const row = await connections.find(this.id, this.#ownerId);
       if (row.version > this.#version) await this.sync(row);
       if (row.expiresAt < this.now() + BOUNDS.connectionMs / 2) await connections.keep(this.id, this.#ownerId);
     } catch (error) {
       if (error instanceof AppError && error.code === "connection_not_found") this.writer.destroy();
-      else log.warn({ err: error, connectionId: this.id }, "a connection's row could not be read");
+      else if (faultNotes.isDue(this.now())) {
+        log.warn({ err: error, connectionId: this.id }, "the row of a connection could not be read");
+      }
     }
   }
 }

@@ -42,6 +42,19 @@ describe("a connection's stream", () => {
     await reader.until(has("a", 2));
   });
 
+  test("that the connections cannot be read is logged once a minute, however many are open", async () => {
+    let isAway = false;
+    const { clock, connect, log } = await place((own) => ({
+      loadConnection: (id) => (isAway ? Promise.reject(new AppError("unavailable")) : own.loadConnection(id)),
+    }));
+    for (let count = 0; count < 3; count++) await connect();
+    isAway = true;
+    for (let seconds = 0; seconds < 5; seconds++) await clock.advance(1_000);
+    expect(log.lines).toEqual(["the row of a connection could not be read"]);
+    await clock.advance(60_000);
+    expect(log.lines).toHaveLength(2);
+  });
+
   test("sessions bound while no client is connected are carried on its return", async () => {
     const { feed, connect, load } = await place();
     await feed.create("a");
