@@ -13,7 +13,7 @@ import styles from "./start.module.css";
 const ROW_PX = 44;
 /** Rows that are visible without scrolling. */
 const MAX_SEEN = 8;
-/** The address that `npm run drive` uses by default. */
+/** The address that `interlock drive` uses by default. */
 const LOCAL_NODE = "http://127.0.0.1:3000";
 /** Preset in the field, so that one press opens a floor. */
 const FIRST_USER = "driver";
@@ -23,7 +23,7 @@ export function StartView() {
   const { say } = useWords();
   const { linkTo } = useHere();
   const { act, refusal } = useAct();
-  const drive = location.origin === LOCAL_NODE ? "npm run drive" : `npm run drive -- ${location.origin}`;
+  const drive = location.origin === LOCAL_NODE ? "npx interlock drive" : `npx interlock drive ${location.origin}`;
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);

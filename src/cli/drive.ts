@@ -184,7 +184,7 @@ const isLost = (fault: unknown): boolean => fault instanceof ClientError && faul
 
 function explain(error: unknown, baseUrl: string): string {
   if (error instanceof ClientError && error.code === "unreachable") {
-    return `No server answers at ${baseUrl}. Start one with \`interlock serve\`, or name another: interlock drive URL`;
+    return `No Interlock node answers at ${baseUrl}. Start one with \`interlock serve\`, or name another: interlock drive URL`;
   }
   if (error instanceof ClientError && error.code === "unexpected_answer") {
     return `The server at ${baseUrl} is not Interlock. ${error.message}`;

@@ -1,5 +1,6 @@
 import { suggest } from "../config/nearest.ts";
 import { readSettings, SETTINGS } from "../config/settings.ts";
+import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
 import { VERSION } from "../version.ts";
 import { helpOf, MISUSED, readFlags, readOne, type Verb } from "./verb.ts";
 
@@ -96,6 +97,8 @@ const VERBS: readonly Verb[] = [
     summary: "Show what happens on a running node to consumers of @statelyai/inspect, such as Stately's inspector.",
     details: () => [
       `URL is ${LOCAL_NODE} by default. Without --floor it shows the floors that are in use, now and later.`,
+      ["--floor ID", `A floor to show, as ${FLOOR_FORMS}. It may be given several times.`],
+      ["--port", "The port for readers, by default 8081; 0 picks a free one."],
       "Readers connect by WebSocket to the printed address. It is on loopback only, and contains a token.",
       ["INTERLOCK_TOKEN", "A token or key, for a node that requires one. It sees what its owner may see."],
       ["INTERLOCK_INSPECT_TOKEN", "The token that readers must present. Default: a random one for each start."],
@@ -108,6 +111,9 @@ const VERBS: readonly Verb[] = [
       const port = Number(read.values.port);
       if (more !== undefined) return misuse("inspect", `${more} is an extra argument`);
       if (!isNodeUrl(url)) return misuse("inspect", `${url} is not a URL like ${LOCAL_NODE}`);
+      const floorIds = read.values.floor ?? [];
+      const strange = floorIds.find((each) => !FloorId.safeParse(each).success);
+      if (strange !== undefined) return misuse("inspect", `--floor is ${FLOOR_FORMS}, not ${strange}`);
       if (!/^\d{1,5}$/.test(read.values.port) || port > 65_535) return misuse("inspect", "--port is 0 to 65535");
       const { inspect } = await import("./inspect.ts");
       const stopping = new AbortController();
@@ -115,7 +121,7 @@ const VERBS: readonly Verb[] = [
       const { INTERLOCK_TOKEN: nodeToken, INTERLOCK_INSPECT_TOKEN: token } = process.env;
       return await inspect(
         url,
-        { floorIds: read.values.floor ?? [], port, signal: stopping.signal, nodeToken, token },
+        { floorIds, port, signal: stopping.signal, nodeToken, token },
         (address) => print(`Inspectors connect to ${address}\n`),
         (why) => process.stderr.write(`interlock: ${why}\n`),
       );

@@ -1,4 +1,4 @@
-import { relative } from "node:path";
+import { relative, resolve } from "node:path";
 import { type Settings, SHIPPED_CATALOG } from "../config/settings.ts";
 
 /** The lines that a node prints once it listens: its URL, catalogue, store, callers and roles. No secrets. */
@@ -17,10 +17,15 @@ export function startLines(url: string, settings: Settings): string {
 }
 
 function nameOf(store: Settings["store"]): string {
-  if (store.kind === "sqlite")
-    return store.file === ":memory:" ? "in memory: nothing is kept" : relative("", store.file) || store.file;
+  if (store.kind === "sqlite") return store.file === ":memory:" ? "in memory: nothing is kept" : fileName(store.file);
   const { host, pathname } = new URL(store.url);
   return `PostgreSQL at ${host}${pathname}`;
+}
+
+/** Relative to the folder in which the node was started, if it is in there. */
+function fileName(file: string): string {
+  const path = relative("", file);
+  return path === "" || path.startsWith("..") ? resolve(file) : path;
 }
 
 function callersOf(auth: Exclude<Settings["auth"], "none">): string {

@@ -14,7 +14,7 @@ export const ERRORS = {
   session_archived: { status: 409, retry: "no", text: "The session is archived." },
   agent_busy: { status: 409, retry: "later", text: "The agent is busy with another turn." },
   illegal_command: { status: 409, retry: "no", text: "The session's state does not allow this." },
-  idempotency_mismatch: { status: 409, retry: "no", text: "This key or id was used for something else." },
+  idempotency_mismatch: { status: 409, retry: "no", text: "This key or id belongs to something else; choose another." },
   invalid_agent_id: { status: 400, retry: "no", text: "agentId cannot be empty" },
   invalid_agent_id_format: {
     status: 400,

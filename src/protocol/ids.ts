@@ -65,8 +65,10 @@ export const Name = z.string().regex(NO_CONTROL, "1 to 128 characters without co
 
 const FLOOR = /^(?:u:[^/:]{1,1200}(?:\/[^/:]{1,1200})?|s:[A-Za-z0-9_-]{1,64})$/;
 
+/** The forms of a floor's id, for messages. */
+export const FLOOR_FORMS = "u:<user>, u:<user>/<zone> or s:<session>";
 /** `u:<user>`, `u:<user>/<zone>` (user and zone percent-encoded separately) or `s:<session>`. */
-export const FloorId = z.string().regex(FLOOR, "u:<user>, u:<user>/<zone> or s:<session>").brand<"FloorId">();
+export const FloorId = z.string().regex(FLOOR, FLOOR_FORMS).brand<"FloorId">();
 export type FloorId = z.infer<typeof FloorId>;
 
 /** A sequence number in a session's log, from 1 without gaps. 0 is the position before the first event. */

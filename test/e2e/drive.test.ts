@@ -79,13 +79,13 @@ it.concurrent("the drive against the car has a prompt over the music and in a ca
   expect(told).toContain("Navigation prompt ▽ starts, at its own volume");
 }, 60_000);
 
-it.concurrent("the drive reports that no server answers, in a sentence", async () => {
+it.concurrent("the drive reports that no node answers, in a sentence", async () => {
   const server = await ServerProcess.start();
   await server.kill();
   const { code, text } = await printed(server.url);
   expect(code).toBe(1);
   expect(text).toBe(
-    `No server answers at ${server.url}. Start one with \`interlock serve\`, or name another: interlock drive URL\n`,
+    `No Interlock node answers at ${server.url}. Start one with \`interlock serve\`, or name another: interlock drive URL\n`,
   );
 });
 

@@ -92,6 +92,7 @@ describe("a mistake", () => {
     [["check", "--format", "json"], "--format needs --matrix; see interlock check --help"],
     [["machines", "session"], "session is an extra argument; see interlock machines --help"],
     [["drive", "localhost:3000"], "localhost:3000 is not a URL like http://127.0.0.1:3000; see interlock drive --help"],
+    [["inspect", "--floor", "alice"], "--floor is u:<user>, u:<user>/<zone> or s:<session>, not alice; see interlock"],
   ])("a mistake in %j is reported with the remedy", async (args, sentence) => {
     const { code, stderr } = await interlock(...args);
     expect(code).toBeGreaterThan(0);
@@ -223,6 +224,14 @@ describe("a node in an empty folder", () => {
     const { agents } = (await (await fetch(`${url}/agents`)).json()) as { agents: unknown[] };
     expect(agents.length).toBeGreaterThan(5);
     expect(existsSync(join(folder, "data/interlock.db"))).toBe(true);
+  });
+
+  test("a store in another folder is printed with its whole path", async () => {
+    const other = await mkdtemp(join(tmpdir(), "interlock-other-"));
+    const child = begin(["serve", "--port", "0"], { INTERLOCK_STORE: `sqlite:${other}/floors.db` });
+    onTestFinished(() => rm(other, { recursive: true }));
+    const { printed } = await listening(child);
+    expect(printed).toContain(`store      ${other}/floors.db\n`);
   });
 
   test("a node in an empty folder listens at INTERLOCK_PORT", async () => {

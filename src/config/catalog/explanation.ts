@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { quote } from "../fault.ts";
+import { suggest } from "../nearest.ts";
 
 /** One fault of a value. Its message continues a sentence that begins with the path. */
 export interface Explained {
@@ -19,6 +20,8 @@ const KINDS: Record<string, string> = {
   record: "a map of keys and values",
 };
 
+const UNKNOWN_KEY = "is not a known key; known here: ";
+
 /**
  * Turns Zod's issues into sentences; pass it as `error` to `safeParse`. A schema's own message takes precedence: it
  * must continue the path (`must be …`) or, for a format, continue `must be`.
@@ -36,7 +39,7 @@ export const explain: z.core.$ZodErrorMap = (issue) => {
         memberOf(input, issue.discriminator),
       );
     case "unrecognized_keys":
-      return `is not a known key; known here: ${Object.keys(shapeOf(issue.inst)).join(", ")}`;
+      return `${UNKNOWN_KEY}${Object.keys(shapeOf(issue.inst)).join(", ")}`;
     case "too_small":
       if (issue.minimum === 1 && (issue.origin === "string" || issue.origin === "array")) return "must not be empty";
       return size(issue.minimum, "least", input);
@@ -59,7 +62,7 @@ export function flatten(issues: readonly z.core.$ZodIssue[], base: readonly Prop
     const path = [...base, ...issue.path];
     switch (issue.code) {
       case "unrecognized_keys":
-        return issue.keys.map((key) => ({ path: [...path, key], on: "key", message: issue.message }));
+        return issue.keys.map((key) => ({ path: [...path, key], on: "key", message: whyUnknown(key, issue.message) }));
       case "invalid_key":
         return flatten(issue.issues).map(({ message }) => ({ path, on: "key", message }));
       case "invalid_union": {
@@ -77,6 +80,13 @@ export function flatten(issues: readonly z.core.$ZodIssue[], base: readonly Prop
         return [{ path, on: "value", message: issue.message }];
     }
   });
+}
+
+/** @param message what `explain` says of all unknown keys of one place, because `flatten` is not given their schema */
+function whyUnknown(key: string, message: string): string {
+  if (!message.startsWith(UNKNOWN_KEY)) return message;
+  const meant = suggest(key, message.slice(UNKNOWN_KEY.length).split(", "));
+  return meant === "" ? message : `is not a known key${meant}`;
 }
 
 function isOfAnotherType(issue: z.core.$ZodIssue): issue is z.core.$ZodIssueInvalidType {

@@ -37,6 +37,9 @@ export function toAppError(error: unknown): AppError {
   }
   const { code, statusCode } = error as Partial<FastifyError>;
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return new AppError("too_large");
+  if (code === "FST_ERR_CTP_INVALID_JSON_BODY") {
+    return new AppError("bad_request", "The body is not valid JSON, or it has a key like __proto__.");
+  }
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return new AppError("bad_request", "Content-Type: application/json");
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new AppError("bad_request");
   return new AppError("internal", undefined, { cause: error });

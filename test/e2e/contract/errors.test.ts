@@ -16,9 +16,12 @@ const pathsOf = ({ issues }: { issues: { path: string }[] }) => issues.map(({ pa
 
 describe("a body", () => {
   test.each(["{", '{"id": }', "hello", "{'id': 1}", '{"id": "a"} x', "\u0000"])(
-    "a body that is not JSON, as %j, is 400",
+    "a body that is not JSON, as %j, is 400, and the answer says so",
     async (text) => {
-      for (const path of ["/session/create", "/message"]) expect((await raw(path, text)).errorCode).toBe("bad_request");
+      for (const path of ["/session/create", "/message"]) {
+        const error = "The body is not valid JSON, or it has a key like __proto__.";
+        expect(await raw(path, text)).toMatchObject({ errorCode: "bad_request", error });
+      }
     },
   );
 

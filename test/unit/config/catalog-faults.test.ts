@@ -62,12 +62,17 @@ describe("a fault of content", () => {
     [
       "an unknown key",
       lines("agents:", "  - name: a", "    prio: 5"),
-      "3:5 agents[0].prio: is not a known key; known here: name,",
+      "3:5 agents[0].prio: is not a known key; did you mean priority?",
     ],
     [
       "an unknown key at the top",
       lines("agents:", "  - name: a", "polcy: {}"),
-      "3:1 polcy: is not a known key; known here: agents,",
+      "3:1 polcy: is not a known key; did you mean policy?",
+    ],
+    [
+      "an unknown key that is like no other",
+      lines("agents:", "  - name: a", "colour: red"),
+      "3:1 colour: is not a known key; known here: agents,",
     ],
     [
       "text for a number",
