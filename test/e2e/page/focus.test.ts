@@ -96,7 +96,8 @@ describeInChromium("the focus, when its control goes", (open) => {
     await hasFocus(page, page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Copy" }).last());
     await page.getByRole("radio", { name: "b", exact: true }).check();
     await press(page, page.getByRole("button", { name: "Answer", exact: true }));
-    await page.getByText("You chose b.").waitFor();
+    // The list of the events says the same words a moment later.
+    await page.getByRole("article", { name: "Stacker" }).getByText("You chose b.").waitFor();
     await announced(page, "The answer was sent.");
     await hasFocus(page, page.getByRole("region", { name: "Messages" }));
     await press(page, page.getByRole("button", { name: "Archive", exact: true }));

@@ -218,8 +218,8 @@ describeInChromium("scrubbing", (open) => {
     })`);
     await session.send("Emulation.setCPUThrottlingRate", { rate: 1 });
     expect(moved).toEqual([]);
-    // Moments are drawn in between, and not only the last one.
-    expect(drawn).toBe(5);
+    // Moments are drawn in between, and not only the last one. Two may be drawn between two movements.
+    expect(drawn).toBeGreaterThanOrEqual(5);
     await expect.poll(() => page.locator("input[type=range]").getAttribute("value")).toBe(last);
   });
 
