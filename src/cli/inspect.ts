@@ -2,7 +2,9 @@ import { randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type WebSocket, WebSocketServer } from "ws";
+import type { FloorView } from "../client/answers.ts";
 import { type Client, createClient } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
 import type { StreamState, StreamStatus } from "../client/event-stream.ts";
@@ -25,6 +27,8 @@ const MAX_READERS = 8;
 const MAX_FLOORS = 64;
 /** A reader that is this many bytes behind is disconnected; after reconnecting it gets the current actors. */
 const MAX_UNSENT_BYTES = 8_388_608;
+/** The pause before a floor is asked for again, in ms. */
+const RETRY_MS = 1_000;
 const LOOPBACK = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
 /**
@@ -46,7 +50,10 @@ export async function inspect(
   const client = createClient({ baseUrl, ...(nodeToken && { headers: { Authorization: `Bearer ${nodeToken}` } }) });
   const ending = new AbortController();
   const over = AbortSignal.any([signal, ending.signal]);
-  const stage = new Stage(client, over, (why) => onFault(`${why} Trying again.`));
+  const stage = new Stage(client, over, ({ code, message }, hasAnswered) => {
+    const isMissing = code === "unreachable" && !hasAnswered;
+    onFault(`${message} Trying again.${isMissing ? ` ${NO_NODE}` : ""}`);
+  });
   const server = createServer((_, response) => response.writeHead(426, { Connection: "close" }).end());
   const sockets = new WebSocketServer({ noServer: true, maxPayload: 1_024, perMessageDeflate: false });
   server.on("upgrade", (request, socket, head) => {
@@ -76,6 +83,8 @@ export async function inspect(
   }
 }
 
+const NO_NODE = "Start a node with `interlock serve`, or name another: interlock inspect URL";
+
 class NoPort extends Error {}
 
 function whyNoPort({ code, message }: NodeJS.ErrnoException, port: number): string {
@@ -95,17 +104,20 @@ function refusalOf(request: IncomingMessage, token: string, readers: number): st
   return readers >= MAX_READERS ? "503 Service Unavailable" : undefined;
 }
 
+type OnAway = (failure: ClientError, hasAnswered: boolean) => void;
+
 /** The followed floors and the connected readers. */
 class Stage {
   readonly readers = new Set<WebSocket>();
   readonly #client: Client;
   readonly #signal: AbortSignal;
-  readonly #onAway: (why: string) => void;
+  readonly #onAway: OnAway;
   readonly #feeds = new Map<string, StatelyFeed>();
   #isAway = false;
+  #hasAnswered = false;
 
-  /** `onAway` is called once each time the node stops answering. */
-  constructor(client: Client, signal: AbortSignal, onAway: (why: string) => void) {
+  /** `onAway` is called once each time the node stops answering; `hasAnswered`: whether it ever did. */
+  constructor(client: Client, signal: AbortSignal, onAway: OnAway) {
     this.#client = client;
     this.#signal = signal;
     this.#onAway = onAway;
@@ -124,11 +136,8 @@ class Stage {
     const following: Promise<void>[] = [];
     const failed = Promise.withResolvers<never>();
     const reading = (async () => {
-      const onStatus = (status: StreamStatus, { failure }: StreamState = {}) => {
-        if (status === "waiting" && failure && !this.#isAway) this.#onAway(failure.message);
-        this.#isAway = status === "open" ? false : this.#isAway || failure !== undefined;
-      };
-      for await (const { type, data } of this.#client.openFloors({ signal: this.#signal, onStatus })) {
+      const options = { signal: this.#signal, onStatus: this.#onStatus };
+      for await (const { type, data } of this.#client.openFloors(options)) {
         if (type !== "floor" || data.state === "idle" || this.#feeds.has(data.floorId)) continue;
         if (this.#feeds.size >= MAX_FLOORS) continue;
         const done = this.follow(data.floorId);
@@ -144,14 +153,35 @@ class Stage {
   async follow(floorId: string): Promise<void> {
     const feed = new StatelyFeed(floorId, Date.now());
     this.#feeds.set(floorId, feed);
-    const options = { signal: this.#signal };
-    const { position, ...floor } = await this.#client.getFloor(floorId, options);
+    const { position, ...floor } = await this.#read(floorId);
     this.#send(feed.begin(floor));
-    for await (const event of this.#client.openFloor(floorId, { ...options, position })) {
+    const options = { signal: this.#signal, onStatus: this.#onStatus, position };
+    for await (const event of this.#client.openFloor(floorId, options)) {
       const isNew = event.type === "reset";
-      this.#send(isNew ? feed.begin(await this.#client.getFloor(floorId, options)) : feed.take(event));
+      this.#send(isNew ? feed.begin(await this.#read(floorId)) : feed.take(event));
     }
   }
+
+  /** A floor as it is, once the node answers. @throws ClientError when the node refuses */
+  async #read(floorId: string): Promise<FloorView> {
+    for (;;) {
+      try {
+        const floor = await this.#client.getFloor(floorId, { signal: this.#signal });
+        this.#onStatus("open");
+        return floor;
+      } catch (error) {
+        if (!(error instanceof ClientError && error.retryable)) throw error;
+        this.#onStatus("waiting", { failure: error });
+      }
+      await sleep(RETRY_MS, undefined, { signal: this.#signal });
+    }
+  }
+
+  readonly #onStatus = (status: StreamStatus, { failure }: StreamState = {}): void => {
+    if (status === "waiting" && failure && !this.#isAway) this.#onAway(failure, this.#hasAnswered);
+    this.#isAway = status === "open" ? false : this.#isAway || failure !== undefined;
+    this.#hasAnswered ||= status === "open";
+  };
 
   #send(messages: readonly StatelyMessage[]): void {
     const frames = this.readers.size === 0 ? [] : messages.map((message) => JSON.stringify(message));

@@ -18,6 +18,7 @@ const VERBS: readonly Verb[] = [
         `${flag} (${name})`,
         `${meaning.replaceAll("`", "")} Default: ${standard}.`,
       ]),
+      "Exit code: 0 after a signal, or 1 if the node cannot start or stop as it should.",
     ],
     run: async (args) => (await import("./serve.ts")).serve(args),
   },
@@ -102,6 +103,7 @@ const VERBS: readonly Verb[] = [
       "Readers connect by WebSocket to the printed address. It is on loopback only, and contains a token.",
       ["INTERLOCK_TOKEN", "A token or key, for a node that requires one. It sees what its owner may see."],
       ["INTERLOCK_INSPECT_TOKEN", "The token that readers must present. Default: a random one for each start."],
+      "Exit code: 0 after a signal, or 1 if the port is in use or the node refuses.",
     ],
     run: async (args) => {
       const flags = { floor: { type: "string", multiple: true }, port: { type: "string", default: "8081" } } as const;

@@ -46,7 +46,8 @@ it.concurrent("the drive's four scenes go as the rules say, and the timeline exp
 
   const smallTalk = toldIn(sceneOf(text, 2));
   expect(smallTalk).toContain("Chat ✗ is refused: 10 < 80 (lower_priority) “导航中，暂时无法闲聊”");
-  expect(smallTalk.findLast((line) => line.startsWith("Navigation ›"))).toContain("… 沿当前道路");
+  // It goes on after the refusal; on a slow machine with a later sentence than its second.
+  expect(smallTalk.findLast((line) => line.startsWith("Navigation ›"))).toMatch(/^Navigation › … .+。/);
   expect(sceneOf(text, 2)).toMatch(/^ {3}Navigation 80 {2}█+$\n^ {3}Chat 10 +✗$/m);
 
   const windows = toldIn(sceneOf(text, 3));

@@ -129,17 +129,21 @@ describe("a mistake", () => {
     expect(made.stderr).toMatch(/^interlock: \/proc\/none\/interlock\.db cannot be opened: ENOENT: [^\n]+\n$/);
   });
 
-  test("inspect says that the node does not answer, and waits for it", async () => {
-    const free = createServer().listen(0, "127.0.0.1");
-    await once(free, "listening");
-    const { port } = free.address() as AddressInfo;
-    free.close();
-    const child = begin(["inspect", `http://127.0.0.1:${port}`, "--port", "0"]);
-    const [line] = await once(child.stderr!.setEncoding("utf8"), "data");
-    expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer. Trying again.\n`);
-    child.kill("SIGINT");
-    expect(await once(child, "exit")).toEqual([0, null]);
-  });
+  test.each([{ named: [] }, { named: ["--floor", "u:ann"] }])(
+    "inspect $named says that the node does not answer, and waits for it",
+    async ({ named }) => {
+      const free = createServer().listen(0, "127.0.0.1");
+      await once(free, "listening");
+      const { port } = free.address() as AddressInfo;
+      free.close();
+      const child = begin(["inspect", `http://127.0.0.1:${port}`, "--port", "0", ...named]);
+      const [line] = await once(child.stderr!.setEncoding("utf8"), "data");
+      const hint = "Trying again. Start a node with `interlock serve`, or name another: interlock inspect URL";
+      expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer. ${hint}\n`);
+      child.kill("SIGINT");
+      expect(await once(child, "exit")).toEqual([0, null]);
+    },
+  );
 });
 
 describe("a start that is stopped", () => {

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { createWebSocketReceiver, type StatelyInspectionEvent } from "@statelyai/inspect";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
@@ -89,6 +91,33 @@ describe("interlock inspect", () => {
     const { id, floorId } = await ann.hold("music");
     await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === id);
     expect(receiver.received.some(({ sessionId }) => sessionId === floorId)).toBe(true);
+  });
+
+  test("interlock inspect of a named floor waits for a node that is not there yet", async () => {
+    const ann = new E2eClient(node);
+    const music = await ann.hold("music");
+    const front = createServer((socket) => {
+      const behind = connect(Number(new URL(node.url).port), "127.0.0.1");
+      socket.pipe(behind).pipe(socket);
+      for (const each of [socket, behind]) each.on("error", () => {});
+    });
+    front.listen(0, "127.0.0.1");
+    await once(front, "listening");
+    const { port } = front.address() as AddressInfo;
+    front.close();
+    await once(front, "close");
+
+    const stopping = new AbortController();
+    const [address, fault] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+    const options = { floorIds: [music.floorId], port: 0, signal: stopping.signal };
+    const done = inspect(`http://127.0.0.1:${port}`, options, address.resolve, fault.resolve);
+    expect(await fault.promise).toContain("does not answer. Trying again. Start a node");
+    const receiver = receive(await address.promise);
+    front.listen(port, "127.0.0.1");
+    await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === music.id);
+    stopping.abort();
+    expect(await done).toBe(0);
+    front.close();
   });
 
   test("interlock inspect admits requests with the token, and no page of another origin", async () => {
