@@ -300,7 +300,7 @@ export function readSettings(
   }
   // Checked outside the schema, so that it is reported together with other faults.
   const message = whyOpen(given);
-  if (message !== undefined) faults.push({ name: label("INTERLOCK_AUTH"), message });
+  if (message !== undefined) faults.push({ name: label("HOST"), message });
   if (values.success) faults.push(...findMisfits(values.data, label), ...findIdle(values.data, label));
   return values.success && faults.length === 0
     ? { ok: true, settings: toSettings(values.data) }
@@ -319,7 +319,7 @@ function findUnknown(env: Readonly<Record<string, string | undefined>>): Setting
 function whyOpen({ HOST, INTERLOCK_AUTH = "none" }: Partial<Record<Variable, string>>): string | undefined {
   const address = Variables.shape.HOST.safeParse(HOST);
   if (!address.success || INTERLOCK_AUTH !== "none" || isLoopback(address.data)) return undefined;
-  return `"none" would admit all clients that can reach ${address.data}: without authentication HOST must be loopback`;
+  return `must be loopback while INTERLOCK_AUTH is none: all clients that can reach ${address.data} would be admitted`;
 }
 
 /**

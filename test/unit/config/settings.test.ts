@@ -207,9 +207,9 @@ describe("settings that conflict", () => {
 
 describe("an address that other machines can reach", () => {
   it("a public address is refused without authentication", () => {
-    const fault = '"none" would admit all clients that can reach 0.0.0.0: without authentication HOST must be loopback';
-    expect(faultsOf({ HOST: "0.0.0.0" })).toEqual([`INTERLOCK_AUTH: ${fault}`]);
-    expect(faultsOf({}, ["--host", "0.0.0.0", "--auth", "none"])).toEqual([`--auth (INTERLOCK_AUTH): ${fault}`]);
+    const fault = "must be loopback while INTERLOCK_AUTH is none: all clients that can reach 0.0.0.0 would be admitted";
+    expect(faultsOf({ HOST: "0.0.0.0" })).toEqual([`HOST: ${fault}`]);
+    expect(faultsOf({}, ["--host", "0.0.0.0", "--auth", "none"])).toEqual([`--host (HOST): ${fault}`]);
   });
 
   it.each(["127.0.0.1", "127.8.8.8", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "localhost", "LocalHost"])(
@@ -305,6 +305,6 @@ it("all faults are reported at once, each with its name", () => {
     "INTERLOCK_BUS",
     "--drain (INTERLOCK_DRAIN)",
     "LOG_LEVEL",
-    "INTERLOCK_AUTH",
+    "HOST",
   ]);
 });
