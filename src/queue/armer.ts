@@ -3,6 +3,7 @@ import type { Effect, TimerEffect } from "../protocol/internal/effect.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
+import { LogThrottle } from "../shared/log-throttle.ts";
 import type { Store } from "../store/store.ts";
 import type { RunQueue } from "./run-queue.ts";
 
@@ -45,6 +46,10 @@ export class Armer {
   /** Jumps of the wall clock by which the store's effects have not been shifted yet. */
   #jumps = 0;
   #stopFiring: (() => Promise<void>) | undefined;
+  // While the store or the bus is away, each sweep and each due timer fails.
+  readonly #shiftNotes = new LogThrottle();
+  readonly #sweepNotes = new LogThrottle();
+  readonly #fireNotes = new LogThrottle();
 
   constructor(options: ArmerOptions) {
     this.#options = options;
@@ -111,7 +116,9 @@ export class Armer {
         // Commits from before the shift report their effects, with old due times, in this turn of the event loop.
         return await sleep(clock, 0);
       } catch (error) {
-        log.error({ err: error, byMs }, "due times could not be shifted after a clock jump; retrying");
+        if (this.#shiftNotes.isDue(clock.now())) {
+          log.error({ err: error, byMs }, "due times could not be shifted after a clock jump; retrying");
+        }
       }
       await sleep(clock, MOVE_AGAIN_MS);
       if (this.#isStopped) return;
@@ -141,6 +148,7 @@ export class Armer {
         if (due.length < PAGE || this.#isSuspended) return;
       }
     } catch (error) {
+      if (!this.#sweepNotes.isDue(clock.now())) return;
       log.warn({ err: error }, "effects could not be armed; the next sweep retries");
     }
   }
@@ -161,6 +169,7 @@ export class Armer {
     try {
       await ask({ floorId, commandId: newId(), bodyHash: "", deadline: clock.now() + askTimeoutMs, command });
     } catch (error) {
+      if (!this.#fireNotes.isDue(clock.now())) return;
       log.warn({ err: error, floorId, sessionId, timerId: id }, "a timer could not be fired; the next sweep retries");
     }
   }

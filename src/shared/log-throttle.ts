@@ -7,10 +7,10 @@ export class LogThrottle {
 
   /**
    * Whether it is time for a line, which then counts as written.
-   * @param now in ms of the caller's clock
+   * @param now in ms of the caller's clock, which may go back
    */
   isDue(now: number): boolean {
-    if (now - this.#saidAt < EVERY_MS) return false;
+    if (Math.abs(now - this.#saidAt) < EVERY_MS) return false;
     this.#saidAt = now;
     return true;
   }

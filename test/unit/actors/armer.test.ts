@@ -199,6 +199,23 @@ describe("a sweep", () => {
     expect([taken, stage.asked]).toEqual([["run"], []]);
   });
 
+  test("while the store or the floor is away, the log has one line a minute about sweeps, and one about timers", async () => {
+    const stage = await ArmerStage.open();
+    await stage.armer.start();
+    stage.failures.push(...Array.from({ length: 7 * 20 }, () => new AppError("unavailable")));
+    await stage.commit(...Array.from({ length: 20 }, (_, index) => stage.timer(`t${index}`, 0)));
+    await stage.clock.advance(5 * SWEEP_MS);
+    const [firing, sweeping] = ["a timer could not be fired", "effects could not be armed"].map(
+      (what) => `${what}; the next sweep retries`,
+    );
+    expect(stage.log.lines).toEqual([firing]);
+    stage.store.away.add("dueEffects");
+    await stage.clock.advance(6 * SWEEP_MS);
+    expect(stage.log.lines).toEqual([firing, sweeping]);
+    await stage.clock.advance(SWEEP_MS);
+    expect(stage.log.lines).toEqual([firing, sweeping, sweeping]);
+  });
+
   test("a sweep that fails is followed by another", async () => {
     const stage = await ArmerStage.open();
     await stage.writer.write({ effectsAdded: [stage.timer("soon", 0)] });
@@ -352,8 +369,7 @@ describe("a jump of the wall clock", () => {
     stage.store.away.add("shiftEffects");
     jump(stage);
     await stage.clock.advance(5_000);
-    expect(stage.log.lines.length).toBeGreaterThan(3);
-    expect(new Set(stage.log.lines)).toEqual(new Set(["due times could not be shifted after a clock jump; retrying"]));
+    expect(stage.log.lines).toEqual(["due times could not be shifted after a clock jump; retrying"]);
     stage.store.away.clear();
     await stage.clock.advance(1_000);
     expect(await stage.dueIn()).toEqual([4_000, HOUR - 11_000]);
