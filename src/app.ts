@@ -341,10 +341,10 @@ function createNodeGateway(
 ): Gateway {
   const { store, bus, clock, stopwatch } = shape;
   const { host, hosts, origins, proxies, addressConnections, maxBodyBytes, commandDeadlineMs } = settings;
-  const isDoor = settings.roles.includes("gateway");
+  const isGateway = settings.roles.includes("gateway");
   return createGateway({
     ...parts,
-    isDoor,
+    isGateway,
     proxies,
     addressConnections,
     maxBodyBytes,
@@ -365,7 +365,7 @@ function createNodeGateway(
     onHeard: (lagMs) => metrics.commitHeard(lagMs),
     onBehind: () => metrics.followerBehind(),
     version: VERSION,
-    page: isDoor ? readPageFiles(pageFolder) : undefined,
+    page: isGateway ? readPageFiles(pageFolder) : undefined,
     log,
     tracer,
   });

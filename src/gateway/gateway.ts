@@ -75,7 +75,7 @@ export interface GatewayOptions
   random: () => number;
   origin: OriginOptions;
   /** False for a node without the gateway role, which serves health routes only. Default: true. */
-  isDoor?: boolean;
+  isGateway?: boolean;
   /** Absent when authentication is off: every caller is the operator. */
   access?: Access | undefined;
   /** Addresses and networks of trusted proxies, whose `X-Forwarded-*` headers count. */
@@ -293,7 +293,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
 
 function addRoutes(
   app: Routes,
-  { access, isDoor = true, version, clock, stopwatch }: GatewayOptions,
+  { access, isGateway = true, version, clock, stopwatch }: GatewayOptions,
   context: RouteContext,
   gate: Gate,
 ): void {
@@ -304,6 +304,6 @@ function addRoutes(
       const { controlAccess } = await import("./access/gatekeeper.ts");
       gate.keeper = await controlAccess(routes, access, { clock, stopwatch });
     }
-    for (const add of isDoor ? ROUTES : [healthRoutes]) add(routes, context);
+    for (const add of isGateway ? ROUTES : [healthRoutes]) add(routes, context);
   });
 }
