@@ -66,7 +66,7 @@ const HAND_OVER = 0.2;
 /** The id of a floor that does not exist: confirming it is a minimal query that probes the store. */
 const NO_FLOOR = "none" as FloorId;
 
-/** The composition root: it chooses the store, the bus and the queue; no other module knows which ones are in use. */
+/** The composition root. It and shape.ts choose the store, the bus and the queue; no other module knows which are in use. */
 export function createApp({ settings, env = process.env, ...options }: AppOptions): App {
   const { log = createLog(settings.logLevel), pageFolder = PAGE_FOLDER } = options;
   const stopping = new AbortController();

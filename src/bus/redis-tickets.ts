@@ -6,8 +6,8 @@ import { connectRedis } from "./redis-client.ts";
 import type { TicketStore } from "./ticket-store.ts";
 
 /**
- * How long a client that redeems a ticket waits for the server, in ms. Long enough for a gateway that is busy itself, because
- * the server has taken the ticket by then.
+ * How long a client that redeems a ticket waits for the server, in ms. Long enough for a gateway that is busy itself,
+ * because the server has taken the ticket by then.
  */
 const ANSWER_MS = 1_000;
 

@@ -1,7 +1,7 @@
 import { RecentMap } from "../protocol/recent-map.ts";
 import type { ServerEvent } from "./server-event.ts";
 
-/** Sessions whose place is remembered; the least recently seen one is dropped. A floor may have thousands. */
+/** Sessions whose place is remembered; beyond it a session without a recent event is dropped. A floor may have thousands. */
 const MAX_SESSIONS = 1_024;
 
 /** How far a reader has come in each log, so that no event is delivered twice. */

@@ -16,7 +16,7 @@ export class Watchers {
     return () => void this.#watching.delete(watching);
   };
 
-  /** Calls the functions of this moment: also one that another of them removes. */
+  /** Calls all functions that are registered now, even a function that another one removes meanwhile. */
   notify(): void {
     for (const watching of [...this.#watching]) watching();
   }

@@ -6,8 +6,8 @@ const DAY_MS = 86_400_000;
  */
 export const BOUNDS = {
   /**
-   * Floors whose actors stay in memory. Beyond it the floor that was idle longest is evicted; a later command reloads
-   * it.
+   * Floors whose actors stay in memory. Beyond it an idle floor that was not used lately is dropped; its next command
+   * loads it again.
    */
   activeFloors: 4_096,
   /** Messages that `/session/load` returns: many screenfuls, in one read. */

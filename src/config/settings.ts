@@ -315,7 +315,7 @@ function findUnknown(env: Readonly<Record<string, string | undefined>>): Setting
   return names.map((name) => ({ name, message: `is not a setting of this version${suggestVariable(name)}` }));
 }
 
-/** The fault of a node that everybody could use. */
+/** The fault of a node that other machines could use without authentication. */
 function whyOpen({ HOST, INTERLOCK_AUTH = "none" }: Partial<Record<Variable, string>>): string | undefined {
   const address = Variables.shape.HOST.safeParse(HOST);
   if (!address.success || INTERLOCK_AUTH !== "none" || isLoopback(address.data)) return undefined;

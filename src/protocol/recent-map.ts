@@ -1,6 +1,6 @@
 interface Entry<V> {
   value: V;
-  /** Written again since it was added, or since it was last spared. */
+  /** Whether it was written again since it was added or last spared: the next search for room then spares it once. */
   isSpared: boolean;
 }
 

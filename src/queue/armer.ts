@@ -37,7 +37,7 @@ export interface ArmerOptions {
  */
 export class Armer {
   readonly #options: ArmerOptions;
-  #nextSweepAt = 0;
+  #armedUntil = 0;
   #timer: Timer | undefined;
   #isStopped = false;
   #sweeping: Promise<void> | undefined;
@@ -71,14 +71,12 @@ export class Armer {
 
   /** Queue an effect that was committed, if it is due soon. */
   arm(effect: Effect): void {
-    if (this.#isSuspended || effect.dueAt > this.#nextSweepAt) return;
+    if (this.#isSuspended || effect.dueAt > this.#armedUntil) return;
     // When the queue is full, the next sweep adds the effect.
     this.#add(effect).catch(() => {});
   }
 
-  /**
-   * Arm everything that is due before the next sweep. Only one sweep runs at a time; a request meanwhile runs another.
-   */
+  /** Arm everything that is due within two sweeps. Only one sweep runs at a time; a request meanwhile runs another. */
   sweep(): void {
     this.#timer?.cancel();
     if (this.#isSuspended) return;
@@ -133,12 +131,12 @@ export class Armer {
   async #sweepOnce(): Promise<void> {
     const { store, clock, floorHashes, log } = this.#options;
     // Reach beyond the next sweep, so that no effect falls between two sweeps.
-    this.#nextSweepAt = clock.now() + 2 * SWEEP_MS;
+    this.#armedUntil = clock.now() + 2 * SWEEP_MS;
     try {
       let after: Effect | undefined;
       for (;;) {
         const due = await store.dueEffects({
-          until: this.#nextSweepAt,
+          until: this.#armedUntil,
           after,
           floorHashes: floorHashes?.(),
           limit: PAGE,

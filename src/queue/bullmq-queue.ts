@@ -18,7 +18,7 @@ const MISSED = 2;
 const MAX_ADDING = 10_000;
 /**
  * BullMQ requires that a worker's commands wait for Redis without a limit. A connection that waits for jobs may be
- * silent for 10 s; one that is silent for longer is dead.
+ * silent for 10 s; a longer silence means that it is dead.
  */
 const PATIENT: RedisOptions = {
   maxRetriesPerRequest: null,

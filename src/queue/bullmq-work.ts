@@ -56,7 +56,7 @@ export class BullmqWork implements Processing {
         await work.#begin();
         return work;
       } catch (error) {
-        // Replace the worker: one whose connections broke before they were ready never takes a job.
+        // Replace the worker: if its connections broke before they were ready, it never takes a job.
         onFault(error);
         await work.leave();
         if (tries === OPEN_TRIES) throw new AppError("unavailable", "the run queue is away", { cause: error });

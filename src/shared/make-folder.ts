@@ -22,7 +22,7 @@ export function isThere(path: string): Promise<boolean> {
   );
 }
 
-/** Waits for a file or folder to be made. Another that made it at the same time is no error. */
+/** Wait until a file or folder is made. It is no error if another process made it at the same time. */
 export async function unlessExists(making: Promise<unknown>): Promise<void> {
   try {
     await making;

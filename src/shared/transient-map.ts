@@ -1,9 +1,9 @@
 /**
  * A map for entries that come and go, in the order of their addition.
  *
- * A `Map` that entries come into and leave gets a new table every few changes, and V8 links each table to the next one. Once a
- * table is old, minor garbage collections keep all that follow it, with what they held, until the next major one (ADR 24). The
- * properties of an object have no such links.
+ * A `Map` whose entries come and go gets a new table every few changes, and V8 links each table to the next one. Once a
+ * table is old, minor garbage collections keep all tables that follow it, with what they held, until the next major
+ * collection (ADR 24). The properties of an object have no such links.
  */
 export class TransientMap<K extends string, V extends object> {
   readonly #entries: Record<string, V> = Object.create(null);

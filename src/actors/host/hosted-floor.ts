@@ -83,7 +83,7 @@ export class HostedFloor {
   readonly #asks: Ask[] = [];
   #activation: Activation | undefined;
   #isWorking = false;
-  /** Used again since it was loaded, or since the host last spared it. */
+  /** Whether it was used again since it was loaded or last spared: the host then spares it once when it makes room. */
   isSpared = false;
 
   constructor(id: FloorId, options: HostedFloorOptions, announcer: Announcer) {

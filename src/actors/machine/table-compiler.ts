@@ -121,7 +121,7 @@ class Compiler {
         guard: guard === true ? undefined : guard,
         ...this.#readMove(transition, leaf, this.#regions[region]!),
       });
-      // Edges after one that is always open are never tried.
+      // Edges after an edge that is always open are never tried.
       if (guard === true) break;
     }
     return edges;

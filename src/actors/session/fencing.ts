@@ -122,11 +122,12 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
   if (asked.length > 0) step.toSelf.push({ type: "ask", interactions: asked, given: step.given });
 
   const { outcome } = report;
-  if (outcome) endAttempt(step, run, outcome, isHeard);
+  if (outcome) takeOutcome(step, run, outcome, isHeard);
   answer(step, { standing: outcome ? standing(undefined) : standing(run) });
 }
 
-function endAttempt(
+/** Act on how an attempt ended. */
+function takeOutcome(
   step: SessionStep,
   run: Run,
   outcome: NonNullable<CommandOf<"run.report">["outcome"]>,

@@ -28,7 +28,7 @@ function settingsOf(step: SessionStep) {
   return adapter?.kind === "ai-sdk" ? adapter.summary : undefined;
 }
 
-/** Whether the session's line says what the summary says, rather than how the newest reply begins. */
+/** Whether the session's `summary` comes from its newest summary, and not from the beginning of its newest reply. */
 export function isNamedBySummary(step: SessionStep): boolean {
   return step.context.summaryId !== undefined && settingsOf(step) !== undefined;
 }

@@ -119,7 +119,7 @@ class Dialogue {
 const isRequest = ({ method, id }: Message): boolean => method !== undefined && id !== undefined;
 const isAnswer = ({ method }: Message): boolean => method === undefined;
 
-/** A JSON-RPC message; undefined for anything else, and for one that is nested too deeply to be written again. */
+/** A JSON-RPC message; undefined for anything else, and for a message that is nested too deeply to be written again. */
 function parse(text: string): Message | undefined {
   try {
     const message = JSON.parse(text) as Message | null;

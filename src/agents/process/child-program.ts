@@ -7,7 +7,7 @@ import { killMarked } from "./process-sweep.ts";
 
 /**
  * What a program has written is read within this time after its exit, in ms, and is no more than a pipe holds, in bytes. A
- * process that removed its mark and lost its parent may keep the pipe open for ever.
+ * process that removed its mark and lost its parent may keep the pipe open forever.
  */
 const OUTPUT_MS = 1_000;
 const MAX_PIPE_BYTES = 1_048_576;

@@ -7,8 +7,7 @@ const budget = new TurnBudget(TURN_BYTES);
 
 /**
  * A chunk of what an agent's program or provider writes, in pieces, each in a turn of the event loop that has room for
- * it. One that writes as fast as it can would otherwise keep the process from all other work until it is silent. Agents
- * take turns.
+ * it. Agents take turns: an agent that writes as fast as it can would otherwise keep the process from all other work.
  */
 export async function* inTurns<Chunk extends Uint8Array>(chunk: Chunk): AsyncGenerator<Chunk, void, undefined> {
   for (let first = 0; first < chunk.length; first += TURN_BYTES) {

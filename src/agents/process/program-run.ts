@@ -24,14 +24,14 @@ const MAX_WAITING_UNITS = 1_048_576;
 const MAX_LOG_LINE_UNITS = 4_096;
 
 /**
- * What a program may print, on both outputs, without a part of a reply, in UTF-16 units. One that prints more would keep
- * its run busy without end.
+ * What a program may print, on both outputs, without a part of a reply, in UTF-16 units. A program that prints more
+ * would keep its run busy without end.
  */
 const MAX_IDLE_UNITS = 67_108_864;
 /** What each line counts besides, because short ones take time too. */
 const LINE_UNITS = 64;
 
-/** The error of a program that was waited for in vain. */
+/** The error of a program that exceeded a timeout. @param what what it has not done, such as `has not begun` */
 export const programLate = (what: string, limitMs: number): AppError =>
   new AppError("provider_unreachable", `This agent's program ${what} for ${Math.round(limitMs / 1_000)} s.`);
 

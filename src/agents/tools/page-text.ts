@@ -32,7 +32,7 @@ export function textOfPage(html: string): string {
     .join("\n");
 }
 
-/** A tag, or what no one reads: a comment, or a silent element up to its end tag. One that does not end takes the rest. */
+/** A tag, a comment, or a silent element up to its end tag. A comment or element that does not end takes the rest. */
 interface Mark {
   end: number;
   /** What stands for it in the text. */

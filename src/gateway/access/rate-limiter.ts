@@ -29,7 +29,7 @@ export interface RateLimitOptions {
   stopwatch: Clock;
 }
 
-/** Owners, and addresses, that are counted at a time. The least recently seen one is dropped. */
+/** Owners, and addresses, that are counted at a time. Beyond it, those not seen lately are dropped. */
 const MAX_COUNTED = 10_000;
 /** Counters that do not answer within this many ms are treated as away. A working network needs about 50 µs … */
 const ANSWER_MS = 100;

@@ -15,15 +15,15 @@ interface Counted {
 type Answer = (error: Error | null, counted: Counted) => void;
 
 /**
- * The counters of one process, as the library for limits asks for them. The library's own take the wall clock: a window
- * that begins before the clock is set back would last for as long as that was.
+ * The counters of one process, as the library for limits asks for them. The library's own counters use the wall clock: a
+ * window that begins before the clock is set back would last longer by that time.
  */
 export class RequestWindows {
   readonly #stopwatch: Clock;
   readonly #limit: number;
   readonly #windows: RecentMap<string, Window>;
 
-  /** @param limit the keys that are counted at a time; the least recently counted one is dropped */
+  /** @param limit the keys that are counted at a time; beyond it a key that was not counted lately is dropped */
   constructor(stopwatch: Clock, limit: number) {
     this.#stopwatch = stopwatch;
     this.#limit = limit;

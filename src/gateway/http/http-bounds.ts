@@ -32,7 +32,7 @@ export function httpBounds({ sockets, paths, newId }: HttpBounds) {
     // A request without a Host is refused below, in the form of all errors.
     requireHostHeader: false,
   };
-  /** The whole answer to what is no request, after which the connection ends. */
+  /** The whole answer to bytes that are not a request. The connection ends after it. */
   const answerOf = (problem: AppError): string => {
     const body = JSON.stringify(problemBody(problem, newId()));
     const head = [
@@ -61,8 +61,8 @@ export function httpBounds({ sockets, paths, newId }: HttpBounds) {
 
 /**
  * The error for a head that HTTP refuses and Node.js's parser accepts. Where a body ends is unknown if the last coding is
- * not `chunked` (RFC 9112, 6.1), and the parser fails when the request is in progress already. It leaves any coding before
- * that undone, and answers other expectations than `100-continue` by itself, without the handler.
+ * not `chunked` (RFC 9112, 6.1), and the parser fails when the request is in progress already. It does not decode any coding
+ * before `chunked`, and answers expectations other than `100-continue` by itself, without the handler.
  */
 function problemOfHead(
   { headers, httpVersion, method, url }: IncomingMessage,
@@ -108,7 +108,7 @@ const HEADERS = {
   "strict-transport-security": "max-age=31536000",
 };
 
-/** Whether other machines can reach the node. */
+/** Add the security headers to every answer. */
 export function guardAnswers(app: FastifyInstance): void {
   app.addHook("onRequest", (_request, reply, done) => {
     void reply.headers(HEADERS);

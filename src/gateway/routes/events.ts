@@ -298,8 +298,8 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
 }
 
 /**
- * Clients that wait for a block of fixed size unless the body comes in chunks, so that they would see an event only with a later
- * one: Python's requests.
+ * Clients that read blocks of a fixed size unless the body comes in chunks, so that they would get an event only together
+ * with later ones: Python's requests.
  */
 const READS_BLOCKS = /\bpython-requests\//;
 

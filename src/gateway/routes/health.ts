@@ -26,8 +26,9 @@ const Readiness = z.object({
 });
 
 /**
- * Health and metrics of this node, for operations. Liveness is open to every client, and by HEAD too, which monitors send. Metrics are for operators,
- * wherever they connect from, because behind a proxy on this machine every client seems to come from loopback.
+ * Health and metrics of this node, for operations. Liveness is open to every client, and by HEAD too, which monitors send.
+ * Metrics are for operators, wherever they connect from, because behind a proxy on this machine every client seems to come
+ * from loopback.
  */
 export function healthRoutes(app: Routes, context: RouteContext): void {
   app.get(

@@ -31,15 +31,16 @@ interface SseOptions {
   /** What a new stream begins with. */
   opening?: string;
   /**
-   * Whether the stream is sent in chunks, so that its reader can tell its end from a lost connection, or gets each frame although
-   * it reads blocks. Other readers of events need none, and chunks would double the size of small frames. HTTP/1.0 has none.
+   * Whether the stream is sent in chunks, so that its reader can tell its end from a lost connection, or gets each frame
+   * although it reads blocks. Other readers of events need no chunks, which would double the size of small frames. HTTP/1.0
+   * has none.
    */
   isChunked?: boolean;
 }
 
 /**
- * Node keeps the text of a sent head for as long as its answer is open, half a kilobyte for each stream, and uses it only as a
- * sign that a head was sent.
+ * Node keeps the text of a sent head for as long as its answer is open, half a kilobyte for each stream, and uses it only
+ * as a sign that a head was sent.
  */
 const SENT = "HTTP/1.1 200 OK\r\n\r\n";
 type StreamResponse = ServerResponse & { _header?: string | null };

@@ -22,7 +22,7 @@ interface Waiting {
 const LANES = 4;
 /** Commits under way at once, beside the lanes, of floors that another session locks. */
 const APART = 4;
-/** Floors known to be locked. A further one takes the place of the one that was met least recently. */
+/** Floors known to be locked. A further one replaces a floor that was not found locked lately. */
 const MAX_LOCKED = 1_024;
 /** Most changes of a group … */
 const GROUP = 32;
@@ -109,7 +109,7 @@ export class CommitQueue {
     return isInTime;
   }
 
-  /** Each change has its own outcome (rule C5): one that fails, or waits for a lock, does so without the others. */
+  /** Each change has its own outcome (rule C5): a change that fails, or waits for a lock, does so without the others. */
   async #commitTogether(group: readonly Waiting[]): Promise<void> {
     const inOrder = group.toSorted((one, other) => (one.change.floorId < other.change.floorId ? -1 : 1));
     const changes = inOrder.map(({ change }) => change);

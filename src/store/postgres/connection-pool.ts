@@ -109,7 +109,7 @@ export class PostgresPool implements Database {
   #underWay = 0;
   readonly #ended = Promise.withResolvers<void>();
   #isClosed = false;
-  /** Whether statements have had engine errors of late. It is logged once, not for every statement. */
+  /** Whether statements have had engine errors recently. It is logged once, not for every statement. */
   #isAway = false;
   /** When the last one had, in ms of the clock. */
   #failedAt = 0;

@@ -7,8 +7,8 @@ import { failedAnswer, isObject, type RequestId, readAnswer } from "./mcp-answer
 /** The longest message of a server, in UTF-16 units. A longer one ends the connection. */
 const MAX_MESSAGE_UNITS = 4_194_304;
 /**
- * What a server may print between a request and its answer: lines, and UTF-16 units. One that prints without end would keep
- * this process busy for its whole turn.
+ * What a server may print between a request and its answer: lines, and UTF-16 units. A server that prints without end
+ * would keep this process busy for its whole turn.
  */
 const MAX_LINES = 16_384;
 const MAX_UNITS = 16_777_216;

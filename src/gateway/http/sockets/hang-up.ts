@@ -4,9 +4,8 @@ import type { ServerResponse } from "node:http";
 const WAITING = new WeakSet<ServerResponse>();
 
 /**
- * Send this answer only as long as its client keeps both sides of the connection open: it waits for a run, which a client
- * aborts by hanging up, and a closed connection begins with the end of what its client sends. The client may have hung up
- * before.
+ * Drop this answer as soon as its client closes one side of the connection. The answer waits for a run, which a client
+ * aborts by hanging up; a client that hangs up closes its own side first. It may have done so before this call.
  */
 export function endWithClient(response: ServerResponse): void {
   WAITING.add(response);

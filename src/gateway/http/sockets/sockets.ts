@@ -5,6 +5,7 @@ import type { Clock, Timer } from "../../../protocol/ports/clock.ts";
 import { isEventStream } from "../../streams/sse-writer.ts";
 import { networkOf } from "../network-address.ts";
 import { endsWithClient } from "./hang-up.ts";
+import { LINE, type Line, type LineResponse, leaveLine, type OnHead, type SocketGroup } from "./line.ts";
 import { afterNextTurn, StandStill } from "./stand-still.ts";
 import type { TurnPace } from "./turn-pace.ts";
 
@@ -12,47 +13,6 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** The whole answer to a request that is refused for its head; undefined for any other. */
 type RefusalOf = (request: IncomingMessage) => string | undefined;
-
-/** Called by a socket's parser with the head of each request. */
-type OnHead = (request: IncomingMessage, keepsAlive: boolean) => number;
-
-/** A socket with the parser that node:http gives it. `incoming`: the newest request, unless all of it has been read. */
-type HttpSocket = Socket & { parser?: { onIncoming: OnHead; incoming?: IncomingMessage | null } | null };
-
-/** A socket and its requests. */
-interface Line {
-  socket: HttpSocket;
-  /** Undefined for a trusted proxy, whose sockets count against the node's limit alone. */
-  address: string | undefined;
-  /** Accepted above a limit: the socket may only carry probes. */
-  isSpare: boolean;
-  /** The request in progress. */
-  response: LineResponse | undefined;
-  /** Requests that wait behind it; undefined until there was one. */
-  waiting: [IncomingMessage, ServerResponse][] | undefined;
-  /** The request in progress has a chunked body. */
-  isChunked: boolean;
-  /** A request could not be read, or was refused for its head: nothing behind it is read. This follows the answers before it. */
-  farewell: string | undefined;
-  /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
-  taken: number;
-  takenAt: number;
-  /** What node:http does with the head of a request. */
-  makeRequest: OnHead | undefined;
-}
-
-/** A response in progress names its socket. A request that is destroyed before its end no longer does. */
-const LINE = Symbol("line");
-type LineResponse = ServerResponse & { [LINE]?: Line | undefined };
-
-/** The sockets of one address, or of all addresses. */
-interface SocketGroup {
-  open: number;
-  /** Sockets whose request in progress has a chunked body. */
-  chunked: number;
-  /** Idle sockets, longest idle first. */
-  idle: Set<Line>;
-}
 
 export interface SocketsOptions {
   pace: TurnPace;
@@ -71,7 +31,7 @@ export interface SocketsOptions {
 const SPARE = 64;
 /** Paths of the probes. */
 const PROBES: ReadonlySet<string | undefined> = new Set(["/health", "/ready"]);
-/** What a parser is answered to make it stop: what follows is no HTTP, as after an upgrade. */
+/** The return value of `OnHead` that stops the parser: the next bytes are not HTTP, as after an upgrade. */
 const NO_HTTP = 2;
 /** How often unread answers are looked for, in ms. */
 const LOOK_MS = 5_000;
@@ -278,9 +238,9 @@ export class Sockets {
   }
 
   /**
-   * Look at the head of each request of a socket before anything is made of it. One that is refused stops the parser in
-   * the bytes that it has read. Otherwise it makes a request of each of the thousands that one read may hold, and the
-   * server then fails each of them with an error of its own, which takes longer than answering them.
+   * Check the head of each request before Node.js makes a request object of it. A refusal stops the parser in the bytes
+   * that it has read. Otherwise it would make an object for each of the thousands of requests that one read may hold, and
+   * the server would fail each of them with an error, which takes longer than answering them.
    */
   #watchHeads(line: Line): void {
     const { parser } = line.socket;
@@ -318,8 +278,9 @@ export class Sockets {
   }
 
   /**
-   * The client sends nothing more. A whole request is carried out and answered, and then the connection ends. An event stream,
-   * an answer that waits for a run, and requests that others wait behind end with their client: it has probably left.
+   * The client sends nothing more. A whole request is carried out and answered, and then the connection ends. An event
+   * stream, an answer that waits for a run, and requests that others wait behind end with their client, because it has
+   * probably left.
    */
   #noteEnd({ socket, response, waiting, farewell }: Line): void {
     // Node.js ends the socket if there is no response, and behind the last one, which may be before the farewell.
@@ -381,12 +342,6 @@ export class Sockets {
       }
     }
   }
-}
-
-/** The request in progress, if there is one, is over. */
-function leaveLine(line: Line): void {
-  if (line.response) line.response[LINE] = undefined;
-  line.response = undefined;
 }
 
 /** @returns whether a socket was closed */

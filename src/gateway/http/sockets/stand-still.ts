@@ -4,7 +4,7 @@ import type { Clock, Timer } from "../../../protocol/ports/clock.ts";
 const BEAT_MS = 1_000;
 /** A beat that is late by this much, in ms, was not delayed by work: the process was frozen, or the machine slept. */
 const LATE_MS = 1_000;
-/** How long the requests of that time keep coming in after it: the event loop accepts one connection in a turn. */
+/** How long requests from that time keep arriving afterwards: the event loop accepts one connection per turn. */
 const WAKING_MS = 2_000;
 
 /**

@@ -11,9 +11,9 @@ const MAX_WAITING = 256;
 const YIELDED_TURNS = 256;
 
 /**
- * Spreads the work of many clients over turns of the event loop. The loop accepts one connection in a turn, so while it
- * answers a request of each of a hundred clients, or reads from them, between two of them, a new client waits for
- * seconds. Requests therefore wait while connections are being accepted, and large bodies also take turns.
+ * Spreads the work of many clients over turns of the event loop. The loop accepts one connection per turn. If it served a
+ * hundred clients in each turn, a new client would wait for seconds. Requests therefore wait while connections are being
+ * accepted, and large bodies take turns too.
  */
 export class TurnPace {
   #bodies: Readable[] = [];

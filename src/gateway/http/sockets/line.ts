@@ -1,0 +1,52 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/** Called by a socket's parser with the head of each request. */
+export type OnHead = (request: IncomingMessage, keepsAlive: boolean) => number;
+
+/** A socket with the parser that node:http gives it. `incoming`: the newest request, unless all of it has been read. */
+export type HttpSocket = Socket & { parser?: { onIncoming: OnHead; incoming?: IncomingMessage | null } | null };
+
+/** A socket and its requests. */
+export interface Line {
+  socket: HttpSocket;
+  /** Undefined for a trusted proxy, whose sockets count against the node's limit alone. */
+  address: string | undefined;
+  /** Accepted above a limit: the socket may only carry probes. */
+  isSpare: boolean;
+  /** The request in progress. */
+  response: LineResponse | undefined;
+  /** Requests that wait behind it; undefined until there was one. */
+  waiting: [IncomingMessage, ServerResponse][] | undefined;
+  /** The request in progress has a chunked body. */
+  isChunked: boolean;
+  /**
+   * The answer to a request that could not be read or was refused for its head. It is sent after the answers to the
+   * requests before it, and nothing behind the request is read.
+   */
+  farewell: string | undefined;
+  /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
+  taken: number;
+  takenAt: number;
+  /** What node:http does with the head of a request. */
+  makeRequest: OnHead | undefined;
+}
+
+/** A response in progress names its socket. A request that is destroyed before its end no longer does. */
+export const LINE = Symbol("line");
+export type LineResponse = ServerResponse & { [LINE]?: Line | undefined };
+
+/** The sockets of one address, or of all addresses. */
+export interface SocketGroup {
+  open: number;
+  /** Sockets whose request in progress has a chunked body. */
+  chunked: number;
+  /** Idle sockets, longest idle first. */
+  idle: Set<Line>;
+}
+
+/** The request in progress, if there is one, is over. */
+export function leaveLine(line: Line): void {
+  if (line.response) line.response[LINE] = undefined;
+  line.response = undefined;
+}
