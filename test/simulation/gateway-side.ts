@@ -6,14 +6,9 @@ import { KnownPlaces } from "../../src/gateway/access/known-places.ts";
 import { VisibleSessions } from "../../src/gateway/access/visible-sessions.ts";
 import { ConnectionStream } from "../../src/gateway/streams/connection-stream.ts";
 import { Connections } from "../../src/gateway/streams/connections.ts";
+import { FloorLog, SessionLog } from "../../src/gateway/streams/followed-log.ts";
 import { Followers } from "../../src/gateway/streams/followers.ts";
-import {
-  FloorLog,
-  LogStream,
-  type LogStreamOptions,
-  SessionLog,
-  startAfter,
-} from "../../src/gateway/streams/log-stream.ts";
+import { LogStream, type LogStreamOptions, startAfter } from "../../src/gateway/streams/log-stream.ts";
 import { type Stream, Streams } from "../../src/gateway/streams/open-streams.ts";
 import { SseWriter } from "../../src/gateway/streams/sse-writer.ts";
 import { AppError } from "../../src/protocol/errors.ts";

@@ -9,7 +9,7 @@ import { type Caller, ownerOf } from "../access/caller.ts";
 import { type Chat, newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
 import type { RouteContext } from "../route-context.ts";
-import { SessionLog } from "../streams/log-stream.ts";
+import { SessionLog } from "../streams/followed-log.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
 /** A user's message and its session. The session is created if it does not exist. */

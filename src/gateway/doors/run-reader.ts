@@ -4,8 +4,8 @@ import type { MessageId, RequestId, RunId, Seq, SessionId } from "../../protocol
 import type { AgentRef } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Draft } from "../streams/draft-board.ts";
+import type { FollowedLog } from "../streams/followed-log.ts";
 import type { FollowedEntry, Follower } from "../streams/follower.ts";
-import type { FollowedLog } from "../streams/log-stream.ts";
 import { type DraftReader, type HistoryPage, Track, type TrackReader } from "../streams/track.ts";
 
 /** A piece of a message. Pieces of the same message and kind arrive in order, without gaps or overlaps. */

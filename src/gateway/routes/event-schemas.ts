@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { LIVE_EVENTS, LOGGED_EVENTS, type LoggedType } from "../../protocol/event.ts";
 import { RequestId, SessionId } from "../../protocol/ids.ts";
-import { FLOOR_EVENTS } from "../streams/log-stream.ts";
+import { FLOOR_EVENTS } from "../streams/followed-log.ts";
 
 /**
  * The events as `/openapi.json` describes them: one component per type, and one discriminated union per stream. They

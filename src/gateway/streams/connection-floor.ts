@@ -4,7 +4,7 @@ import { type FloorId, type FloorSeq, floorOf, type Seq, type SessionId, userOf 
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Slot, Store } from "../../store/store.ts";
 import type { FollowedEntry, Follower } from "./follower.ts";
-import { readFloorPage, readSessionLog, readSessionPage } from "./session-log.ts";
+import { readFloorPage, readSessionLog, readSessionPage } from "./log-pages.ts";
 import type { SseWriter } from "./sse-writer.ts";
 import { type HistoryPage, Track, type TrackReader } from "./track.ts";
 

@@ -1,0 +1,97 @@
+import type { LogEntry, LoggedType } from "../../protocol/event.ts";
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import type { Store } from "../../store/store.ts";
+import type { FollowedEntry } from "./follower.ts";
+import { readFloorPage, readSessionPage } from "./log-pages.ts";
+import type { HistoryPage } from "./track.ts";
+
+/** What streams read of a store. */
+export type LogStore = Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "readFloorLog">;
+
+/** A log that a stream shows: which entries of the floor belong to it, and their numbers in it. */
+export interface FollowedLog {
+  /** The session that the log belongs to; undefined for a floor's log. */
+  readonly sessionId: SessionId | undefined;
+  /** The entry's number in this log, from 1; undefined if the entry is not part of it. */
+  placeOf(entry: FollowedEntry): number | undefined;
+  /** Whether readers receive the entry. An entry that is not shown still advances the reader's position. */
+  isShown(entry: FollowedEntry): boolean;
+  /** Whether the log ends with the entry. */
+  endsWith(entry: FollowedEntry): boolean;
+  /** The entries after a reader's position, including its last one where that locates the reader on the floor. */
+  readFrom(place: number, limit: number): Promise<HistoryPage>;
+  /** The entries after an entry of this log. */
+  readAfter(entry: LogEntry, limit: number): Promise<HistoryPage>;
+}
+
+/** `GET /session/{id}/events`: every event of one session. */
+export class SessionLog implements FollowedLog {
+  readonly sessionId: SessionId;
+  readonly #store: LogStore;
+
+  constructor(store: LogStore, sessionId: SessionId) {
+    this.sessionId = sessionId;
+    this.#store = store;
+  }
+
+  placeOf(entry: FollowedEntry): number | undefined {
+    return entry.sessionId === this.sessionId ? entry.seq : undefined;
+  }
+
+  isShown(): boolean {
+    return true;
+  }
+
+  endsWith(entry: FollowedEntry): boolean {
+    return entry.ends;
+  }
+
+  readFrom(place: number, limit: number): Promise<HistoryPage> {
+    return readSessionPage(this.#store, this.sessionId, Math.max(0, place - 1), limit);
+  }
+
+  readAfter({ seq }: LogEntry, limit: number): Promise<HistoryPage> {
+    return readSessionPage(this.#store, this.sessionId, seq!, limit);
+  }
+}
+
+/** The events that show who has the floor, and why. */
+export const FLOOR_EVENTS: ReadonlySet<LoggedType> = new Set([
+  "session_created",
+  "session_transition",
+  "arbitration",
+  "agent_switched",
+  "floor_updated",
+]);
+
+/** `GET /floor/{id}/events`: the decisions of one floor and the transitions of all its sessions. */
+export class FloorLog implements FollowedLog {
+  readonly sessionId = undefined;
+  readonly #store: LogStore;
+  readonly #floorId: FloorId;
+
+  constructor(store: LogStore, floorId: FloorId) {
+    this.#store = store;
+    this.#floorId = floorId;
+  }
+
+  placeOf(entry: FollowedEntry): number {
+    return entry.floorSeq;
+  }
+
+  isShown({ type }: FollowedEntry): boolean {
+    return FLOOR_EVENTS.has(type);
+  }
+
+  endsWith(): boolean {
+    return false;
+  }
+
+  readFrom(place: number, limit: number): Promise<HistoryPage> {
+    return readFloorPage(this.#store, this.#floorId, place, limit);
+  }
+
+  readAfter({ floorSeq }: LogEntry, limit: number): Promise<HistoryPage> {
+    return readFloorPage(this.#store, this.#floorId, floorSeq, limit);
+  }
+}
