@@ -50,8 +50,8 @@ export type Fact =
   | { type: "effect.add"; effect: Effect }
   | { type: "effect.remove"; id: EffectId }
   | { type: "signal"; runId: RunId; signal: RunSignal }
-  /** Exactly one per command. `show`: the reply includes the session as it is after the command. */
-  | { type: "reply"; reply: Reply; show?: boolean };
+  /** Exactly one per command. `showsSession`: the reply includes the session as it is after the command. */
+  | { type: "reply"; reply: Reply; showsSession?: true };
 
 /** The one event that machines emit: all facts of a step, because each emission costs time. */
 export interface Emitted {
@@ -74,8 +74,14 @@ export function effectId(given: Given, kind: string, about: string): EffectId {
   return `${given.stamp}.${kind}.${about}` as EffectId;
 }
 
-export function accept(reply: Omit<Accepted, "ok">, show = false): Fact {
-  return { type: "reply", reply: { ok: true, ...reply }, ...(show && { show }) };
+/** The reply to a command that is accepted. */
+export function accept(reply: Omit<Accepted, "ok">): Fact {
+  return { type: "reply", reply: { ok: true, ...reply } };
+}
+
+/** The same, with the session that `reply` names, as it is after the command. */
+export function acceptWithSession(reply: Omit<Accepted, "ok">): Fact {
+  return { type: "reply", reply: { ok: true, ...reply }, showsSession: true };
 }
 
 /** What a refusal says besides its code: a sentence in place of the code's own, and further fields of the answer. */
@@ -84,6 +90,7 @@ export interface RefusalDetails {
   readonly facts?: Record<string, unknown> | undefined;
 }
 
+/** The reply to a command that is refused. */
 export function refusal(code: ErrorCode, { message, facts }: RefusalDetails = {}): Fact {
   return {
     type: "reply",

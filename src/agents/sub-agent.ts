@@ -59,6 +59,7 @@ interface DelegateOptions {
   readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn) => void;
 }
 
+/** Make the function by which an agent delegates, within the catalogue's limits for this agent. */
 export function createDelegate(caller: AgentEntry, { catalog, find, onFault }: DelegateOptions): Delegate {
   return async function* delegate(call, turn, control) {
     const tree = treeOf(caller, turn);

@@ -18,6 +18,7 @@ export interface Verb {
   run: (args: readonly string[]) => Promise<number | undefined>;
 }
 
+/** The text of `interlock <name> --help`. */
 export function helpOf({ name, synopsis, summary, details }: Verb): string {
   const paragraphs = details().map((each) =>
     typeof each === "string" ? wrap(each, "") : `${each[0]}\n${wrap(each[1], "    ")}`,

@@ -87,6 +87,7 @@ export async function failureOf(response: Response): Promise<ClientError> {
   return unexpectedAnswer(status);
 }
 
+/** The error for an answer that is not one of this server's. */
 export function unexpectedAnswer(status: number): ClientError {
   const message = `An answer came back that is not this server's (status ${status}).`;
   return new ClientError("unexpected_answer", message, { status, retryable: false });

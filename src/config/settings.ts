@@ -212,6 +212,7 @@ export interface SettingRow {
   meaning: string;
 }
 
+/** The table of all settings, in the order of `Variables`. */
 export const SETTINGS: readonly SettingRow[] = NAMES.map((name) => {
   const { def } = Variables.shape[name];
   const { unset, description } = Variables.shape[name].meta() ?? {};

@@ -156,6 +156,7 @@ interface Parts {
   gate: Gate;
 }
 
+/** Create the server with its routes. It listens only after `listen`. */
 export function createGateway(options: GatewayOptions): Gateway {
   const { store, bus, clock, stopwatch, log, random, onCut, onHeard, onBehind, access } = options;
   const pace = new TurnPace();

@@ -82,12 +82,14 @@ export const Answer = z.discriminatedUnion("kind", [
 ]);
 export type Answer = z.infer<typeof Answer>;
 
+/** A client's response to a confirmation, as the agent receives it. */
 export function confirmationAnswer(requestId: RequestId, response: z.infer<typeof ConfirmationResponse>): Answer {
   if (typeof response === "string") return { kind: "confirmation", requestId, verdict: response };
   const reason = "type" in response ? response.reason : response.rejectWithReply;
   return { kind: "confirmation", requestId, verdict: "reject", reason };
 }
 
+/** A client's response to a question, as the agent receives it. */
 export function questionAnswer(requestId: RequestId, response: z.infer<typeof QuestionResponse>): Answer {
   if (typeof response === "string") return { kind: "question", requestId, selected: [response] };
   const selected = "selected" in response ? [response.selected].flat() : [];

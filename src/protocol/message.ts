@@ -17,6 +17,7 @@ export const AgentRef = z
   .meta({ id: "AgentRef" });
 export type AgentRef = z.infer<typeof AgentRef>;
 
+/** The session's own agent as an author. */
 export function masterRef(name: string): AgentRef {
   return { kind: "master", name, depth: 0, path: [name] };
 }
@@ -38,6 +39,7 @@ export const Usage = z
   .meta({ id: "Usage" });
 export type Usage = z.infer<typeof Usage>;
 
+/** The sum of two usages. The counts of cached tokens are absent while they are 0. */
 export function addUsage(sum: Usage, more: Usage): Usage {
   const add = (key: keyof Usage) => (sum[key] ?? 0) + (more[key] ?? 0);
   const created = add("cache_creation_input_tokens");

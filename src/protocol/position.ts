@@ -39,6 +39,7 @@ export function parseLogPosition(text: string): { epoch: string; seq: number } |
   return match ? { epoch: match[1]!, seq: Number(match[2]) } : undefined;
 }
 
+/** Format a connection's position. */
 export function connectionPosition({ epoch, connectionId, slots, known }: ConnectionPosition): string {
   let text = `${epoch}.${connectionId}.`;
   for (let index = 0; index < slots.length; index++) {
@@ -48,6 +49,7 @@ export function connectionPosition({ epoch, connectionId, slots, known }: Connec
   return known === undefined ? text : `${text}.${known.toString(36)}`;
 }
 
+/** Parse a connection's position; undefined if malformed. The caller must compare the epoch. */
 export function parseConnectionPosition(text: string): ConnectionPosition | undefined {
   if (text.length > MAX_LENGTH) return undefined;
   const match = CONNECTION_POSITION.exec(text);

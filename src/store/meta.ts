@@ -10,6 +10,7 @@ export interface Meta {
   secret: string;
 }
 
+/** A random identity for a new store. */
 export function newMeta(): Meta {
   const digits = Array.from(randomBytes(EPOCH_LENGTH), (byte) => EPOCH_DIGITS[byte % EPOCH_DIGITS.length]);
   return { epoch: digits.join(""), secret: randomBytes(SECRET_BYTES).toString("hex") };

@@ -45,8 +45,10 @@ export function tell(step: ArbiterStep, fact: Fact): void {
   else step.actions.push({ facts: [fact] });
 }
 
+/** Send an event to a session of this floor. */
 export const send = (step: ArbiterStep, to: SessionId, event: SessionEvent) => step.actions.push({ to, event });
 
+/** Refuse the command. */
 export function refuse(step: ArbiterStep, code: ErrorCode, details?: RefusalDetails): void {
   tell(step, refusal(code, details));
 }

@@ -3,7 +3,7 @@ import { type AgentEntry, findAgent, findModeFault, listAgents, takesTurns } fro
 import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, CommandOf, History, NewSession, TurnInput } from "../../protocol/internal/command.ts";
-import { accept, type Emitted, type Given } from "../facts.ts";
+import { accept, acceptWithSession, type Emitted, type Given } from "../facts.ts";
 import { newSession, type SessionContext, sessionView } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
@@ -86,7 +86,7 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const takesFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
   if (ask.activate || takesFloor) return createInFront(step, claim, agent, ask, spawn);
   spawn();
-  tell(step, accept({ sessionId }, true));
+  tell(step, acceptWithSession({ sessionId }));
 }
 
 /** Ask for the floor with a new session. It is created unless the request is rejected. */
@@ -220,7 +220,7 @@ function passWithoutSession(step: ArbiterStep, command: CommandAboutSession): vo
 /** The creation of a session that exists: a repeat is accepted, a request for another session is refused. */
 function acceptRepeat(step: ArbiterStep, sessionId: SessionId, isRepeat: boolean): void {
   if (!isRepeat) return refuse(step, "idempotency_mismatch");
-  tell(step, accept({ sessionId }, true));
+  tell(step, acceptWithSession({ sessionId }));
 }
 
 /** A floor of a single session is deleted with it, so that a later session with the same id inherits nothing. */

@@ -3,7 +3,7 @@ import type { Decision } from "../../protocol/decision.ts";
 import type { EffectId, SessionId } from "../../protocol/ids.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import { omit } from "../../protocol/omit.ts";
-import { accept, effectId } from "../facts.ts";
+import { accept, acceptWithSession, effectId } from "../facts.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
 import { type ArbiterStep, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
 import {
@@ -61,9 +61,10 @@ export function takeRequest(
   refuse(step, "rejected", { message: decision.say, facts: { decision } });
 }
 
+/** The session may take its turn: pass the turn on to it, or answer a request without one. */
 export function takeTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decision: Decision, input?: TurnInput): void {
   if (!input) {
-    tell(step, accept({ sessionId, decision }, true));
+    tell(step, acceptWithSession({ sessionId, decision }));
     return;
   }
   const { messageId, runId } = input;
@@ -143,6 +144,7 @@ export function withEffects(decision: Decision, moves: readonly Move[], claim: C
   return { ...decision, effects };
 }
 
+/** Queue a session, for at most its agent's `queue_timeout`. */
 export function enqueue(step: ArbiterStep, claim: Claim, decision: Decision, turn: TurnInput | undefined): void {
   const { given, floorId } = step;
   const timeoutMs = given.catalog.agents.get(claim.agentId)?.queueTimeoutMs;

@@ -184,7 +184,7 @@ export class FloorActors {
       else answer = fact;
     }
     if (!answer) throw this.#break(new Error(`${command.type} was not answered`));
-    return { facts, reply: answer.show ? this.#show(answer.reply) : answer.reply };
+    return { facts, reply: answer.showsSession ? this.#show(answer.reply) : answer.reply };
   }
 
   /** The present states of the sessions that changed since the last call. */

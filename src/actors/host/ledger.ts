@@ -43,6 +43,7 @@ export interface Batch {
   lapses: number;
 }
 
+/** The key of a message among the unfinished ones. A message's id is unique within its session only. */
 export const draftKey = (sessionId: SessionId, id: MessageId): string => `${sessionId}/${id}`;
 
 /**

@@ -3,7 +3,14 @@ import type { PausedBy } from "../../protocol/session.ts";
 import type { Claim } from "../floor/claim.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
-import { agentOf, answer, dropEffect, type InternalEvent, type SessionStep, startTimer } from "./session-step.ts";
+import {
+  agentOf,
+  answerWithSession,
+  dropEffect,
+  type InternalEvent,
+  type SessionStep,
+  startTimer,
+} from "./session-step.ts";
 import { dropSummary } from "./summaries.ts";
 import { beginWaitingTurn, dropTurns, endWork, keepTurn, settle, stopIdling } from "./turns.ts";
 
@@ -30,6 +37,7 @@ function beHeard(step: SessionStep, claim: Claim, level: number | undefined): vo
   beginLease(step);
 }
 
+/** The session becomes the holder. `wasHeard`: it was ducked before, so its run is unchanged. */
 export function winFloor(
   step: SessionStep,
   { claim, bringsTurn }: Extract<InternalEvent, { type: "activate" | "resume" }>,
@@ -69,6 +77,7 @@ export function goBeneath(
   else if (!bringsTurn) beginWaitingTurn(step);
 }
 
+/** The session goes silent, for at most its agent's `max_pause`. Only a preempted session goes on competing. */
 export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {
   const { context } = step;
   context.pausedBy = pausedBy;
@@ -85,15 +94,16 @@ export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {
 export function pauseAgain(step: SessionStep): void {
   if (step.context.pausedBy === "preemption") stopCompeting(step);
   step.context.pausedBy = "user";
-  answer(step, {}, true);
+  answerWithSession(step);
 }
 
+/** The session waits for the floor, and keeps the turn that requested it. */
 export function queueUp(step: SessionStep, { claim, decision, turn }: Extract<InternalEvent, { type: "queue" }>): void {
   step.context.claim = claim;
   step.context.queuedAt = step.given.now;
   beginLease(step);
   if (turn) keepTurn(step, turn, decision);
-  else answer(step, { decision }, true);
+  else answerWithSession(step, { decision });
 }
 
 /** The wait timed out: the session stays created, and its queued turns end. */
@@ -121,6 +131,7 @@ export function stayPaused(step: SessionStep): void {
   stopCompeting(step);
 }
 
+/** The session is archived or deleted: its work, its timers and its place on the floor end. */
 export function endLife(step: SessionStep): void {
   endWork(step);
   dropSummary(step);
@@ -145,6 +156,7 @@ function leave(step: SessionStep): void {
   step.toSelf.push({ type: "leave", given: step.given });
 }
 
+/** Report to the arbiter that the session no longer competes. */
 export function tellArbiter(step: SessionStep): void {
   step.toArbiter.push({ type: "left", sessionId: step.context.id, given: step.given });
 }

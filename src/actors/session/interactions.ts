@@ -65,6 +65,7 @@ export function withdrawInteraction(step: SessionStep, { requestId }: { requestI
   logEvent(step, "interaction_resolved", { by: "agent" }, requestId);
 }
 
+/** The run no longer waits for its interactions. `by`: why, for the clients that show them. */
 export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "timeout"): void {
   for (const { interaction, timerId } of run.interactions) {
     dropEffect(step, timerId);

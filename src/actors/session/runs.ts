@@ -11,6 +11,7 @@ import { dropEffect, editRun, logEvent, type SessionStep, startTimer } from "./s
 
 const agentOfRun = (step: SessionStep, run: Run): AgentEntry | undefined => step.given.catalog.agents.get(run.agentId);
 
+/** Start the run of a turn, and request a worker for it. */
 export function startRun(step: SessionStep, turn: { messageId: MessageId; runId: RunId }): void {
   const { context } = step;
   context.run = {
@@ -63,6 +64,7 @@ function requestWorker(step: SessionStep, run: Run, kind: "run" | "nudge" = "run
   });
 }
 
+/** Withdraw the requests for a worker, because the run needs none now. */
 export function withdrawRequests(step: SessionStep, run: Run): void {
   dropEffect(step, run.effectId);
   dropEffect(step, run.nudgeId);
@@ -180,6 +182,7 @@ function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, errorMe
   run.drafts = [];
 }
 
+/** Whether another attempt may follow if the present one is lost (rule C11). */
 export function mayRepeat(step: SessionStep, run: Run): boolean {
   if (run.losses + 1 >= MAX_LOSSES) return false;
   return !run.spoke || agentOfRun(step, run)?.adapter.restartable === true;
@@ -205,6 +208,7 @@ function dropAttempt(step: SessionStep, run: Run): void {
   run.held = false;
 }
 
+/** The attempt was lost and is not repeated: the run fails with `run_lost`. */
 export function failLost(step: SessionStep, run: Run): void {
   loseAttempt(step, run);
   step.toSelf.push({
@@ -216,6 +220,7 @@ export function failLost(step: SessionStep, run: Run): void {
   });
 }
 
+/** The attempt was lost: start another one, if rule C11 allows it and the session is heard, or fail the run. */
 export function repeatOrFail(step: SessionStep, run: Run, isHeard: boolean): void {
   if (!mayRepeat(step, run)) return failLost(step, run);
   loseAttempt(step, run);

@@ -155,6 +155,7 @@ export const NO_USAGE: Usage = { prompt_tokens: 0, completion_tokens: 0, total_t
 export const MAX_TURNS = 16;
 /** Lost attempts after which a run fails. */
 export const MAX_LOSSES = 3;
+/** The most tools that a session remembers as approved. */
 export const MAX_APPROVED_TOOLS = 256;
 /** The most timed-out interactions kept, so that a late answer gets a specific error. */
 export const MAX_EXPIRED = 8;
@@ -163,6 +164,7 @@ export const STOP_GRACE_MS = 10_000;
 /** How long a resumed run may be silent before another worker is requested, in ms. */
 export const NUDGE_MS = 2_000;
 
+/** The context of a session that a command creates. `history`: the messages that it begins with. */
 export function newSession(
   session: NewSession,
   floorId: FloorId,
@@ -266,6 +268,7 @@ export function recallSession(session: Session, memory: string): SessionContext 
   };
 }
 
+/** The session's token counts with those of a further run. */
 export function addTokens({ used, breakdown }: TokenUsage, more: Usage): TokenUsage {
   return {
     used: used + more.total_tokens,

@@ -23,6 +23,7 @@ import { renewLease } from "./session-lease.ts";
 import { rename, switchAgent, switchMode } from "./session-settings.ts";
 import {
   answer,
+  answerWithSession,
   beginStep,
   editRun,
   endStep,
@@ -111,22 +112,22 @@ const machine = setup({
     loseFloor: does<"preempt" | "yield", { pausedBy: PausedBy }>((step, _, { pausedBy }) => loseFloor(step, pausedBy)),
     pause: does<"session.pause">((step) => {
       loseFloor(step, "user");
-      answer(step, {}, true);
+      answerWithSession(step);
     }),
     pauseAgain: does<"session.pause">(pauseAgain),
     queueUp: does<"queue">(queueUp),
-    keepPlace: does<"session.activate">((step) => answer(step, {}, true)),
+    keepPlace: does<"session.activate">((step) => answerWithSession(step)),
     leaveQueue: does<"unqueue">(leaveQueue),
     stayPaused: does<"yield">(stayPaused),
     /** Every command of the session renews its lease; this one does nothing else. */
-    hearHeartbeat: does<"session.heartbeat">((step) => answer(step, {}, true)),
+    hearHeartbeat: does<"session.heartbeat">((step) => answerWithSession(step)),
     endLife: does<"archive" | "expire">((step, { reason, by }) => {
       if (reason === "superseded") step.context.replacedBy = by?.sessionId;
       endLife(step);
     }),
     archive: does<"session.archive" | "session.stop">((step) => {
       endLife(step);
-      answer(step, {}, true);
+      answerWithSession(step);
     }),
     delete: does<"session.delete">((step) => {
       endLife(step);
@@ -186,7 +187,7 @@ const machine = setup({
       switchAgent(step, event, { isHeard }),
     ),
     switchArchived: does<"session.switch_agent">((step, event) => switchAgent(step, event, { isArchived: true })),
-    acknowledge: does<"session.stop">((step) => answer(step, {}, true)),
+    acknowledge: does<"session.stop">((step) => answerWithSession(step)),
     refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) =>
       refuse(step, code, allowed && { facts: { allowed } }),
     ),

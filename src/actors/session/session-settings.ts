@@ -4,13 +4,22 @@ import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import { limitHold } from "./floor-changes.ts";
 import { beginLease, endLease } from "./session-lease.ts";
-import { agentOf, answer, logEvent, refuse, type SessionCommand, type SessionStep } from "./session-step.ts";
+import {
+  agentOf,
+  answer,
+  answerWithSession,
+  logEvent,
+  refuse,
+  type SessionCommand,
+  type SessionStep,
+} from "./session-step.ts";
 
+/** `session.rename`. */
 export function rename(step: SessionStep, { title }: CommandOf<"session.rename">): void {
   step.context.title = title;
   step.context.untitled = undefined;
   logEvent(step, "session_updated", { title });
-  answer(step, {}, true);
+  answerWithSession(step);
 }
 
 /** `session.switch_mode`: the turn under way keeps its mode. */
@@ -22,7 +31,7 @@ export function switchMode(step: SessionStep, { mode }: CommandOf<"session.switc
     context.mode = mode;
     logEvent(step, "session_updated", { mode });
   }
-  answer(step, {}, true);
+  answerWithSession(step);
 }
 
 /**

@@ -6,7 +6,16 @@ import type { AgentId, EffectId, RequestId, SessionId } from "../../protocol/ids
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { Command, TurnInput } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
-import { accept, effectId, type Fact, type Given, type LoggedEvent, type RefusalDetails, refusal } from "../facts.ts";
+import {
+  accept,
+  acceptWithSession,
+  effectId,
+  type Fact,
+  type Given,
+  type LoggedEvent,
+  type RefusalDetails,
+  refusal,
+} from "../facts.ts";
 import type { Claim } from "../floor/claim.ts";
 import type { Run, SessionContext } from "./session-context.ts";
 
@@ -107,6 +116,7 @@ export interface SessionStep {
   readonly toArbiter: EventForArbiter[];
 }
 
+/** Begin a step with a copy of the context, so that the machine's own stays unchanged. */
 export function beginStep(context: SessionContext, given: Given): SessionStep {
   return { given, context: { ...context }, facts: [], toSelf: [], toArbiter: [] };
 }
@@ -133,10 +143,17 @@ export function agentOf({ context, given }: SessionStep): AgentEntry | undefined
   return given.catalog.agents.get(context.claim.agentId);
 }
 
-export function answer(step: SessionStep, reply: Omit<Accepted, "ok">, show = false): void {
-  step.facts.push(accept({ sessionId: step.context.id, ...reply }, show));
+/** Accept the command. */
+export function answer(step: SessionStep, reply: Omit<Accepted, "ok">): void {
+  step.facts.push(accept({ sessionId: step.context.id, ...reply }));
 }
 
+/** Accept the command, and answer with the session as it is afterwards. */
+export function answerWithSession(step: SessionStep, reply: Omit<Accepted, "ok"> = {}): void {
+  step.facts.push(acceptWithSession({ sessionId: step.context.id, ...reply }));
+}
+
+/** Refuse the command. */
 export function refuse(step: SessionStep, code: ErrorCode, details?: RefusalDetails): void {
   step.facts.push(refusal(code, details));
 }
@@ -165,6 +182,7 @@ export function startTimer(step: SessionStep, kind: string, delayMs: number): Ef
   return id;
 }
 
+/** Remove an effect, if there is one. */
 export function dropEffect(step: SessionStep, id: EffectId | undefined): void {
   if (id !== undefined) step.facts.push({ type: "effect.remove", id });
 }

@@ -6,7 +6,7 @@ import type { SummaryResult } from "../../protocol/internal/run.ts";
 import { type Message, masterRef } from "../../protocol/message.ts";
 import { effectId } from "../facts.ts";
 import { addTokens, type SessionContext, type SummaryWork } from "./session-context.ts";
-import { agentOf, answer, dropEffect, logEvent, refuse, type SessionStep } from "./session-step.ts";
+import { agentOf, answer, answerWithSession, dropEffect, logEvent, refuse, type SessionStep } from "./session-step.ts";
 
 /**
  * Summaries of a session, which models receive in place of its oldest messages (ADR 20). A worker writes them beside the
@@ -58,7 +58,7 @@ export function summarize(step: SessionStep): void {
     return refuse(step, "illegal_command", { message: "This agent writes no summaries: its entry has no summary." });
   }
   if (!context.summarizing) requestSummary(step);
-  answer(step, {}, true);
+  answerWithSession(step);
 }
 
 /** Request a worker for a summary, or for the next attempt at it. */
@@ -100,6 +100,7 @@ export function dropSummary(step: SessionStep): void {
   if (live) step.facts.push({ type: "signal", runId: id, signal: { signal: "stop", attempt } });
 }
 
+/** Whether the id names the session's work on a summary, and not a run. */
 export const isSummary = ({ summarizing }: SessionContext, runId: RunId): boolean => summarizing?.id === runId;
 
 /** The workers of all attempts were lost. */

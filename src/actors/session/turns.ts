@@ -73,6 +73,7 @@ export function refusesExternal(step: SessionStep): boolean {
   return true;
 }
 
+/** The sentence that refuses a turn of an external agent. */
 export const externalTakesNoTurns = ({ label }: AgentEntry): string => `${label} is external: it takes no turns.`;
 
 /** @returns whether a new turn was refused, because of the agent or because another turn is running */
@@ -145,6 +146,7 @@ export function settle(step: SessionStep): void {
   step.context.idleTimerId = startTimer(step, "idle", idleTimeoutMs);
 }
 
+/** The session is no longer idle: the timer of `idle_timeout` ends. */
 export function stopIdling(step: SessionStep): void {
   dropEffect(step, step.context.idleTimerId);
   step.context.idleTimerId = undefined;

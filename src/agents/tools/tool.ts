@@ -38,10 +38,12 @@ export interface Tool {
   run(input: unknown, use: ToolUse): Promise<ToolOutcome>;
 }
 
+/** The outcome of a call that worked. */
 export function succeed(content: string): ToolOutcome {
   return { content, isError: false };
 }
 
+/** The outcome of a call that failed. `content`: why, for the model. */
 export function fail(content: string): ToolOutcome {
   return { content, isError: true };
 }

@@ -10,6 +10,7 @@ export interface CatalogChange {
   parts: string[];
 }
 
+/** What differs between two catalogues. */
 export function compareCatalogs(before: Catalog, after: Catalog): CatalogChange {
   const parts = {
     default_agent: before.defaultAgentId !== after.defaultAgentId,

@@ -5,8 +5,10 @@ const VARIABLE = "[A-Za-z_][A-Za-z0-9_]{0,127}";
 /** The worker sets these for every program. */
 const MARKER = "INTERLOCK_RUN";
 
+/** The name of an environment variable. */
 export const variableName = z.string().regex(new RegExp(`^${VARIABLE}$`), "the name of an environment variable");
 
+/** The path of a file or folder. */
 export const path = z.string().min(1).max(4_096);
 
 /**

@@ -18,6 +18,7 @@ export interface Caller {
 /** @throws AppError `unauthorized` */
 export type Authenticate = (request: FastifyRequest) => Promise<Caller>;
 
+/** The caller of every request when authentication is off. */
 export const LOCAL: Caller = Object.freeze({ id: "local", ownerId: undefined, isOperator: true });
 
 /** `INTERLOCK_AUTH=none`: every client that reaches the node is its operator. Allowed on loopback addresses only. */

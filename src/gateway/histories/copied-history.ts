@@ -14,6 +14,7 @@ export type CopyEnd = { upTo: MessageId } | { before: MessageId } | "newest";
 
 const limitsOf = (end: CopyEnd): { upTo?: MessageId; before?: MessageId } => (end === "newest" ? {} : end);
 
+/** Whether a message is complete, so that a copy may include it. */
 export const isFinished = ({ status }: Message): boolean => status !== "queued" && status !== "running";
 
 /**

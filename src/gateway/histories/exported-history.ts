@@ -6,6 +6,7 @@ import { finishedMessages } from "./copied-history.ts";
 export const EXPORT_FORMATS = ["md", "jsonl"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
+/** The media type of each format. */
 export const MEDIA_TYPES: Record<ExportFormat, string> = {
   md: "text/markdown; charset=utf-8",
   jsonl: "application/x-ndjson; charset=utf-8",

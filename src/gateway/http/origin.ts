@@ -132,6 +132,7 @@ function hostName(header: string): string | undefined {
   return url.hostname.replace(/^\[|\]$/g, "").toLowerCase();
 }
 
+/** The origin of the node's own pages, as the client addressed the node. */
 export const ownOrigin = (request: FastifyRequest): string => `${request.protocol}://${request.headers.host}`;
 
 function writes(request: FastifyRequest): boolean {

@@ -45,6 +45,7 @@ export function toAppError(error: unknown): AppError {
   return new AppError("internal", undefined, { cause: error });
 }
 
+/** The body of a failure. `traceId`: finds the request in the log. */
 export function problemBody(error: AppError, traceId: string): Record<string, unknown> {
   const { code, message, retryable, facts } = error;
   return { success: false, errorCode: code, error: message, retryable, traceId, ...facts };

@@ -24,12 +24,14 @@ export const TurnAnswer = z.object({
   position: z.string().optional(),
 });
 
+/** The answer of a route, from the floor's reply. */
 export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<typeof SessionAnswer> {
   const { session, decision } = reply;
   if (!session) throw new Error("the floor's answer has no session");
   return { success: true, session, ...(decision && { decision }), ...commands.positionOf(reply) };
 }
 
+/** The same for a command that may begin a turn. */
 export function turnAnswer(commands: Commands, reply: Accepted): z.infer<typeof TurnAnswer> {
   const { sessionId, messageId, runId, decision, interrupted } = reply;
   return {

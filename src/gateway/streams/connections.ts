@@ -24,6 +24,7 @@ export interface ConnectionsOptions {
 const isBound = (slots: readonly Slot[], { sessionId }: Slot): boolean =>
   slots.some((slot) => slot.sessionId === sessionId);
 
+/** The slots whose sessions may have further events. */
 export const liveSlots = (row: ConnectionRow): Slot[] => row.slots.filter((slot) => !slot.ended);
 
 /**

@@ -33,6 +33,7 @@ export interface FloorWatchOptions {
   log: Logger;
 }
 
+/** A floor's row as clients see it. */
 export function summaryOf(row: FloorRow, epoch: string): FloorSummary {
   const { floorId, holder, reserved, ducked, paused, queued, flags, head } = row;
   const isWaiting = reserved !== undefined || ducked > 0 || paused > 0 || queued > 0;

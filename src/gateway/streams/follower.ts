@@ -346,6 +346,7 @@ export class Follower {
 export const endsLog = ({ subject }: Pick<WireEntry, "subject">): boolean =>
   subject !== undefined && "state" in subject && (subject.state === "archived" || subject.state === "deleted");
 
+/** An entry as it came, in the form in which a follower keeps it. */
 export function follow(entry: WireEntry): FollowedEntry {
   return { ...entry, ends: endsLog(entry), sessionFrame: undefined };
 }

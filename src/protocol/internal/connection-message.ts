@@ -12,4 +12,5 @@ export const ConnectionMessage = z.discriminatedUnion("kind", [
 ]);
 export type ConnectionMessage = z.infer<typeof ConnectionMessage>;
 
+/** The topic on which the node with a connection's stream receives messages about it. */
 export const connectionTopic = (epoch: string, id: ConnectionId): string => `${epoch}.connection.${id}`;

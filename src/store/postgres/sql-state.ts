@@ -38,6 +38,7 @@ const ENGINE = new Set([READ_ONLY_TRANSACTION, ...STALE_STATEMENTS]);
 const CANCELLED = "57014";
 const HARMLESS_CLASSES = new Set(["40", "53", "55"]);
 
+/** The kind of an error; errors without an SQLSTATE are `engine`. */
 export function faultOf(error: unknown): Fault {
   const state = sqlStateOf(error);
   // The driver or the network failed, or the server went away.
@@ -75,6 +76,7 @@ export function plainError(error: unknown): Error {
   return new Error(reasonOf(error));
 }
 
+/** Why a connection or statement failed, as text for the log. */
 export function reasonOf(error: unknown): string {
   const { message, code } = error as { message?: string; code?: string };
   // Several addresses were tried. Each has its own error.

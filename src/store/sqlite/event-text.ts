@@ -8,6 +8,7 @@ export interface EventText {
   text: string | null;
 }
 
+/** The event's data, with its text inserted. */
 export function wholeJson({ json, textAt, text }: EventText): string {
   if (textAt === null || text === null) return json;
   return json.slice(0, textAt) + JSON.stringify(text) + json.slice(textAt);
@@ -15,6 +16,7 @@ export function wholeJson({ json, textAt, text }: EventText): string {
 
 export type SqliteEventRow = EventRow & EventText;
 
+/** A row as an entry of the log, with its text inserted. */
 export function wholeEntryOf(row: SqliteEventRow): LogEntry {
   return entryOf(row, wholeJson(row));
 }

@@ -18,6 +18,7 @@ const SQLITE_NOTADB = 26;
 const TAKEN = new Set([1555, 2067, 2579]);
 const DATA = new Set([SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE]);
 
+/** The kind of an error. */
 export function faultOf(error: unknown): Fault {
   if (error instanceof FileMoved) return "engine";
   const code = errorCodeOf(error);

@@ -51,7 +51,7 @@ export class XstateFloor {
     if (this.#broken !== undefined) throw this.#broken;
     const answer = this.#facts.find((fact) => fact.type === "reply");
     const facts = this.#facts.filter((fact) => fact.type !== "reply");
-    return { facts, reply: answer?.show ? this.#show(answer.reply) : answer?.reply };
+    return { facts, reply: answer?.showsSession ? this.#show(answer.reply) : answer?.reply };
   }
 
   send(event: Extract<ArbiterEvent, { type: "bring" | "release" }>): void {

@@ -17,6 +17,7 @@ export function readAnswer(id: RequestId, { result, error }: Readonly<Record<str
   return failedAnswer(id, "its answer has neither a result nor an error");
 }
 
+/** An error as the answer to a request, in place of what the server sent. */
 export function failedAnswer(id: RequestId, message: string): JSONRPCMessage {
   return { jsonrpc: "2.0", id, error: { code: INTERNAL_ERROR, message } };
 }

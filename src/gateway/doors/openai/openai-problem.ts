@@ -28,8 +28,10 @@ const TYPES: { readonly [status: number]: string } = {
   429: "rate_limit_error",
 };
 
+/** The HTTP status of a failure in OpenAI's API. */
 export const statusOf = (error: AppError): number => STATUS_OF_RUN[error.code] ?? error.status;
 
+/** A failure as OpenAI's API describes it. */
 export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem {
   const { code, message, facts } = error;
   const {

@@ -19,11 +19,13 @@ export interface OutputItem {
 export const textPart = (text: string) => ({ type: "output_text", text, annotations: [], logprobs: [] });
 export const summaryPart = (text: string) => ({ type: "summary_text", text });
 
+/** A message of the agent; without a text while none has arrived. */
 export function messageItem(id: string, text: string | undefined, status: Status = "completed"): OutputItem {
   const content = text === undefined ? [] : [textPart(text)];
   return { type: "message", id: `msg_${id}`, role: "assistant", status, content };
 }
 
+/** The agent's reasoning, as a summary; without a text while none has arrived. */
 export function reasoningItem(id: string, text: string | undefined): OutputItem {
   return { type: "reasoning", id: `rs_${id}`, summary: text === undefined ? [] : [summaryPart(text)] };
 }
@@ -58,6 +60,7 @@ export function askedItem(sessionId: SessionId, asked: Asked): OutputItem {
   return { type: "function_call", id, call_id: id, name, arguments: argumentsOf(asked), status: "completed" };
 }
 
+/** A finished part of a run as an item of the output. */
 export function itemOf(item: RunItem): OutputItem {
   switch (item.kind) {
     case "text":

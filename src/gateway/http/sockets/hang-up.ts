@@ -12,4 +12,5 @@ export function endWithClient(response: ServerResponse): void {
   if (response.socket?.readableEnded) response.socket.end();
 }
 
+/** Whether `endWithClient` was called for the answer. */
 export const endsWithClient = (response: ServerResponse): boolean => WAITING.has(response);

@@ -38,6 +38,7 @@ export const EVENT_WIDTH = 7;
 /** Values per receipt: caller, command, hash of the body, time, reply. */
 export const RECEIPT_WIDTH = 5;
 
+/** Flatten a change for the writer's thread. */
 export function flatten(change: FloorChange): FlatChange {
   const { floorId, expected, head, format, flags, snapshot, newIds } = change;
   const { messages, logs, effectsAdded, effectsRemoved, deleted, adopted = [] } = change;

@@ -28,6 +28,7 @@ export interface Failure {
   error: Error;
 }
 
+/** Whether a job failed. */
 export const isFailure = (result: unknown): result is Failure =>
   typeof result === "object" && result !== null && "fault" in result;
 
