@@ -23,7 +23,7 @@ export function writeChoice(name: ChoiceName, value: string): void {
   }
 }
 
-/** Who is signed in with this browser; undefined: nobody, as far as it remembers. */
+/** The user who is signed in with this browser; undefined: no user, as far as it remembers. */
 export const readOwner = (): string | undefined => readChoice("owner");
 
 /** Tells the other tabs too, also if the same user signed in again. */

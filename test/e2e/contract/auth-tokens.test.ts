@@ -65,7 +65,7 @@ describe("a token signed with the secret of a file", () => {
     ["never expires", { sub: "ann", exp: null }, "The token is not accepted."],
     ["says so in words", { sub: "ann", exp: "tomorrow" }, "The token is not accepted."],
     ["is not good yet", { sub: "ann", nbf: nowS() + 60 }, "The token is not accepted."],
-    ["is nobody's", {}, "The token is not accepted."],
+    ["has no sub", {}, "The token is not accepted."],
     ["has an empty sub", { sub: "" }, "The token's sub is not a valid name."],
     ["has a sub too long to be a name", { sub: "x".repeat(129) }, "The token's sub is not a valid name."],
     ["has control characters in its sub", { sub: "ann\nbob" }, "The token's sub is not a valid name."],

@@ -169,7 +169,7 @@ describe("a definition", () => {
     ],
     ["has a tool twice", { tools: ["clock", "clock"] }, "body.tools", /twice/],
     ["is its own sub-agent", { subAgents: ["helper"] }, "body.subAgents", /not its own/],
-    ["has a priority that is none", { priority: 101 }, "body.priority", /./],
+    ["has an invalid priority", { priority: 101 }, "body.priority", /./],
     ["has no workspace", { workspaceId: undefined }, "body.workspaceId", /./],
   ])("a definition that %s is refused with a sentence", async (_, fields, path, message) => {
     const body = { name: "helper", basedOn: "general", workspaceId: newWorkspace(), ...fields };

@@ -52,7 +52,7 @@ export interface StartOptions {
   maxFileKib?: number;
   /** A redirection of its output by the shell: `2>/dev/full`. */
   redirection?: string;
-  /** Its stderr is a pipe that nobody reads. */
+  /** Its stderr is a pipe without a reader. */
   isDeaf?: boolean;
 }
 

@@ -109,7 +109,7 @@ describe("XState accepts any snapshot silently", () => {
 
   test.each<[string, (persisted: Persisted) => void]>([
     [
-      "a session in a state there is none",
+      "a session in an unknown state",
       ({ children }) =>
         Object.assign(children["music"]!.snapshot, { value: { lifecycle: "levitating", activity: "idle" } }),
     ],
@@ -126,7 +126,7 @@ describe("XState accepts any snapshot silently", () => {
   });
 
   test.each<[string, (persisted: Persisted) => void]>([
-    ["an arbiter in a state there is none", (persisted) => Object.assign(persisted, { value: "levitating" })],
+    ["an arbiter in an unknown state", (persisted) => Object.assign(persisted, { value: "levitating" })],
     ["an arbiter that is over", (persisted) => Object.assign(persisted, { status: "done" })],
     ["a floor that remembers nothing", (persisted) => Object.assign(persisted, { context: {} })],
   ])("a snapshot with %s is refused at its restore", (_, change) => {

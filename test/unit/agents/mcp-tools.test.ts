@@ -330,7 +330,7 @@ test("tools that are too many or too large are left out, and the log says how ma
   ]);
 });
 
-test("a list of more than 4 MiB is not read, and one that goes on for ever is read until it is full", async () => {
+test("a list of more than 4 MiB is not read, and an endless list is read until it is full", async () => {
   const many = Array.from({ length: 80_000 }, (_, at) => toolOf(`t${at}`));
   server.willReply({ kind: "stream", text: ["ok"] }, { kind: "stream", text: ["ok"] });
   const large = await play(agentWith({ url: await startTools("files", ...many) }), turnOf("x"));

@@ -19,13 +19,13 @@ describe("a fault of syntax", () => {
       "agents:\n  - name: a\n    label: b: c\n",
       "3:12 agents[0].label.b: a key is not allowed here",
     ],
-    ["a tag nobody knows", "agents:\n  - name: !robot a\n", '2:11 agents[0].name: the tag "!robot" is not supported'],
+    ["an unknown tag", "agents:\n  - name: !robot a\n", '2:11 agents[0].name: the tag "!robot" is not supported'],
     ["a second document", "agents: [{ name: a }]\n---\nagents: []\n", "2:1 : a second document begins here"],
     ["a key that is a list", "agents: [{ name: a }]\n? [b]\n: c\n", "2:3 : a key must be text"],
-    ["an escape nobody knows", 'agents:\n  - name: "\\q"\n', "2:12 agents[0].name: invalid escape sequence"],
+    ["an unknown escape", 'agents:\n  - name: "\\q"\n', "2:12 agents[0].name: invalid escape sequence"],
     ["an alias without its anchor", "agents:\n  - name: *a\n", '2:11 agents[0].name: the alias "a" has no target'],
     ["an alias within its own anchor", "agents: &a [*a]\n", '1:13 agents[0]: the alias "a" contains itself'],
-    ["a character nobody can store", 'agents:\n  - name: a\n    label: "\\0"\n', "3:12 agents[0].label: contains a"],
+    ["a character that no store keeps", 'agents:\n  - name: a\n    label: "\\0"\n', "3:12 agents[0].label: contains a"],
     ["half a surrogate pair", 'agents:\n  - name: a\n    label: "\\ud800"\n', "3:12 agents[0].label: contains a"],
     [
       "a reserved key",
@@ -105,7 +105,7 @@ describe("a fault of content", () => {
       '3:14 agents[0].enabled: must be true or false, not the text "yes"',
     ],
     [
-      "a word that is none of those",
+      "a word that is not one of the choices",
       lines("agents:", "  - name: a", "    resume: never"),
       '3:13 agents[0].resume: must be auto or manual, not the text "never"',
     ],
@@ -137,12 +137,12 @@ describe("a fault of content", () => {
       "3:20 agents[0].queue_timeout: must be at most 7d",
     ],
     [
-      "a time of day that is none",
+      "an impossible time of day",
       lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, between: 22-7, adjust: 1 }"),
       "3:25 priority_rules[0].between: must be HH:MM-HH:MM",
     ],
     [
-      "a time zone that is none",
+      "an unknown time zone",
       lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, timezone: Mars, adjust: 1 }"),
       "3:26 priority_rules[0].timezone: must be an IANA time zone",
     ],
@@ -162,7 +162,7 @@ describe("a fault of content", () => {
       "3:32 agents[0].adapter.summary: is not a known key",
     ],
     [
-      "an adapter nobody knows",
+      "an unknown adapter",
       lines("agents:", "  - name: a", "    adapter: { kind: magic }"),
       '3:22 agents[0].adapter.kind: must be scripted, ai-sdk, command, acp or external, not the text "magic"',
     ],
@@ -172,7 +172,7 @@ describe("a fault of content", () => {
       "3:14 agents[0].adapter.kind: is missing; it must be scripted, ai-sdk, command, acp or external",
     ],
     [
-      "a pattern that is none",
+      "an invalid pattern",
       lines("agents:", "  - name: a", '    adapter: { kind: scripted, replies: [{ match: "(" }] }'),
       "3:51 agents[0].adapter.replies[0].match: is not a regular expression: Unterminated group",
     ],
@@ -187,7 +187,7 @@ describe("a fault of content", () => {
       "3:53 agents[0].adapter.replies[0].say[1]: must be text, not 5",
     ],
     [
-      "an address that is none",
+      "an invalid address",
       lines("agents:", "  - name: a", "    adapter: { kind: ai-sdk, provider: openai, model: m, base_url: 'ftp://x' }"),
       "3:68 agents[0].adapter.base_url: must be a URL with http or https",
     ],
@@ -212,7 +212,7 @@ describe("a fault of content", () => {
       "3:11 agents[1].name: there is already an agent a",
     ],
     [
-      "a default agent nobody is",
+      "an unknown default agent",
       lines("agents: [{ name: a }]", "default_agent: b"),
       "2:16 default_agent: there is no agent b",
     ],
@@ -227,22 +227,22 @@ describe("a fault of content", () => {
       "1:9 agents: must have at least one agent that is enabled",
     ],
     [
-      "a sub-agent nobody is",
+      "an unknown sub-agent",
       lines("agents:", "  - name: a", "    sub_agents: [b]"),
       "3:18 agents[0].sub_agents[0]: there is no agent b",
     ],
     [
-      "a rule for nobody",
+      "a rule for an unknown agent",
       lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, agents: [a, b], adjust: 1 }"),
       "3:28 priority_rules[0].agents[1]: there is no agent b",
     ],
     [
-      "an override for nobody",
+      "an override for an unknown agent",
       lines("agents: [{ name: a }]", "user_preferences:", "  u:", "    agent_priority_overrides: { b: 1 }"),
       "4:33 user_preferences.u.agent_priority_overrides.b: there is no agent b",
     ],
     [
-      "a session heard beneath nobody's name",
+      "an unknown agent in `beneath`",
       lines("agents:", "  - { name: a, beneath: { all: 0, b: -14 } }"),
       "2:35 agents[0].beneath.b: there is no agent b",
     ],
@@ -252,12 +252,12 @@ describe("a fault of content", () => {
       "agents[0].beneath.all: must be",
     ],
     [
-      "a replacement of nobody",
+      "a replacement of an unknown agent",
       lines("agents:", "  - { name: a, replaces: [a, b] }"),
       "2:30 agents[0].replaces[1]: there is no agent b",
     ],
     [
-      "a restriction that allows nobody known",
+      "a restriction that allows an unknown agent",
       lines("agents: [{ name: a }]", "restrictions:", "  - { name: r, when: f, allow: [b] }"),
       "3:33 restrictions[0].allow[0]: there is no agent b",
     ],

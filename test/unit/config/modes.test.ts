@@ -57,7 +57,7 @@ test.each([
     "tools: [clock], modes: [{ name: a, tools: [clock, clock] }]",
     "modes[0].tools[1]: clock is listed twice",
   ],
-  ["a name that is none", "modes: [{ name: A B }]", "modes[0].name: must be 1 to 64 of a-z 0-9 _ -"],
+  ["an invalid name", "modes: [{ name: A B }]", "modes[0].name: must be 1 to 64 of a-z 0-9 _ -"],
   ["a key that modes lack", "modes: [{ name: a, model: m }]", "modes[0].model: is not a known key"],
 ])("a mode with %s is a fault at its place", (_, keys, fault) => {
   const reading = readCatalog(

@@ -94,7 +94,7 @@ describe("a session's stream", () => {
   test.each([
     ["of another store", "zzzzz9.1"],
     ["in the future", undefined],
-    ["that is none", "nonsense"],
+    ["that is malformed", "nonsense"],
   ])("a position %s is answered with a reset at the head", async (_, given) => {
     const { feed, store, url } = await place();
     await feed.log("a", 4);
