@@ -1,5 +1,6 @@
 import { sessionOf, type ViewRow } from "../rows.ts";
 import { MAX_HITS, termsOf, tsQuery } from "../search-words.ts";
+import { filteredColumns, hidesArchived } from "../session-filter.ts";
 import type { SessionPage, SessionQuery } from "../store.ts";
 import type { Database, Statement } from "./connection-pool.ts";
 
@@ -25,17 +26,9 @@ function listStatement(query: SessionQuery): { statement: Statement; values: unk
   const put = (value: unknown) => `$${values.push(value)}`;
   const hits = query.q === undefined ? undefined : hitsOf(query.q, query.id ?? query.q.trim(), put);
   const conditions = ["state <> 'staged'", ...(hits ? ["session_key IN (SELECT session_key FROM hits)"] : [])];
-  const columns = {
-    state: query.state,
-    agent_id: query.agentId,
-    user_id: query.userId,
-    owner_id: query.ownerId,
-    workspace_id: query.workspaceId,
-  };
-  const filtered = Object.entries(columns).filter(([, value]) => value !== undefined);
+  const filtered = filteredColumns(query);
   for (const [column, value] of filtered) conditions.push(`${column} = ${put(value)}`);
-  const hidesArchived = query.state === undefined && !query.includeArchived;
-  if (hidesArchived) conditions.push("state <> 'archived'");
+  if (hidesArchived(query)) conditions.push("state <> 'archived'");
   const where = `WHERE ${conditions.join(" AND ")}`;
   const { page, pageSize } = query;
   const text = `
@@ -49,7 +42,7 @@ function listStatement(query: SessionQuery): { statement: Statement; values: unk
     ORDER BY listed.last_activity_at DESC, listed.session_key DESC`;
   // The number of hits depends on the word, so a search is planned for its values.
   if (hits) return { statement: { text }, values };
-  const name = ["list", ...filtered.map(([column]) => column), hidesArchived ? "shown" : "all"].join("_");
+  const name = ["list", ...filtered.map(([column]) => column), hidesArchived(query) ? "shown" : "all"].join("_");
   return { statement: { name, text }, values };
 }
 

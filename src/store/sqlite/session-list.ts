@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { sessionOf, type ViewRow } from "../rows.ts";
 import { fts5Query, MAX_HITS, termsOf } from "../search-words.ts";
+import { filteredColumns, hidesArchived } from "../session-filter.ts";
 import type { SessionPage, SessionQuery } from "../store.ts";
 import { prepareQuery, type Query } from "./query.ts";
 
@@ -60,18 +61,10 @@ function hitsOf({ q, id = q?.trim() }: SessionQuery): { sql: string; join: strin
 function filterOf(query: SessionQuery): { sql: string; values: SQLInputValue[] } {
   const conditions = ["state <> 'staged'"];
   const values: SQLInputValue[] = [];
-  const columns = {
-    state: query.state,
-    agent_id: query.agentId,
-    user_id: query.userId,
-    owner_id: query.ownerId,
-    workspace_id: query.workspaceId,
-  };
-  for (const [column, value] of Object.entries(columns)) {
-    if (value === undefined) continue;
+  for (const [column, value] of filteredColumns(query)) {
     conditions.push(`${column} = ?`);
     values.push(value);
   }
-  if (query.state === undefined && !query.includeArchived) conditions.push("state <> 'archived'");
+  if (hidesArchived(query)) conditions.push("state <> 'archived'");
   return { sql: `WHERE ${conditions.join(" AND ")}`, values };
 }
