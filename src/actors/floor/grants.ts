@@ -25,6 +25,7 @@ import {
   giveFront,
   letBeneath,
   type Move,
+  partReserved,
   type Rearrangement,
   restrict,
   without,
@@ -98,6 +99,11 @@ export function grant(
     else send(step, claim.sessionId, { type: verb, ...about });
   };
   carryOut(step, next, decision.reason, { claim, move: own });
+  const kept = next.floor.ducked.find(({ sessionId }) => sessionId === claim.sessionId);
+  // A critical session that is heard beneath another asked again: its place is the same, its numbers may not be.
+  if (kept && !next.moves.some((move) => move.claim.sessionId === claim.sessionId)) {
+    own({ becomes: "ducked", claim, level: kept.level });
+  }
   return told;
 }
 
@@ -184,17 +190,25 @@ export function takeLeave(step: ArbiterStep, sessionId: SessionId): void {
  * Settle the floor after a session left or the restrictions changed: a free floor gets its next holder; beneath a
  * holder, levels rise and paused sessions return if they may be heard.
  */
-export function settle(step: ArbiterStep, before: Floor): void {
+export function settle(step: ArbiterStep, before: Floor, reason = "resumed"): void {
   if (!step.floor.holder) return releaseFloor(step);
-  if (step.floor.reserved || !step.given.catalog.isShared) return;
-  carryOut(step, closeRanks(before, step.floor, rulesFor(step)), "resumed");
+  if (step.floor.reserved || !isShared(step)) return;
+  carryOut(step, closeRanks(before, step.floor, rulesFor(step)), reason);
 }
 
+/** Whether sessions may be heard together: now, or since a former catalogue. */
+const isShared = ({ given, floor }: ArbiterStep): boolean => given.catalog.isShared || floor.ducked.length > 0;
+
 /** Handle changed flags: sessions that are restricted now go silent or end, and the floor settles. */
-export function applyRestrictions(step: ArbiterStep): void {
+export function applyRestrictions(step: ArbiterStep, reason?: string): void {
+  silenceRestricted(step);
+  settle(step, step.floor, reason);
+}
+
+function silenceRestricted(step: ArbiterStep): void {
   const { given } = step;
-  if (given.catalog.restrictions.length === 0) return;
   const rules = rulesFor(step);
+  if (rules.restrictions.length === 0) return;
   const { floor, paused, ended } = restrict(step.floor, rules);
   const reserved = reservedClaim(step.floor);
   if (reserved && restrictionOn(reserved, rules)) unreserve(step);
@@ -202,13 +216,12 @@ export function applyRestrictions(step: ArbiterStep): void {
   step.floor = { ...floor, reserved: step.floor.reserved };
   for (const { sessionId } of ended) send(step, sessionId, { type: "archive", reason: "restricted", given });
   for (const { sessionId } of paused) send(step, sessionId, { type: "preempt", reason: "restricted", given });
-  settle(step, step.floor);
 }
 
 function releaseFloor(step: ArbiterStep): void {
+  if (step.floor.holder || step.floor.reserved) return;
+  const next = findSuccessor(step);
   const { given, floor, floorId } = step;
-  if (floor.holder || floor.reserved) return;
-  const next = successor(floor, rulesFor(step));
   if (!next) return;
   const { resumeDelayMs } = given.catalog.policy;
   if (resumeDelayMs === 0) return wake(step, next);
@@ -216,6 +229,13 @@ function releaseFloor(step: ArbiterStep): void {
   const until = given.now + resumeDelayMs;
   step.floor = { ...floor, reserved: { sessionId: next.claim.sessionId, timerId, until } };
   tell(step, { type: "effect.add", effect: { kind: "timer", id: timerId, floorId, dueAt: until } });
+}
+
+/** The session that gets the free floor. Sessions that a new catalogue restricts go silent first. */
+function findSuccessor(step: ArbiterStep): Successor | undefined {
+  const rules = rulesFor(step);
+  if (step.floor.ducked.some((claim) => restrictionOn(claim, rules))) silenceRestricted(step);
+  return successor(step.floor, rules);
 }
 
 /** With the claim it was granted or queued with. */
@@ -234,7 +254,7 @@ export function fireTimer(step: ArbiterStep, timerId: EffectId): void {
   if (floor.reserved?.timerId === timerId) {
     step.floor = { ...floor, reserved: undefined };
     // Another session may be the best one since the floor was reserved.
-    const next = successor(step.floor, rulesFor(step));
+    const next = findSuccessor(step);
     if (next) wake(step, next);
   } else if (waited) {
     if (floor.reserved?.sessionId === waited.sessionId) return waitForWake(step, waited);
@@ -274,6 +294,9 @@ function waitForWake(step: ArbiterStep, waited: QueuedClaim): void {
   };
 }
 
+/** The reason of transitions that a switch of another session's agent causes. */
+const SWITCHED = "agent_switched";
+
 /** A session's claim has changed. If it is heard, the other sessions are arranged again. */
 export function replaceClaim(step: ArbiterStep, claim: Claim): void {
   const replace = <C extends Claim>(old: C): C => {
@@ -289,9 +312,9 @@ export function replaceClaim(step: ArbiterStep, claim: Claim): void {
     paused: floor.paused.map(replace),
     queued: floor.queued.map(replace),
   };
-  if (!step.given.catalog.isShared) return;
-  applyRestrictions(step);
-  settle(step, step.floor);
+  if (!isShared(step)) return;
+  applyRestrictions(step, SWITCHED);
+  if (step.floor.reserved) carryOut(step, partReserved(step.floor), SWITCHED);
   if (claim.critical) comeForward(step, claim);
 }
 

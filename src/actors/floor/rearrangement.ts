@@ -57,6 +57,19 @@ export function closeRanks(before: Floor, floor: Floor, rules: FloorRules): Rear
   return changed(before, settle(floor, rules), []);
 }
 
+/**
+ * A session has changed its agent while the floor is reserved: ducked sessions that may no longer be heard together go
+ * silent. The others keep their levels.
+ */
+export function partReserved(floor: Floor): Rearrangement {
+  const [best, ...rest] = byPriority(floor.ducked);
+  if (!best) return { floor, moves: [] };
+  const { silenced } = arrange(best, rest);
+  const stays = ({ sessionId }: Claim) => !silenced.some((claim) => claim.sessionId === sessionId);
+  const paused = [...silenced.map(withoutLevel), ...floor.paused];
+  return changed(floor, { ...floor, ducked: [best, ...rest].filter(stays), paused }, []);
+}
+
 /** Pause all sessions that a restriction forbids, or end them if it says `stop`. */
 export function restrict(floor: Floor, rules: FloorRules): { floor: Floor; paused: Claim[]; ended: Claim[] } {
   const restricted = (claim: Claim) => restrictionOn(claim, rules) !== undefined;
