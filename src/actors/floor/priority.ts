@@ -18,7 +18,8 @@ export interface EffectivePriority {
 
 /**
  * The priority that an agent competes with now: the user's override, or else the agent's own priority; plus each
- * matching rule, in the order of the file; clamped to 0..100. Pure. The result lists every step.
+ * matching rule, in the order of the file; clamped to 0..100. The priority of a critical agent never changes. Pure. The
+ * result lists every step.
  */
 export function effectivePriority(agent: AgentEntry, catalog: Catalog, context: PriorityContext): EffectivePriority {
   const override = context.userId === undefined ? undefined : catalog.overrides.get(context.userId)?.get(agent.id);
@@ -39,7 +40,7 @@ export function effectivePriority(agent: AgentEntry, catalog: Catalog, context: 
 }
 
 function ruleApplies(rule: PriorityRule, agent: AgentEntry, context: PriorityContext): boolean {
-  if (rule.agents && !rule.agents.includes(agent.id)) return false;
+  if (agent.critical || (rule.agents && !rule.agents.includes(agent.id))) return false;
   if (rule.when !== undefined && context.flags[rule.when] !== true) return false;
   if (rule.between === undefined) return true;
   const { fromMinute, toMinute } = rule.between;

@@ -1,11 +1,9 @@
-import { decide, EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/arbitration.ts";
-import type { Claim } from "../../actors/floor/claim.ts";
+import { EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/arbitration.ts";
 import { giveFront, letBeneath } from "../../actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
-import type { SessionId } from "../../protocol/ids.ts";
 import { wrapToWidth } from "../text-width.ts";
-import { hearingOf } from "./sharing-risks.ts";
+import { claimOf, decideAlone } from "./sharing-risks.ts";
 
 export const MATRIX_FORMATS = ["text", "markdown", "json"] as const;
 export type MatrixFormat = (typeof MATRIX_FORMATS)[number];
@@ -61,7 +59,7 @@ function meet(holder: AgentEntry, challenger: AgentEntry, rules: FloorRules): Ce
   const held = claimOf(holder, "holder");
   const asks = claimOf(challenger, "challenger");
   const floor = { ...EMPTY_FLOOR, holder: held };
-  const { outcome, reason, rule, level } = decide(floor, { ...asks, agent: challenger, mayQueue: true }, rules);
+  const { outcome, reason, rule, level } = decideAlone(held, asks, challenger, rules);
   const about = { holder: holder.id, challenger: challenger.id, rule: rule!, reason };
   if (outcome !== "granted") return { ...about, effect: outcome === "queued" ? "waits" : "refused" };
   const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, asks, rules);
@@ -70,12 +68,6 @@ function meet(holder: AgentEntry, challenger: AgentEntry, rules: FloorRules): Ce
   if (move?.becomes === "archived") return { ...about, effect: "replaces" };
   if (move?.becomes === "paused") return { ...about, effect: "pauses" };
   return { ...about, effect: "beneath", level: level ?? 0 };
-}
-
-function claimOf(agent: AgentEntry, sessionId: string): Claim {
-  const { id, interruptible, preemptionThreshold } = agent;
-  const numbers = { ...hearingOf(agent), agentId: id, interruptible, preemptionThreshold, explained: [] };
-  return { ...numbers, sessionId: sessionId as SessionId };
 }
 
 const wordOf = ({ effect, level }: Cell): string => (level === undefined ? effect : `${effect} ${level}`);

@@ -1,5 +1,9 @@
+import { decide, EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/arbitration.ts";
 import { depth, type Hearing } from "../../actors/floor/arrangement.ts";
+import type { Claim } from "../../actors/floor/claim.ts";
 import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
+import type { Decision } from "../../protocol/decision.ts";
+import type { SessionId } from "../../protocol/ids.ts";
 
 /** The catalogue's settings for how an agent's sessions are heard together with others. */
 export function hearingOf({ id, priority, beneath, whenPreempted, critical }: AgentEntry): Hearing {
@@ -12,10 +16,23 @@ export function hearingOf({ id, priority, beneath, whenPreempted, critical }: Ag
   };
 }
 
+/** The claim of a session with its agent's own priority, without rules and users' overrides. */
+export function claimOf(agent: AgentEntry, sessionId: string): Claim {
+  const { id, interruptible, preemptionThreshold } = agent;
+  const numbers = { ...hearingOf(agent), agentId: id, interruptible, preemptionThreshold, explained: [] };
+  return { ...numbers, sessionId: sessionId as SessionId };
+}
+
+/** The decision if a session of one agent requests the floor while one of another holds it, alone. */
+export function decideAlone(holder: Claim, challenger: Claim, agent: AgentEntry, rules: FloorRules): Decision {
+  return decide({ ...EMPTY_FLOOR, holder }, { ...challenger, agent, mayQueue: true }, rules);
+}
+
 /** Effects of shared hearing that a catalogue's author may not expect, one sentence each. */
 export function findSharingRisks(catalog: Catalog): string[] {
   const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
-  return [...findCutOff(agents), ...findUnwatched(agents), ...findEndlessWaits(agents), ...findUnheard(agents)];
+  const rules = rulesOf(catalog, {});
+  return [...findCutOff(agents), ...findUnwatched(agents), ...findEndlessWaits(agents, rules), ...findUnheard(agents)];
 }
 
 /** External agents whose failure no lease detects. */
@@ -48,10 +65,12 @@ function findCutOff(agents: readonly AgentEntry[]): string[] {
 }
 
 /** Agents that may wait without a limit behind a holder that may keep the floor without a limit. */
-function findEndlessWaits(agents: readonly AgentEntry[]): string[] {
+function findEndlessWaits(agents: readonly AgentEntry[], rules: FloorRules): string[] {
   const isEndless = (holder: AgentEntry) => holder.maxHoldMs === undefined && holder.idleTimeoutMs === undefined;
-  const blocks = (holder: AgentEntry, challenger: AgentEntry) =>
-    holder.priority > challenger.priority || (!holder.interruptible && holder.preemptionThreshold === undefined);
+  const blocks = (holder: AgentEntry, challenger: AgentEntry) => {
+    const claims = [claimOf(holder, "holder"), claimOf(challenger, "challenger")] as const;
+    return decideAlone(...claims, challenger, rules).outcome === "queued";
+  };
   return agents
     .filter((agent) => agent.whenBlocked === "queue" && agent.queueTimeoutMs === undefined)
     .flatMap((agent) =>

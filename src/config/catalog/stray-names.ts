@@ -42,7 +42,13 @@ const Names = z
     mcp_servers: z.array(z.object({ name: z.string() }).catch({ name: "" })).catch([]),
     default_agent: AgentId.optional().catch(undefined),
     priority_rules: z.array(z.object({ agents: namesOf() }).catch({ agents: [] })).catch([]),
-    restrictions: z.array(z.object({ allow: namesOf() }).catch({ allow: [] })).catch([]),
+    restrictions: z
+      .array(
+        z
+          .object({ name: z.string().optional().catch(undefined), allow: namesOf() })
+          .catch({ name: undefined, allow: [] }),
+      )
+      .catch([]),
     user_preferences: z
       .record(
         z.string(),
@@ -74,6 +80,7 @@ export function findStrayNames(file: unknown): ValueFault[] {
     ...findDuplicateAgents(agents),
     ...findDefaultFaults(agents, rest.default_agent),
     ...unknown.map(({ name, path }) => ({ path, message: `there is no agent ${name}` })),
+    ...findDuplicateRestrictions(rest.restrictions),
     ...findStrayTools(agents, rest.mcp_servers),
     ...agents.flatMap(findStrayModes),
   ];
@@ -86,6 +93,15 @@ function findDuplicateAgents(agents: readonly NamedAgent[]): ValueFault[] {
     const isDuplicate = seen.has(name);
     seen.add(name);
     return isDuplicate ? [{ path: ["agents", index, "name"], message: `there is already an agent ${name}` }] : [];
+  });
+}
+
+/** The floor's view and refusals name restrictions. */
+function findDuplicateRestrictions(restrictions: readonly { name?: string | undefined }[]): ValueFault[] {
+  return restrictions.flatMap(({ name }, index) => {
+    const isDuplicate = name !== undefined && restrictions.findIndex((other) => other.name === name) < index;
+    const message = `there is already a restriction ${name}`;
+    return isDuplicate ? [{ path: ["restrictions", index, "name"], message }] : [];
   });
 }
 

@@ -8,6 +8,7 @@ const catalog = makeCatalog(
     { name: "music", priority: 20 },
     { name: "chat", priority: 5 },
     { name: "phone", priority: 90 },
+    { name: "chime", priority: 95, critical: true },
   ],
   {
     priority_rules: [
@@ -50,6 +51,13 @@ describe("an effective priority", () => {
       { step: "rule:emergency", adjust: 20, value: 30 },
     ]);
     expect(of("music", { flags: { emergency: false } }).value).toBe(20);
+  });
+
+  test("the effective priority of a critical agent does not change with rules for all agents", () => {
+    expect(of("chime", { flags: { emergency: true } })).toEqual({
+      value: 95,
+      explained: [{ step: "agent", value: 95 }],
+    });
   });
 
   test("the effective priority is clamped to 0..100 at the end, and its explanation lists that", () => {

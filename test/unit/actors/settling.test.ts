@@ -136,17 +136,15 @@ describe("a new catalogue", () => {
 });
 
 test("a critical session that is heard beneath another competes with its new priority when it asks again", () => {
-  const catalog = makeCatalog(
-    [
+  const car = (priority: number) =>
+    makeCatalog([
       { name: "ecall", priority: 100, critical: true },
-      { name: "chime", priority: 50, critical: true },
-    ],
-    { priority_rules: [{ name: "night", when: "night", adjust: -20 }] },
-  );
-  const floor = new TimedFloor(catalog);
+      { name: "chime", priority, critical: true },
+    ]);
+  const floor = new TimedFloor(car(50));
   floor.create("ecall");
   floor.create("chime");
-  floor.ask({ type: "floor.flags", flags: { night: true } });
+  floor.catalog = car(30);
   const before = floor.facts.length;
   expect(decisionOf(floor.on("chime", "activate"))).toMatchObject({ reason: "beneath", challenger: { priority: 30 } });
   expect(floor.transitions(floor.facts.slice(before))).toEqual([]);

@@ -262,6 +262,11 @@ describe("a fault of content", () => {
       "3:33 restrictions[0].allow[0]: there is no agent b",
     ],
     [
+      "twice the same restriction",
+      lines("agents: [{ name: a }]", "restrictions:", "  - { name: r, when: f }", "  - { name: r, when: g }"),
+      "4:13 restrictions[1].name: there is already a restriction r",
+    ],
+    [
       "starting beneath another without playing quieter",
       lines("agents:", "  - { name: a, when_blocked: duck }"),
       "2:30 agents[0].when_blocked: needs when_preempted: duck",

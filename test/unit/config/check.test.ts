@@ -116,6 +116,18 @@ it("an agent that may wait forever causes a warning that names the holder, unles
   expect((await check(pair("", ", idle_timeout: 1m"))).lines).toHaveLength(1);
 });
 
+it("an agent may wait forever behind its equals, unless ties is newest, and behind a threshold that it does not reach", async () => {
+  const pair = (call: string, policy = "") => `agents:
+  - { name: call, priority: ${call} }
+  - { name: news, priority: 20, when_blocked: queue }
+${policy}`;
+  const warning = expect.stringMatching(/^warning: news may wait forever behind call/);
+  expect((await check(pair("20"))).lines.slice(1)).toEqual([warning]);
+  expect((await check(pair("20", "policy: { ties: newest }\n"))).lines).toHaveLength(1);
+  expect((await check(pair("10, interruptible: false, preemption_threshold: 30"))).lines.slice(1)).toEqual([warning]);
+  expect((await check(pair("10, interruptible: false, preemption_threshold: 20"))).lines).toHaveLength(1);
+});
+
 it("two agents that allow all others beneath them, but neither of which can be ducked, are a warning", async () => {
   const pair = (other: string) => `agents:
   - { name: radio, priority: 20, beneath: { all: -14 } }
