@@ -2,9 +2,10 @@ import type { Decision } from "../../protocol/decision.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { LogEntry, LoggedData } from "../../protocol/event.ts";
 import type { AgentId, FloorId, RequestId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
-import type { Answer } from "../../protocol/interaction.ts";
+import type { Answer, ToolCall } from "../../protocol/interaction.ts";
 import type { NewSession } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
+import type { AgentRef } from "../../protocol/message.ts";
 import { type Caller, ownerOf } from "../access/caller.ts";
 import { type Chat, newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
@@ -21,6 +22,15 @@ export interface WantedTurn extends Pick<NewSession, "userId" | "zone" | "worksp
   chat: Chat;
 }
 
+/** The tool calls of a run before the place from which it is read. */
+export interface EarlierCalls {
+  readonly ids: ReadonlySet<string>;
+  /** Calls without a result. */
+  readonly open: ReadonlyMap<string, ToolCall & { agent: AgentRef }>;
+  /** The newest request for consent to a call, by the call's id. */
+  readonly confirmations: ReadonlyMap<string, RequestId>;
+}
+
 /** A run, and the log position from which it is read. */
 export interface RunPlace {
   sessionId: SessionId;
@@ -29,6 +39,8 @@ export interface RunPlace {
   /** The place in the session's log from which the run is read. */
   after: Seq;
   hasBegun: boolean;
+  /** Absent: the run is read from its beginning. */
+  earlier?: EarlierCalls | undefined;
   /** Questions and confirmations of the run that were answered before the reading began. */
   settled: ReadonlySet<RequestId>;
   /** The arbiter's decision, if the turn asked for the floor. */
@@ -95,8 +107,9 @@ export class LiveRuns {
       }
     }
     if (runId === undefined || !answered) throw refusal ?? new AppError("interaction_not_found");
-    const asked = await this.#findRequest(sessionId, answered.requestId);
-    return { sessionId, floorId, runId, after: asked, hasBegun: true, settled: NONE };
+    const after = await this.#findRequest(sessionId, answered.requestId);
+    const earlier = await this.#findEarlierCalls(sessionId, runId, after);
+    return { sessionId, floorId, runId, after, hasBegun: true, earlier, settled: NONE };
   }
 
   /** The newest run of a session that has not ended; undefined if there is none. @throws AppError `session_not_found` */
@@ -111,11 +124,12 @@ export class LiveRuns {
   }
 
   /** Read a run from its position. */
-  async follow({ sessionId, floorId, runId, after, hasBegun }: RunPlace, listener: RunListener): Promise<Following> {
+  async follow(place: RunPlace, listener: RunListener): Promise<Following> {
     const { followers, store, clock } = this.#context;
+    const { sessionId, floorId, earlier } = place;
     const follower = await followers.join(floorId);
     const log = new SessionLog(store, sessionId);
-    const reader = new RunReader({ follower, log, sessionId, runId, after, hasBegun, listener, clock });
+    const reader = new RunReader({ ...place, earlierCalls: earlier?.ids ?? [], follower, log, listener, clock });
     let isOpen = true;
     return {
       advance: () => reader.advance(),
@@ -195,6 +209,39 @@ export class LiveRuns {
       isAsking(entry.type) && entry.requestId === requestId ? entry.seq : undefined,
     );
     return found ?? 0;
+  }
+
+  /** The tool calls of a run up to a place, from its log, which is read backwards to the beginning of the turn. */
+  async #findEarlierCalls(sessionId: SessionId, runId: RunId, upTo: Seq): Promise<EarlierCalls> {
+    const ids = new Set<string>();
+    const open = new Map<string, ToolCall & { agent: AgentRef }>();
+    const confirmations = new Map<string, RequestId>();
+    const ended = new Set<string>();
+    await this.#searchBack(sessionId, upTo, ({ type, json, requestId }) => {
+      switch (type) {
+        case "tool_result":
+          ended.add((JSON.parse(json) as LoggedData<"tool_result">).toolCallId);
+          return undefined;
+        case "tool_call": {
+          const call = JSON.parse(json) as LoggedData<"tool_call">;
+          ids.add(call.toolCallId);
+          if (!ended.has(call.toolCallId)) open.set(call.toolCallId, call);
+          return undefined;
+        }
+        case "tool_confirmation_request": {
+          const { toolCallId } = (JSON.parse(json) as LoggedData<"tool_confirmation_request">).toolCall;
+          if (!confirmations.has(toolCallId)) confirmations.set(toolCallId, requestId!);
+          return undefined;
+        }
+        case "session_transition": {
+          const { event, runId: begun } = JSON.parse(json) as LoggedData<"session_transition">;
+          return event === "turn" && begun === runId ? true : undefined;
+        }
+        default:
+          return undefined;
+      }
+    });
+    return { ids, open, confirmations };
   }
 
   /** The newest result of `read` for an entry at or before a place. */

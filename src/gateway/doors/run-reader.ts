@@ -42,6 +42,8 @@ export interface RunReaderOptions {
   after: Seq;
   /** Whether the run had begun at that place. */
   hasBegun: boolean;
+  /** The run's tool calls before that place. */
+  earlierCalls: Iterable<string>;
   listener: RunListener;
   clock: Clock;
 }
@@ -66,10 +68,11 @@ export class RunReader implements TrackReader, DraftReader {
   readonly #complete = new Set<MessageId>();
   /** The unfinished message of each agent whose text was passed on. */
   readonly #open = new Map<string, MessageId>();
-  readonly #calls = new Set<string>();
+  readonly #calls: Set<string>;
 
   constructor(options: RunReaderOptions) {
     this.#options = options;
+    this.#calls = new Set(options.earlierCalls);
     this.#place = options.after;
     this.#hasBegun = options.hasBegun;
     const { follower, listener } = options;

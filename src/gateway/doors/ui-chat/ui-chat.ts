@@ -52,13 +52,13 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
       const sessions = await ChatSessions.of(context.visibleTo(caller), request.body.id);
       const sessionId = sessions.newest?.id ?? request.body.id;
       if ("answers" in last) {
-        return follow(request, reply, await runs.answer(identity, sessionId, last.answers), true);
+        return follow(request, reply, await runs.answer(identity, sessionId, last.answers), last.openParts);
       }
       try {
         const again = last.isRepeated && (await repeat(identity, sessions, last.chat, agentId));
-        if (again) return await follow(request, reply, again, false);
+        if (again) return await follow(request, reply, again);
         const wanted = { sessionId, agentId, userId, zone, workspaceId, chat: last.chat };
-        return await follow(request, reply, await runs.begin(identity, wanted), false);
+        return await follow(request, reply, await runs.begin(identity, wanted));
       } catch (error) {
         const decision = error instanceof AppError && error.code === "rejected" && error.facts["decision"];
         if (!decision) throw error;
@@ -87,7 +87,7 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
       const caller = await context.authenticate(request);
       mustHaveRoom(streams, request.caller);
       const place = await find(caller, request.params.id);
-      return place ? follow(request, reply, place, false) : reply.code(204).send(null);
+      return place ? follow(request, reply, place) : reply.code(204).send(null);
     },
   );
 
@@ -138,10 +138,10 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
     request: FastifyRequest,
     reply: FastifyReply,
     place: RunPlace,
-    isContinued: boolean,
+    openParts?: ReadonlySet<string>,
   ): Promise<FastifyReply> {
     void reply.headers({ ...PROTOCOL, "interlock-session": place.sessionId, "interlock-run": place.runId });
-    const translator = new UiTranslator(place, { isContinued });
+    const translator = new UiTranslator(place, openParts ? { openParts } : {});
     return streamRun(place, { context, runs, request, reply, translator, onClose: () => {} });
   }
 }

@@ -11,10 +11,14 @@ import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type RunOutcome } from "../run-summary.ts";
 import { QUESTION_TOOL } from "./ui-request.ts";
 
-/** The chunks that begin or continue a reply. In a continued reply, the page appends the parts to those that it has. */
+/** In a continued reply, the page appends the parts to those that it has. */
 interface UiOptions {
-  readonly isContinued: boolean;
+  /** The ids of the tool parts without an output that the page has. Absent: the reply is shown from its beginning. */
+  readonly openParts?: ReadonlySet<string>;
 }
+
+/** The step of parts from earlier streams of the reply. */
+const EARLIER = 0;
 
 /** The marker that ends a stream in this protocol. */
 const DONE = "data: [DONE]\n\n";
@@ -41,8 +45,11 @@ export class UiTranslator implements RunTranslator {
   /** The unfinished part. */
   #open: { kind: Piece["kind"]; messageId: string; id: string } | undefined;
   #parts = 0;
-  /** Tool calls that were sent as parts. */
-  readonly #calls = new Set<string>();
+  #step = EARLIER + 1;
+  /** The steps of the tool parts without an output, by their ids: the id of the call, or of the request for consent. */
+  readonly #openParts: Map<string, number>;
+  /** The newest request for consent to a call. */
+  readonly #confirmations: Map<string, RequestId>;
   readonly #calledBySubs = new Map<string, ToolCall & { agent: AgentRef }>();
   readonly #questions = new Set<RequestId>();
   #finishReason: FinishReason | undefined;
@@ -52,6 +59,9 @@ export class UiTranslator implements RunTranslator {
   constructor(place: RunPlace, options: UiOptions) {
     this.#place = place;
     this.#options = options;
+    this.#openParts = new Map([...(options.openParts ?? [])].map((id) => [id, EARLIER]));
+    this.#confirmations = new Map(place.earlier?.confirmations);
+    for (const [id, call] of place.earlier?.open ?? []) if (!isMaster(call.agent)) this.#calledBySubs.set(id, call);
   }
 
   get outcome(): RunOutcome | undefined {
@@ -61,7 +71,7 @@ export class UiTranslator implements RunTranslator {
   begin(): string {
     const { runId, sessionId, decision } = this.#place;
     const begun = chunk("start", { messageId: runId, messageMetadata: { sessionId, runId } });
-    const shown = decision && !this.#options.isContinued ? dataChunk("arbitration", decision) : "";
+    const shown = decision && !this.#options.openParts ? dataChunk("arbitration", decision) : "";
     return begun + shown + chunk("start-step");
   }
 
@@ -92,7 +102,10 @@ export class UiTranslator implements RunTranslator {
         return this.#ask(requestId!, data);
       case "interaction_resolved": {
         if (!this.#questions.delete(requestId!)) return "";
-        return chunk("tool-output-available", { toolCallId: requestId, output: data, dynamic: true });
+        // In a step of its own, because the page sends the answers of a reply's last step.
+        return (
+          chunk("tool-output-available", { toolCallId: requestId, output: data, dynamic: true }) + this.#nextStep()
+        );
       }
       case "arbitration":
         return dataChunk("arbitration", data);
@@ -137,39 +150,52 @@ export class UiTranslator implements RunTranslator {
   }
 
   /** The tool runs in Interlock: the page shows the call and must not send a result. */
-  #showCall({ toolCallId, function: { name: toolName, arguments: text } }: ToolCall): string {
-    this.#calls.add(toolCallId);
-    return chunk("tool-input-available", {
-      toolCallId,
-      toolName,
-      input: inputOf(text),
-      providerExecuted: true,
-      dynamic: true,
-    });
+  #showCall(
+    { toolCallId, function: { name: toolName, arguments: text } }: ToolCall,
+    partId: string = toolCallId,
+  ): string {
+    this.#openParts.set(partId, this.#step);
+    const about = { toolName, input: inputOf(text), providerExecuted: true, dynamic: true };
+    return chunk("tool-input-available", { toolCallId: partId, ...about });
   }
 
   #result({ toolCallId, content, status }: LoggedData<"tool_result">): string {
     const called = this.#calledBySubs.get(toolCallId);
     this.#calledBySubs.delete(toolCallId);
     const shown = called ? dataChunk("tool-call", { ...called, content, status }, toolCallId) : "";
-    // A continued reply already has the parts of its beginning.
-    if (!this.#calls.delete(toolCallId) && (called || !this.#options.isContinued)) return shown;
-    const about = { toolCallId, providerExecuted: true, dynamic: true };
-    const isError = status === "error";
-    return (
-      shown +
-      (isError
-        ? chunk("tool-output-error", { ...about, errorText: content })
-        : chunk("tool-output-available", { ...about, output: content }))
-    );
+    const confirmation = this.#confirmations.get(toolCallId);
+    const ids = confirmation === undefined ? [toolCallId] : [toolCallId, confirmation];
+    return shown + ids.map((partId) => this.#output(partId, content, status)).join("");
   }
 
+  /** The output of a tool part, if the page has that part without one. */
+  #output(partId: string, content: string, status: LoggedData<"tool_result">["status"]): string {
+    if (!this.#openParts.delete(partId)) return "";
+    const about = { toolCallId: partId, providerExecuted: true, dynamic: true };
+    return status === "error"
+      ? chunk("tool-output-error", { ...about, errorText: content })
+      : chunk("tool-output-available", { ...about, output: content });
+  }
+
+  /**
+   * Ask for consent in the last step of the reply. The page sends the answer once all tool parts of that step have an
+   * output or an answer, so that no other call may be unfinished in it. A call that an earlier step has gets another part.
+   */
   #confirm(requestId: RequestId, call: ToolCall): string {
+    this.#confirmations.set(call.toolCallId, requestId);
     if (this.#place.settled.has(requestId)) return "";
-    const shown = this.#calls.has(call.toolCallId) ? "" : this.#showCall(call);
-    return (
-      shown + chunk("tool-approval-request", { approvalId: requestId, toolCallId: call.toolCallId }) + this.#wait()
-    );
+    const step = this.#openParts.get(call.toolCallId);
+    const openInStep = [...this.#openParts.values()].filter((each) => each === this.#step).length;
+    const isAlone = step === this.#step && openInStep === 1;
+    const toolCallId = step === undefined || isAlone ? call.toolCallId : requestId;
+    const parted = !isAlone && openInStep > 0 ? this.#nextStep() : "";
+    const shown = isAlone ? "" : this.#showCall(call, toolCallId);
+    return parted + shown + chunk("tool-approval-request", { approvalId: requestId, toolCallId }) + this.#wait();
+  }
+
+  #nextStep(): string {
+    this.#step += 1;
+    return this.#close() + chunk("finish-step") + chunk("start-step");
   }
 
   #ask(requestId: RequestId, data: LoggedData<"user_question_request">): string {

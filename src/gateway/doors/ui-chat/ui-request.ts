@@ -39,13 +39,20 @@ export interface SentChat {
   isRepeated: boolean;
 }
 
+/** The user's answers to the agent's questions. */
+export interface SentAnswers {
+  answers: Answer[];
+  /** The ids of the tool parts without an output that the page has. */
+  openParts: ReadonlySet<string>;
+}
+
 /** Parse the last message. @throws AppError `bad_request` */
-export function readLast({ messages, trigger, messageId }: UiChatBody): SentChat | { answers: Answer[] } {
+export function readLast({ messages, trigger, messageId }: UiChatBody): SentChat | SentAnswers {
   const read = UiMessage.safeParse(messages.at(-1));
   if (!read.success) throw fault("", "is not a message of the user interface");
   const { role, parts } = read.data;
   const isRegenerated = trigger === "regenerate-message";
-  if (role === "assistant" && !isRegenerated) return { answers: readAnswers(parts) };
+  if (role === "assistant" && !isRegenerated) return { answers: readAnswers(parts), openParts: openPartsOf(parts) };
   if (role !== "user") throw fault(".role", "has to be user or assistant");
   const id = idOf(read.data["id"]);
   return { chat: { ...readParts(parts), ...(id !== undefined && { id }) }, isRepeated: isRegenerated || !!messageId };
@@ -79,6 +86,14 @@ function readAnswers(parts: UiMessage["parts"]): Answer[] {
   const answers = parts.slice(from).flatMap((part) => readApproval(part) ?? readOutput(part) ?? []);
   if (answers.length === 0) throw fault("", "is a reply without an answer from the user");
   return answers;
+}
+
+const ENDED: ReadonlySet<unknown> = new Set(["output-available", "output-error", "output-denied"]);
+
+function openPartsOf(parts: readonly Part[]): Set<string> {
+  const isTool = ({ type }: Part) => type === "dynamic-tool" || type.startsWith("tool-");
+  const open = parts.filter((part) => isTool(part) && !ENDED.has(part["state"]));
+  return new Set(open.flatMap(({ toolCallId }) => (typeof toolCallId === "string" ? [toolCallId] : [])));
 }
 
 const Approval = z.object({ id: RequestId, approved: z.boolean(), reason: z.string().nullish() });
