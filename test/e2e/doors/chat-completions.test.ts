@@ -247,6 +247,23 @@ describe("disconnecting", () => {
     expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
   });
 
+  test("disconnecting ends the session of an answer that named none, and frees its floor", async () => {
+    const ann = new E2eClient(node);
+    const abort = new AbortController();
+    const stream = await openai.chat.completions.create(
+      { model: "weather", messages: say("play"), metadata: { user: ann.userId }, stream: true },
+      { signal: abort.signal },
+    );
+    const { id } = (await ann.floor()).holder!;
+    const log = await ann.follow(id);
+    for await (const chunk of stream) if (chunk.choices[0]?.delta.content) abort.abort();
+    await log.findState(id, "archived");
+    expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["play", "♪ "]);
+    const metadata = { user: ann.userId };
+    const next = await openai.chat.completions.create({ model: "music", messages: say("nod"), metadata });
+    expect(next.choices[0]!.message.content).toBe("Yes.");
+  });
+
   test("disconnecting withdraws a turn that has not begun", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
@@ -309,8 +326,16 @@ describe("a failure", () => {
     await expect(ask({ model: "off" })).rejects.toThrow(NotFoundError);
     await expect(ask({ messages: [] })).rejects.toThrow(BadRequestError);
     await expect(ask({ n: 2 })).rejects.toMatchObject({ status: 400, param: "n" });
-    await expect(ask({ tools: [{ type: "function" }] })).rejects.toMatchObject({ status: 400, param: "tools" });
-    await expect(ask({ response_format: { type: "json_object" } })).rejects.toMatchObject({ param: "response_format" });
+    for (const [param, value] of [
+      ["tools", [{ type: "function" }]],
+      ["functions", [{ name: "f" }]],
+      ["tool_choice", "required"],
+      ["modalities", ["text", "audio"]],
+      ["response_format", { type: "json_object" }],
+    ] as const) {
+      await expect(ask({ [param]: value })).rejects.toMatchObject({ code: "unsupported_parameter", param });
+    }
+    await expect(ask({ metadata: { zone: "front" } })).rejects.toMatchObject({ status: 400, param: "metadata.zone" });
     await expect(ask({ metadata: { session: "a b" } })).rejects.toMatchObject({
       status: 400,
       param: "metadata.session",
@@ -319,7 +344,7 @@ describe("a failure", () => {
     await expect(ask({ messages: [{ role: "user", content: " " }] })).rejects.toMatchObject({ status: 400 });
     await expect(
       ask({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "http://a/b.png" } }] }] }),
-    ).rejects.toMatchObject({ status: 400 });
+    ).rejects.toMatchObject({ code: "unsupported_parameter", param: "messages.0.content" });
     await expect(ask({ messages: [{ role: "tool", tool_call_id: "call_1", content: "x" }] })).rejects.toMatchObject({
       status: 400,
       param: "messages.0.tool_call_id",

@@ -75,6 +75,16 @@ describe("a response", () => {
     expect(sessionOf(await ask("nod"))).toBe("lounge");
   });
 
+  test("a response considers the instructions of its first request", async () => {
+    const instructions = "Be brief.";
+    const first = await openai.responses.create({ model: "general", instructions, input: "nod" });
+    await openai.responses.create({ model: "general", instructions, input: "nod", previous_response_id: first.id });
+    const { messages } = await accepted(node.get(`/session/${sessionOf(first)}/messages`));
+    const [begin, , next] = messages.map(({ content }) => content);
+    expect(begin).toBe("The conversation so far:\n\nInstructions: Be brief.\n\nThe user's message now:\n\nnod");
+    expect(next).toBe("nod");
+  });
+
   test("a response that is not stored ends its session", async () => {
     const response = await openai.responses.create({ model: "general", input: "hello", store: false });
     const log = await node.stream(`/session/${sessionOf(response)}/events`);
@@ -106,6 +116,15 @@ describe("a tool of the agent", () => {
     const answer = await openai.responses.create({ model: "general", input });
     expect(answer.output_text).toBe("You chose b.");
     expect(sessionOf(answer)).toBe(sessionOf(asked));
+  });
+
+  test("a tool that asks the user accepts an output that is a list of texts", async () => {
+    const { output } = await openai.responses.create({ model: "general", input: "ask" });
+    const { call_id } = find(output, "function_call");
+    const input = [
+      { type: "function_call_output" as const, call_id, output: [{ type: "input_text" as const, text: "b" }] },
+    ];
+    expect((await openai.responses.create({ model: "general", input })).output_text).toBe("You chose b.");
   });
 
   test("a tool of the agent that needs the user's consent is an approval request", async () => {
@@ -153,8 +172,14 @@ describe("a failure", () => {
     const ask = (body: object) => openai.responses.create({ model: "general", input: "hello", ...body } as never);
     await expect(ask({ model: "nobody" })).rejects.toMatchObject({ status: 404, code: "model_not_found" });
     await expect(ask({ input: [] })).rejects.toMatchObject({ status: 400 });
-    await expect(ask({ background: true })).rejects.toMatchObject({ status: 400, param: "background" });
-    await expect(ask({ tools: [{ type: "web_search" }] })).rejects.toMatchObject({ status: 400, param: "tools" });
+    for (const [param, value] of [
+      ["background", true],
+      ["tools", [{ type: "web_search" }]],
+      ["tool_choice", { type: "file_search" }],
+      ["prompt", { id: "pmpt_1" }],
+    ] as const) {
+      await expect(ask({ [param]: value })).rejects.toMatchObject({ code: "unsupported_parameter", param });
+    }
     await expect(ask({ conversation: "a b" })).rejects.toMatchObject({ status: 400 });
     await expect(ask({ input: [{ type: "function_call_output", call_id: "x", output: "y" }] })).rejects.toMatchObject({
       status: 400,

@@ -34,6 +34,8 @@ const Body = z
     messages: z.array(Message).min(1).max(4_096),
     stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
     n: z.number().nullish(),
+    functions: z.array(z.unknown()).nullish().meta({ description: "not supported, like `tools`" }),
+    modalities: z.array(z.string()).nullish(),
     response_format: z.looseObject({ type: z.string() }).nullish(),
   })
   .meta({ id: "ChatCompletionRequest" });
@@ -51,6 +53,10 @@ export function chatCompletionRoutes(app: Routes, context: RouteContext): void {
       const caller = await context.authenticate(request);
       const { body } = request;
       if ((body.n ?? 1) !== 1) throw unsupported("n", "An agent gives only one answer.");
+      if (body.functions?.length)
+        throw unsupported("functions", "Agents have their own tools; a client cannot add any.");
+      if (body.modalities?.some((each) => each !== "text"))
+        throw unsupported("modalities", "Agents answer with text only.");
       const format = { param: "response_format", type: body.response_format?.type };
       const { agentId, where, createdAt } = readCommon(context, request, format);
       const wanted = {

@@ -21,6 +21,7 @@ export const COMMON = {
     .nullish()
     .meta({ description: "`session`, `user`, `zone` and `workspace`; others are ignored" }),
   tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have their own tools" }),
+  tool_choice: z.unknown().optional().meta({ description: "`auto` and `none`: agents choose among their own tools" }),
 };
 
 /** A message before the last one, from either request format. */
@@ -50,8 +51,11 @@ export function readCommon(
   request: FastifyRequest<{ Body: z.infer<z.ZodObject<typeof COMMON>> }>,
   format: { readonly param: string; readonly type: string | undefined },
 ): { agentId: AgentId; where: Whereabouts; createdAt: number } {
-  const { tools, model, metadata } = request.body;
+  const { tools, tool_choice: choice, model, metadata } = request.body;
   if (tools?.length) throw unsupported("tools", "Agents have their own tools; a client cannot add any.");
+  if (![undefined, null, "auto", "none"].includes(choice as string)) {
+    throw unsupported("tool_choice", "Agents choose among their own tools; a client cannot demand a call.");
+  }
   if ((format.type ?? "text") !== "text") throw unsupported(format.param, "Agents answer with text only.");
   return {
     agentId: readModel(catalog(), model),
@@ -65,6 +69,9 @@ function readWhereabouts(request: FastifyRequest, metadata: Record<string, unkno
   const named: Record<string, unknown> = {};
   for (const key of Object.keys(Named.shape)) named[key] = metadata?.[key] ?? request.headers[`interlock-${key}`];
   const { session, user, zone, workspace } = parsed(Named.safeParse(named), "metadata");
+  if (zone !== undefined && user === undefined) {
+    throw new AppError("bad_request", "A zone needs a user.", { facts: { param: "metadata.zone" } });
+  }
   return { sessionId: session, userId: user, zone, workspaceId: workspace };
 }
 
@@ -78,21 +85,30 @@ export function readModel(catalog: Catalog, model: string): AgentId {
 
 const Parts = z.array(z.looseObject({ type: z.string() })).max(256);
 
+/** The types of content that have a text. */
+const TEXTS: ReadonlySet<string> = new Set(["text", "input_text", "output_text"]);
+
 /** The text and the images of a message's content. @param param the location of the content in the request */
 export function readContent(content: unknown, param: string): Pick<WantedTurn["chat"], "content" | "images"> {
   if (typeof content === "string") return { content: cleanText(content) };
   const texts: string[] = [];
   const images: ImageInput[] = [];
   for (const { type, ...part } of parsed(Parts.safeParse(content), param)) {
-    const url = type === "image_url" ? (part["image_url"] as { url?: unknown } | undefined)?.url : part["image_url"];
-    if ((type === "text" || type === "input_text" || type === "output_text") && typeof part["text"] === "string") {
-      texts.push(part["text"]);
-    } else if (type === "image_url" || type === "input_image") {
-      images.push(parsed(ImageInput.safeParse({ data: url }), `${param}: an image must be a data: URI`));
-    } else throw unsupported(param, `Content of the type ${JSON.stringify(type.slice(0, 64))} is not supported.`);
+    if (TEXTS.has(type) && typeof part["text"] === "string") texts.push(part["text"]);
+    else if (type === "image_url")
+      images.push(readImage((part["image_url"] as { url?: unknown } | undefined)?.url, param));
+    else if (type === "input_image") images.push(readImage(part["image_url"], param));
+    else throw unsupported(param, `Content of the type ${JSON.stringify(type.slice(0, 64))} is not supported.`);
   }
-  if (images.length > MAX_IMAGES) throw new AppError("bad_request", `A message has at most ${MAX_IMAGES} images.`);
+  if (images.length > MAX_IMAGES) {
+    throw new AppError("bad_request", `A message has at most ${MAX_IMAGES} images.`, { facts: { param } });
+  }
   return { content: cleanText(texts.join("\n")), ...(images.length > 0 && { images }) };
+}
+
+function readImage(url: unknown, param: string): ImageInput {
+  if (typeof url === "string" && url.startsWith("data:")) return parsed(ImageInput.safeParse({ data: url }), param);
+  throw unsupported(param, "Images can be sent only as data: URIs.");
 }
 
 /** The longest part of the earlier conversation that is sent with a message, in UTF-16 units: its end. */
@@ -132,7 +148,7 @@ function textOf(content: unknown, param: string): string {
 }
 
 /** The message without its preamble; a session's title is made from it. */
-export const titleFrom = (content: string): string | undefined =>
+const titleFrom = (content: string): string | undefined =>
   cutText(content.trim().replace(/\s+/g, " "), 60).trim() || undefined;
 
 /** The id under which a client answers a question or a confirmation. It contains the session's id. */

@@ -76,11 +76,12 @@ export async function answerWithRun(
     : runs.begin(identity, { ...target, ...turn }));
   void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
   const end = (outcome: RunOutcome | "left" | "cut") => {
+    const isOver = outcome === "left" || outcome === "ended";
     const ending =
-      outcome === "left"
-        ? runs.abort(caller, place)
-        : outcome === "ended" && answer.isOneShot
-          ? runs.archive(caller, place)
+      isOver && answer.isOneShot
+        ? runs.archive(caller, place)
+        : outcome === "left"
+          ? runs.abort(caller, place)
           : undefined;
     ending?.catch((error) => log.warn({ err: error, traceId: request.id }, "a run or session could not be ended"));
   };

@@ -14,7 +14,6 @@ import {
   readAnswer,
   readCommon,
   readContent,
-  titleFrom,
   turnOfAnswers,
   turnWithEarlier,
 } from "./openai-request.ts";
@@ -28,6 +27,8 @@ const Body = z
   .object({
     ...COMMON,
     input: z.union([z.string(), z.array(Item).min(1).max(4_096)]),
+    instructions: z.string().nullish(),
+    prompt: z.unknown().optional().meta({ description: "not supported" }),
     previous_response_id: z.string().max(256).nullish(),
     conversation: z.union([SessionId, z.object({ id: SessionId })]).nullish(),
     store: z.boolean().nullish(),
@@ -49,6 +50,7 @@ export function responseRoutes(app: Routes, context: RouteContext): void {
       const caller = await context.authenticate(request);
       const { body } = request;
       if (body.background) throw unsupported("background", "Background responses are not supported.");
+      if (body.prompt) throw unsupported("prompt", "Prompts that are stored at OpenAI are not supported.");
       const format = { param: "text.format", type: body.text?.format?.type };
       const { agentId, where, createdAt } = readCommon(context, request, format);
       const identity = context.commands.identify(caller, request, body);
@@ -101,7 +103,11 @@ function readAnswers({ input }: Body): OpenAiTurn | undefined {
   const from = input.findLastIndex((item) => !isAnswer(item)) + 1;
   const read = input.slice(from).map((item, index) => {
     const at = `input.${from + index}`;
-    if (item.type === "function_call_output") return readAnswer(item["call_id"], item["output"], `${at}.call_id`);
+    if (item.type === "function_call_output") {
+      const { output } = item;
+      const text = Array.isArray(output) ? readContent(output, `${at}.output`).content : output;
+      return readAnswer(item["call_id"], text, `${at}.call_id`);
+    }
     const { approval_request_id: id, approve, reason } = item;
     const { sessionId, answer } = readAnswer(id, approve === true ? "approve" : "reject", `${at}.approval_request_id`);
     if (approve === true || typeof reason !== "string" || reason === "") return { sessionId, answer };
@@ -111,20 +117,17 @@ function readAnswers({ input }: Body): OpenAiTurn | undefined {
   return turnOfAnswers(read);
 }
 
-/** The last message of the input. A continued session already has the earlier ones. */
-function readChat({ input }: Body, goesOn: boolean): OpenAiTurn {
-  if (typeof input === "string") {
-    const chat = readContent(input, "input");
-    return { chat, title: titleFrom(chat.content) };
-  }
-  const last = input.length - 1;
-  const { role, content } = input[last]!;
+/** The last message of the input. A continued session already has the earlier ones, and its instructions. */
+function readChat({ input, instructions }: Body, goesOn: boolean): OpenAiTurn {
+  const items: Item[] = typeof input === "string" ? [{ role: "user", content: input }] : input;
+  const last = items.length - 1;
+  const { role, content } = items[last]!;
   if (role !== "user") {
     const facts = { param: `input.${last}` };
     throw new AppError("bad_request", "The input must end with a user message or with answers.", { facts });
   }
-  const chat = readContent(content, `input.${last}.content`);
+  const chat = readContent(content, typeof input === "string" ? "input" : `input.${last}.content`);
   if (goesOn) return { chat, title: undefined };
-  const earlier = input.slice(0, last).filter((item) => typeof item.role === "string") as unknown as EarlierMessage[];
-  return turnWithEarlier(earlier, chat, "input");
+  const earlier = items.slice(0, last).filter((item) => typeof item.role === "string") as unknown as EarlierMessage[];
+  return turnWithEarlier([{ role: "system", content: instructions }, ...earlier], chat, "input");
 }
