@@ -1,6 +1,6 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 import type { WordKey } from "../words/en.ts";
-import type { Say } from "../words/sentence.ts";
+import { joined, type Say } from "../words/sentence.ts";
 
 const SIGNS = { granted: "✓", queued: "◔", rejected: "✕" } as const;
 
@@ -15,7 +15,8 @@ export const signOfDecision = ({ outcome }: Decision): string => SIGNS[outcome];
 /** A decision as a sentence: the sessions and their numbers. */
 export function decisionSentence(decision: Decision, { say, agentName }: Telling, isWhatIf = false): string {
   const values = valuesOf(decision, agentName);
-  return `${say(`${isWhatIf ? "whatif" : "decided"}.${decision.outcome}`, values)} ${say(reasonOf(decision), values)}`;
+  const outcome = decision.reason === "beneath" ? "heard" : decision.outcome;
+  return joined(say(`${isWhatIf ? "whatif" : "decided"}.${outcome}`, values), say(reasonOf(decision), values));
 }
 
 /** The second half of the sentence: the reason. */

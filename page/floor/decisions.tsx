@@ -1,7 +1,7 @@
 import { memo } from "react";
 import type { Decision } from "../../src/protocol/decision.ts";
 import { useAgentName, useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { Fold } from "../parts/fold.tsx";
 import { usePaced } from "../parts/use-paced.ts";
 import { useWords } from "../words/words.tsx";

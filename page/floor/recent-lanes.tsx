@@ -1,7 +1,7 @@
 import { memo, useEffect, useRef, useState } from "react";
 import { timeOf } from "../log/log-event.ts";
 import { type Here, useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
 import { useNow } from "../parts/use-now.ts";
 import { usePaced } from "../parts/use-paced.ts";

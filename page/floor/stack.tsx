@@ -4,8 +4,8 @@ import { useClient } from "../../src/react/provider.ts";
 import { lastPauseOf, lastWordsOf } from "../log/conversation-log.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
-import { becauseOf } from "../parts/because.ts";
+import { whenOf } from "../moment/time-text.ts";
+import { becauseOf, howPaused } from "../parts/because.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { SessionControls, SureToAbort } from "../parts/commands/session-controls.tsx";
 import { useStateSentence } from "../parts/commands/state-sentence.ts";
@@ -201,12 +201,12 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
         )}
       </div>
       <p className={styles["quiet"]}>
-        {say("stack.since", { time: clockOf(lastActivityAt, language) })}
+        {say("stack.since", { time: whenOf(lastActivityAt, language) })}
         {level !== undefined && ` · ${level} dB`}
         {state === "paused" && activity !== "idle" && ` · ${say("stack.held", { activity: say(`state.${activity}`) })}`}
         {isFront && ` · ${say(interruptible ? "agents.interruptible" : "agents.uninterruptible")}`}
-        {!isFront && <Reason session={session} />}
         {session.leaseMs !== undefined && <LeaseLeft session={session} />}
+        {!isFront && <Reason session={session} />}
       </p>
       {isFront && <LastWords session={session} />}
       <footer>
@@ -247,9 +247,12 @@ function Reason({ session }: { session: Session }) {
     const by = decision?.challenger.agentId;
     if (by !== undefined) return ` · ${say("pausedby.whom", { who: agentName(by) })}`;
     const because = becauseOf(lastPauseOf(log.events, id, count), say);
-    return ` · ${say(`pausedby.${pausedBy}`)}${because === undefined ? "" : `: ${because}`}`;
+    return ` · ${howPaused(pausedBy, because, say)}`;
   }
   if (!decision) return undefined;
+  const { challenger } = decision;
+  // The reason is the challenger's: here it would read as this session's.
+  if (challenger.sessionId !== id) return ` · ${say("stack.beneath", { who: agentName(challenger.agentId) })}`;
   return (
     <>
       {" · "}

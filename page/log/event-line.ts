@@ -64,7 +64,10 @@ function wordsOf(event: LogEvent, telling: Telling): EventLine {
     case "error":
       return { name: event.data.errorCode, text: event.data.message };
     case "complete":
-      return { name: event.data.cancelled ? "cancelled" : "complete", text: `${event.data.tokenCount} tokens` };
+      return {
+        name: event.data.cancelled ? "cancelled" : "complete",
+        text: say("session.tokens", { count: event.data.tokenCount }),
+      };
     case "floor_updated": {
       const flags = Object.entries(event.data.flags).map(([flag, isSet]) => `${flag}: ${isSet}`);
       const reserved = event.data.reserved ? [`reserved: ${event.data.reserved.sessionId}`] : [];

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { type Here, useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { isExternal } from "../parts/external-agent.ts";
 import { Fold } from "../parts/fold.tsx";
 import { Tree } from "../parts/tree.tsx";

@@ -1,7 +1,7 @@
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
-import { clockOf } from "./moment-text.ts";
+import { clockOf } from "./time-text.ts";
 
 /** Which part of a log is missing; nothing if it is complete. */
 export function LogStanding() {

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { useWords } from "../words/words.tsx";
 import { type NameOf, toneOf } from "./exchange-line.ts";
 import type { Column, Exchange } from "./exchanges.ts";

@@ -3,7 +3,7 @@ import { placeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { LogStanding, NoEvents } from "../moment/log-standing.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { LineText } from "../parts/event-text.tsx";
 import { Rows } from "../parts/rows.tsx";
 import { useMedia } from "../parts/screen/use-media.ts";

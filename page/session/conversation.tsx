@@ -4,7 +4,7 @@ import type { SessionMessage, ToolUse } from "../../src/client/live/live-session
 import type { Session } from "../../src/protocol/session.ts";
 import { type CallNode, callTree, itemsOf, keyOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { whenOf } from "../moment/time-text.ts";
 import { useWords } from "../words/words.tsx";
 import { turnsFrom } from "./copies/turns-from.ts";
 import { Markdown } from "./markdown.tsx";
@@ -113,7 +113,7 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
   return (
     <article className={styles["message"]} data-role={role} aria-label={who}>
       <header>
-        <b>{who}</b> <time dateTime={new Date(createdAt).toISOString()}>{clockOf(createdAt, language)}</time>
+        <b>{who}</b> <time dateTime={new Date(createdAt).toISOString()}>{whenOf(createdAt, language)}</time>
         {status !== "success" && <span data-status={status}>{say(`message.${status}`)}</span>}
       </header>
       {reasoning !== "" && (

@@ -3,7 +3,7 @@ import type { SessionLiveView, SessionMessage } from "../../src/client/live/live
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { useAct } from "../parts/use-act.ts";

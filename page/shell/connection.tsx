@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import type { LiveState } from "../../src/client/live/live.ts";
 import { useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { floorName } from "../parts/floor-name.ts";
 import { useWords } from "../words/words.tsx";
 import { addressOf } from "./address.ts";

@@ -1,7 +1,7 @@
 import { type FormEvent, useLayoutEffect, useRef, useState } from "react";
 import { ClientError } from "../../src/client/client-error.ts";
 import { useClient } from "../../src/react/provider.ts";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { readOwner, writeOwner } from "./choices.ts";

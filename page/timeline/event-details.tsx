@@ -1,7 +1,7 @@
 import { DecisionSteps } from "../floor/decisions.tsx";
 import { type LogEvent, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { whenOf } from "../moment/time-text.ts";
 import { EventText } from "../parts/event-text.tsx";
 import { Tree } from "../parts/tree.tsx";
 import { useWords } from "../words/words.tsx";
@@ -24,7 +24,7 @@ export function EventDetails({ event }: { event: LogEvent }) {
       </p>
       <dl className={styles["facts"]}>
         <dt>{say("event.time")}</dt>
-        <dd>{clockOf(timeOf(event), language, true)}</dd>
+        <dd>{whenOf(timeOf(event), language, true)}</dd>
         <dt>{say("event.type")}</dt>
         <dd>
           <code>{event.type}</code>

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { placeOf, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { EventText } from "../parts/event-text.tsx";
 import { Rows } from "../parts/rows.tsx";
 import type { WordKey } from "../words/en.ts";

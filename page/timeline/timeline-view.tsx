@@ -2,7 +2,7 @@ import { useRef, useState } from "react";
 import { timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { NoEvents } from "../moment/log-standing.tsx";
-import { clockOf } from "../moment/moment-text.ts";
+import { clockOf } from "../moment/time-text.ts";
 import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
 import { useWords } from "../words/words.tsx";
 import { EventList } from "./event-list.tsx";

@@ -17,7 +17,7 @@ export const sessionEn = {
   "session.save": "Save",
   "session.mode": "Mode",
   "session.begun": "started {time}",
-  "session.tokens": "{count} tokens",
+  "session.tokens": "{count} {count|token|tokens}",
   "session.rename": "Rename",
   "session.abort": "Abort its run",
   "session.reallyabort": "Abort its run? What it has written is kept.",

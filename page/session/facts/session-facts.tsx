@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import type { Session } from "../../../src/protocol/session.ts";
 import { useHere } from "../../moment/here.tsx";
-import { clockOf } from "../../moment/moment-text.ts";
+import { whenOf } from "../../moment/time-text.ts";
 import { CopyButton } from "../../parts/commands/copy-button.tsx";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { lookOf } from "../../parts/look.ts";
@@ -80,10 +80,10 @@ function State({ session }: { session: Session }) {
           </a>
         </Fact>
         <Fact name={say("facts.pausedby")}>{pausedBy && say(`pausedby.${pausedBy}`)}</Fact>
-        <Fact name={say("facts.waits")}>{queuedAt !== undefined && clockOf(queuedAt, language)}</Fact>
+        <Fact name={say("facts.waits")}>{queuedAt !== undefined && whenOf(queuedAt, language)}</Fact>
         <Fact name={say("facts.level")}>{level !== undefined && `${level} dB`}</Fact>
-        <Fact name={say("facts.begun")}>{clockOf(createdAt, language)}</Fact>
-        <Fact name={say("facts.active")}>{clockOf(lastActivityAt, language)}</Fact>
+        <Fact name={say("facts.begun")}>{whenOf(createdAt, language)}</Fact>
+        <Fact name={say("facts.active")}>{whenOf(lastActivityAt, language)}</Fact>
         <Fact name={say("session.messages")}>{messageCount}</Fact>
       </dl>
     </section>

@@ -1,7 +1,7 @@
 import { useMemo } from "react";
 import { type LogEvent, placeOf, timeOf } from "../../log/log-event.ts";
 import { useHere } from "../../moment/here.tsx";
-import { clockOf } from "../../moment/moment-text.ts";
+import { clockOf } from "../../moment/time-text.ts";
 import { EventText } from "../../parts/event-text.tsx";
 import { useWords } from "../../words/words.tsx";
 import styles from "./facts.module.css";

@@ -4,7 +4,7 @@ import type { Session } from "../../../src/protocol/session.ts";
 import { useClient } from "../../../src/react/provider.ts";
 import { Why } from "../../floor/why.tsx";
 import { useHere } from "../../moment/here.tsx";
-import { clockOf } from "../../moment/moment-text.ts";
+import { whenOf } from "../../moment/time-text.ts";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { SessionControls } from "../../parts/commands/session-controls.tsx";
 import { useStateSentence } from "../../parts/commands/state-sentence.ts";
@@ -107,7 +107,7 @@ function Standing({ session }: { session: Session }) {
       <StateSign look={lookOf(session)} /> {agentName(agentId)}{" "}
       <ModeChoice key={`${id} ${agentId}`} session={session} />· {say("agents.priority", { value: priority })}
       {" · "}
-      {say("session.begun", { time: clockOf(createdAt, language) })} ·{" "}
+      {say("session.begun", { time: whenOf(createdAt, language) })} ·{" "}
       {say("session.tokens", { count: number.format(tokenUsage.used) })}
       <LeaseLeft session={session} />
     </p>

@@ -41,6 +41,21 @@ describeInChromium("the explanation of a session's state", (open) => {
     await expect.poll(async () => (await ben.see(music.id)).state).toBe("paused");
   });
 
+  test("the card of a ducked session names the session that it is heard beneath", async () => {
+    const dov = new E2eClient(node);
+    const phone = await dov.hold("phone_agent");
+    const { page } = await open(addressOf("floor", phone));
+    await dov.hold("chime_agent");
+    const card = page.locator(`[data-card="${phone.id}"]`);
+    await card.getByText(/ · 0 dB · .*beneath Chime Agent$/).waitFor();
+    const prompt = await dov.create("prompt_agent", { activate: true });
+    await page
+      .locator(`[data-card="${prompt.id}"]`)
+      .getByText(/ · beneath Chime Agent\.$/)
+      .waitFor();
+    await page.getByText("Prompt Agent (80) is heard: beneath Chime Agent.").first().waitFor();
+  });
+
   test("an external agent's card shows its lease, and no view has a field to write to it", async () => {
     const cay = new E2eClient(node);
     const music = await cay.hold("radio_agent");

@@ -34,6 +34,18 @@ test("a decision is printed with a sign and its reason", () => {
   });
 });
 
+test("a session that starts beneath the holder is heard, and does not get the floor", () => {
+  const challenger = { agentId: "prompt", priority: 80 };
+  const holder = { agentId: "phone", priority: 90 };
+  const decision = { outcome: "granted", reason: "beneath", challenger, holder };
+  expect(line("arbitration", decision)).toEqual({ sign: "✓", text: "prompt (80) is heard: beneath phone." });
+});
+
+test("the end of a run is printed with its tokens", () => {
+  expect(line("complete", { tokenCount: 1 })).toEqual({ name: "complete", text: "1 token" });
+  expect(line("complete", { tokenCount: 5, cancelled: true })).toEqual({ name: "cancelled", text: "5 tokens" });
+});
+
 test("no line exceeds the width of a screen", () => {
   expect(line("message", { role: "user", content: "long ".repeat(1_000) }).text).toHaveLength(200);
 });
