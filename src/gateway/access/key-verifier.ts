@@ -1,4 +1,4 @@
-import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { KeyEntry } from "../../config/keys-file.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Verified, Verifier } from "./verifier.ts";
@@ -14,11 +14,15 @@ export class KeyVerifier implements Verifier {
    */
   readonly #secret = randomBytes(32);
   readonly #entries = new Map<string, { digest: Buffer; verified: Verified }>();
+  readonly #keyIds = new Set<string>();
 
   constructor(entries: readonly KeyEntry[]) {
-    for (const { owner, operator, sha256 } of entries) {
+    for (const entry of entries) {
+      const { owner, operator, sha256 } = entry;
       const digest = Buffer.from(sha256, "hex");
-      this.#entries.set(this.#placeOf(digest), { digest, verified: { ownerId: owner, isOperator: operator } });
+      const keyId = keyIdOf(entry);
+      this.#entries.set(this.#placeOf(digest), { digest, verified: { ownerId: owner, isOperator: operator, keyId } });
+      this.#keyIds.add(keyId);
     }
   }
 
@@ -36,8 +40,9 @@ export class KeyVerifier implements Verifier {
     return false;
   }
 
-  async isPublished(): Promise<boolean> {
-    return true;
+  /** A ticket may come from a node that was started with an older file. */
+  async isPublished(keyId: string): Promise<boolean> {
+    return this.#keyIds.has(keyId);
   }
 
   close(): void {}
@@ -46,3 +51,7 @@ export class KeyVerifier implements Verifier {
     return createHmac("sha256", this.#secret).update(digest).digest("base64");
   }
 }
+
+/** Names an entry of the file with all that it grants, so that a key whose owner or role has changed is another one. */
+const keyIdOf = ({ owner, operator, sha256 }: KeyEntry): string =>
+  hash("sha256", JSON.stringify([owner, operator, sha256]), "base64url");

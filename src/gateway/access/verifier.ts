@@ -9,7 +9,7 @@ export interface Verified {
   isOperator: boolean;
   /** When the token expires, as an instant of the node's clock. */
   expiresAt?: number | undefined;
-  /** The published key that signed the token, the same on each node. */
+  /** The key behind the token, the same on each node: a published one that signed it, or an entry of the file of keys. */
   keyId?: string | undefined;
 }
 

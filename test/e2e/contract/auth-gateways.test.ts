@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, refused } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -9,6 +9,8 @@ import { chooseServer, describeWith } from "../../support/servers/server-choice.
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const BOB = "bob-key-0123456789abcdef0123456789";
+/** A key that begins as an operator's. */
+const EVA = "eva-key-0123456789abcdef0123456789";
 /** Owners who make no other requests, one for each try of the test that counts them. */
 const COUNTED = ["cid", "dan", "eve"].map((owner) => ({ owner, key: `${owner}-key-0123456789abcdef0123456789` }));
 
@@ -19,6 +21,7 @@ interface Issued {
 describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startPostgres) => {
   const postgres = serverOf(startPostgres);
   const closing: (() => Promise<unknown>)[] = [];
+  let settings: Record<string, string>;
   let nodes: [NodeUnderTest, NodeUnderTest];
 
   beforeAll(async () => {
@@ -28,9 +31,14 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startP
     closing.push(() => server.stop());
     const { url, drop } = await postgres().makeDatabase();
     closing.push(drop);
-    const entries = [{ owner: "ann", key: ANN }, { owner: "bob", key: BOB }, ...COUNTED];
+    const people = [
+      { owner: "ann", key: ANN },
+      { owner: "bob", key: BOB },
+      { owner: "eva", key: EVA, operator: true },
+    ];
+    const entries = [...people, ...COUNTED];
     const keys = await writeTemporary("keys.yaml", keysFile(entries), (remove) => closing.push(remove));
-    const settings = {
+    settings = {
       INTERLOCK_STORE: url,
       INTERLOCK_BUS: server.url,
       INTERLOCK_AUTH: `keys:${keys}`,
@@ -54,6 +62,26 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startP
     const another = (await accepted(new Caller(there, BOB).post("/ticket"))) as unknown as Issued;
     const hers = `/session/${session.id}/events?ticket=${another.ticket}`;
     expect((await refused(here.get(hers))).errorCode).toBe("session_not_found");
+  });
+
+  test("a ticket of a key that is no longer in the file, or has another role there, opens no stream at a restarted gateway", async () => {
+    const [here] = nodes;
+    const tickets: string[] = [];
+    for (const key of [ANN, BOB, EVA]) {
+      tickets.push(((await accepted(new Caller(here, key).post("/ticket"))) as unknown as Issued).ticket);
+    }
+    const entries = [
+      { owner: "bob", key: BOB },
+      { owner: "eva", key: EVA },
+    ];
+    const keys = await writeTemporary("fewer-keys.yaml", keysFile(entries), onTestFinished);
+    const restarted = await NodeUnderTest.start({ settings: { ...settings, INTERLOCK_AUTH: `keys:${keys}` } });
+    onTestFinished(() => restarted.stop());
+    const codes: string[] = [];
+    for (const ticket of tickets) {
+      codes.push((await refused(restarted.get(`/session/unknown/events?ticket=${ticket}`))).errorCode);
+    }
+    expect(codes).toEqual(["unauthorized", "session_not_found", "unauthorized"]);
   });
 
   test("any gateway resumes a connection, for its owner only", async () => {
