@@ -54,7 +54,7 @@ const VERBS: readonly Verb[] = [
     details: () => [
       `URL is ${LOCAL_NODE} by default. The node has to use the shipped catalogue; with config/car.yaml it plays a scene in which several agents are heard together.`,
       ["INTERLOCK_TOKEN", "An operator's token or key, for a node that requires one."],
-      "Exit code: 0, or 1 if a scene did not follow the rules.",
+      "Exit code: 0, or 1 if a scene did not follow the rules or the node refuses it.",
     ],
     run: async (args) => {
       const read = readOne(args);
@@ -163,7 +163,7 @@ function print(text: string): number {
 }
 
 function misuse(verb: string, fault: string): number {
-  process.stderr.write(`interlock: ${fault}; see interlock ${verb} --help\n`);
+  process.stderr.write(`interlock: ${fault}${fault.endsWith("?") ? " See" : "; see"} interlock ${verb} --help\n`);
   return MISUSED;
 }
 

@@ -1,4 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
+import { suggest } from "../config/nearest.ts";
 import { wrapToWidth } from "./text-width.ts";
 
 /** The exit code for an invalid command line. */
@@ -34,7 +35,7 @@ const wrap = (text: string, indent: string): string =>
 /** Read the argument of a command that takes at most one and no flags; `fault`: a sentence for any other input. */
 export function readOne(args: readonly string[]): { value: string | undefined } | { fault: string } {
   const flag = args.find((arg) => arg.startsWith("-"));
-  if (flag !== undefined) return { fault: `${flag} is not a flag of this command` };
+  if (flag !== undefined) return { fault: unknownFlag(flag, []) };
   if (args.length > 1) return { fault: `${args[1]} is an extra argument` };
   return { value: args[0] };
 }
@@ -46,6 +47,11 @@ export function readFlags<const Flags extends ParseArgsOptionsConfig>(args: read
   } catch (error) {
     const message = (error as Error).message.split("\n", 1)[0]!;
     const [, unknown] = /^Unknown option '([^' ]+)/.exec(message) ?? [];
-    return { fault: unknown === undefined ? message : `${unknown} is not a flag of this command` };
+    return { fault: unknown === undefined ? message : unknownFlag(unknown, Object.keys(flags)) };
   }
+}
+
+function unknownFlag(flag: string, known: readonly string[]): string {
+  const flags = [...known, "help"].map((name) => `--${name}`);
+  return `${flag} is not a flag of this command${suggest(flag, flags)}`;
 }

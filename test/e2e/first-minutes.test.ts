@@ -87,6 +87,13 @@ describe("a mistake", () => {
     [["srve"], "there is no command srve; did you mean serve?"],
     [["serve", "--prot", "1"], "--prot is not a flag; did you mean --port?"],
     [["check", "--strict"], "--strict is not a flag of this command; see interlock check --help"],
+    [["check", "--matrx"], "--matrx is not a flag of this command; did you mean --matrix? See interlock check --help"],
+    [
+      ["machines", "--fromat=json"],
+      "--fromat is not a flag of this command; did you mean --format? See interlock machines",
+    ],
+    [["inspect", "--flor", "u:a"], "--flor is not a flag of this command; did you mean --floor? See interlock inspect"],
+    [["drive", "--hepl"], "--hepl is not a flag of this command; did you mean --help? See interlock drive --help"],
     [["check", "one", "two"], "two is an extra argument; see interlock check --help"],
     [["check", "--matrix", "--format", "yaml"], "--format is text, markdown or json; see interlock check --help"],
     [["check", "--format", "json"], "--format needs --matrix; see interlock check --help"],
