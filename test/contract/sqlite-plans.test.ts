@@ -59,10 +59,11 @@ class WatchedDatabase extends DatabaseSync {
 test("every statement finds its rows by an index", async () => {
   const { file, remove } = await makeFolder();
   onTestFinished(remove);
-  await prepareFile({ file, isDurable: false }, { now: 0, checksPages: true });
+  const opened = { database: undefined, lock: undefined };
+  await prepareFile({ file, opened, isDurable: false }, { now: 0, checksPages: true });
   const db = new WatchedDatabase(file);
   onTestFinished(() => db.close());
-  new JobWriter(db, new FileGuard(file, undefined));
+  new JobWriter(db, new FileGuard(file, opened));
   new StateReader(db, () => {});
   new ViewReader(db, () => {});
   const list = new SessionList(db);

@@ -6,6 +6,17 @@ export class FileMoved extends Error {
   override readonly name = "FileMoved";
 }
 
+/** The file has another owner, which took a new lock after the one of this process was removed (rule C27). */
+export class FileTaken extends Error {
+  override readonly name = "FileTaken";
+}
+
+/** What the store opened: the identities of the database and of its lock. Undefined while the files are being created. */
+export interface OpenedFiles {
+  database: string | undefined;
+  lock: string | undefined;
+}
+
 /**
  * How long a folder's time of change has to stay the same before it is trusted, in ms. File systems record times in
  * steps of up to two seconds (FAT), and a change in the same step would not alter the time.
@@ -18,13 +29,17 @@ const statFile: Stat = (path) => statSync(path, { bigint: true, throwIfNoEntry: 
 
 const identityIn = (facts: BigIntStats | undefined): string | undefined => facts && `${facts.dev}:${facts.ino}`;
 
+/** The file beside a database by which one process owns it. */
+export const lockOf = (file: string): string => `${file}-lock`;
+
 /** The file's device and inode number; undefined if the path does not exist. */
 export function identityOf(path: string): string | undefined {
   return identityIn(statFile(path));
 }
 
 /**
- * Detects that a database file or its write-ahead log was moved, removed or replaced while it is open.
+ * Detects that a database file or its write-ahead log was moved, removed or replaced while it is open, and that another
+ * process has opened it after its lock was removed.
  *
  * The log's own times are not read for every commit: Linux then records a new time with its next write, and the commit
  * waits for this time to be on disk too. Each of the changes above also alters the folder's time of change, which no
@@ -33,7 +48,7 @@ export function identityOf(path: string): string | undefined {
 export class FileGuard {
   readonly #file: string;
   readonly #folder: string;
-  readonly #identity: string | undefined;
+  readonly #opened: OpenedFiles;
   readonly #monotonic: () => number;
   readonly #stat: Stat;
   #log: string | undefined;
@@ -44,27 +59,27 @@ export class FileGuard {
   #checked: string | undefined;
 
   /**
-   * @param identity the file when the store was opened
+   * @param opened the files when the store was opened
    * @param monotonic ms since an arbitrary start
    */
   constructor(
     file: string,
-    identity: string | undefined,
+    opened: OpenedFiles,
     { monotonic = () => performance.now(), stat = statFile }: { monotonic?: () => number; stat?: Stat } = {},
   ) {
     this.#file = file;
     this.#folder = dirname(file);
-    this.#identity = identity;
+    this.#opened = opened;
     this.#monotonic = monotonic;
     this.#stat = stat;
   }
 
-  /** @throws FileMoved */
+  /** @throws FileMoved, FileTaken */
   checkFile(): void {
     if (this.#readStamp() !== this.#checked) this.#compareFile();
   }
 
-  /** Call it after a commit, when the write-ahead log exists. @throws FileMoved */
+  /** Call it after a commit, when the write-ahead log exists. @throws FileMoved, FileTaken */
   check(): void {
     const stamp = this.#readStamp();
     if (stamp === this.#checked) return;
@@ -84,8 +99,15 @@ export class FileGuard {
   }
 
   #compareFile(): void {
-    if (identityIn(this.#stat(this.#file)) === this.#identity) return;
-    throw new FileMoved(`${this.#file} was moved, removed or replaced while it was open: put it back`);
+    if (identityIn(this.#stat(this.#file)) !== this.#opened.database) {
+      throw new FileMoved(`${this.#file} was moved, removed or replaced while it was open: put it back`);
+    }
+    const lock = identityIn(this.#stat(lockOf(this.#file)));
+    // A removed lock alone harms nobody: its next owner makes another one.
+    if (lock === undefined || lock === this.#opened.lock) return;
+    throw new FileTaken(
+      `${this.#file} was opened by another process, after ${lockOf(this.#file)} was removed: stop one of the two`,
+    );
   }
 
   #compareLog(): void {

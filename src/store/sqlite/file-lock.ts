@@ -1,4 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
+import { lockOf } from "./file-identity.ts";
 import { isBusy } from "./result-code.ts";
 
 /**
@@ -17,7 +18,7 @@ export class FileLock {
   static take(file: string): FileLock {
     let db: DatabaseSync | undefined;
     try {
-      db = new DatabaseSync(`${file}-lock`);
+      db = new DatabaseSync(lockOf(file));
       db.exec("BEGIN EXCLUSIVE");
       return new FileLock(db);
     } catch (cause) {

@@ -1,4 +1,4 @@
-import { FileMoved } from "./file-identity.ts";
+import { FileMoved, FileTaken } from "./file-identity.ts";
 
 /**
  * The kind of a database error. `engine`: the machine failed, whatever the request; `damage`: a page that the request
@@ -20,7 +20,7 @@ const DATA = new Set([SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MIS
 
 /** The kind of an error. */
 export function faultOf(error: unknown): Fault {
-  if (error instanceof FileMoved) return "engine";
+  if (error instanceof FileMoved || error instanceof FileTaken) return "engine";
   const code = errorCodeOf(error);
   if (code === undefined) return "data";
   if (TAKEN.has(code)) return "taken";

@@ -39,7 +39,7 @@ import type {
   Whereabouts,
 } from "../store.ts";
 import { openReader, prepareFile, tellOfDamage } from "./database-file.ts";
-import { identityOf } from "./file-identity.ts";
+import { identityOf, lockOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
 import { keepPrivate, preparePath } from "./file-path.ts";
 import { FloorList } from "./floor-list.ts";
@@ -91,7 +91,8 @@ export async function openSqliteStore({
   const path = await preparePath(named);
   const lock = FileLock.take(path);
   opened.defer(() => lock.release());
-  const settings = { file: path, identity: identityOf(path), isDurable: temporary === undefined };
+  const files = { database: identityOf(path), lock: identityOf(lockOf(path)) };
+  const settings = { file: path, opened: files, isDurable: temporary === undefined };
   const checksPages = (await stat(path)).size <= startCheckSize;
   const meta = await prepareFile(settings, { now: clock.now(), checksPages });
   await keepPrivate(path);

@@ -36,6 +36,20 @@ test("a second node that opens the file by a link of either kind is refused, and
   expect((await first.post("/session/create", { userId: "ann" })).status).toBe(200);
 });
 
+test("a node whose lock is removed leaves the file to the next node that opens it, and acknowledges nothing more", async () => {
+  const installation = await makeInstallation(CATALOG);
+  const first = await installation.start();
+  await rm(`${installation.file}-lock`);
+  expect((await first.post("/session/create", { id: "a", userId: "ann" })).status).toBe(200);
+  const second = await installation.start();
+  const refused = await first.post("/session/create", { id: "b", userId: "ann" }, "key-b");
+  expect([refused.status, refused.body.errorCode]).toEqual([503, "unavailable"]);
+  expect(first.stderr).toContain(`was opened by another process, after ${installation.file}-lock was removed`);
+  await first.kill();
+  expect((await second.ask("GET", "/session/a")).status).toBe(200);
+  expect((await second.post("/session/create", { id: "b", userId: "ann" }, "key-b")).status).toBe(200);
+});
+
 test("a node whose database is moved is unavailable, and acknowledges nothing that a restart does not find", async () => {
   const installation = await makeInstallation(CATALOG);
   const first = await installation.start();

@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import { copyFile, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { FileGuard, FileMoved, identityOf } from "../../../src/store/sqlite/file-identity.ts";
+import { FileGuard, FileMoved, FileTaken, identityOf, lockOf } from "../../../src/store/sqlite/file-identity.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 let file: string;
@@ -14,19 +14,23 @@ beforeEach(async () => {
   const folder = await makeFolder();
   onTestFinished(folder.remove);
   file = folder.file;
-  for (const name of [file, `${file}-wal`]) await writeFile(name, "old");
+  for (const name of [file, `${file}-wal`, lockOf(file)]) await writeFile(name, "old");
   now = 0;
   read = [];
 });
 
 function watch(): FileGuard {
-  return new FileGuard(file, identityOf(file), {
-    monotonic: () => now,
-    stat(path) {
-      read.push(path === dirname(file) ? "folder" : basename(path));
-      return statSync(path, { bigint: true, throwIfNoEntry: false });
+  return new FileGuard(
+    file,
+    { database: identityOf(file), lock: identityOf(lockOf(file)) },
+    {
+      monotonic: () => now,
+      stat(path) {
+        read.push(path === dirname(file) ? "folder" : basename(path));
+        return statSync(path, { bigint: true, throwIfNoEntry: false });
+      },
     },
-  });
+  );
 }
 
 /** A guard that trusts the folder's time of change. */
@@ -41,7 +45,7 @@ function watchSettled(): FileGuard {
 
 describe("the guard of an open database", () => {
   test("the times of the write-ahead log are not read again once the folder has stayed the same for 3 s", () => {
-    const names = ["folder", basename(file), `${basename(file)}-wal`];
+    const names = ["folder", basename(file), basename(lockOf(file)), `${basename(file)}-wal`];
     const guard = watch();
     guard.check();
     now += 2_999;
@@ -61,9 +65,9 @@ describe("the guard of an open database", () => {
     guard.check();
     now += 3_000;
     guard.check();
-    expect(read).toHaveLength(6);
+    expect(read).toHaveLength(8);
     guard.check();
-    expect(read).toHaveLength(7);
+    expect(read).toHaveLength(9);
   });
 
   for (const [what, guardNow] of [
@@ -82,6 +86,19 @@ describe("the guard of an open database", () => {
       expect(() => guard.check()).toThrow(FileMoved);
       await rename(`${file}.away`, file);
       guard.checkFile();
+      guard.check();
+    });
+
+    test(`another owner's lock is noticed ${what}, and a removed lock is not refused`, async () => {
+      const guard = guardNow();
+      await rename(lockOf(file), `${file}.away`);
+      guard.checkFile();
+      guard.check();
+      await writeFile(lockOf(file), "new");
+      expect(() => guard.checkFile()).toThrow(FileTaken);
+      now += 10_000;
+      expect(() => guard.check()).toThrow(`${file} was opened by another process, after ${lockOf(file)} was removed`);
+      await rename(`${file}.away`, lockOf(file));
       guard.check();
     });
 

@@ -1,5 +1,6 @@
 import type { Message } from "../../../protocol/message.ts";
 import type { Blob, ConnectionRow, DefinitionChange, PruneLimits, StagedId } from "../../store.ts";
+import type { OpenedFiles } from "../file-identity.ts";
 import type { Fault } from "../result-code.ts";
 import type { FlatChange } from "./flat-change.ts";
 
@@ -35,8 +36,7 @@ export const isFailure = (result: unknown): result is Failure =>
 /** The settings of the writer's thread. */
 export interface WriterSettings {
   file: string;
-  /** The file's identity when the store was opened; undefined while the file is being created. */
-  identity?: string | undefined;
+  opened: OpenedFiles;
   /** False: a commit is answered before it is on disk. */
   isDurable: boolean;
 }

@@ -10,7 +10,7 @@ import { type Job, MAX_GROUP, type WriterAnswer, type WriterMessage, type Writer
  * that arrive during a transaction go into the next one. The thread ends when its connection is no longer reliable.
  */
 function serve(port: NonNullable<typeof parentPort>, settings: WriterSettings): void {
-  const guard = new FileGuard(settings.file, settings.identity);
+  const guard = new FileGuard(settings.file, settings.opened);
   guard.checkFile();
   const db = openWriter(settings);
   const writer = new JobWriter(db, guard);
