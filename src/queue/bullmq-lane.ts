@@ -1,4 +1,4 @@
-import type { Queue } from "bullmq";
+import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Effect } from "../protocol/internal/effect.ts";
 import { type Clock, sleep } from "../protocol/ports/clock.ts";
@@ -54,15 +54,33 @@ export class BullmqLane {
   }
 
   async add(effect: Effect): Promise<void> {
-    const job = await this.#queue.add(effect.kind === "run" ? effect.agentId : effect.kind, effect, {
+    const job = await this.#put(effect);
+    if (this.#options.clock.now() - effect.dueAt < LATE_MS) return;
+    // BullMQ uses each node's clock: a node whose clock is ahead delays what it adds for the others. A job that waits or
+    // runs already is not delayed, and stays as it is.
+    const isPromoted = await job.promote().then(
+      () => true,
+      () => false,
+    );
+    if (isPromoted || (await job.getState()) !== "unknown") return;
+    // Redis has the job but no list with it, after it has lost some of its keys: BullMQ would never hand it out, and
+    // ignores what is added under its id. A job that a worker still carries out is locked, and is not removed.
+    if (await this.#remove(job)) await this.#put(effect);
+  }
+
+  #put(effect: Effect): Promise<Job<Effect>> {
+    return this.#queue.add(effect.kind === "run" ? effect.agentId : effect.kind, effect, {
       jobId: effect.id,
       delay: Math.max(0, effect.dueAt - this.#options.clock.now()),
       ...(effect.kind === "run" && { priority: LAST_PRIORITY - effect.priority }),
     });
-    if (this.#options.clock.now() - effect.dueAt < LATE_MS) return;
-    // BullMQ uses each node's clock: a node whose clock is ahead delays what it adds for the others. A job that waits or
-    // runs already is not delayed, and stays as it is.
-    await job.promote().catch(() => {});
+  }
+
+  async #remove(job: Job<Effect>): Promise<boolean> {
+    return await job.remove().then(
+      () => true,
+      () => false,
+    );
   }
 
   /** @throws AppError `unavailable` when Redis does not answer */

@@ -134,6 +134,27 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     work.finish();
   });
 
+  test("effects whose lists Redis lost are added again, and ones that run are not started twice", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const late = { dueAt: queues.clock.now() - 10_000 };
+    const [underWay, waiting] = [runOf(queues.clock, late), runOf(queues.clock, late)];
+    const work = await take(queue, { atOnce: false, concurrency: 1 });
+    await queue.add(underWay);
+    await work.until(underWay.id);
+    await queue.add(waiting);
+    const redis = new Redis(server.url);
+    onTestFinished(() => redis.disconnect());
+    const lost = await redis.del(...["prioritized", "active"].map((list) => `${queues.epoch}:runs:${list}`));
+    expect(lost).toBe(2);
+    for (const run of [underWay, waiting]) await queue.add(run);
+    work.finish();
+    await work.until(waiting.id);
+    expect(work.begun).toEqual([underWay.id, waiting.id]);
+    work.finish();
+  });
+
   test("a queue takes work although its connections broke during the start", async () => {
     const server = await startOne();
     const admin = new Redis(server.url);
