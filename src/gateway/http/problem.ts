@@ -30,7 +30,8 @@ export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
   if (hasZodFastifySchemaValidationErrors(error)) {
     const issues = error.validation.slice(0, BOUNDS.shownIssues).map(({ instancePath, message }) => ({
-      path: `${error.validationContext ?? "body"}${instancePath.replaceAll("/", ".")}`,
+      // The path of the whole value is "/".
+      path: `${error.validationContext ?? "body"}${instancePath === "/" ? "" : instancePath.replaceAll("/", ".")}`,
       message: message ?? "is not valid",
     }));
     return new AppError("bad_request", undefined, { facts: { issues } });

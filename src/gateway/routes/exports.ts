@@ -111,7 +111,7 @@ export function exportRoutes(app: Routes, context: RouteContext): void {
       if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
       const { arrival } = request;
       if (!arrival || !(request.body instanceof Readable)) {
-        throw new AppError("bad_request", "Content-Type: application/x-ndjson");
+        throw new AppError("bad_request", "An import needs a body: the lines of an export, as application/x-ndjson.");
       }
       inviteBody(request, arrival.response);
       const { loan } = arrival;

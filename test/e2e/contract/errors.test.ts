@@ -27,7 +27,9 @@ describe("a body", () => {
 
   test.each(["[]", '"text"', "7", "null", "true"])("a body with %s instead of an object is 400", async (text) => {
     for (const path of ["/session/create", "/message", "/session/load"]) {
-      expect((await raw(path, text)).errorCode).toBe("bad_request");
+      const answer = await raw(path, text);
+      expect(answer.errorCode).toBe("bad_request");
+      expect(pathsOf(answer)).toEqual(["body"]);
     }
   });
 

@@ -231,6 +231,14 @@ describe("an import", () => {
     expect(other.errorCode).toBe("idempotency_mismatch");
   });
 
+  test("an import without a body is refused with a sentence that says what to send", async () => {
+    const { errorCode, error } = await refused(importing(""));
+    expect([errorCode, error]).toEqual([
+      "bad_request",
+      "An import needs a body: the lines of an export, as application/x-ndjson.",
+    ]);
+  });
+
   test("an import whose client disconnects leaves no session", async () => {
     const ann = new E2eClient(node);
     const { hostname, port } = new URL(node.url);
