@@ -3,7 +3,7 @@ import type { FloorSummary, Reservation } from "../protocol/floor.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { SwitchOutcome } from "../protocol/internal/reply.ts";
 import type { LogLine, Message } from "../protocol/message.ts";
-import type { AgentInfo, Session } from "../protocol/session.ts";
+import type { AgentInfo, Session, SessionState } from "../protocol/session.ts";
 import type { LoggedServerEvent } from "./server-event.ts";
 
 /** `position`, here and below: the log's position at this answer. A stream can be opened with it. */
@@ -144,6 +144,11 @@ export interface MessageAnswer {
   outcome?: SwitchOutcome;
   /** What the new turn replaced. */
   interrupted?: { runId: string; messageId: string };
+  /** In reply to a heartbeat, as the following three: the session's own. */
+  state?: SessionState;
+  level?: number;
+  leaseMs?: number;
+  leaseUntil?: number;
   position?: string;
 }
 

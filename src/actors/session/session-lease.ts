@@ -36,12 +36,20 @@ export function renewLease({ context, given }: SessionStep): void {
   context.lease = { ...kept, renewedAt: given.now, isRenewed: true };
 }
 
+/**
+ * A heartbeat. Its answer says how long the lease is, so only now a length that a new catalogue gives it applies: until
+ * then the participant keeps to the former one.
+ */
+export function takeHeartbeat(step: SessionStep): void {
+  if (step.context.lease) beginLease(step);
+}
+
 /** @returns whether the session lapses */
 export function fireLease(step: SessionStep): boolean {
   const { context, given } = step;
   const lease = context.lease!;
-  const lengthMs = agentOf(step)?.leaseMs;
-  if (lengthMs === undefined) {
+  const { lengthMs } = lease;
+  if (agentOf(step)?.leaseMs === undefined) {
     // A new catalogue has no lease for this agent.
     context.lease = undefined;
     return false;

@@ -19,7 +19,7 @@ import {
 import { openInteractions, refuseAnswer, settleInteraction, withdrawInteraction } from "./interactions.ts";
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
-import { renewLease } from "./session-lease.ts";
+import { renewLease, takeHeartbeat } from "./session-lease.ts";
 import { rename, switchAgent, switchMode } from "./session-settings.ts";
 import {
   answer,
@@ -119,8 +119,11 @@ const machine = setup({
     keepPlace: does<"session.activate">((step) => answerWithSession(step)),
     leaveQueue: does<"unqueue">(leaveQueue),
     stayPaused: does<"yield">(stayPaused),
-    /** Every command of the session renews its lease; this one does nothing else. */
-    hearHeartbeat: does<"session.heartbeat">((step) => answerWithSession(step)),
+    /** Every command of the session renews its lease. */
+    hearHeartbeat: does<"session.heartbeat">((step) => {
+      takeHeartbeat(step);
+      answerWithSession(step);
+    }),
     endLife: does<"archive" | "expire">((step, { reason, by }) => {
       if (reason === "superseded") step.context.replacedBy = by?.sessionId;
       endLife(step);

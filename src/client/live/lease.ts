@@ -1,4 +1,5 @@
 import type { Session } from "../../protocol/session.ts";
+import type { MessageAnswer } from "../answers.ts";
 import { ClientError } from "../client-error.ts";
 import type { WriteOptions } from "../requester.ts";
 
@@ -18,7 +19,10 @@ export interface Lease {
 
 /** The part of a `Client` that sends heartbeats. */
 export interface HeartbeatSender {
-  send(message: { type: "heartbeat"; sessionId: string }, options?: WriteOptions): Promise<unknown>;
+  send(
+    message: { type: "heartbeat"; sessionId: string },
+    options?: WriteOptions,
+  ): Promise<Pick<MessageAnswer, "leaseMs">>;
 }
 
 /**
@@ -31,13 +35,21 @@ export function keepLease(
   isParticipant: boolean,
   random: () => number = Math.random,
 ): Lease {
+  /** The length as of the last `note`; a heartbeat's answer is newer than a later `note` of the same length. */
+  let notedMs: number | undefined;
   let leaseMs: number | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let underWay: AbortController | undefined;
   const stop = () => {
     clearTimeout(timer);
     underWay?.abort();
+    notedMs = undefined;
     leaseMs = undefined;
+  };
+  const schedule = () => {
+    clearTimeout(timer);
+    const everyMs = (leaseMs! / BEATS_PER_LEASE) * (1 - JITTER * random());
+    timer = setTimeout(beat, Math.max(MIN_BEAT_MS, everyMs));
   };
   const beat = () => {
     // The next heartbeat replaces a lost one, so a slow request is abandoned and failures are ignored.
@@ -45,18 +57,26 @@ export function keepLease(
     const own = new AbortController();
     underWay = own;
     const message = { type: "heartbeat", sessionId } as const;
-    client.send(message, { signal: own.signal }).catch((error: unknown) => {
-      const isOver = error instanceof ClientError && /^session_(archived|not_found)$/.test(error.code);
-      if (isOver && underWay === own) stop();
-    });
-    const everyMs = (leaseMs! / BEATS_PER_LEASE) * (1 - JITTER * random());
-    timer = setTimeout(beat, Math.max(MIN_BEAT_MS, everyMs));
+    const isCurrent = () => underWay === own && !own.signal.aborted;
+    client.send(message, { signal: own.signal }).then(
+      (answer) => {
+        if (!isCurrent() || answer.leaseMs === undefined || answer.leaseMs === leaseMs) return;
+        leaseMs = answer.leaseMs;
+        schedule();
+      },
+      (error: unknown) => {
+        const isOver = error instanceof ClientError && /^session_(archived|not_found)$/.test(error.code);
+        if (isOver && isCurrent()) stop();
+      },
+    );
+    schedule();
   };
   return {
     note(session) {
       const next = isParticipant && session?.state !== "archived" ? session?.leaseMs : undefined;
-      if (next === leaseMs) return;
+      if (next === notedMs) return;
       stop();
+      notedMs = next;
       leaseMs = next;
       if (leaseMs !== undefined) beat();
     },

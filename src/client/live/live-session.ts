@@ -74,6 +74,8 @@ export class LiveSession extends Live<SessionLiveView> {
   #texts = new MessageTexts();
   #position: string | undefined;
   #isReading = false;
+  /** Whether the session has changed since it was read last, as far as events do not tell. */
+  #isOld = false;
   #isReadingWaiting = false;
   /** Whether something happened during a read of the waiting messages. */
   #isWaitingOld = false;
@@ -102,7 +104,10 @@ export class LiveSession extends Live<SessionLiveView> {
     try {
       if (this.#position === undefined) await this.#load(signal);
       lease.note(this.known.session);
-      const { note: onStatus } = this;
+      const onStatus: typeof this.note = (status, state) => {
+        this.note(status, state);
+        if (status === "open" && this.#isOld) void this.#readSession();
+      };
       const stream = this.#client.openSession(this.id, { position: this.#position, signal, onStatus });
       for await (const event of stream) {
         // The answer holds what was missed. Applying its later events twice changes nothing.
@@ -136,7 +141,8 @@ export class LiveSession extends Live<SessionLiveView> {
       case "session_updated":
         return this.#update(event.data);
       case "agent_switched":
-        return this.#edit({ agentId: event.data.currentAgentId, mode: undefined });
+        this.#edit({ agentId: event.data.currentAgentId, mode: undefined });
+        return void this.#readSession();
       case "tool_confirmation_request":
       case "user_question_request": {
         const others = this.known.interactions.filter(({ requestId }) => requestId !== event.requestId);
@@ -179,21 +185,26 @@ export class LiveSession extends Live<SessionLiveView> {
   }
 
   /**
-   * Reads what a transition does not contain: which session paused it, since when it waits, its counters. One read at a
-   * time.
+   * Reads what events do not contain: which session paused it, since when it waits, its counters, its lease. One read at
+   * a time, and another one if an event arrived meanwhile.
    */
   async #readSession(): Promise<void> {
+    this.#isOld = true;
     if (this.#isReading) return;
     this.#isReading = true;
     try {
-      const { session } = await this.#client.getSession(this.id);
-      const { state, activity } = this.known.session ?? session;
-      // Events that arrived during the request are newer than its answer.
-      if (session.state !== state || session.activity !== activity) return;
-      this.change({ session });
-      this.#lease?.note(session);
+      while (this.#isOld) {
+        this.#isOld = false;
+        const { session } = await this.#client.getSession(this.id);
+        const { state, activity, agentId } = this.known.session ?? session;
+        // Events that arrived during the request are newer than its answer, or will arrive.
+        if (session.state !== state || session.activity !== activity || session.agentId !== agentId) continue;
+        this.change({ session });
+        this.#lease?.note(session);
+      }
     } catch {
-      // The stream reports when the session is unreachable.
+      // The stream reports when the session is unreachable. It is read again when the stream is open.
+      this.#isOld = true;
     } finally {
       this.#isReading = false;
     }

@@ -40,6 +40,7 @@ const MessageAnswer = TurnAnswer.extend({
   outcome: SwitchOutcome.optional(),
   state: z.enum(STATES).optional().meta({ description: "in reply to `heartbeat`: the session's state" }),
   level: z.number().optional().meta({ description: "in reply to `heartbeat`: a ducked session's level" }),
+  leaseMs: z.number().optional().meta({ description: "in reply to `heartbeat`: as in the session" }),
   leaseUntil: z
     .number()
     .optional()
@@ -91,12 +92,13 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
     const { floorId } = await context.visibleTo(caller).locate(sessionId);
     const { session } = await commands.renew(caller, floorId, { type: "session.heartbeat", sessionId }, trace);
     if (!session) return { success: true, sessionId };
-    const { state, level, leaseUntil } = session;
+    const { state, level, leaseMs, leaseUntil } = session;
     return {
       success: true,
       sessionId,
       state,
       ...(level !== undefined && { level }),
+      ...(leaseMs !== undefined && { leaseMs }),
       ...(leaseUntil !== undefined && { leaseUntil }),
     };
   }

@@ -232,6 +232,59 @@ describe("a lease", () => {
     expect(send).toHaveBeenCalledTimes(1);
   });
 
+  test("a lease follows the length that the answer to a heartbeat tells, and not an older one that is noted again", async () => {
+    const { send, lease } = begin();
+    send.mockResolvedValueOnce({ leaseMs: 1_000 });
+    lease.note(leased(30_000));
+    await vi.advanceTimersByTimeAsync(900);
+    lease.note(leased(30_000));
+    expect(send).toHaveBeenCalledTimes(4);
+    lease.note(leased(3_000));
+    await vi.advanceTimersByTimeAsync(900);
+    expect(send).toHaveBeenCalledTimes(6);
+  });
+
+  test("a participant's view knows the lease of an agent that its session is switched to", async () => {
+    const players = await NodeUnderTest.start({ agents: PLAYERS });
+    onTestFinished(() => players.stop());
+    const ann = new E2eClient(players);
+    const { id } = await ann.hold("unleased");
+    const views = new LiveViews(createClient({ baseUrl: players.url }));
+    await until(views.participant(id), ({ status }) => status === "open");
+    await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId: "slow_music" }));
+    await until(views.participant(id), ({ session }) => session?.leaseMs === 3_600_000);
+  });
+
+  test("a participant's view knows the lease although the session changed again while it was read", async () => {
+    const players = await NodeUnderTest.start({ agents: PLAYERS });
+    onTestFinished(() => players.stop());
+    const ann = new E2eClient(players);
+    const { id } = await ann.create("slow_music");
+    const held = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    let isHeld = true;
+    const client = createClient({
+      baseUrl: players.url,
+      fetch: async (input, init) => {
+        const answer = await fetch(input, init);
+        if (!String(input).endsWith(`/session/${id}`) || !isHeld) return answer;
+        isHeld = false;
+        asked.resolve();
+        await held.promise;
+        return answer;
+      },
+    });
+    const live = new LiveSession(client, id, { isParticipant: true });
+    await until(live, ({ status }) => status === "open");
+    await accepted(ann.on(id, "activate"));
+    await asked.promise;
+    await ann.hold("prompt");
+    await until(live, ({ session }) => session?.state === "ducked");
+    held.resolve();
+    const { session } = await until(live, ({ session }) => session?.leaseMs === 3_600_000);
+    expect(session).toMatchObject({ state: "ducked" });
+  });
+
   test("a participant's view renews its lease while the stream reconnects, and also on a hidden page", async () => {
     const players = await NodeUnderTest.start({ agents: PLAYERS });
     const proxy = await CuttingProxy.start(players.url);

@@ -79,9 +79,10 @@ describe("an external agent", () => {
 describe("a heartbeat", () => {
   test("a heartbeat returns what the session should do and until when it keeps its place, and is not an event", async () => {
     const ann = new E2eClient(node);
-    const { id, leaseUntil } = await ann.hold("slow_music");
+    const { id, leaseMs, leaseUntil } = await ann.hold("slow_music");
     const before = await ann.log(id);
-    expect(await accepted(beat(id))).toEqual({ success: true, sessionId: id, state: "active", leaseUntil });
+    const told = { success: true, sessionId: id, state: "active", leaseMs, leaseUntil };
+    expect(await accepted(beat(id))).toEqual(told);
     expect(await ann.log(id)).toEqual(before);
     await ann.hold("prompt");
     expect(await accepted(beat(id))).toMatchObject({ state: "ducked", level: -14, leaseUntil });

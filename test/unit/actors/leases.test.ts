@@ -325,14 +325,29 @@ describe("a lease", () => {
     const lease = (length: object) =>
       makeCatalog(AGENTS.map((agent) => (agent.name === "radio" ? { ...agent, lease: undefined, ...length } : agent)));
     stage.catalog = lease({ lease: "10s" });
-    stage.pass(4_000);
+    stage.beat("radio");
     expect(stage.view("radio")).toMatchObject({ leaseMs: 10_000 });
-    stage.pass(4_999);
+    stage.pass(9_999);
     expect(stage.state("radio")).toBe("active.idle");
     stage.catalog = lease({});
     stage.pass(60_000);
     expect(stage.state("radio")).toBe("active.idle");
     expect(stage.timers).toEqual([]);
+  });
+
+  test("a lease that a new catalogue shortens keeps its length until the next heartbeat, whose answer tells the new one", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    stage.beatAt("radio", 3_000);
+    const until = stage.view("radio")!.leaseUntil!;
+    stage.catalog = makeCatalog(AGENTS.map((agent) => (agent.name === "radio" ? { ...agent, lease: "1s" } : agent)));
+    stage.pass(until - stage.now);
+    expect(stage.state("radio")).toBe("active.idle");
+    expect(stage.beat("radio").reply).toMatchObject({ session: { leaseMs: 1_000, leaseUntil: stage.now + 1_000 } });
+    stage.beatAt("radio", 800, 1_600, 2_400);
+    expect(stage.state("radio")).toBe("active.idle");
+    stage.pass(1_500);
+    expect(stage.state("radio")).toBe("paused");
   });
 
   test("a lease survives a restart, together with its session's state", () => {
