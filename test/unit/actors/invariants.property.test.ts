@@ -1,5 +1,6 @@
 import fc from "fast-check";
-import { describe, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import type { Decision } from "../../../src/protocol/decision.ts";
 import {
   beginHistory,
   commandOf,
@@ -10,12 +11,24 @@ import {
   world,
 } from "../../support/floors/floor-histories.ts";
 import { FloorInvariants } from "../../support/floors/floor-invariants.ts";
-import type { LooseCommand } from "../../support/floors/floor-stage.ts";
+import { decisionOf, type FloorStage, type LooseCommand } from "../../support/floors/floor-stage.ts";
 
 /** Generated histories of one floor: the invariants hold for all commands in all orders. */
 
 /** Commands with which a session requests the floor. */
 const ASKS = new Set(["session.create", "session.activate", "session.resume", "session.chat", "session.switch_agent"]);
+
+/** What a session of the agent would get now. It changes nothing. */
+function preview(floor: FloorStage, agentId: string): Decision {
+  const { facts, reply } = floor.deliver({ type: "floor.what_if", agentId });
+  expect(facts).toEqual([]);
+  return decisionOf(reply)!;
+}
+
+const withoutSession = ({ challenger: { sessionId: _, ...challenger }, ...decision }: Decision) => ({
+  ...decision,
+  challenger,
+});
 
 function play(setting: World, steps: Step[]): void {
   const history = beginHistory(setting);
@@ -24,7 +37,10 @@ function play(setting: World, steps: Step[]): void {
   const due = new Map<string, { id: string; sessionId?: string | undefined; dueAt: number }>();
   const carryOut = (command: LooseCommand) => {
     const before = floor.actors.context.floor;
+    const expected = command.type === "session.create" && preview(floor, command.session.agentId!);
     const delivery = floor.deliver(command);
+    const decision = expected && decisionOf(delivery.reply);
+    if (decision) expect(withoutSession(decision)).toEqual(withoutSession(expected));
     for (const fact of delivery.facts) {
       if (fact.type === "effect.remove") due.delete(fact.id);
       if (fact.type !== "effect.add" || fact.effect.kind !== "timer") continue;
@@ -59,7 +75,7 @@ function play(setting: World, steps: Step[]): void {
 }
 
 describe("for any commands to a floor, in any order", () => {
-  test("every invariant is true after every step", () => {
+  test("every invariant is true after every step, and each decision is the one that was previewed", () => {
     fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), play), {
       numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 1_000),
     });
