@@ -51,7 +51,8 @@ describeWithNginx("nginx with deploy/nginx.conf", () => {
   test("the proxy answers event streams with an empty stream while no node is up, and other requests with 502", async () => {
     const proxy = await startNginx(await freePort());
     const origin = "http://page.test";
-    for (const path of ["/events?sessionId=talk", "/session/talk/events", "/floor/u%3Aann%2Fdriver/events?ticket=x"]) {
+    const floor = "/floor/u%3Aann%2Fdriver/events?ticket=x";
+    for (const path of ["/events?sessionId=talk", "/session/talk/events", floor, "/floors/events"]) {
       const answer = await fetch(proxy + path, { headers: { origin, accept: "text/event-stream" } });
       expect([answer.status, answer.headers.get("content-type")], path).toEqual([
         200,
@@ -74,6 +75,20 @@ describeWithNginx("nginx with deploy/nginx.conf", () => {
     expect((await node.post("/session/talk/archive")).status).toBe(200);
     const { position } = (await node.ask("GET", "/session/talk")).body;
     expect((await fetch(`${proxy}/session/talk/events?lastEventId=${position}`)).status).toBe(204);
+  });
+
+  test("the proxy passes on an import that is larger than any other request", async () => {
+    const { node, port } = await openInstallation();
+    const proxy = await startNginx(port);
+    const exported = await (await fetch(`${node.url}/session/talk/export?format=jsonl`)).text();
+    const [head, message] = exported.split("\n");
+    const long = Array.from({ length: 24 }, (_, n) =>
+      JSON.stringify({ ...JSON.parse(message!), id: `m${n}`, content: "x".repeat(131_072) }),
+    );
+    const body = [head, ...long, JSON.stringify({ type: "end", messages: long.length }), ""].join("\n");
+    const headers = { "content-type": "application/x-ndjson" };
+    const answer = await fetch(`${proxy}/session/import`, { method: "POST", headers, body });
+    expect([answer.status, await answer.json()]).toMatchObject([200, { session: { messageCount: 24 } }]);
   });
 
   test("an EventSource behind the proxy survives its node's end, and continues at its position on the next one", async () => {

@@ -101,8 +101,25 @@ test("the proxy knows the gateways, is trusted by them, and does not buffer stre
   expect(config).toContain("proxy_buffering off;");
   const [, patience] = /proxy_read_timeout (\d+)s;/.exec(config)!;
   expect(Number(patience) * 1_000).toBeGreaterThan(2 * BOUNDS.heartbeatMs);
-  const [, body] = /client_max_body_size (\d+)m;/.exec(config)!;
-  expect(Number(body) * 1_048_576).toBe(gateways[0]![2].maxBodyBytes);
+  const bodies = [...config.matchAll(/client_max_body_size (\d+)m;/g)].map(([, mib]) => Number(mib) * 1_048_576);
+  expect(bodies).toEqual([gateways[0]![2].maxBodyBytes, BOUNDS.importBytes]);
+});
+
+test.each([
+  "/session/import",
+  "/session/a/fork",
+  "/session/a/rollback",
+  "/session/a/export",
+  "/session/a/messages/m/edit",
+  "/session/a/messages/m/resend",
+  "/v1/chat/completions",
+  "/v1/responses",
+  "/mcp",
+])("the proxy waits for an answer to %s as long as a client does", (path) => {
+  const locations = [...deployed("nginx.conf").matchAll(/^ {2}location (=|~) (\S+) \{\n([\s\S]*?)^ {2}\}/gm)];
+  const isMeant = (kind: string, name: string) => (kind === "=" ? name === path : new RegExp(name).test(path));
+  const meant = locations.filter(([, kind, name]) => isMeant(kind!, name!));
+  expect(meant.map(([, , , body]) => /proxy_read_timeout (\d+)s;/.exec(body!)?.[1])).toEqual(["660"]);
 });
 
 test("secrets are kept out of the image and out of version control", () => {
