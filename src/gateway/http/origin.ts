@@ -48,16 +48,23 @@ export const CORS_OPTIONS = {
  * forms cannot send. A POST without a body needs no content type, unless the browser reports that another site sent it.
  */
 export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: Logger): void {
-  const logged = new Set<string>();
-  /** Logged once per origin, so that a page that retries does not fill the log. */
-  const logRefused = (origin: string) => {
-    if (logged.size >= MAX_REMEMBERED || logged.has(origin)) return;
-    logged.add(origin);
-    log.warn(
-      { origin: origin.slice(0, MAX_LOGGED) },
-      "a page of a foreign origin was refused; INTERLOCK_ORIGINS lists those that may call",
-    );
+  /** Logs each value once, so that a caller that retries does not fill the log. */
+  const refusalLog = (field: "origin" | "host", message: string) => {
+    const logged = new Set<string>();
+    return (value: string) => {
+      if (logged.size >= MAX_REMEMBERED || logged.has(value)) return;
+      logged.add(value);
+      log.warn({ [field]: value.slice(0, MAX_LOGGED) }, message);
+    };
   };
+  const logOrigin = refusalLog(
+    "origin",
+    "a page of a foreign origin was refused; INTERLOCK_ORIGINS lists those that may call",
+  );
+  const logHost = refusalLog(
+    "host",
+    "a request for an unknown host was refused; INTERLOCK_HOSTS lists the further names of this node",
+  );
   const names = new Set([options.host.toLowerCase(), ...options.hosts]);
   const isOurs = remember((header) => {
     const host = hostName(header);
@@ -66,9 +73,12 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
   const findSenderFault = (request: FastifyRequest): AppError | undefined => {
     const { host = "", origin } = request.headers;
     if (hasSeveralHosts(request)) return new AppError("bad_request", "The request has more than one Host.");
-    if (!isOurs(host)) return new AppError("forbidden", "Unknown Host.");
+    if (!isOurs(host)) {
+      logHost(host);
+      return new AppError("forbidden", "Unknown Host.");
+    }
     if (origin === undefined || origin === ownOrigin(request) || options.origins.includes(origin)) return undefined;
-    logRefused(origin);
+    logOrigin(origin);
     return new AppError("forbidden", "Foreign Origin.");
   };
   app.addHook("onRequest", (request, _reply, done) => {
