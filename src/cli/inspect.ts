@@ -73,7 +73,8 @@ export async function inspect(
   } catch (error) {
     if (signal.aborted) return 0;
     if (!(error instanceof ClientError || error instanceof NoPort)) throw error;
-    onFault(error.message);
+    const isLockedOut = error instanceof ClientError && error.code === "unauthorized";
+    onFault(isLockedOut ? `${error.message} ${NO_TOKEN}` : error.message);
     return 1;
   } finally {
     ending.abort();
@@ -84,6 +85,7 @@ export async function inspect(
 }
 
 const NO_NODE = "Start a node with `interlock serve`, or name another: interlock inspect URL";
+const NO_TOKEN = "Set INTERLOCK_TOKEN to a token or key of the node.";
 
 class NoPort extends Error {}
 

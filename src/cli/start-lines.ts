@@ -29,5 +29,5 @@ function fileName(file: string): string {
 }
 
 function callersOf(auth: Exclude<Settings["auth"], "none">): string {
-  return auth.kind === "keys" ? `who has a key of ${auth.file}` : "who has a token that its issuer signed";
+  return auth.kind === "keys" ? `clients with a key of ${auth.file}` : "clients with a token that its issuer signed";
 }

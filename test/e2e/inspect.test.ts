@@ -4,6 +4,7 @@ import { createWebSocketReceiver, type StatelyInspectionEvent } from "@statelyai
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { inspect } from "../../src/cli/inspect.ts";
+import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { accepted, E2eClient } from "../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 
@@ -118,6 +119,23 @@ describe("interlock inspect", () => {
     stopping.abort();
     expect(await done).toBe(0);
     front.close();
+  });
+
+  test("interlock inspect of a node that requires a token names the variable for it", async () => {
+    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "a".repeat(32) }]), onTestFinished);
+    const closed = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
+    onTestFinished(() => closed.stop());
+    const faults: string[] = [];
+    const options = { floorIds: [], port: 0, signal: AbortSignal.timeout(60_000) };
+    expect(
+      await inspect(
+        closed.url,
+        options,
+        () => {},
+        (why) => faults.push(why),
+      ),
+    ).toBe(1);
+    expect(faults).toEqual(["Authentication is required. Set INTERLOCK_TOKEN to a token or key of the node."]);
   });
 
   test("interlock inspect admits requests with the token, and no page of another origin", async () => {
