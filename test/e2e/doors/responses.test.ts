@@ -1,12 +1,19 @@
 import OpenAI, { BadRequestError, ConflictError, NotFoundError } from "openai";
 import { afterAll, describe, expect, test } from "vitest";
+import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
 
 /** OpenAI's own client with a real node. */
-const node = await NodeUnderTest.start();
+const provider = await startProviderServer();
+const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+const clerk = { name: "clerk", adapter: { ...model, summary: { after: 1 } } };
+const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, clerk] });
 const openai = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: "none" });
-afterAll(() => node.stop());
+afterAll(() => Promise.all([node.stop(), provider.close()]));
+
+const says = (text: string) => ({ kind: "stream", text: [text] }) as const;
 
 type Item = OpenAI.Responses.ResponseOutputItem;
 
@@ -67,6 +74,16 @@ describe("a response", () => {
     const unknown = openai.responses.create({ model: "general", input: "nod", previous_response_id: "resp_no.run" });
     await expect(unknown).rejects.toThrow(NotFoundError);
     await expect(unknown).rejects.toMatchObject({ code: "previous_response_not_found" });
+  });
+
+  test("a response is continued although a summary of its session was written after it", async () => {
+    provider.willReply(...["Here.", "A summary", "Still here.", "Another"].map((text) => says(text)));
+    const first = await openai.responses.create({ model: "clerk", input: "hello" });
+    const log = await node.stream(`/session/${sessionOf(first)}/events`);
+    await log.until(({ type, data }) => type === "message" && data["summary"] !== undefined);
+    const next = await openai.responses.create({ model: "clerk", input: "and now?", previous_response_id: first.id });
+    expect(next.output_text).toBe("Still here.");
+    await log.until(({ type, data }) => type === "message" && data["summary"] !== undefined);
   });
 
   test("a response belongs to the conversation that the client names", async () => {

@@ -40,6 +40,9 @@ type Body = z.infer<typeof Body>;
 
 const Response = z.looseObject({ id: z.string(), object: z.string(), model: z.string() });
 
+/** The messages among which the newest one of a turn is found: a summary may follow it. */
+const NEWEST = 4;
+
 /** `POST /v1/responses`: a turn of an agent, for clients of OpenAI's Responses API. */
 export function responseRoutes(app: Routes, context: RouteContext): void {
   const runs = new LiveRuns(context);
@@ -84,11 +87,11 @@ export function responseRoutes(app: Routes, context: RouteContext): void {
     if (!sessionId.success || runId === undefined) throw missing;
     const { messages } = await context
       .visibleTo(caller)
-      .messages(sessionId.data, { limit: 1 })
+      .messages(sessionId.data, { limit: NEWEST })
       .catch((error) => {
         throw error instanceof AppError && error.code === "session_not_found" ? missing : error;
       });
-    if (messages.at(-1)?.runId === runId) return sessionId.data;
+    if (messages.findLast(({ summary }) => !summary)?.runId === runId) return sessionId.data;
     throw new AppError("bad_request", "Only the newest response of a conversation can be continued.", {
       facts: { param },
     });
