@@ -71,9 +71,8 @@ export function questionsOf(
     const plain = (isList ? field.items?.enum : field.enum) ?? [];
     // As the user sees it, and the answer repeats it.
     const shown = (label: string) => textWithin(redact(label), MAX_OPTION_UNITS);
-    const question = [fields.length > 1 || !field.title ? message : undefined, field.title ?? field.description]
-      .filter(Boolean)
-      .join("\n\n");
+    // The message of a form asks, and the title of a field may be a single word.
+    const question = [...new Set([message, field.title ?? field.description])].filter(Boolean).join("\n\n");
     const constOf = (label: string) => choices.find((choice) => shown(labelOf(choice)) === label)?.const ?? label;
     return {
       key,

@@ -393,7 +393,8 @@ describe("a question of an agent", () => {
       const stage = createRunStage();
       stage.willAnswer({ ...answer, selected: [...answer.selected] });
       const parts = await play(talking().agent, turnOf("asks"), stage);
-      expect(stage.asked).toEqual([{ kind: "question", question: "Colour", options: ["red", "blue"] }]);
+      const question = "Which colour?\n\nColour";
+      expect(stage.asked).toEqual([{ kind: "question", question, options: ["red", "blue"] }]);
       expect(JSON.parse(textOf(parts))).toEqual(expected);
     },
   );
