@@ -86,6 +86,9 @@ class Steps {
   readonly #running = new Set<Promise<unknown>>();
   #callCount = 0;
   #inputUnits = 0;
+  #isLastStep = false;
+  /** The model wanted a call in the last step. */
+  #isCutShort = false;
   #hasSpoken = false;
   #hasText = false;
 
@@ -148,9 +151,9 @@ class Steps {
         toolCallConcurrency: MAX_CONCURRENT_CALLS,
         prepareStep: async ({ stepNumber }: { stepNumber: number }) => {
           if (stepNumber > 0) await this.#untilWanted();
-          // The last step allows only text, because a call in it would get no answer.
-          const isLast = stepNumber > 0 && stepNumber === entry.maxSteps - 1;
-          return isLast ? { toolChoice: "none" as const } : {};
+          // The last step allows only text, because the model would not get the result of a call in it.
+          this.#isLastStep = stepNumber === entry.maxSteps - 1;
+          return this.#isLastStep ? { toolChoice: "none" as const } : {};
         },
       }),
       abortSignal: this.#signal,
@@ -245,7 +248,9 @@ class Steps {
   *#take(part: StreamPart): Generator<Part> {
     switch (part.type) {
       case "error":
-        throw part.error;
+        if (!this.#isLastStep || !isForbiddenCall(part.error)) throw part.error;
+        this.#isCutShort = true;
+        return;
       case "abort":
         throw this.#signal.reason;
       case "text-delta":
@@ -271,6 +276,7 @@ class Steps {
         return;
       }
       case "finish":
+        if (this.#isCutShort) return yield { type: "finish", reason: "length" };
         mustBeWhole(part.finishReason, this.#hasSpoken);
         yield* this.#tellFinish(part.finishReason);
         return;
@@ -304,6 +310,10 @@ class Steps {
     return makeToolCallId(runId, attempt, input.id, this.#reply.entry.id, this.#callCount);
   }
 }
+
+/** The model called a tool although it may call none. Some providers ignore that, and the SDK makes no such call. */
+const isForbiddenCall = (error: unknown): boolean =>
+  error instanceof Error && error.name === "AI_ToolChoiceViolationError";
 
 /** Why a reply that ended normally is incomplete; undefined for a complete reply. */
 function finishOf(finishReason: string, hasText: boolean): FinishReason | undefined {

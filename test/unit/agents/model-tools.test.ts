@@ -125,6 +125,18 @@ describe("a call", () => {
     expect(JSON.parse(server.requests[1]!.body).tool_choice).toBe("none");
     expect(server.requests).toHaveLength(2);
   });
+
+  test.each([1, 2])("a call in the last of %i steps is not made, also if the provider allows it", async (max_steps) => {
+    const { agent } = modelWithTools({ tools: ["clock", "ask-user"], max_steps });
+    const replies = Array.from({ length: max_steps - 1 }, () => calls(call("clock", {}, "a")));
+    server.willReply(...replies, calls(call("ask-user", { question: "Which?" }, "b")), says("never"));
+    const stage = createRunStage();
+    const parts = await play(agent, turnOf("x"), stage);
+    expect(JSON.parse(server.requests.at(-1)!.body).tool_choice).toBe("none");
+    expect(server.requests).toHaveLength(max_steps);
+    expect(stage.asked).toEqual([]);
+    expect(parts.filter(({ type }) => type === "finish")).toEqual([{ type: "finish", reason: "length" }]);
+  });
 });
 
 describe("a call that needs confirmation", () => {
