@@ -8,6 +8,7 @@ import { isExternal } from "../parts/external-agent.ts";
 import { Fold } from "../parts/fold.tsx";
 import { Tree } from "../parts/tree.tsx";
 import { usePaced } from "../parts/use-paced.ts";
+import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
@@ -28,7 +29,7 @@ const CHOICES_MS = 250;
 export function MachineView() {
   const { say } = useWords();
   const here = useHere();
-  const { floorId, floor, sessionId, log } = here;
+  const { floorId, floor, sessionId } = here;
   const present = presentOn(floor);
   const chosen = sessionId ?? (present[0] ?? here.newestSessions(1)[0])?.id;
   const session =
@@ -43,9 +44,7 @@ export function MachineView() {
         {floorId === undefined && <p className={styles["quiet"]}>{say("machine.nofloor")}</p>}
         {floorId !== undefined && !floor && <p className={styles["quiet"]}>{say("floor.loading")}</p>}
         {floorId !== undefined && floor && !session && (
-          <p className={styles["quiet"]}>
-            {say(chosen === undefined ? "machine.nosession" : log.hasOlder ? "session.loading" : "session.notthen")}
-          </p>
+          <p className={styles["quiet"]}>{say(chosen === undefined ? "machine.nosession" : absenceOf(here))}</p>
         )}
       </header>
       <div className={styles["charts"]}>
@@ -54,10 +53,16 @@ export function MachineView() {
       </div>
       <aside className={styles["aside"]}>
         {session && <Facts session={session} machine={machine} transitions={transitions} />}
-        {!session && <p className={styles["quiet"]}>{say("machine.what")}</p>}
+        {chosen === undefined && <p className={styles["quiet"]}>{say("machine.what")}</p>}
       </aside>
     </section>
   );
+}
+
+/** Why the chosen session is not shown. */
+function absenceOf({ log, isLive }: Here): WordKey {
+  if (log.hasOlder) return "session.loading";
+  return isLive ? "session.foreign" : "session.notthen";
 }
 
 /** The sessions of the stack and of the queue. */
@@ -88,9 +93,10 @@ function SessionChoice({ session }: { session: Session | undefined }) {
     <select
       className={styles["choice"]}
       aria-label={say("machine.session")}
-      value={session?.id}
+      value={session?.id ?? ""}
       onChange={({ target }) => follow(linkTo("machine", { floorId, sessionId: target.value }))}
     >
+      {!session && <option value="">{say("machine.choose")}</option>}
       {isListed ? options : [choiceOf(session), ...options]}
     </select>
   );

@@ -22,7 +22,7 @@ interface Props<T> {
   head?: ReactNode;
   /** Lies behind all rows, with their total height. */
   behind?: ReactNode;
-  /** The width of all rows, in px, if they are wider than the list. */
+  /** The smallest width of the rows, in px, if they may be wider than the list. */
   width?: number | undefined;
   /** Called when the end of the list comes into view. */
   onEnd?: (() => void) | undefined;
@@ -71,6 +71,8 @@ export function Rows<T>(props: Props<T>) {
     if (isOurs && measured.current === height) return;
     measured.current = height;
     setSeen((seen) => {
+      const isStill = isOurs || scrollTop === seen.top;
+      if (isStill && isRowInView(seen, rowHeight)) return withRowInView({ ...seen, height }, rowHeight);
       if (isOurs) return { ...seen, height };
       return movedTo(scrollTop, { ...seen, height, scrollTo: undefined }, rowHeight);
     });
@@ -99,11 +101,11 @@ export function Rows<T>(props: Props<T>) {
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
     <section className={styles["box"]} ref={box} tabIndex={0} aria-label={label} data-wide={width !== undefined}>
       {head !== undefined && (
-        <div ref={above} className={styles["head"]} style={{ width }}>
+        <div ref={above} className={styles["head"]} style={{ minWidth: width }}>
           {head}
         </div>
       )}
-      <div className={styles["all"]} style={{ height: length * rowHeight, width }}>
+      <div className={styles["all"]} style={{ height: length * rowHeight, minWidth: width }}>
         {behind}
         <ul style={{ transform: `translateY(${origin * rowHeight}px)` }}>
           {items.slice(begin + first, begin + last).map((item, nth) => {
@@ -139,6 +141,9 @@ function isInView(index: number, { top, height }: Seen, rowHeight: number): bool
   return at >= top && at + rowHeight <= top + height;
 }
 
+const isRowInView = (seen: Seen, rowHeight: number): boolean =>
+  seen.shownIndex !== undefined && seen.shownIndex >= 0 && isInView(seen.shownIndex, seen, rowHeight);
+
 /** Whether the list only grew while its reader had scrolled away from the shown row: then it stays where it is. */
 function isReadElsewhere(before: Seen, { length, shownIndex }: Seen, rowHeight: number): boolean {
   if (before.height === 0 || before.shownIndex === undefined || before.shownIndex < 0) return false;
@@ -146,6 +151,7 @@ function isReadElsewhere(before: Seen, { length, shownIndex }: Seen, rowHeight: 
   return grown > 0 && shownIndex === before.shownIndex + grown && !isInView(before.shownIndex, before, rowHeight);
 }
 
+/** Also when the list has lost height to what is above or below it. */
 function withRowInView(seen: Seen, rowHeight: number): Seen {
   const { shownIndex, length, height } = seen;
   if (shownIndex === undefined || shownIndex < 0) return seen;

@@ -52,7 +52,12 @@ export function SequenceView() {
     behind: <LifeLines count={columns.length} />,
   };
   return (
-    <section ref={box} className={styles["view"]} style={WIDTHS} aria-labelledby="sequence">
+    <section
+      ref={box}
+      className={styles["view"]}
+      style={{ ...WIDTHS, "--columns-end": `${width}px` } as CSSProperties}
+      aria-labelledby="sequence"
+    >
       <header className={styles["head"]}>
         <h1 id="sequence">{say("sequence.title")}</h1>
         <span className={styles["quiet"]}>
@@ -168,7 +173,7 @@ function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: ExchangeRow
         data-to={isSelf ? "self" : end > start ? "right" : "left"}
         style={{ left, width: isSelf ? 24 : Math.abs(end - start) }}
       />
-      <span className={styles["text"]} style={{ left: left + 6 }}>
+      <span className={styles["text"]} style={{ left: left + 6, maxWidth: `calc(100% - ${left + 14}px)` }}>
         {other && `${nameOf(other)}: `}
         <LineText line={line} />
       </span>

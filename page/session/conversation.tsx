@@ -1,4 +1,4 @@
-import { Fragment, type ReactNode, useLayoutEffect, useMemo, useRef } from "react";
+import { Fragment, type ReactNode, useMemo } from "react";
 import { argumentsText } from "../../src/client/arguments-text.ts";
 import type { SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
@@ -11,26 +11,21 @@ import { Markdown } from "./markdown.tsx";
 import { MessageActions, type TurnsFrom } from "./message-actions.tsx";
 import styles from "./session.module.css";
 import { Summary } from "./summaries.tsx";
+import { useEnd } from "./use-end.ts";
 
 interface Props {
   messages: readonly SessionMessage[];
   toolUses: readonly ToolUse[];
   session: Session;
+  /** The number of messages before these that are not in the log. */
+  copied: number;
   onOlder?: (() => void) | undefined;
 }
 
-/** A reader closer to the end than this, in px, stays at the end. */
-const AT_END_PX = 48;
-
-export function Conversation({ messages, toolUses, session, onOlder }: Props) {
+export function Conversation({ messages, toolUses, session, copied, onOlder }: Props) {
   const { say } = useWords();
-  const box = useRef<HTMLElement>(null);
-  const isAtEnd = useRef(true);
+  const { box, content, onScroll } = useEnd();
   const tree = useMemo(() => callTree(itemsOf({ messages, toolUses })), [messages, toolUses]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what was added is below.
-  useLayoutEffect(() => {
-    if (isAtEnd.current) box.current!.scrollTop = box.current!.scrollHeight;
-  }, [messages, toolUses]);
   return (
     <section
       ref={box}
@@ -38,17 +33,18 @@ export function Conversation({ messages, toolUses, session, onOlder }: Props) {
       // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
       tabIndex={0}
       aria-label={say("session.messages")}
-      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
-        isAtEnd.current = scrollHeight - scrollTop - clientHeight < AT_END_PX;
-      }}
+      onScroll={onScroll}
     >
-      {onOlder && (
-        <button type="button" onClick={onOlder}>
-          {say("session.older")}
-        </button>
-      )}
-      {tree.length === 0 && <p className={styles["quiet"]}>{say("session.silent")}</p>}
-      <Nodes nodes={tree} session={session} turnsFrom={(id) => turnsFrom(messages, id)} />
+      <div ref={content}>
+        {onOlder && (
+          <button type="button" onClick={onOlder}>
+            {say("session.older")}
+          </button>
+        )}
+        {copied > 0 && <p className={styles["quiet"]}>{say("session.unlogged", { count: copied })}</p>}
+        {tree.length === 0 && copied === 0 && <p className={styles["quiet"]}>{say("session.silent")}</p>}
+        <Nodes nodes={tree} session={session} turnsFrom={(id) => turnsFrom(messages, id)} />
+      </div>
     </section>
   );
 }

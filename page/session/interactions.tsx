@@ -19,7 +19,7 @@ interface Props {
 /** The agent's pending questions and confirmations: each stays until it is answered, here or elsewhere. */
 export function Interactions({ sessionId, interactions }: Props) {
   return (
-    <div aria-live="assertive">
+    <div className={styles["asks"]} aria-live="assertive">
       {interactions.map((each) =>
         each.type === "tool_confirmation_request" ? (
           <Confirmation key={each.requestId} sessionId={sessionId} request={each} />

@@ -129,7 +129,9 @@ function PastConversation({ id }: { id: string }) {
   );
   const session = sessionThen(id);
   if (!session) return <Notice text={say("session.notthen")} isQuiet />;
-  return <Shown session={session} transcript={transcript} />;
+  // The log has the number of messages at the session's beginning, and each one since then.
+  const messageCount = session.messageCount + transcript.messages.length;
+  return <Shown session={{ ...session, messageCount }} transcript={transcript} copied={session.messageCount} />;
 }
 
 /** Why there is no conversation, with the way to the others; nothing while one is being read. */
@@ -154,12 +156,14 @@ function Notice({ text, isQuiet = false }: { text: string; isQuiet?: boolean }) 
 interface ShownProps {
   session: Session;
   transcript: Transcript;
+  /** The number of messages before the transcript that only the server has. */
+  copied?: number;
   onOlder?: (() => void) | undefined;
   summaryFailure?: SessionLiveView["summaryFailure"];
   onDelete?: () => Promise<void>;
 }
 
-function Shown({ session, transcript, onOlder, summaryFailure, onDelete }: ShownProps) {
+function Shown({ session, transcript, copied = 0, onOlder, summaryFailure, onDelete }: ShownProps) {
   const { say } = useWords();
   const { isLive } = useHere();
   const { messages, toolUses, interactions, error } = transcript;
@@ -179,7 +183,7 @@ function Shown({ session, transcript, onOlder, summaryFailure, onDelete }: Shown
             {say("facts.title")}
           </button>
         </SessionHead>
-        <Conversation messages={messages} toolUses={toolUses} session={session} onOlder={onOlder} />
+        <Conversation messages={messages} toolUses={toolUses} session={session} copied={copied} onOlder={onOlder} />
         {error && (
           <p className={styles["error"]} role="alert">
             <b>{error.errorCode}</b> {error.message}

@@ -211,6 +211,7 @@ export const en = {
   "app.loading": "Loading the view…",
   "machine.title": "Machine",
   "machine.session": "Session whose machine is shown",
+  "machine.choose": "Choose a session",
   "machine.lifecycle": "Session, lifecycle:",
   "machine.activity": "Session, activity:",
   "machine.arbiter": "Floor, arbiter:",

@@ -33,6 +33,7 @@ export const sessionEn = {
   "session.messages": "Messages",
   "session.older": "Older messages",
   "session.silent": "There are no messages yet.",
+  "session.unlogged": "{count} copied {count|message is|messages are} not in the log.",
   "session.user": "User",
   "session.reasoning": "Reasoning",
   "session.image": "Image that the user sent",

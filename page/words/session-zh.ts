@@ -35,6 +35,7 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "session.messages": "消息",
   "session.older": "更早的消息",
   "session.silent": "尚无消息。",
+  "session.unlogged": "复制来的 {count} 条消息不在日志中。",
   "session.user": "用户",
   "session.reasoning": "推理",
   "session.image": "用户发送的图片",

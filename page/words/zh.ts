@@ -210,6 +210,7 @@ export const zh: Words = {
   "app.loading": "正在加载视图…",
   "machine.title": "状态机",
   "machine.session": "要显示的会话",
+  "machine.choose": "选择会话",
   "machine.lifecycle": "会话 · 生命周期：",
   "machine.activity": "会话 · 活动：",
   "machine.arbiter": "发言席 · 仲裁器：",

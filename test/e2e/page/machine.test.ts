@@ -142,7 +142,7 @@ describeInChromium("the machine view", (open) => {
     await page.getByText("There is no session on this floor yet: start one in the view Floor.").waitFor();
     await expect.poll(() => litIn(page, "Floor, arbiter:")).toBe("free");
     await page.goto(addressOf("u:nobody-yet", "no-such-session"));
-    await page.getByText("This session did not exist at this moment.").waitFor();
+    await page.getByText("There is no such session, or it is not yours.").waitFor();
     expect(faults.filter((fault) => !fault.includes("404"))).toEqual([]);
   });
 });
