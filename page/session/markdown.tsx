@@ -1,6 +1,7 @@
 import { Lexer, type Token, type Tokens } from "marked";
 import { Fragment, memo, type ReactNode, useMemo } from "react";
 import remend from "remend";
+import { decodeEntities } from "./entities.ts";
 import styles from "./session.module.css";
 
 /** Deeper blocks are shown as plain text: a document of a million `>` must not overflow the stack. */
@@ -73,14 +74,14 @@ function elementOf(token: Token, depth: number): ReactNode {
     case "codespan":
       return <code>{token.text}</code>;
     case "link":
-      return linkOf(token.href, inside);
+      return linkOf(decodeEntities(token.href), inside);
     case "image":
       // An image of another origin would tell its owner who reads this.
       return token.text;
     case "escape":
       return token.text;
     case "text":
-      return "tokens" in token && token.tokens ? inside : token.text;
+      return "tokens" in token && token.tokens ? inside : decodeEntities(token.text);
     case "space":
     case "def":
       return undefined;

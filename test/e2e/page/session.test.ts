@@ -14,7 +14,8 @@ const MARKDOWN = [
   "# A **plan**\n\n",
   "1. one\n2. two\n\n",
   "| a | b |\n|---|---|\n| 1 | 2 |\n\n",
-  "`code` <img src=x onerror=alert(1)> [bad](javascript:alert(1)) [good](https://example.org)\n",
+  "`code` <img src=x onerror=alert(1)> [bad](javascript:alert(1)) [good](https://example.org)\n\n",
+  "1 &lt; 2 &amp;&amp; `&lt;` [sly](javascript&#58;alert(1)) [both](https://example.org/?a=1&amp;b=2)\n",
 ];
 const writer = { name: "writer", adapter: { kind: "scripted", replies: [{ say: MARKDOWN, delay: "0ms" }] } };
 
@@ -103,8 +104,11 @@ describeInChromium("the session view", (open) => {
     await answer.getByRole("cell", { name: "2" }).waitFor();
     await answer.getByText("<img src=x onerror=alert(1)>").waitFor();
     await expect.poll(() => answer.getByRole("listitem").count()).toBe(2);
-    await expect.poll(() => answer.getByRole("link").count()).toBe(1);
-    await expect.poll(() => answer.getByRole("link").getAttribute("href")).toBe("https://example.org");
+    await answer.getByText("1 < 2 && &lt; sly both").waitFor();
+    await expect.poll(() => answer.getByRole("link").count()).toBe(2);
+    const hrefOf = (name: string) => answer.getByRole("link", { name }).getAttribute("href");
+    await expect.poll(() => hrefOf("good")).toBe("https://example.org");
+    await expect.poll(() => hrefOf("both")).toBe("https://example.org/?a=1&b=2");
     await expect.poll(() => answer.locator("img").count()).toBe(0);
     expect(faults).toEqual([]);
   });
