@@ -72,7 +72,7 @@ export interface RouteContext {
   /** The caller on an open route; undefined for an unknown caller. */
   recognize: (request: FastifyRequest) => Promise<Caller | undefined>;
   tickets: Tickets;
-  /** The sessions and floors that a caller may see. Routes have no other way to read them. */
+  /** The sessions and floors that a caller may see. Routes look them up in no other way. */
   visibleTo: (caller: Caller) => VisibleSessions;
   commands: Commands;
   chats: ChatCommands;
