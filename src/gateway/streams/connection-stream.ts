@@ -21,8 +21,8 @@ import { keepListening } from "./keep-listening.ts";
 import type { Stream } from "./open-streams.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
-/** The position that a returning client sent. */
-interface Standing {
+/** What a returning client has received, by the position that it sent. */
+interface Received {
   /** The client's position in each slot that it named. */
   places: ReadonlyMap<number, Seq>;
   /** Slots below this number that the client did not name had ended, and the client knows it. */
@@ -130,7 +130,7 @@ export class ConnectionStream implements Stream, FloorConnection {
     if (isReset) this.writer.tell("reset", {}, this.now(), { id: this.position });
     // With this position, a client that is cut off before the first logged event returns to the same connection.
     else if (!resumed) this.writer.place(this.position);
-    this.#begun?.resolve(this.#carryAll(row, { standing: standingOf(resumed) }));
+    this.#begun?.resolve(this.#carryAll(row, { received: receivedBy(resumed) }));
     this.#begun = undefined;
     await this.#inTurn(async () => {});
   }
@@ -185,10 +185,10 @@ export class ConnectionStream implements Stream, FloorConnection {
 
   async #carryAll(
     row: ConnectionRow,
-    { standing, tellsAgents = false }: { standing?: Standing; tellsAgents?: boolean },
+    { received, tellsAgents = false }: { received?: Received; tellsAgents?: boolean },
   ): Promise<void> {
     this.#version = Math.max(row.version, this.#version);
-    const fresh = this.#takeUp(row, standing);
+    const fresh = this.#takeUp(row, received);
     const carried: Fresh[] = [];
     for (const each of fresh) {
       if (await this.#mayFollow(each.binding)) carried.push(each);
@@ -207,20 +207,20 @@ export class ConnectionStream implements Stream, FloorConnection {
    * The bindings of the row that are new to this stream. Adds all of them at once, because a position must name every
    * live slot.
    */
-  #takeUp(row: ConnectionRow, standing: Standing | undefined): Fresh[] {
+  #takeUp(row: ConnectionRow, received: Received | undefined): Fresh[] {
     const isUntold = (slot: number) =>
-      standing !== undefined && !standing.places.has(slot) && row.slots[slot]!.ended === true;
+      received !== undefined && !received.places.has(slot) && row.slots[slot]!.ended === true;
     let fresh: Fresh[] = [];
     for (const [slot, { sessionId, floorId, from, ended }] of row.slots.entries()) {
       if (slot < this.#nextSlot) continue;
       this.#nextSlot = slot + 1;
       // The slot ended, and the client knows it.
-      if (isUntold(slot) && slot < standing!.known) continue;
-      const seq = standing?.places.get(slot) ?? from;
+      if (isUntold(slot) && slot < received!.known) continue;
+      const seq = received?.places.get(slot) ?? from;
       fresh.push({ binding: { slot, sessionId, seq, isEndRecorded: ended === true }, floorId });
     }
     // More sessions ended while the client was away than one position can name.
-    const isTooMuch = standing !== undefined && fresh.length > BOUNDS.bindings;
+    const isTooMuch = received !== undefined && fresh.length > BOUNDS.bindings;
     if (isTooMuch) fresh = fresh.filter(({ binding }) => !isUntold(binding.slot));
     if (fresh.length > 0) this.#bindings = this.#bindings.concat(fresh.map(({ binding }) => binding));
     if (isTooMuch) this.writer.tell("reset", {}, this.now(), { id: this.position });
@@ -319,8 +319,8 @@ export class ConnectionStream implements Stream, FloorConnection {
   }
 }
 
-/** Undefined for a client without a position: it knows of no slot yet. */
-function standingOf(resumed: ConnectionPosition | undefined): Standing {
+/** What the position says. A client without a position has received nothing. */
+function receivedBy(resumed: ConnectionPosition | undefined): Received {
   const places = new Map(resumed?.slots.map(({ slot, seq }) => [slot, seq]));
   return { places, known: resumed ? (resumed.known ?? Number.POSITIVE_INFINITY) : 0 };
 }
