@@ -1,15 +1,14 @@
 import type { EventFrom } from "xstate";
-import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../../protocol/event.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Emitted, Fact } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
 import type { ArbiterContext } from "../floor/arbiter-step.ts";
 import { MachinePlayer, type MachineState, type Order } from "../machine/machine-player.ts";
-import { type SessionValue, writtenState } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
 import { SessionMachineState } from "./session-machine-state.ts";
+import { transitionOf } from "./session-transition.ts";
 
 /** The result of one command. */
 export interface Delivery {
@@ -21,21 +20,11 @@ export interface Delivery {
 /** Idle sessions kept in memory although the floor does not need them. */
 const MAX_WARM = 16;
 
-/** A paused session's change of activity, which the written states do not show. */
-function hiddenActivity(before: SessionValue, after: SessionValue): Transition["activity"] {
-  if (after.lifecycle !== "paused" || before.activity === after.activity) return undefined;
-  return { from: before.activity, to: after.activity };
-}
-
 const NONE: readonly never[] = [];
 
 /** Whether the floor needs the session even if it does not compete, because it has a run. */
 const hasRun = ({ context, value }: SessionMachineState): boolean =>
   context.run !== undefined && value.lifecycle !== "deleted";
-
-/** A paused session no longer resumes by itself. The written states do not show that either. */
-const givesUpReturn = ({ value }: SessionMachineState, event: { type: string }): boolean =>
-  value.lifecycle === "paused" && event.type === "yield";
 
 /** Commands that the arbiter handles before the session does. */
 const NEEDS_ARBITER: ReadonlySet<string> = new Set([
@@ -55,17 +44,6 @@ export class BrokenActors extends Error {
     super(`the actors of floor ${floorId} broke`, { cause });
     this.name = "BrokenActors";
   }
-}
-
-const TRANSITION_OF: Record<string, TransitionEvent> = {
-  "session.stop": "archive",
-  // The worker that waited for an answer is lost, so the turn starts again.
-  "run.claim": "turn",
-  "run.report": "turn",
-};
-for (const name of TRANSITION_EVENTS) {
-  TRANSITION_OF[name] = name;
-  TRANSITION_OF[`session.${name}`] = name;
 }
 
 /** The output of `persist`, not checked yet. */
@@ -341,39 +319,12 @@ export class FloorActors {
     if (before === after) return;
     this.#touched.add(id);
     if (hasRun(before) !== hasRun(after)) this.#needed = undefined;
-    if (before.at !== after.at || before.context.level !== after.context.level || givesUpReturn(before, event)) {
-      this.#noteTransition(id, before, after, event);
-    }
+    const data = transitionOf(before, after, event);
+    if (data) this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
   }
 
   #keep(emitted: readonly unknown[]): void {
     for (const { facts } of emitted as readonly Emitted[]) for (const fact of facts) this.#facts.push(fact);
-  }
-
-  #noteTransition(
-    id: SessionId,
-    before: SessionMachineState,
-    after: SessionMachineState,
-    event: { type: string },
-  ): void {
-    const from = writtenState(before.value);
-    const to = writtenState(after.value);
-    const activity = hiddenActivity(before.value, after.value);
-    const { level } = after.context;
-    if (from === to && !activity && level === before.context.level && !givesUpReturn(before, event)) return;
-    const { reason, by } = event as Pick<Transition, "reason" | "by">;
-    const runId = after.context.run?.id ?? before.context.run?.id;
-    const data: Transition = {
-      from,
-      to,
-      event: TRANSITION_OF[event.type]!,
-      ...(activity && { activity }),
-      ...(reason !== undefined && { reason }),
-      ...(by && { by }),
-      ...(runId !== undefined && { runId }),
-      ...(level !== undefined && { level }),
-    };
-    this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
   }
 
   #show(reply: Reply): Reply {

@@ -1,0 +1,53 @@
+import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../../protocol/event.ts";
+import { type SessionValue, writtenState } from "../session/session-context.ts";
+import type { SessionMachineState } from "./session-machine-state.ts";
+
+/** By the type of a machine's event: how `session_transition` names it. */
+const TRANSITION_OF: Record<string, TransitionEvent> = {
+  "session.stop": "archive",
+  // The worker that waited for an answer is lost, so the turn starts again.
+  "run.claim": "turn",
+  "run.report": "turn",
+};
+for (const name of TRANSITION_EVENTS) {
+  TRANSITION_OF[name] = name;
+  TRANSITION_OF[`session.${name}`] = name;
+}
+
+/** The transition that an event of a session's machine caused, as it is logged; undefined if clients see no change. */
+export function transitionOf(
+  before: SessionMachineState,
+  after: SessionMachineState,
+  event: { type: string },
+): Transition | undefined {
+  const { level } = after.context;
+  const isLouderOrQuieter = level !== before.context.level;
+  const isForGood = givesUpReturn(before, event);
+  if (before.at === after.at && !isLouderOrQuieter && !isForGood) return undefined;
+  const from = writtenState(before.value);
+  const to = writtenState(after.value);
+  const activity = hiddenActivity(before.value, after.value);
+  if (from === to && !activity && !isLouderOrQuieter && !isForGood) return undefined;
+  const { reason, by } = event as Pick<Transition, "reason" | "by">;
+  const runId = after.context.run?.id ?? before.context.run?.id;
+  return {
+    from,
+    to,
+    event: TRANSITION_OF[event.type]!,
+    ...(activity && { activity }),
+    ...(reason !== undefined && { reason }),
+    ...(by && { by }),
+    ...(runId !== undefined && { runId }),
+    ...(level !== undefined && { level }),
+  };
+}
+
+/** A paused session's change of activity, which the written states do not show. */
+function hiddenActivity(before: SessionValue, after: SessionValue): Transition["activity"] {
+  if (after.lifecycle !== "paused" || before.activity === after.activity) return undefined;
+  return { from: before.activity, to: after.activity };
+}
+
+/** A paused session no longer resumes by itself. The written states do not show that either. */
+const givesUpReturn = ({ value }: SessionMachineState, event: { type: string }): boolean =>
+  value.lifecycle === "paused" && event.type === "yield";
