@@ -1,38 +1,26 @@
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { FloorId, SessionId } from "../../protocol/ids.ts";
-import { broughtBy, type CommandOf, type Envelope } from "../../protocol/internal/command.ts";
+import type { FloorId } from "../../protocol/ids.ts";
+import { broughtBy, type Envelope } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import type { Tracer } from "../../protocol/ports/tracer.ts";
 import { answerJson } from "../../protocol/session-json.ts";
-import type { Receipt, SessionRow, Store } from "../../store/store.ts";
+import type { Receipt, Store } from "../../store/store.ts";
 import type { Given } from "../facts.ts";
-import { isStopping } from "../session/fencing.ts";
-import { recallSession } from "../session/session-context.ts";
 import { type Activation, CommitConflict, loadActivation } from "./activation.ts";
 import type { Announcer } from "./announcer.ts";
-import { BrokenActors, type FloorActors } from "./floor-actors.ts";
+import { BrokenActors } from "./floor-actors.ts";
 import { dueBy, Ledger } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
-import { answerAgain, hasTurn } from "./repeated-turn.ts";
+import { needsPreparation, Preparation, type PreparationStore, type PreparedAsk } from "./preparation.ts";
 import { BrokenSnapshot } from "./snapshot.ts";
 import { factsOf, type TracedAsk, traceBatch, traceOf } from "./traced-batch.ts";
 
 export interface HostedFloorOptions {
-  store: Pick<
-    Store,
-    | "loadFloor"
-    | "loadSession"
-    | "loadSessions"
-    | "loadDrafts"
-    | "findMessage"
-    | "findReceipts"
-    | "whereIs"
-    | "commit"
-    | "confirm"
-  >;
+  store: PreparationStore &
+    Pick<Store, "loadFloor" | "loadSessions" | "loadDrafts" | "findReceipts" | "commit" | "confirm">;
   clock: Clock;
   newId: () => string;
   catalog: () => Catalog;
@@ -54,12 +42,10 @@ export interface HostMetrics {
 }
 
 /** An unanswered command. */
-interface Ask extends TracedAsk {
+interface Ask extends TracedAsk, PreparedAsk {
   /** Caller and command id. */
   key: string;
   settle: PromiseWithResolvers<Reply>;
-  /** Set after a commit conflict: the next try looks up whether the command's new ids are in use. */
-  isSuspect: boolean;
 }
 
 /** Commands that one floor queues; at the limit `accept` throws `busy`. */
@@ -78,6 +64,7 @@ export class HostedFloor {
   readonly #options: HostedFloorOptions;
   readonly #announcer: Announcer;
   readonly #topic: string;
+  readonly #preparation: Preparation;
   readonly #waiting: Ask[] = [];
   /** Unanswered commands: a repeat joins its original (rule C2). They come and go too often for a `Map` (ADR 24). */
   readonly #asks: Ask[] = [];
@@ -91,6 +78,7 @@ export class HostedFloor {
     this.#options = options;
     this.#announcer = announcer;
     this.#topic = announcer.topicOf(id);
+    this.#preparation = new Preparation(id, options.store);
   }
 
   /** Whether the floor can be dropped: it has no queued command and no batch in flight. */
@@ -200,8 +188,9 @@ export class HostedFloor {
     const activation = await this.#activate();
     const ledger = new Ledger(this.id, activation.state);
     const replies: Reply[] = [];
-    const unprepared = asks.filter((ask) => needsPreparation(ask, activation));
-    const refused = unprepared.length > 0 ? await this.#prepareAll(unprepared, activation, ledger) : undefined;
+    const unprepared = asks.filter(({ envelope }) => needsPreparation(envelope, activation));
+    const refused =
+      unprepared.length > 0 ? await this.#preparation.prepareAll(unprepared, activation, ledger) : undefined;
     for (const ask of asks) {
       const { actors } = activation;
       const reply =
@@ -247,81 +236,6 @@ export class HostedFloor {
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const answered: Accepted = { ...reply, seq: ledger.seqOf(reply.sessionId) };
     return answered;
-  }
-
-  /** @returns replies to the commands that the loaded rows alone decide */
-  async #prepareAll(asks: readonly Ask[], activation: Activation, ledger: Ledger): Promise<Map<Ask, Reply>> {
-    const refused = new Map<Ask, Reply>();
-    // Wait for all of them, even if one fails: a late one would bring a session into actors that were dropped.
-    const prepared = await Promise.allSettled(
-      asks.map(async (ask) => {
-        const refusal = await this.#prepare(ask, activation, ledger);
-        if (refusal) refused.set(ask, refusal);
-      }),
-    );
-    for (const each of prepared) if (each.status === "rejected") throw each.reason;
-    return refused;
-  }
-
-  /**
-   * Load the rows that a command needs.
-   * @returns a reply if the rows alone decide the command; the actors are then not asked
-   */
-  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a further async step would delay each command that loads rows
-  async #prepare(
-    { envelope: { command }, isSuspect }: Ask,
-    { actors, state }: Activation,
-    ledger: Ledger,
-  ): Promise<Reply | undefined> {
-    const { store } = this.#options;
-    const sessionId = "sessionId" in command ? command.sessionId : undefined;
-    if (sessionId === undefined) return undefined;
-    const brings = broughtBy(command) !== undefined;
-    if (command.type === "session.continue" && command.replaces !== undefined) {
-      await this.#bring(command.replaces, actors, state);
-    }
-    if (!actors.has(sessionId)) {
-      // Most new ids are unused, and the commit detects the others.
-      if (brings && !isSuspect) ledger.expectNew(sessionId);
-      const where = brings && isSuspect ? await store.whereIs(sessionId) : undefined;
-      // Rule C20: a deleted session's id stays reserved while followers may still read up to the deletion.
-      if (where?.tombstone) return { ok: false, code: "idempotency_mismatch" };
-      const row = brings && !where ? undefined : await store.loadSession(sessionId);
-      if (row && row.session.floorId !== this.id) {
-        return { ok: false, code: brings ? "idempotency_mismatch" : "session_not_found" };
-      }
-      // Another command of this batch may have loaded the session meanwhile.
-      if (row && !actors.has(sessionId)) bringRow(row, actors, state);
-    }
-    if (command.type === "run.report") await this.#recallMessages(command, actors, ledger);
-    if (command.type !== "session.chat") return undefined;
-    const { turn } = command;
-    // Another message's id is assumed to be unused: the commit detects it if not, and the next try looks it up.
-    if (!isSuspect && !hasTurn(actors.machineState(sessionId)?.context, turn.messageId)) return undefined;
-    const taken = await store.findMessage(sessionId, turn.messageId);
-    if (!taken) return undefined;
-    return answerAgain(taken, turn);
-  }
-
-  /** Load a session of this floor, unless the actors have it. */
-  async #bring(sessionId: SessionId, actors: FloorActors, state: Activation["state"]): Promise<void> {
-    if (actors.has(sessionId)) return;
-    const row = await this.#options.store.loadSession(sessionId);
-    if (row?.session.floorId === this.id && !actors.has(sessionId)) bringRow(row, actors, state);
-  }
-
-  /** Load finished messages that the last report of a stopping run extends: the actors do not keep their text. */
-  async #recallMessages(report: CommandOf<"run.report">, actors: FloorActors, ledger: Ledger): Promise<void> {
-    const { sessionId, parts } = report;
-    const session = actors.machineState(sessionId)?.context;
-    if (!session || !isStopping(session, report)) return;
-    const named = new Set(
-      parts.flatMap((part) => (part.kind === "append" || part.kind === "close" ? [part.messageId] : [])),
-    );
-    for (const messageId of named) {
-      const message = await this.#options.store.findMessage(sessionId, messageId);
-      if (message && message.status !== "running") ledger.recall(message);
-    }
   }
 
   async #activate(): Promise<Activation> {
@@ -380,19 +294,6 @@ export class HostedFloor {
     this.#options.log.error({ err: error, floorId: this.id, ...factsOf(ask.envelope) }, "a command broke its floor");
     this.#fail([ask], new AppError("internal", undefined, { cause: error }));
   }
-}
-
-function bringRow({ session, memory, head }: SessionRow, actors: FloorActors, state: Activation["state"]): void {
-  state.seqs.set(session.id, head);
-  const context = recallSession(session, memory);
-  actors.bring({ context, lifecycle: session.state, activity: session.activity });
-}
-
-/** Whether `#prepare` has rows to load for the command. */
-function needsPreparation({ envelope: { command } }: Ask, { actors }: Activation): boolean {
-  if (command.type === "session.chat" || command.type === "session.continue") return true;
-  if (command.type === "run.report" && actors.machineState(command.sessionId)?.context.stopping) return true;
-  return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);
 }
 
 const askKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;

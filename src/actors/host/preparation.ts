@@ -1,0 +1,117 @@
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import { broughtBy, type CommandOf, type Envelope } from "../../protocol/internal/command.ts";
+import type { Reply } from "../../protocol/internal/reply.ts";
+import type { SessionRow, Store } from "../../store/store.ts";
+import { isStopping } from "../session/fencing.ts";
+import { recallSession } from "../session/session-context.ts";
+import type { Activation } from "./activation.ts";
+import type { FloorActors } from "./floor-actors.ts";
+import type { Ledger } from "./ledger.ts";
+import { answerAgain, hasTurn } from "./repeated-turn.ts";
+
+/** What the preparation needs of a command. */
+export interface PreparedAsk {
+  readonly envelope: Envelope;
+  /** Set after a commit conflict: the next try looks up whether the command's new ids are in use. */
+  isSuspect: boolean;
+}
+
+export type PreparationStore = Pick<Store, "loadSession" | "findMessage" | "whereIs">;
+
+/** Whether there are rows to load for the command. */
+export function needsPreparation({ command }: Envelope, { actors }: Activation): boolean {
+  if (command.type === "session.chat" || command.type === "session.continue") return true;
+  if (command.type === "run.report" && actors.machineState(command.sessionId)?.context.stopping) return true;
+  return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);
+}
+
+/** Loads the rows that the commands of a floor need beside those of its snapshot. */
+export class Preparation {
+  readonly #floorId: FloorId;
+  readonly #store: PreparationStore;
+
+  constructor(floorId: FloorId, store: PreparationStore) {
+    this.#floorId = floorId;
+    this.#store = store;
+  }
+
+  /** @returns replies to the commands that the loaded rows alone decide; the actors are then not asked */
+  async prepareAll<Ask extends PreparedAsk>(
+    asks: readonly Ask[],
+    activation: Activation,
+    ledger: Ledger,
+  ): Promise<Map<Ask, Reply>> {
+    const refused = new Map<Ask, Reply>();
+    // Wait for all of them, even if one fails: a late one would bring a session into actors that were dropped.
+    const prepared = await Promise.allSettled(
+      asks.map(async (ask) => {
+        const refusal = await this.#prepare(ask, activation, ledger);
+        if (refusal) refused.set(ask, refusal);
+      }),
+    );
+    for (const each of prepared) if (each.status === "rejected") throw each.reason;
+    return refused;
+  }
+
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a further async step would delay each command that loads rows
+  async #prepare(
+    { envelope: { command }, isSuspect }: PreparedAsk,
+    { actors, state }: Activation,
+    ledger: Ledger,
+  ): Promise<Reply | undefined> {
+    const sessionId = "sessionId" in command ? command.sessionId : undefined;
+    if (sessionId === undefined) return undefined;
+    const brings = broughtBy(command) !== undefined;
+    if (command.type === "session.continue" && command.replaces !== undefined) {
+      await this.#bring(command.replaces, actors, state);
+    }
+    if (!actors.has(sessionId)) {
+      // Most new ids are unused, and the commit detects the others.
+      if (brings && !isSuspect) ledger.expectNew(sessionId);
+      const where = brings && isSuspect ? await this.#store.whereIs(sessionId) : undefined;
+      // Rule C20: a deleted session's id stays reserved while followers may still read up to the deletion.
+      if (where?.tombstone) return { ok: false, code: "idempotency_mismatch" };
+      const row = brings && !where ? undefined : await this.#store.loadSession(sessionId);
+      if (row && row.session.floorId !== this.#floorId) {
+        return { ok: false, code: brings ? "idempotency_mismatch" : "session_not_found" };
+      }
+      // Another command of this batch may have loaded the session meanwhile.
+      if (row && !actors.has(sessionId)) bringRow(row, actors, state);
+    }
+    if (command.type === "run.report") await this.#recallMessages(command, actors, ledger);
+    if (command.type !== "session.chat") return undefined;
+    const { turn } = command;
+    // Another message's id is assumed to be unused: the commit detects it if not, and the next try looks it up.
+    if (!isSuspect && !hasTurn(actors.machineState(sessionId)?.context, turn.messageId)) return undefined;
+    const taken = await this.#store.findMessage(sessionId, turn.messageId);
+    if (!taken) return undefined;
+    return answerAgain(taken, turn);
+  }
+
+  /** Load a session of this floor, unless the actors have it. */
+  async #bring(sessionId: SessionId, actors: FloorActors, state: Activation["state"]): Promise<void> {
+    if (actors.has(sessionId)) return;
+    const row = await this.#store.loadSession(sessionId);
+    if (row?.session.floorId === this.#floorId && !actors.has(sessionId)) bringRow(row, actors, state);
+  }
+
+  /** Load finished messages that the last report of a stopping run extends: the actors do not keep their text. */
+  async #recallMessages(report: CommandOf<"run.report">, actors: FloorActors, ledger: Ledger): Promise<void> {
+    const { sessionId, parts } = report;
+    const session = actors.machineState(sessionId)?.context;
+    if (!session || !isStopping(session, report)) return;
+    const named = new Set(
+      parts.flatMap((part) => (part.kind === "append" || part.kind === "close" ? [part.messageId] : [])),
+    );
+    for (const messageId of named) {
+      const message = await this.#store.findMessage(sessionId, messageId);
+      if (message && message.status !== "running") ledger.recall(message);
+    }
+  }
+}
+
+function bringRow({ session, memory, head }: SessionRow, actors: FloorActors, state: Activation["state"]): void {
+  state.seqs.set(session.id, head);
+  const context = recallSession(session, memory);
+  actors.bring({ context, lifecycle: session.state, activity: session.activity });
+}
