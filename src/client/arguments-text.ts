@@ -1,4 +1,4 @@
-import { jsonInSight } from "../protocol/text.ts";
+import { visibleJson } from "../protocol/text.ts";
 
 /**
  * A tool call's arguments for a person who decides about it: indented, with escapes for characters that would hide or
@@ -6,7 +6,7 @@ import { jsonInSight } from "../protocol/text.ts";
  */
 export function argumentsText(text: string): string {
   try {
-    return jsonInSight(JSON.stringify(JSON.parse(text), undefined, 2));
+    return visibleJson(JSON.stringify(JSON.parse(text), undefined, 2));
   } catch {
     return text;
   }

@@ -18,7 +18,7 @@ export function cleanText(text: string): string {
 const UNSEEN = /(?![\u{200c}\u{200d}])[\p{Cf}\u{7f}-\u{9f}\u{2028}\u{2029}\u{2065}\u{e0000}-\u{e007f}]/gu;
 
 /** JSON in which such characters are escapes: the same value, and a person sees that they are there. */
-export function jsonInSight(json: string): string {
+export function visibleJson(json: string): string {
   return json.replace(UNSEEN, (character) =>
     Array.from({ length: character.length }, (_, at) => escapeOf(character.charCodeAt(at))).join(""),
   );
@@ -27,7 +27,7 @@ export function jsonInSight(json: string): string {
 const escapeOf = (unit: number): string => `\\u${unit.toString(16).padStart(4, "0")}`;
 
 /** A name in one line, without such characters, so that it looks like no other name than its own. */
-export function nameInSight(name: string): string {
+export function visibleName(name: string): string {
   return name
     .replace(UNSEEN, "")
     .replace(/[\s\p{Cc}\u{200c}\u{200d}]+/gu, " ")

@@ -2,7 +2,7 @@ import type { NewInteraction, Part } from "../agents/agent.ts";
 import { MAX_OPTION_UNITS, MAX_OPTIONS, MAX_QUESTION_UNITS, type ToolCall } from "../protocol/interaction.ts";
 import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { Usage } from "../protocol/message.ts";
-import { cleanText, cutText, jsonInSight, nameInSight, textWithin } from "../protocol/text.ts";
+import { cleanText, cutText, textWithin, visibleJson, visibleName } from "../protocol/text.ts";
 
 /** The longest id and the longest name of a tool, of a call and of data, in UTF-16 units. */
 const MAX_NAME_UNITS = 256;
@@ -85,7 +85,7 @@ export function boundInteraction(interaction: NewInteraction): NewInteraction {
 
 function boundCall({ toolCallId, function: { name, arguments: given } }: ToolCall): ToolCall {
   // A person decides by what they see of it.
-  const text = jsonInSight(cleanText(given));
+  const text = visibleJson(cleanText(given));
   const isLong = text.length > MAX_ARGUMENTS_UNITS;
   return {
     toolCallId: textWithin(toolCallId, MAX_NAME_UNITS),
@@ -96,7 +96,7 @@ function boundCall({ toolCallId, function: { name, arguments: given } }: ToolCal
   };
 }
 
-const toolNameOf = (name: string): string => textWithin(nameInSight(cleanText(name)), MAX_NAME_UNITS) || "unnamed";
+const toolNameOf = (name: string): string => textWithin(visibleName(cleanText(name)), MAX_NAME_UNITS) || "unnamed";
 
 function boundUsage(usage: Usage): Usage {
   const counts = Object.entries(usage).map(([key, tokens = 0]) => [key, Math.min(tokens, MAX_TOKENS)]);
