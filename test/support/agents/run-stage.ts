@@ -187,3 +187,7 @@ export async function playToFailure(
 export function textOf(parts: readonly Part[]): string {
   return parts.map((part) => (part.type === "text" && !part.agent ? part.text : "")).join("");
 }
+
+/** The parts of one type. */
+export const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
+  parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);

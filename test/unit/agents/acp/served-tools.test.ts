@@ -1,20 +1,16 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Part } from "../../../../src/agents/agent.ts";
 import { createRegistry } from "../../../../src/agents/registry.ts";
 import { type Serving, ToolServers } from "../../../../src/agents/tools/tool-server.ts";
 import type { AgentId } from "../../../../src/protocol/ids.ts";
 import type { Clock } from "../../../../src/protocol/ports/clock.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
-import { createRunStage, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
+import { createRunStage, ofType, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
 import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { VirtualClock } from "../../../support/runner/virtual-clock.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
-
-const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
-  parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);
 
 /** A coding agent with these tools. */
 const withTools = (...tools: unknown[]) => talking(acpAdapter(), { tools });
