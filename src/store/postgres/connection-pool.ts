@@ -6,6 +6,7 @@ import { LogThrottle } from "../../shared/log-throttle.ts";
 import {
   type Fault,
   faultOf,
+  hasNoRoomToConnect,
   isConnectionDoubtful,
   isDiskFull,
   isLockTimeout,
@@ -118,6 +119,7 @@ export class PostgresPool implements Database {
   /** When the last one did, in ms of the clock. */
   #refusedAt = 0;
   readonly #lockNotes = new LogThrottle();
+  readonly #roomNotes = new LogThrottle();
 
   /** @param where the database's name in the log */
   constructor(pool: Pool, where: string, clock: Clock, log: Logger) {
@@ -164,7 +166,7 @@ export class PostgresPool implements Database {
     try {
       client = await this.#pool.connect();
     } catch (error) {
-      throw this.#unavailable(error);
+      throw hasNoRoomToConnect(error) ? this.#noRoomToConnect(error) : this.#unavailable(error);
     }
     try {
       const query_timeout = Math.max(until - this.#clock.now(), LAST_CHANCE_MS);
@@ -210,6 +212,15 @@ export class PostgresPool implements Database {
     if (this.#refused.size === 0) this.#log.error(facts, "the database refuses writes");
     if (this.#refused.size < MAX_REFUSED) this.#refused.add(name ?? text);
     this.#refusedAt = this.#clock.now();
+    return new AppError("unavailable", undefined, { cause: plainError(error) });
+  }
+
+  /** The server answers on the connections that it has. */
+  #noRoomToConnect(error: unknown): AppError {
+    const facts = { database: this.#where, reason: reasonOf(error) };
+    if (this.#roomNotes.isDue(this.#clock.now())) {
+      this.#log.error(facts, "the database refuses new connections because its disk is full");
+    }
     return new AppError("unavailable", undefined, { cause: plainError(error) });
   }
 

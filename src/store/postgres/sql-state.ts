@@ -17,6 +17,9 @@ const INVALID_PASSWORD = ["28P01", "28000"];
 const NO_SUCH_DATABASE = "3D000";
 const LOCK_NOT_AVAILABLE = "55P03";
 const DISK_FULL = "53100";
+const INTERNAL_ERROR = "XX000";
+/** The server does not translate this message. */
+const NO_INIT_FILE = "could not write init file";
 /** The server starts, stops or recovers. */
 const CANNOT_CONNECT_NOW = "57P03";
 
@@ -63,6 +66,9 @@ export function isRefusedUser(error: unknown): boolean {
 export const isNoDatabase = (error: unknown): boolean => sqlStateOf(error) === NO_SUCH_DATABASE;
 /** There is no room for what the statement writes. The server still answers, and others may find room. */
 export const isDiskFull = (error: unknown): boolean => sqlStateOf(error) === DISK_FULL;
+/** There is no room for what the server writes for a new connection. Older releases give this failure no code of its own. */
+export const hasNoRoomToConnect = (error: unknown): boolean =>
+  isDiskFull(error) || (sqlStateOf(error) === INTERNAL_ERROR && (error as Error).message === NO_INIT_FILE);
 export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === LOCK_NOT_AVAILABLE;
 /** No connection was made, and one may be made later. The driver's own errors, such as its time limit, have no code. */
 export function isPassing(error: unknown): boolean {

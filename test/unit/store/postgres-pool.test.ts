@@ -161,6 +161,30 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(log.lines).toEqual([...both, "the database refuses writes"]);
   });
 
+  test("the pool logs once a minute that a full disk leaves no room for new connections, and not an outage of the database", async () => {
+    const { driver, clock, log, pool } = open();
+    const ask = async (error: Error) => {
+      const answer = pool.query(ASKED);
+      driver.connecting.shift()!.reject(error);
+      await expect(answer).rejects.toMatchObject({ code: "unavailable" });
+    };
+    const initFile = Object.assign(new Error("could not write init file"), { code: "XX000", severity: "FATAL" });
+    for (const [wait, error] of [
+      [0, initFile],
+      [30_000, failure("53100", "FATAL")],
+      [29_999, initFile],
+    ] as const) {
+      await clock.advance(wait);
+      await ask(error);
+    }
+    expect(log.lines).toEqual(["the database refuses new connections because its disk is full"]);
+    await clock.advance(1);
+    await ask(initFile);
+    expect(log.lines).toHaveLength(2);
+    await ask(failure("XX000", "FATAL"));
+    expect(log.lines.at(-1)).toBe("the database does not answer statements");
+  });
+
   test("the pool logs a lock that another session holds once a minute, and not as an outage of the database", async () => {
     const { driver, clock, log, pool } = open();
     const ask = async () => {
