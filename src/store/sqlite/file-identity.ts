@@ -103,7 +103,7 @@ export class FileGuard {
       throw new FileMoved(`${this.#file} was moved, removed or replaced while it was open: put it back`);
     }
     const lock = identityIn(this.#stat(lockOf(this.#file)));
-    // A removed lock alone harms nobody: its next owner makes another one.
+    // A lock that is only missing does no harm: its next owner makes another one.
     if (lock === undefined || lock === this.#opened.lock) return;
     throw new FileTaken(
       `${this.#file} was opened by another process, after ${lockOf(this.#file)} was removed: stop one of the two`,
