@@ -73,6 +73,8 @@ export class LiveSession extends Live<SessionLiveView> {
   #messages = new Map<string, SessionMessage>();
   #texts = new MessageTexts();
   #position: string | undefined;
+  /** The position before the question of a waiting session, as of the last load. */
+  #wentBackTo: string | undefined;
   #isReading = false;
   /** Whether the session has changed since it was read last, as far as events do not tell. */
   #isOld = false;
@@ -108,27 +110,37 @@ export class LiveSession extends Live<SessionLiveView> {
         this.note(status, state);
         if (status === "open" && this.#isOld) void this.#readSession();
       };
-      const stream = this.#client.openSession(this.id, { position: this.#position, signal, onStatus });
-      for await (const event of stream) {
-        // The answer holds what was missed. Applying its later events twice changes nothing.
-        if (event.type === "reset") await this.#load(signal);
-        else this.#take(event);
-        this.#position = stream.position;
-        lease.note(this.known.session);
-      }
+      while ((await this.#readEvents(signal, onStatus, lease)) === "again");
     } finally {
       this.#lease = undefined;
       lease.stop();
     }
   }
 
+  /** @returns `again`: the stream is to be opened again, from the view's position */
+  async #readEvents(signal: AbortSignal, onStatus: typeof this.note, lease: Lease): Promise<"again" | "over"> {
+    const stream = this.#client.openSession(this.id, { position: this.#position, signal, onStatus });
+    for await (const event of stream) {
+      if (event.type === "reset") {
+        const wentBackTo = this.#wentBackTo;
+        // The answer holds what was missed. Applying its later events twice changes nothing.
+        await this.#load(signal);
+        this.change({ interactions: [], toolUses: [], summaryFailure: undefined, error: undefined });
+        if (this.#wentBackTo !== undefined && this.#wentBackTo !== wentBackTo) return "again";
+      } else this.#take(event);
+      this.#position = stream.position;
+      lease.note(this.known.session);
+    }
+    return "over";
+  }
+
   async #load(signal: AbortSignal): Promise<void> {
     const { session: loaded, position } = await this.#client.loadSession({ sessionId: this.id }, { signal });
     const { messages, hasMore, ...session } = loaded;
-    const isFirst = this.#position === undefined;
     this.#texts = new MessageTexts();
     this.#messages = new Map(messages.map((message) => [message.id, messageOf(message)]));
-    this.#position = session.activity === "waiting" && isFirst ? before(position) : position;
+    this.#wentBackTo = session.activity === "waiting" ? before(position) : undefined;
+    this.#position = this.#wentBackTo ?? position;
     this.change({ session: session as Session, messages: [...this.#messages.values()], hasMore });
   }
 

@@ -2,8 +2,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { LiveFloor } from "../../../src/client/live/live-floor.ts";
 import { LiveFloors } from "../../../src/client/live/live-floors.ts";
-import { LiveSession } from "../../../src/client/live/live-session.ts";
-import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { LiveSession, type SessionLiveView } from "../../../src/client/live/live-session.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { until } from "../../support/clients/live-view.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -48,4 +48,44 @@ test("views whose positions the server has lost read the state again, and drop t
   expect(all.floors.map((each) => each.floorId)).toContain(floorId);
   await again.talk(id, "hello");
   await until(session, ({ messages }) => messages.at(-1)?.content === "Hello there.");
+});
+
+test("a live session whose position the server has lost shows the question that waits now, and no earlier question or failure", async () => {
+  const settings = { PORT: String(await freePort()) };
+  const before = await NodeUnderTest.start({ settings });
+  const proxy = await CuttingProxy.start(before.url);
+  const client = createClient({ baseUrl: proxy.url });
+  const users = [new E2eClient(before), new E2eClient(before), new E2eClient(before)];
+  const [asked, answered, failed] = await Promise.all(
+    users.map(async (user) => new LiveSession(client, (await user.hold("general")).id)),
+  );
+  for (const [index, live] of [asked!, answered!, failed!].entries()) {
+    await until(live, ({ status }) => status === "open");
+    await accepted(users[index]!.say(live.id, live === failed ? "offline" : "ask"));
+  }
+  const [old] = (await until(asked!, ({ interactions }) => interactions.length === 1)).interactions;
+  await until(answered!, ({ interactions }) => interactions.length === 1);
+  await until(failed!, ({ error, status }) => error !== undefined && status === "open");
+
+  proxy.refuse();
+  await before.stop();
+  const after = await NodeUnderTest.start({ settings });
+  onTestFinished(() => after.stop());
+  for (const [index, { id }] of [asked!, answered!, failed!].entries()) {
+    await new E2eClient(after, users[index]!.userId).hold("general", { id, title: "anew" });
+  }
+  const now = new E2eClient(after);
+  const stream = await now.follow(asked!.id);
+  await accepted(now.say(asked!.id, "ask"));
+  await stream.find("user_question_request");
+  proxy.admit();
+
+  const isAnew = ({ session, status }: SessionLiveView) => session?.title === "anew" && status === "open";
+  expect((await until(answered!, isAnew)).interactions).toEqual([]);
+  expect((await until(failed!, isAnew)).error).toBeUndefined();
+  const view = await until(
+    asked!,
+    (view) => isAnew(view) && view.interactions.some(({ requestId }) => requestId !== old!.requestId),
+  );
+  expect(view.interactions).toHaveLength(1);
 });
