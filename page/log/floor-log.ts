@@ -19,6 +19,8 @@ const PAGE = 2_000;
 const ADDED = 100;
 /** Events that a tab keeps of a log; older events stay on the server. */
 const MAX_EVENTS = 200_000;
+/** Events beyond that are dropped in lots, because everything derived from the log is computed again without them. */
+const DROPPED = 20_000;
 /** The shortest interval between reads of a growing log, in ms. */
 const REFRESH_MS = 400;
 
@@ -33,6 +35,8 @@ export class FloorLog {
   #wanted: "nothing" | "newest" = "nothing";
   #refreshing: Promise<void> | undefined;
   #reachingBack: Promise<void> | undefined;
+  /** Dropped events are not read again. */
+  #hasDropped = false;
 
   /** @param client undefined for a log from a file, of which nothing more can be read */
   constructor(floorId: string, client: Client | undefined, events: readonly LogEvent[] = []) {
@@ -56,7 +60,7 @@ export class FloorLog {
 
   /** Read back to the beginning, page by page. */
   reachBack(): void {
-    if (!this.#view.hasOlder || !this.#client) return;
+    if (!this.#view.hasOlder || this.#hasDropped || !this.#client) return;
     this.#reachingBack ??= this.#reachBack().finally(() => {
       this.#reachingBack = undefined;
     });
@@ -73,11 +77,17 @@ export class FloorLog {
         return;
       }
       for (let index = added.length - 1; index >= 0; index -= 1) this.#events.push(added[index]!);
-      if (this.#events.length > MAX_EVENTS) this.#events.splice(0, this.#events.length - MAX_EVENTS);
+      if (this.#events.length > MAX_EVENTS) this.#dropOldest();
       if (added.length > 0 || this.#view.failure) this.#change({ failure: undefined });
       this.reachBack();
       await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
     }
+  }
+
+  #dropOldest(): void {
+    this.#events.splice(0, this.#events.length - MAX_EVENTS + DROPPED);
+    this.#hasDropped = true;
+    this.#change({ hasOlder: true });
   }
 
   /** The events after the newest known one, newest first. If none is known: the newest page of the log. */
@@ -104,6 +114,7 @@ export class FloorLog {
       while (this.#view.hasOlder && this.#events.length > 0 && this.#events.length < MAX_EVENTS) {
         const before = this.#events[0]!.position;
         const page = await this.#client!.readFloorLog(this.floorId, { before, limit: PAGE });
+        if (this.#hasDropped) break;
         this.#events.unshift(...page.events.reverse());
         const hasOlder = page.hasMore && page.events.length > 0;
         // Everything derived from the log is computed again after a change at its beginning.
