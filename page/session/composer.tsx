@@ -2,6 +2,7 @@ import type { FormEvent, KeyboardEvent } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { isSendKey } from "../parts/commands/field-keys.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { useDraft } from "../parts/commands/use-draft.ts";
 import { isExternal } from "../parts/external-agent.ts";
@@ -33,8 +34,7 @@ export function Composer({ session }: { session: Session }) {
     void send();
   };
   const press = (event: KeyboardEvent) => {
-    // During the composition of a word, as in Chinese, Enter belongs to the input method.
-    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    if (!isSendKey(event)) return;
     event.preventDefault();
     void send();
   };

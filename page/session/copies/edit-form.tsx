@@ -2,6 +2,7 @@ import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from 
 import type { SessionMessage } from "../../../src/client/live/live-session.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import { useClient } from "../../../src/react/provider.ts";
+import { isLeaveKey, isSendKey } from "../../parts/commands/field-keys.ts";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { useAct } from "../../parts/use-act.ts";
 import { useWords } from "../../words/words.tsx";
@@ -41,9 +42,8 @@ export function EditForm({ message, session, onLeave }: Props) {
     void send();
   };
   const press = (event: KeyboardEvent) => {
-    if (event.key === "Escape") return onLeave();
-    if (event.target !== field.current || event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing)
-      return;
+    if (isLeaveKey(event)) return onLeave();
+    if (event.target !== field.current || !isSendKey(event)) return;
     event.preventDefault();
     void send();
   };

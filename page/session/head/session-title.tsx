@@ -1,4 +1,5 @@
 import { type FormEvent, useEffect } from "react";
+import { isLeaveKey } from "../../parts/commands/field-keys.ts";
 import { useBorrowedFocus } from "../../parts/commands/use-borrowed-focus.ts";
 import { useWords } from "../../words/words.tsx";
 import styles from "../session.module.css";
@@ -41,7 +42,7 @@ function TitleForm({ title, draft, onDraft, onRename }: Props & { draft: string 
         value={draft}
         maxLength={256}
         onChange={({ target }) => onDraft(target.value)}
-        onKeyDown={({ key }) => key === "Escape" && leave()}
+        onKeyDown={(event) => isLeaveKey(event) && leave()}
       />
       <button type="submit">{say("session.save")}</button>
     </form>

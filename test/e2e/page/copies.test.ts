@@ -53,6 +53,24 @@ describeInChromium("copies of a session", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test("keys of an input method neither send an edited message nor close its field", async () => {
+    const { session, address } = await talked("hello");
+    const { page } = await open(address);
+    await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
+    const field = page.getByLabel("New text of the message");
+    await field.fill("你好");
+    for (const key of ["Enter", "Escape"]) {
+      // The second as Safari sends it, after the composition.
+      await field.dispatchEvent("keydown", { key, isComposing: true });
+      await field.dispatchEvent("keydown", { key, keyCode: 229 });
+    }
+    expect(await field.inputValue()).toBe("你好");
+    await field.press("Enter");
+    await shownAfter(page, session.id);
+    await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(1);
+    await ofUser(page, "你好").waitFor();
+  });
+
   test("an edit for which the floor is refused shows the reason beside its field, and keeps the text", async () => {
     const { ann, session, address } = await talked("hello");
     const { page } = await open(address);
