@@ -8,6 +8,7 @@ import type { FloorView } from "../client/answers.ts";
 import { type Client, createClient } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
 import type { StreamState, StreamStatus } from "../client/event-stream.ts";
+import type { ServerEvent } from "../client/server-event.ts";
 import { StatelyFeed, type StatelyMessage } from "./stately-feed.ts";
 
 export interface InspectOptions {
@@ -115,6 +116,8 @@ class Stage {
   readonly #signal: AbortSignal;
   readonly #onAway: OnAway;
   readonly #feeds = new Map<string, StatelyFeed>();
+  /** The floors that are followed because they are or were in use, each with what ends it. */
+  readonly #followed = new Map<string, AbortController>();
   #isAway = false;
   #hasAnswered = false;
 
@@ -133,49 +136,64 @@ class Stage {
     for (const feed of this.#feeds.values()) for (const actor of feed.actors) reader.send(JSON.stringify(actor));
   }
 
-  /** Follow all floors until the signal aborts. @throws ClientError when the node refuses */
+  /**
+   * Follow the floors in use until the signal aborts. An idle one is followed on, until its place is needed.
+   * @throws ClientError when the node refuses
+   */
   async followAll(): Promise<void> {
-    const following: Promise<void>[] = [];
+    const inUse = new Set<string>();
     const failed = Promise.withResolvers<never>();
     const reading = (async () => {
       const options = { signal: this.#signal, onStatus: this.#onStatus };
-      for await (const { type, data } of this.#client.openFloors(options)) {
-        if (type !== "floor" || data.state === "idle" || this.#feeds.has(data.floorId)) continue;
-        if (this.#feeds.size >= MAX_FLOORS) continue;
-        const done = this.follow(data.floorId);
-        done.catch(failed.reject);
-        following.push(done);
+      for await (const event of this.#client.openFloors(options)) {
+        noteUse(inUse, event);
+        this.#followInUse(inUse, failed.reject);
       }
-      await Promise.all(following);
     })();
     await Promise.race([reading, failed.promise]);
   }
 
+  #followInUse(inUse: ReadonlySet<string>, onFailed: (error: unknown) => void): void {
+    for (const floorId of inUse) {
+      if (this.#followed.has(floorId)) continue;
+      if (!makeRoom(this.#followed, inUse)) return;
+      const ending = new AbortController();
+      this.#followed.set(floorId, ending);
+      this.follow(floorId, AbortSignal.any([this.#signal, ending.signal])).catch((error: unknown) => {
+        if (!ending.signal.aborted) onFailed(error);
+      });
+    }
+  }
+
   /** Follow a floor until the signal aborts. @throws ClientError when the node refuses */
-  async follow(floorId: string): Promise<void> {
+  async follow(floorId: string, signal = this.#signal): Promise<void> {
     const feed = new StatelyFeed(floorId, Date.now());
     this.#feeds.set(floorId, feed);
-    const { position, ...floor } = await this.#read(floorId);
-    this.#send(feed.begin(floor));
-    const options = { signal: this.#signal, onStatus: this.#onStatus, position };
-    for await (const event of this.#client.openFloor(floorId, options)) {
-      const isNew = event.type === "reset";
-      this.#send(isNew ? feed.begin(await this.#read(floorId)) : feed.take(event));
+    try {
+      const { position, ...floor } = await this.#read(floorId, signal);
+      this.#send(feed.begin(floor));
+      const options = { signal, onStatus: this.#onStatus, position };
+      for await (const event of this.#client.openFloor(floorId, options)) {
+        const isNew = event.type === "reset";
+        this.#send(isNew ? feed.begin(await this.#read(floorId, signal)) : feed.take(event));
+      }
+    } finally {
+      if (this.#feeds.get(floorId) === feed) this.#feeds.delete(floorId);
     }
   }
 
   /** A floor as it is, once the node answers. @throws ClientError when the node refuses */
-  async #read(floorId: string): Promise<FloorView> {
+  async #read(floorId: string, signal: AbortSignal): Promise<FloorView> {
     for (;;) {
       try {
-        const floor = await this.#client.getFloor(floorId, { signal: this.#signal });
+        const floor = await this.#client.getFloor(floorId, { signal });
         this.#onStatus("open");
         return floor;
       } catch (error) {
         if (!(error instanceof ClientError && error.retryable)) throw error;
         this.#onStatus("waiting", { failure: error });
       }
-      await sleep(RETRY_MS, undefined, { signal: this.#signal });
+      await sleep(RETRY_MS, undefined, { signal });
     }
   }
 
@@ -192,4 +210,23 @@ class Stage {
       if (reader.bufferedAmount > MAX_UNSENT_BYTES) reader.terminate();
     }
   }
+}
+
+function noteUse(inUse: Set<string>, { type, data }: ServerEvent): void {
+  if (type === "reset") inUse.clear();
+  if (type !== "floor") return;
+  if (data.state === "idle") inUse.delete(data.floorId);
+  else inUse.add(data.floorId);
+}
+
+/** End one that is idle, if no place is left. @returns false if all of them are in use */
+function makeRoom(followed: Map<string, AbortController>, inUse: ReadonlySet<string>): boolean {
+  if (followed.size < MAX_FLOORS) return true;
+  for (const [floorId, ending] of followed) {
+    if (inUse.has(floorId)) continue;
+    ending.abort();
+    followed.delete(floorId);
+    return true;
+  }
+  return false;
 }

@@ -19,6 +19,8 @@ export interface StatelyMessage {
   [more: string]: unknown;
 }
 
+type FloorState = Pick<FloorView, "holder" | "ducked" | "paused" | "queued" | "reserved">;
+
 interface Snapshot {
   status: "active" | "done" | "stopped";
   value: unknown;
@@ -53,9 +55,9 @@ export class StatelyFeed {
   }
 
   /** Reset to a floor view that was read from the node. Returns the messages that replace what readers know. */
-  begin({ holder, paused, queued, reserved }: Pick<FloorView, "holder" | "paused" | "queued" | "reserved">) {
+  begin({ holder, ducked = [], paused, queued, reserved }: FloorState) {
     this.#sessions.clear();
-    for (const session of [...(holder ? [holder] : []), ...paused, ...queued]) this.#keep(session);
+    for (const session of [...(holder ? [holder] : []), ...ducked, ...paused, ...queued]) this.#keep(session);
     this.#holder = holder?.id;
     this.#reserved = reserved?.sessionId;
     return this.actors;

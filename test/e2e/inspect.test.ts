@@ -12,13 +12,11 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 /** A feed of these floors; it ends with the test. */
-async function feed(floorIds: string[] = []): Promise<string> {
+async function feed(floorIds: string[] = [], { url } = node): Promise<string> {
   const stopping = new AbortController();
   const address = Promise.withResolvers<string>();
   const faults: string[] = [];
-  const done = inspect(node.url, { floorIds, port: 0, signal: stopping.signal }, address.resolve, (why) =>
-    faults.push(why),
-  );
+  const done = inspect(url, { floorIds, port: 0, signal: stopping.signal }, address.resolve, (why) => faults.push(why));
   onTestFinished(async () => {
     stopping.abort();
     expect(await done).toBe(0);
@@ -92,6 +90,38 @@ describe("interlock inspect", () => {
     const { id, floorId } = await ann.hold("music");
     await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === id);
     expect(receiver.received.some(({ sessionId }) => sessionId === floorId)).toBe(true);
+  });
+
+  test("interlock inspect begins with all sessions of a floor, also those that are heard beneath its holder", async () => {
+    const agents = [
+      { name: "general", priority: 40 },
+      { name: "prompt", priority: 80, beneath: { music: -14 } },
+      { name: "music", priority: 20, when_preempted: "duck" },
+    ];
+    const car = await NodeUnderTest.start({ agents });
+    onTestFinished(() => car.stop());
+    const ann = new E2eClient(car);
+    const { id, floorId } = await ann.hold("music");
+    await ann.hold("prompt");
+    expect(await ann.see(id)).toMatchObject({ state: "ducked" });
+    const receiver = receive(await feed([floorId], car));
+    const actor = await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === id);
+    expect(stateOf(actor)).toEqual({ lifecycle: "ducked", activity: "idle" });
+  });
+
+  test("interlock inspect shows the floors in use, however many were used before", async () => {
+    const car = await NodeUnderTest.start();
+    onTestFinished(() => car.stop());
+    const receiver = receive(await feed([], car));
+    const holdAll = async (count: number) => {
+      const users = Array.from({ length: count }, () => new E2eClient(car));
+      return await Promise.all(users.map(async (user) => ({ user, id: (await user.hold("music")).id })));
+    };
+    const before = await holdAll(64);
+    for (const { id } of before) await receiver.find(({ sessionId }) => sessionId === id);
+    const more = await holdAll(3);
+    for (const { user, id } of before) await accepted(user.on(id, "archive"));
+    for (const { id } of more) await receiver.find(({ sessionId }) => sessionId === id);
   });
 
   test("interlock inspect of a named floor waits for a node that is not there yet", async () => {
