@@ -1,7 +1,6 @@
 import type { Catalog } from "./config/catalog/catalog.ts";
-import { loadCatalog } from "./config/catalog/catalog-file.ts";
+import { describeRefusal, loadCatalog, type RefusedCatalog } from "./config/catalog/catalog-file.ts";
 import { type CatalogStatus, watchCatalog } from "./config/catalog/watched-catalog.ts";
-import { type Fault, faultLine } from "./config/fault.ts";
 import { announceDefinitions, DefinedCatalog } from "./defined-catalog.ts";
 import type { Definitions } from "./gateway/route-context.ts";
 import type { Logger } from "./protocol/ports/logger.ts";
@@ -24,7 +23,7 @@ export interface NodeCatalog {
  */
 export async function readCatalog(path: string): Promise<Catalog> {
   const reading = await loadCatalog(path);
-  if (!reading.ok) throw new CatalogError(path, reading.faults);
+  if (!reading.ok) throw new CatalogError(path, reading);
   return reading.catalog;
 }
 
@@ -64,9 +63,8 @@ export async function openCatalog(
 
 /** The catalogue cannot be used. The message lists every fault with its place. */
 export class CatalogError extends Error {
-  constructor(path: string, faults: readonly Fault[]) {
-    const lines = faults.map((fault) => faultLine(path, fault));
-    super(`the catalogue cannot be used\n${lines.join("\n")}`);
+  constructor(path: string, refused: RefusedCatalog) {
+    super(["the catalogue cannot be used", ...describeRefusal(path, refused)].join("\n"));
     this.name = "CatalogError";
   }
 }

@@ -1,8 +1,7 @@
 import { depth } from "../../actors/floor/arrangement.ts";
 import { createRegistry } from "../../agents/registry.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
-import { loadCatalog } from "../../config/catalog/catalog-file.ts";
-import { faultLine } from "../../config/fault.ts";
+import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
 import { MAX_MATRIX_AGENTS, type MatrixFormat, matrixText } from "./matrix.ts";
 import { findSharingRisks, hearingOf } from "./sharing-risks.ts";
 
@@ -42,12 +41,8 @@ export async function checkCatalog(
     if (warnings.length > MAX_WARNINGS) print(`warning: and ${warnings.length - MAX_WARNINGS} more`);
     return 0;
   }
-  if (reading.unreadable) {
-    print(`${path}: ${reading.faults[0]!.message}`);
-    return 2;
-  }
-  for (const fault of reading.faults) print(faultLine(path, fault));
-  return 1;
+  for (const line of describeRefusal(path, reading)) print(line);
+  return reading.unreadable ? 2 : 1;
 }
 
 function printMatrix(catalog: Catalog, path: string, format: MatrixFormat, out: Output): number {

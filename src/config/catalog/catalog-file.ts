@@ -1,16 +1,25 @@
 import { createHash } from "node:crypto";
 import { readBounded, whyUnreadable } from "../bounded-file.ts";
-import { type Fault, sortFaults, type ValueFault } from "../fault.ts";
+import { type Fault, faultLine, sortFaults, type ValueFault } from "../fault.ts";
 import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
 import { findContradictions } from "./contradictions.ts";
 import { type Explained, explain, flatten } from "./explanation.ts";
 import { findStrayNames } from "./stray-names.ts";
 import { readYaml } from "./yaml-text.ts";
 
-export type CatalogReading =
-  | { ok: true; catalog: Catalog }
-  /** `unreadable`: the file does not exist (`missing`) or cannot be read (`refused`); the only fault says why. */
-  | { ok: false; faults: Fault[]; unreadable?: "missing" | "refused" };
+export type CatalogReading = { ok: true; catalog: Catalog } | RefusedCatalog;
+
+export interface RefusedCatalog {
+  ok: false;
+  faults: Fault[];
+  /** The file does not exist (`missing`) or cannot be read (`refused`); the only fault says why. */
+  unreadable?: "missing" | "refused";
+}
+
+/** The lines that report a refused file: each fault with its place, which an unreadable file lacks. */
+export function describeRefusal(path: string, { faults, unreadable }: RefusedCatalog): string[] {
+  return faults.map((fault) => (unreadable ? `${path}: ${fault.message}` : faultLine(path, fault)));
+}
 
 /** A catalogue of a thousand agents has 300 KiB; a larger file is not a catalogue. */
 const MAX_BYTES = 1_048_576;
@@ -69,7 +78,7 @@ export async function loadCatalog(path: string, known?: Catalog): Promise<Catalo
   return known && hashOf(text) === known.hash ? { ok: true, catalog: known } : readCatalog(text);
 }
 
-function refuse(message: string): { ok: false; faults: Fault[] } {
+function refuse(message: string): RefusedCatalog {
   return { ok: false, faults: [{ line: 1, column: 1, path: "", message }] };
 }
 

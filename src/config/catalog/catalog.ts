@@ -30,8 +30,11 @@ const Sayings = z.strictObject({
   resumed: sentence.optional(),
 });
 
-/** How much quieter a session is heard, in dB; -60 is hardly audible. */
-const level = z.number().min(-60).max(0);
+/** How much quieter a session is heard, in dB, or that it is paused; -60 is hardly audible. */
+const level = z.union([
+  z.number().min(-60).max(0),
+  z.literal("pause", { error: "must be pause, or a number from -60 to 0" }),
+]);
 
 /** A flag of a floor, as a client sets it. */
 const flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
@@ -48,7 +51,7 @@ const AgentFields = z.strictObject({
   when_blocked: z.enum(["reject", "queue", "duck"]).default("reject"),
   when_preempted: z.enum(["pause", "duck"]).default("pause"),
   /** The agents that may be heard while it has the floor, and how much quieter. A name overrides `all`. */
-  beneath: z.record(AgentId, z.union([level, z.literal("pause")])).default({}),
+  beneath: z.record(AgentId, level).default({}),
   critical: z.boolean().default(false),
   replaces: z.array(AgentId).max(100).default([]),
   max_hold: duration({ min: "100ms", max: "365d" }).optional(),
@@ -214,7 +217,8 @@ export interface Catalog {
 /** @param file a file without stray names */
 export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Catalog {
   const agents = file.agents.map(toAgentEntry);
-  const fallback = agents.find((agent) => agent.enabled) ?? agents[0]!;
+  const enabled = agents.filter((agent) => agent.enabled);
+  const fallback = enabled.find(takesTurns) ?? enabled[0] ?? agents[0]!;
   return {
     agents: new Map(agents.map((agent) => [agent.id, agent])),
     defaultAgentId: file.default_agent ?? fallback.id,

@@ -41,7 +41,13 @@ const Names = z
       .catch(undefined),
     mcp_servers: z.array(z.object({ name: z.string() }).catch({ name: "" })).catch([]),
     default_agent: AgentId.optional().catch(undefined),
-    priority_rules: z.array(z.object({ agents: namesOf() }).catch({ agents: [] })).catch([]),
+    priority_rules: z
+      .array(
+        z
+          .object({ name: z.string().optional().catch(undefined), agents: namesOf() })
+          .catch({ name: undefined, agents: [] }),
+      )
+      .catch([]),
     restrictions: z
       .array(
         z
@@ -77,39 +83,35 @@ export function findStrayNames(file: unknown): ValueFault[] {
   const known = new Set<string>(agents.flatMap(({ name }) => name ?? []));
   const unknown = [...referencesIn(agents, rest)].filter(({ name }) => !known.has(name));
   return [
-    ...findDuplicateAgents(agents),
+    ...findDuplicates("agents", "an agent", agents),
     ...findDefaultFaults(agents, rest.default_agent),
     ...unknown.map(({ name, path }) => ({ path, message: `there is no agent ${name}` })),
-    ...findDuplicateRestrictions(rest.restrictions),
+    ...findDuplicates("priority_rules", "a rule", rest.priority_rules),
+    ...findDuplicates("restrictions", "a restriction", rest.restrictions),
     ...findStrayTools(agents, rest.mcp_servers),
     ...agents.flatMap(findStrayModes),
   ];
 }
 
-function findDuplicateAgents(agents: readonly NamedAgent[]): ValueFault[] {
+/** Sessions name agents, decisions name rules, and refusals and the floor's view name restrictions. */
+function findDuplicates(key: string, noun: string, entries: readonly { name?: string | undefined }[]): ValueFault[] {
   const seen = new Set<string>();
-  return agents.flatMap(({ name }, index) => {
+  return entries.flatMap(({ name }, index) => {
     if (name === undefined) return [];
     const isDuplicate = seen.has(name);
     seen.add(name);
-    return isDuplicate ? [{ path: ["agents", index, "name"], message: `there is already an agent ${name}` }] : [];
+    return isDuplicate ? [{ path: [key, index, "name"], message: `there is already ${noun} ${name}` }] : [];
   });
 }
 
-/** The floor's view and refusals name restrictions. */
-function findDuplicateRestrictions(restrictions: readonly { name?: string | undefined }[]): ValueFault[] {
-  return restrictions.flatMap(({ name }, index) => {
-    const isDuplicate = name !== undefined && restrictions.findIndex((other) => other.name === name) < index;
-    const message = `there is already a restriction ${name}`;
-    return isDuplicate ? [{ path: ["restrictions", index, "name"], message }] : [];
-  });
-}
-
-/** Sessions that name no agent need one that is enabled. */
+/** Sessions that name no agent need one that is enabled and takes turns. */
 function findDefaultFaults(agents: readonly NamedAgent[], defaultAgent: string | undefined): ValueFault[] {
   if (defaultAgent !== undefined) {
-    const isDisabled = agents.findLast(({ name }) => name === defaultAgent)?.enabled === false;
-    return isDisabled ? [{ path: ["default_agent"], message: `the agent ${defaultAgent} is disabled` }] : [];
+    const agent = agents.findLast(({ name }) => name === defaultAgent);
+    const path = ["default_agent"];
+    if (agent?.enabled === false) return [{ path, message: `the agent ${defaultAgent} is disabled` }];
+    if (agent?.adapter?.kind !== "external") return [];
+    return [{ path, message: `must not name ${defaultAgent}: an external agent takes no turns` }];
   }
   if (agents.length === 0 || agents.some((agent) => agent.enabled)) return [];
   return [{ path: ["agents"], message: "must have at least one agent that is enabled" }];

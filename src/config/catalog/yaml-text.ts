@@ -145,7 +145,9 @@ function inspect(root: Node | null, text: string, place: Place): Seen {
     for (const pair of node.items) {
       if (!isScalar(pair.key)) continue;
       const name = String(pair.key.value);
-      if (pairs.has(name)) tell(pair.key, "is a duplicate key");
+      if (pair.key.type === "PLAIN" && name === "<<") {
+        tell(pair.key, "is a merge key of YAML 1.1, which is not supported: write the keys out");
+      } else if (pairs.has(name)) tell(pair.key, "is a duplicate key");
       pairs.set(name, pair);
     }
     seen.pairs.set(node, pairs);

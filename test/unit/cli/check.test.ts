@@ -1,8 +1,9 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { checkCatalog } from "../../../src/cli/check/check.ts";
+import { readCatalog } from "../../../src/node-catalog.ts";
 
 let folder: string;
 let path: string;
@@ -44,6 +45,20 @@ it("every fault is printed on a line with its place, with exit code 1", async ()
 
 it("a missing file is reported in a sentence, with exit code 2", async () => {
   expect(await check()).toEqual({ code: 2, lines: ["FILE: there is no such file"] });
+});
+
+it.each([
+  ["is missing", () => Promise.resolve()],
+  ["is a folder", () => mkdir(path)],
+  ["is not UTF-8", () => writeFile(path, Uint8Array.of(0x61, 0xff))],
+  ["has faults", () => writeFile(path, "agents:\n  - name: a\n    priority: 101\ndefault_agent: b\n")],
+])("a node that starts with a file that %s names the same faults, in the same words", async (_, make) => {
+  await make();
+  const { lines } = await check();
+  const refused = expect(readCatalog(path)).rejects;
+  await refused.toThrow(
+    ["the catalogue cannot be used", ...lines.map((line) => line.replace("FILE", path))].join("\n"),
+  );
 });
 
 it("an agent whose provider's key is missing is a warning, unless it is disabled", async () => {

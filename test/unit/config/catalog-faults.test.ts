@@ -22,6 +22,11 @@ describe("a fault of syntax", () => {
     ["an unknown tag", "agents:\n  - name: !robot a\n", '2:11 agents[0].name: the tag "!robot" is not supported'],
     ["a second document", "agents: [{ name: a }]\n---\nagents: []\n", "2:1 : a second document begins here"],
     ["a key that is a list", "agents: [{ name: a }]\n? [b]\n: c\n", "2:3 : a key must be text"],
+    [
+      "a merge key",
+      "agents:\n  - &a { name: a }\n  - { <<: *a, name: b }\n",
+      '3:7 agents[1]["<<"]: is a merge key of YAML 1.1, which is not supported',
+    ],
     ["an unknown escape", 'agents:\n  - name: "\\q"\n', "2:12 agents[0].name: invalid escape sequence"],
     ["an alias without its anchor", "agents:\n  - name: *a\n", '2:11 agents[0].name: the alias "a" has no target'],
     ["an alias within its own anchor", "agents: &a [*a]\n", '1:13 agents[0]: the alias "a" contains itself'],
@@ -265,6 +270,11 @@ describe("a fault of content", () => {
       "twice the same restriction",
       lines("agents: [{ name: a }]", "restrictions:", "  - { name: r, when: f }", "  - { name: r, when: g }"),
       "4:13 restrictions[1].name: there is already a restriction r",
+    ],
+    [
+      "twice the same rule",
+      lines("agents: [{ name: a }]", "priority_rules:", "  - { name: r, adjust: 1 }", "  - { name: r, adjust: 2 }"),
+      "4:13 priority_rules[1].name: there is already a rule r",
     ],
     [
       "starting beneath another without playing quieter",

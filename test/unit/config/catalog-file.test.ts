@@ -46,6 +46,35 @@ describe("a valid file", () => {
   });
 });
 
+describe("the default agent", () => {
+  const external = "adapter: { kind: external }";
+  const defaultOf = (...agents: string[]) => {
+    const reading = readCatalog(lines("agents:", ...agents.map((agent) => `  - { ${agent} }`)));
+    return reading.ok && reading.catalog.defaultAgentId;
+  };
+
+  it("the default agent is the first enabled one that takes turns; without one, the first that is enabled", () => {
+    expect(defaultOf(`name: a, ${external}`, "name: b, enabled: false", "name: c", "name: d")).toBe("c");
+    expect(defaultOf(`name: a, enabled: false, ${external}`, `name: b, ${external}`, "name: c, enabled: false")).toBe(
+      "b",
+    );
+  });
+
+  it("an external default agent is a fault, because a message that names no agent needs one that takes turns", () => {
+    expect(faultsOf(lines("agents:", `  - { name: a, ${external} }`, "  - name: b", "default_agent: a"))).toEqual([
+      "4:16 default_agent: must not name a: an external agent takes no turns",
+    ]);
+  });
+});
+
+describe("the level of an agent beneath another", () => {
+  it.each(['"-14"', "quiet", "true"])("a level is a number or pause, and %s is neither", (level) => {
+    expect(faultsOf(lines("agents:", `  - { name: a, beneath: { all: ${level} } }`))).toEqual([
+      "2:32 agents[0].beneath.all: must be pause, or a number from -60 to 0",
+    ]);
+  });
+});
+
 describe("the summaries of a model", () => {
   const summaryOf = (text: string) => {
     const reading = readCatalog(
