@@ -1,5 +1,6 @@
 import {
   type Alias,
+  type Document,
   isAlias,
   isCollection,
   isMap,
@@ -29,8 +30,10 @@ export interface YamlText {
 
 /** The maximum nesting of maps and lists. The catalogue needs 8; `arguments` of a scripted tool may need more. */
 const MAX_DEPTH = 64;
-/** The maximum number of expanded aliases, with nested ones multiplied: more indicates an expansion attack. */
+/** The maximum number of expanded aliases if any are nested, and so multiply: more indicates an expansion attack. */
 const MAX_ALIASES = 100;
+/** The maximum number of values that aliases repeat: a hundred for each of a thousand agents. */
+const MAX_REPEATED = 100_000;
 
 /** Faults after which the rest of the text is parsed correctly. */
 const HARMLESS = new Set(["TAG_RESOLVE_FAILED", "MULTIPLE_DOCS"]);
@@ -76,13 +79,11 @@ export function readYaml(text: string): YamlText {
 
   let value: unknown;
   if (seen.isSound) {
-    try {
-      value = document.toJS({ maxAliasCount: MAX_ALIASES });
-    } catch {
-      const [first] = seen.targets.keys();
-      const offset = first?.range?.[0] ?? 0;
-      faults.push(place(offset, [], `aliases such as this are used more than ${MAX_ALIASES} times in all`));
-    }
+    const reading = expand(document, seen);
+    value = reading.value;
+    const [first] = seen.targets.keys();
+    const offset = first?.range?.[0] ?? 0;
+    if (reading.fault !== undefined) faults.push(place(offset, [], `aliases such as this ${reading.fault} in all`));
   }
 
   const faultAt: YamlText["faultAt"] = (path, on, message) => {
@@ -116,6 +117,8 @@ interface Seen {
   isSound: boolean;
   /** The target of each alias. */
   readonly targets: Map<Alias, Node>;
+  /** The nodes that contain an alias. */
+  readonly withAliases: Set<unknown>;
   /** The pairs of each map, by key; of duplicates the last, which takes effect. */
   readonly pairs: Map<YAMLMap, Map<string, Pair>>;
   /** The offsets of quotes and brackets that are never closed, in order. */
@@ -123,7 +126,14 @@ interface Seen {
 }
 
 function inspect(root: Node | null, text: string, place: Place): Seen {
-  const seen: Seen = { faults: [], isSound: true, targets: new Map(), pairs: new Map(), unclosed: [] };
+  const seen: Seen = {
+    faults: [],
+    isSound: true,
+    targets: new Map(),
+    withAliases: new Set(),
+    pairs: new Map(),
+    unclosed: [],
+  };
   const anchors = new Map<string, Node>();
   const tell = (node: Node, message: string) => {
     const offset = node.range?.[0] ?? 0;
@@ -139,6 +149,7 @@ function inspect(root: Node | null, text: string, place: Place): Seen {
     if (!target) refuse(node, `${alias} has no target: no such anchor comes before it`);
     else if (ancestors.includes(target)) refuse(node, `${alias} contains itself`);
     else seen.targets.set(node, target);
+    for (const each of ancestors) seen.withAliases.add(each);
   };
   const indexPairs = (node: YAMLMap) => {
     const pairs = new Map<string, Pair>();
@@ -174,6 +185,31 @@ function inspect(root: Node | null, text: string, place: Place): Seen {
     },
   });
   return seen;
+}
+
+/** The value of a document, with its aliases expanded; or what they do too often. */
+function expand(document: Document, { targets, withAliases }: Seen): { value?: unknown; fault?: string } {
+  const areNested = [...targets.values()].some((target) => withAliases.has(target));
+  if (!areNested && countRepeated(targets) > MAX_REPEATED) return { fault: `repeat more than ${MAX_REPEATED} values` };
+  try {
+    return { value: document.toJS({ maxAliasCount: areNested ? MAX_ALIASES : -1 }) };
+  } catch {
+    return { fault: `are used more than ${MAX_ALIASES} times` };
+  }
+}
+
+/** The number of values that aliases of values without aliases repeat. */
+function countRepeated(targets: Seen["targets"]): number {
+  const sizes = new Map<Node, number>();
+  const sizeOf = (target: Node) => {
+    let size = 0;
+    visit(target, { Node: () => void size++ });
+    sizes.set(target, size);
+    return size;
+  };
+  let repeated = 0;
+  for (const target of targets.values()) repeated += sizes.get(target) ?? sizeOf(target);
+  return repeated;
 }
 
 const startOf = (node: unknown): number => (node as Node | null)?.range?.[0] ?? Number.POSITIVE_INFINITY;

@@ -41,6 +41,13 @@ describe("a valid file", () => {
     expect(reading.ok && reading.catalog.agents.get("b")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
   });
 
+  it("a valid file may give all of a thousand agents the value of one anchor", () => {
+    const others = Array.from({ length: 999 }, (_, index) => `  - { name: b${index}, adapter: *quiet }`);
+    const first = "  - { name: a, adapter: &quiet { kind: scripted, replies: [{ say: hm }] } }";
+    const reading = readCatalog(lines("agents:", first, ...others));
+    expect(reading.ok && reading.catalog.agents.get("b998")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
+  });
+
   it("a valid file may have a byte order mark and Windows line ends", () => {
     expect(readCatalog("\uFEFFagents:\r\n  - name: a\r\n").ok).toBe(true);
   });
@@ -112,6 +119,13 @@ describe("a hostile file", () => {
     });
     expect(faultsOf(lines("a: &a [x]", ...rungs))).toEqual([
       expect.stringMatching(/^2:8 : aliases such as this are used more than 100 times/),
+    ]);
+  });
+
+  it("a hostile file is refused for aliases that repeat a large value", () => {
+    const large = `a: &a [${"x,".repeat(2_000)}]`;
+    expect(faultsOf(lines(large, `b: [${"*a,".repeat(51)}]`))).toEqual([
+      "2:5 : aliases such as this repeat more than 100000 values in all",
     ]);
   });
 
