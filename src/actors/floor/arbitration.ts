@@ -89,9 +89,17 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
     challenger,
     others.filter((claim) => !isReplaced(claim)),
   );
+  const overflows = () => {
+    const stays = (claim: Claim) => claim.sessionId !== challenger.sessionId && !isReplaced(claim);
+    return silenced.length > 0 && floor.paused.filter(stays).length + silenced.length > policy.maxPaused;
+  };
   if (reserved && (reserved.sessionId === challenger.sessionId || outranks(challenger, reserved, policy))) {
     const obstacle = findObstacle(challenger, silenced, policy);
-    return obstacle ? blocked(...obstacle) : decision("granted", "floor_free", 2, reserved);
+    if (obstacle) return blocked(...obstacle);
+    // The reserved session itself is woken soon in any case, and a critical one is never blocked.
+    const isBounded = reserved.sessionId !== challenger.sessionId && !challenger.critical;
+    if (isBounded && overflows()) return blocked("stack_full", 7, silenced[0]!);
+    return decision("granted", "floor_free", 2, reserved);
   }
   if (floor.holder && floor.holder.sessionId === challenger.sessionId) {
     return decision("granted", "already_holder", 3, floor.holder);
@@ -108,14 +116,11 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
     if (priority < front.priority || front.critical) return blocked("lower_priority", 5, front);
     if (priority === front.priority && policy.ties === "reject") return blocked("equal_priority", 6, front);
   }
-  const obstacle = findObstacle(challenger, silenced, policy);
+  const staysSilent = reserved && !isReplaced(reserved) && !comesBackBeneath(floor, challenger, kept, reserved);
+  const obstacle = findObstacle(challenger, staysSilent ? [reserved, ...silenced] : silenced, policy);
   if (obstacle) return blocked(...obstacle);
   if (kept.length > policy.maxPaused) return blocked("stack_full", 7, front);
-  if (silenced.length > 0) {
-    const stays = (claim: Claim) => claim.sessionId !== challenger.sessionId && !isReplaced(claim);
-    const pausedAfterwards = floor.paused.filter(stays).length + silenced.length;
-    if (pausedAfterwards > policy.maxPaused) return blocked("stack_full", 7, silenced[0]!);
-  }
+  if (overflows()) return blocked("stack_full", 7, silenced[0]!);
   if (isReplaced(front)) return decision("granted", "replaced", 11, front);
   return decision("granted", "preempted", 7, front, { isHolderDucked });
 }
@@ -174,6 +179,20 @@ function startLevel(floor: Floor, front: Claim, challenger: Challenger, policy: 
   const claim: Claim = { ...challenger, sessionId: challenger.sessionId ?? ("" as SessionId) };
   const below = floor.ducked.filter(({ sessionId }) => sessionId !== front.sessionId);
   return joinBeneath(front, below, claim)?.find(({ sessionId }) => sessionId === claim.sessionId)?.level;
+}
+
+/**
+ * Whether the reserved session is heard after the challenger is granted: it is ducked already, or it was paused and can
+ * return beneath the challenger.
+ */
+function comesBackBeneath(
+  { ducked, paused }: Floor,
+  challenger: Challenger,
+  kept: readonly DuckedClaim[],
+  reserved: Claim,
+): boolean {
+  if (ducked.some(({ sessionId }) => sessionId === reserved.sessionId)) return true;
+  return paused.includes(reserved) && joinBeneath(challenger, kept, reserved) !== undefined;
 }
 
 /** The claim of the session for which the floor is reserved. */

@@ -3,6 +3,7 @@ import {
   decide,
   EMPTY_FLOOR,
   heard,
+  reservedClaim,
   restrictionOn,
   rulesOf,
   successor,
@@ -20,10 +21,10 @@ import {
 } from "../../../src/actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
-import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { EffectId, SessionId } from "../../../src/protocol/ids.ts";
 import { checkArrangement } from "./arrangement-check.ts";
 
-/** The explorer's steps: every session may ask, leave, be paused by its user and come back; flags change. */
+/** The explorer's steps: every session may ask, leave, be paused by its user and come back; flags change; a reserved session is woken. */
 export interface Step {
   readonly what: string;
   readonly floor: Floor;
@@ -42,7 +43,7 @@ export type Faulty = Partial<{
   successor: typeof successor;
 }>;
 
-/** The arbitration of one floor as pure steps, without clocks and reservations. */
+/** The arbitration of one floor as pure steps, without clocks. With a `resume_delay`, a floor is reserved until it is woken. */
 export class FloorExplorer {
   readonly #catalog: Catalog;
   readonly #agents: readonly AgentEntry[];
@@ -94,6 +95,7 @@ export class FloorExplorer {
       if (!floor.queued.includes(claim as never)) yield this.#ask(floor, flags, rules, agent, claim.sessionId, false);
       yield this.#leave(floor, flags, rules, claim);
     }
+    if (floor.reserved) yield this.#wake(floor, flags, rules);
     for (const { when } of this.#catalog.restrictions) yield this.#flag(floor, { ...flags, [when]: !flags[when] });
   }
 
@@ -119,14 +121,23 @@ export class FloorExplorer {
   }
 
   #leave(floor: Floor, flags: Step["flags"], rules: FloorRules, claim: Claim): Step {
-    const next = this.#release(floor, without(floor, [claim.sessionId]), rules);
+    const isReserved = floor.reserved?.sessionId === claim.sessionId;
+    const left = without(floor, [claim.sessionId]);
+    const next = this.#release(floor, isReserved ? { ...left, reserved: undefined } : left, rules);
     return { what: `${claim.agentId} leaves`, flags, left: [claim.sessionId], ...next };
+  }
+
+  /** The timer of the reservation fires. */
+  #wake(floor: Floor, flags: Step["flags"], rules: FloorRules): Step {
+    return { what: "wake", flags, left: [], ...this.#giveToBest({ ...floor, reserved: undefined }, rules) };
   }
 
   #flag(floor: Floor, flags: Step["flags"]): Step {
     const rules = rulesOf(this.#catalog, flags);
     const { floor: allowed, paused, ended } = restrict(floor, rules);
-    const next = this.#release(floor, allowed, rules);
+    const reserved = reservedClaim(allowed);
+    const isRestricted = !reserved || restrictionOn(reserved, rules) !== undefined;
+    const next = this.#release(floor, isRestricted ? { ...allowed, reserved: undefined } : allowed, rules);
     const first: Move[] = [
       ...ended.map((claim): Move => ({ becomes: "archived", claim })),
       ...paused.map((claim): Move => ({ becomes: "paused", claim })),
@@ -138,10 +149,17 @@ export class FloorExplorer {
 
   #release(before: Floor, floor: Floor, rules: FloorRules): Rearrangement {
     if (floor.holder) return this.#rules.closeRanks(before, floor, rules);
+    if (floor.reserved) return { floor, moves: [] };
+    const { resumeDelayMs } = this.#catalog.policy;
+    if (resumeDelayMs === 0) return this.#giveToBest(floor, rules);
     const next = this.#rules.successor(floor, rules);
-    if (!next) return { floor, moves: [] };
-    const given = this.#rules.giveFront(floor, next.claim, rules);
-    return given;
+    const reserved = next && { sessionId: next.claim.sessionId, timerId: "wake" as EffectId };
+    return { floor: { ...floor, reserved }, moves: [] };
+  }
+
+  #giveToBest(floor: Floor, rules: FloorRules): Rearrangement {
+    const next = this.#rules.successor(floor, rules);
+    return next ? this.#rules.giveFront(floor, next.claim, rules) : { floor, moves: [] };
   }
 }
 
@@ -162,25 +180,39 @@ export function claimOf(agent: AgentEntry, sessionId: SessionId): Claim {
 /** Sessions named by their place, so that states that differ only in names are equal. */
 function rename(floor: Floor): Floor {
   let count = 0;
-  const next = <C extends Claim>(claim: C): C => ({ ...claim, sessionId: `s${count++}` as SessionId });
-  return {
+  let reserved: Floor["reserved"];
+  const next = <C extends Claim>(claim: C): C => {
+    const sessionId = `s${count++}` as SessionId;
+    if (claim.sessionId === floor.reserved?.sessionId) reserved = { ...floor.reserved, sessionId };
+    return { ...claim, sessionId };
+  };
+  const named = {
     holder: floor.holder && next(floor.holder),
     ducked: floor.ducked.map(next),
     paused: floor.paused.map(next),
     queued: floor.queued.map(next),
   };
+  return { ...named, reserved };
 }
 
-function keyOf({ holder, ducked, paused, queued }: Floor, flags: object): string {
+function keyOf({ holder, reserved, ducked, paused, queued }: Floor, flags: object): string {
   const names = (claims: readonly Claim[]) => claims.map(({ agentId }) => agentId).join();
   const levels = ducked.map(({ level }) => level).join();
-  return [holder?.agentId, names(ducked), levels, names(paused), names(queued), JSON.stringify(flags)].join("|");
+  return [
+    holder?.agentId,
+    reserved?.sessionId,
+    names(ducked),
+    levels,
+    names(paused),
+    names(queued),
+    JSON.stringify(flags),
+  ].join("|");
 }
 
 function must(isSo: boolean, what: string, before: Floor, step: Step): void {
   if (isSo) return;
-  const show = ({ holder, ducked, paused, queued }: Floor) =>
-    `A=${holder?.agentId ?? "-"} D=${ducked.map((each) => `${each.agentId}${each.level}`)} P=${paused.map((each) => each.agentId)} Q=${queued.map((each) => each.agentId)}`;
+  const show = ({ holder, reserved, ducked, paused, queued }: Floor) =>
+    `A=${holder?.agentId ?? "-"} R=${reserved?.sessionId ?? "-"} D=${ducked.map((each) => `${each.agentId}${each.level}`)} P=${paused.map((each) => each.agentId)} Q=${queued.map((each) => each.agentId)}`;
   throw new Error(`${what}: ${show(before)} → ${step.what} → ${show(step.floor)}`);
 }
 
@@ -220,6 +252,10 @@ export function checkStep(before: Floor, step: Step, rules: FloorRules): void {
     );
     must(!stays, `16: ${stays?.agentId} stays`, before, step);
   }
+  const maxPaused = Math.max(rules.policy.maxPaused, before.paused.length);
+  // 7: only a critical session, a wake and the reserved session itself pause more.
+  if (decision?.outcome === "granted" && !challenger!.critical && challenger!.sessionId !== before.reserved?.sessionId)
+    must(paused.length <= maxPaused, "7: more are paused than max_paused", before, step);
   checkOrder(before, step);
 }
 

@@ -39,10 +39,18 @@ describe("every reachable state of a small floor", () => {
     expect(steps).toBeGreaterThan(states);
   });
 
-  test.each(["reject", "newest"])(
-    "every reachable state of a floor of agents that combine all keys, with ties: %s, satisfies the invariants",
-    (ties) => {
-      const catalog = makeCatalog(MIXED, { restrictions: QUIET, policy: { ties } });
+  test.each([
+    ["reject", "0ms", 32],
+    ["newest", "0ms", 1],
+    ["reject", "1s", 32],
+    ["newest", "1s", 1],
+  ])(
+    "every reachable state of a floor of agents that combine all keys satisfies the invariants: ties %s, resume_delay %s, limit %i",
+    (ties, delay, paused) => {
+      const catalog = makeCatalog(MIXED, {
+        restrictions: QUIET,
+        policy: { ties, resume_delay: delay, max_paused: paused },
+      });
       const { states } = new FloorExplorer(catalog, 3).explore(checkStep);
       expect(states).toBeGreaterThan(1_000);
     },
@@ -60,14 +68,18 @@ describe("a catalogue without the new keys", () => {
   ];
 
   test.each([
-    ["reject", 32, 16],
-    ["newest", 32, 16],
-    ["reject", 1, 1],
-    ["newest", 1, 1],
+    ["reject", 32, 16, "0ms"],
+    ["newest", 32, 16, "0ms"],
+    ["reject", 1, 1, "0ms"],
+    ["newest", 1, 1, "0ms"],
+    ["reject", 32, 16, "1s"],
+    ["newest", 32, 16, "1s"],
+    ["newest", 1, 1, "1s"],
   ])(
-    "a catalogue without the new keys decides in every state as if one session were heard at a time: ties %s, limits %i and %i",
-    (ties, paused, queued) => {
-      const catalog = makeCatalog(plain, { policy: { ties, max_paused: paused, max_queued: queued } });
+    "a catalogue without the new keys decides in every state as if one session were heard at a time: ties %s, limits %i and %i, resume_delay %s",
+    (ties, paused, queued, delay) => {
+      const policy = { ties, max_paused: paused, max_queued: queued, resume_delay: delay };
+      const catalog = makeCatalog(plain, { policy });
       let compared = 0;
       new FloorExplorer(catalog, 4).explore((before, step, rules) => {
         checkStep(before, step, rules);
