@@ -80,9 +80,14 @@ export interface CallTree {
 
 /** Asks the user to confirm tool calls, and remembers approvals for the session. */
 export interface Approvals {
+  /** Whether the user approved the tool of this name for the rest of the session. */
+  has(name: string): boolean;
   /** Resolves with the user's verdict on the call; rejects if the run ends first. */
-  ask(call: ToolCall, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict>;
+  ask(confirmation: Confirmation, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict>;
 }
+
+/** What the user is asked about a tool call. */
+export type Confirmation = Omit<Extract<NewInteraction, { kind: "confirmation" }>, "kind">;
 
 export type Verdict =
   | { readonly isApproved: true }

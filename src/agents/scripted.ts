@@ -4,7 +4,7 @@ import { AppError } from "../protocol/errors.ts";
 import type { Answer, ToolCall } from "../protocol/interaction.ts";
 import { cleanText, cutText } from "../protocol/text.ts";
 import type { Agent, Part, RunControl, Turn } from "./agent.ts";
-import { type Delegate, SUB_AGENT_TOOL } from "./sub-agent.ts";
+import { type Delegate, SUB_AGENT_TOOL, treeOf } from "./sub-agent.ts";
 import { makeToolCallId } from "./tool-call-id.ts";
 
 /** The part of a message that patterns are matched against, in UTF-16 units: a catalogue may have a thousand patterns. */
@@ -93,19 +93,18 @@ async function ask(
 }
 
 async function* confirm(action: NonNullable<ScriptedReply["confirm"]>, script: Script): AsyncGenerator<Part, boolean> {
-  const { control, turn } = script;
+  const { entry, control, turn } = script;
   const call = toolCall("confirm", action.tool, action.arguments, script);
   yield { type: "tool-call", call };
-  if (turn.approvedTools.includes(action.tool)) {
+  const { approvals } = treeOf(entry, turn);
+  if (approvals.has(action.tool)) {
     yield toolResult(call, "Approved for the session.", true);
     return true;
   }
-  const answer = await control.ask({ kind: "confirmation", toolCall: call, isSensitive: action.sensitive });
-  mustAnswer(answer, "confirmation");
-  const isApproved = answer.verdict !== "reject";
-  const rejected = answer.reason ? `Rejected: ${answer.reason}` : "Rejected.";
-  yield toolResult(call, isApproved ? "Approved." : rejected, isApproved);
-  return isApproved;
+  const verdict = await approvals.ask({ toolCall: call, isSensitive: action.sensitive }, control);
+  const rejected = !verdict.isApproved && verdict.reason ? `Rejected: ${verdict.reason}` : "Rejected.";
+  yield toolResult(call, verdict.isApproved ? "Approved." : rejected, verdict.isApproved);
+  return verdict.isApproved;
 }
 
 async function* handOver(

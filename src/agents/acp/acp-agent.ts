@@ -4,6 +4,7 @@ import { type AgentEntry, inMode } from "../../config/catalog/catalog.ts";
 import type { AgentId } from "../../protocol/ids.ts";
 import type { Agent, Part, RunControl, Turn } from "../agent.ts";
 import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
+import { treeOf } from "../sub-agent.ts";
 import type { ToolServers } from "../tools/tool-server.ts";
 import { hasTools, type ToolSource } from "../tools/tool-set.ts";
 import { AcpTurn } from "./acp-turn.ts";
@@ -32,8 +33,9 @@ export function createAcpAgent(
     id: entry.id,
     yields: adapter.yields,
     restartable: adapter.restartable,
-    async *run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
+    async *run(given: Turn, control: RunControl): AsyncGenerator<Part> {
       const { signal } = control;
+      const turn = { ...given, tree: treeOf(entry, given) };
       signal.throwIfAborted();
       const passwords = PROFILES[adapter.profile].random?.map((name) => [name, randomBytes(24).toString("base64url")]);
       const set = { ...Object.fromEntries(passwords ?? []), ...program.set };

@@ -4,7 +4,7 @@ import type { AcpAdapter } from "../../config/catalog/adapter.ts";
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
-import type { RunControl, ToolServer, Turn } from "../agent.ts";
+import type { CallTree, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { Line } from "../process/line-reader.ts";
 import { type ProgramRun, programLate } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
@@ -64,7 +64,7 @@ export class AcpTurn {
     adapter: AcpAdapter,
     about: {
       run: ProgramRun<TurnItem>;
-      turn: Turn;
+      turn: Turn & { readonly tree: CallTree };
       control: RunControl;
       clock: Clock;
       /** The address of this run's tools for the program; undefined if the run has no tools. */

@@ -1,9 +1,8 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { cutText } from "../../protocol/text.ts";
-import type { Part, RunControl, ToolServer, Turn } from "../agent.ts";
+import type { CallTree, Part, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
-import { treeOf } from "../sub-agent.ts";
 import { makeToolCallId } from "../tool-call-id.ts";
 import { fail } from "../tools/tool.ts";
 import { controlWithin, ToolBox } from "../tools/tool-box.ts";
@@ -16,7 +15,7 @@ const MAX_SHOWN_UNITS = 16_384;
 
 export interface ToolsOfRunOptions {
   readonly entry: AgentEntry;
-  readonly turn: Turn;
+  readonly turn: Turn & { readonly tree: CallTree };
   readonly control: RunControl;
   readonly run: ProgramRun<TurnItem>;
   readonly onFault: (fault: unknown, toolName: string) => void;
@@ -29,7 +28,6 @@ export interface ToolsOfRunOptions {
 export class ToolsOfRun {
   readonly #options: ToolsOfRunOptions;
   readonly #end = new AbortController();
-  readonly #turn: Turn;
   #set: ToolSet | undefined;
   #serving: Serving | undefined;
   #closing: Promise<void> | undefined;
@@ -38,8 +36,6 @@ export class ToolsOfRun {
 
   constructor(options: ToolsOfRunOptions) {
     this.#options = options;
-    const { entry, turn } = options;
-    this.#turn = { ...turn, tree: treeOf(entry, turn) };
   }
 
   /** The address of the tools; undefined before `open`, and for an agent without tools. */
@@ -53,15 +49,14 @@ export class ToolsOfRun {
   }
 
   async open(source: ToolSource, servers: ToolServers): Promise<void> {
-    const { entry, control, run, onFault } = this.#options;
+    const { entry, turn, control, run, onFault } = this.#options;
     this.#set = await openTools(entry, source, this.#end.signal);
     for (const problem of this.#set.problems) this.#tell(problem);
-    const turn = this.#turn;
     const box = new ToolBox({
       tools: this.#set.tools,
       turn,
       control: controlWithin(control, this.#end.signal),
-      approvals: turn.tree!.approvals,
+      approvals: turn.tree.approvals,
       tell: async (part) => {
         this.#tell(part);
         await run.items.room();

@@ -1,7 +1,8 @@
 import type { AgentId } from "../../protocol/ids.ts";
 import type { Answer, ToolCall } from "../../protocol/interaction.ts";
-import type { NewInteraction, RunControl, Turn } from "../agent.ts";
+import type { Approvals, CallTree, NewInteraction, RunControl, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
+import { controlWithin } from "../tools/tool-box.ts";
 import { CANCELLED, Form, outcomeOf, type Permission, questionsOf } from "./permission.ts";
 
 /** An entry in the queue of a run that is not a part. */
@@ -15,18 +16,21 @@ export class UserQuestions {
   readonly #run: ProgramRun<TurnItem>;
   readonly #control: RunControl;
   readonly #agentId: AgentId;
-  readonly #approved: Set<string>;
+  readonly #approvals: Approvals;
   #open = 0;
   readonly #replies: string[] = [];
   /** Whether the user rejected a call since this was last reset. */
   wasRejected = false;
 
-  constructor(agentId: AgentId, about: { run: ProgramRun<TurnItem>; turn: Turn; control: RunControl }) {
+  constructor(
+    agentId: AgentId,
+    about: { run: ProgramRun<TurnItem>; turn: Turn & { readonly tree: CallTree }; control: RunControl },
+  ) {
     const { run, turn, control } = about;
     this.#run = run;
     this.#control = control;
     this.#agentId = agentId;
-    this.#approved = new Set(turn.approvedTools);
+    this.#approvals = turn.tree.approvals;
   }
 
   get isWaiting(): boolean {
@@ -40,24 +44,32 @@ export class UserQuestions {
 
   /**
    * Ask the user to confirm a tool call. An approval for the rest of the session is kept by the agent and the name of the
-   * tool: the agent chooses the name, which must approve neither a tool of Interlock nor one of another agent.
+   * tool: the agent chooses the name, which must approve neither a tool of Interlock nor one of another agent. A permission
+   * is granted when the run may continue, because it starts a tool.
    *
    * @param cancelled withdraws the question. Then this rejects with the signal's reason, which answers the request
    */
   async permit(permission: Permission, toolCall: ToolCall, cancelled: AbortSignal) {
     const approves = `acp:${this.#agentId}/${toolCall.function.name}`;
-    if (this.#approved.has(approves)) return outcomeOf(permission, true);
+    const signal = AbortSignal.any([this.#control.signal, cancelled]);
+    const ask = (interaction: NewInteraction) => this.#ask(interaction, cancelled);
+    // It also waits while the user is asked about another call of the tool.
+    this.#open += 1;
     try {
-      const answer = await this.#ask({ kind: "confirmation", toolCall, isSensitive: true, approves }, cancelled);
-      if (answer.kind !== "confirmation") return CANCELLED;
-      if (answer.verdict === "approve_always") this.#approved.add(approves);
-      if (answer.verdict !== "reject") return outcomeOf(permission, true);
+      const verdict = await this.#approvals.ask({ toolCall, isSensitive: true, approves }, { signal, ask });
+      if (verdict.isApproved) {
+        await controlWithin(this.#control, signal).untilWanted();
+        return outcomeOf(permission, true);
+      }
       this.wasRejected = true;
-      if (answer.reason) this.#replies.push(answer.reason);
+      if (verdict.reason) this.#replies.push(verdict.reason);
       return outcomeOf(permission, false);
     } catch {
       cancelled.throwIfAborted();
       return CANCELLED;
+    } finally {
+      this.#open -= 1;
+      this.#run.noteSign();
     }
   }
 

@@ -1,5 +1,4 @@
-import type { ToolCall } from "../../protocol/interaction.ts";
-import type { Approvals, RunControl, Verdict } from "../agent.ts";
+import type { Approvals, Confirmation, RunControl, Verdict } from "../agent.ts";
 
 /**
  * The user's approvals in one run, including its sub-agents. Concurrent calls of one tool ask one after the other, so
@@ -14,10 +13,14 @@ export class RunApprovals implements Approvals {
     this.#approved = new Set(approved);
   }
 
-  async ask(call: ToolCall, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict> {
-    const { name } = call.function;
+  has(name: string): boolean {
+    return this.#approved.has(name);
+  }
+
+  async ask(confirmation: Confirmation, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict> {
+    const name = nameOf(confirmation);
     const before = this.#lines.get(name) ?? Promise.resolve();
-    const verdict = before.then(() => this.#askNow(call, control));
+    const verdict = before.then(() => this.#askNow(confirmation, control));
     this.#lines.set(
       name,
       verdict.catch(() => {}),
@@ -25,13 +28,16 @@ export class RunApprovals implements Approvals {
     return await verdict;
   }
 
-  async #askNow(call: ToolCall, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict> {
-    const { name } = call.function;
+  async #askNow(confirmation: Confirmation, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict> {
+    const name = nameOf(confirmation);
     if (this.#approved.has(name)) return { isApproved: true };
     control.signal.throwIfAborted();
-    const answer = await control.ask({ kind: "confirmation", toolCall: call, isSensitive: true });
+    const answer = await control.ask({ kind: "confirmation", ...confirmation });
     if (answer.kind !== "confirmation") throw new Error(`a confirmation was answered with a ${answer.kind}`);
     if (answer.verdict === "approve_always") this.#approved.add(name);
     return answer.verdict === "reject" ? { isApproved: false, reason: answer.reason } : { isApproved: true };
   }
 }
+
+/** What `approve_always` approves. */
+const nameOf = ({ approves, toolCall }: Confirmation): string => approves ?? toolCall.function.name;

@@ -65,8 +65,8 @@ export class ToolBox {
     }
     await control.untilWanted();
     if (tool.isConfirmed) {
-      const call = { toolCallId, function: { name, arguments: text } };
-      const verdict = await approvals.ask(call, control);
+      const toolCall = { toolCallId, function: { name, arguments: text } };
+      const verdict = await approvals.ask({ toolCall, isSensitive: true }, control);
       if (!verdict.isApproved) {
         return fail(verdict.reason ? `The user rejected this call: ${verdict.reason}` : "The user rejected this call.");
       }

@@ -151,6 +151,11 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     say(`, second: ${await run("t2")}`);
     return { stopReason: "end_turn" };
   },
+  // Asks for two calls at once.
+  pair: async () => {
+    say(`both: ${(await Promise.all([run("t1"), run("t2")])).join(", ")}`);
+    return { stopReason: "end_turn" };
+  },
   halts: async () => {
     const answer = await run("t1");
     return { stopReason: answer === "once" ? "end_turn" : "cancelled" };

@@ -44,7 +44,7 @@ async function openTools(entry: object) {
     tools: connection.tools,
     turn: turnOf("x"),
     control: stage.control,
-    approvals: { ask: async () => ({ isApproved: true }) },
+    approvals: { has: () => true, ask: async () => ({ isApproved: true }) },
     tell: async () => {},
     onFault: (fault) => {
       throw fault;

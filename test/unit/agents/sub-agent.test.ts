@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Agent, Part } from "../../../src/agents/agent.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
-import { createDelegate, Delegation, type DelegationResult } from "../../../src/agents/sub-agent.ts";
+import { createDelegate, Delegation, type DelegationResult, treeOf } from "../../../src/agents/sub-agent.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, RunId } from "../../../src/protocol/ids.ts";
 import type { AgentRef } from "../../../src/protocol/message.ts";
@@ -112,6 +112,22 @@ describe("a sub-agent that works", () => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", selected: ["here"] });
     expect((await ask(setup, "master", "browser", stage)).result).toEqual({ ok: true, result: "Near here." });
+  });
+
+  test("an approval for the session that a sub-agent got is valid for its next call in the run", async () => {
+    const confirming = { confirm: { tool: "delete_file" }, say: "deleted", otherwise: "kept" };
+    const setup = makeAgents([{ name: "a" }, { name: "b", adapter: { kind: "scripted", replies: [confirming] } }]);
+    const entry = setup.catalog.agents.get("a" as AgentId)!;
+    const turn = { ...turnOf("hi"), tree: treeOf(entry, turnOf("hi")) };
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "confirmation", verdict: "approve_always" }, { kind: "confirmation", verdict: "reject" });
+    for (const toolCallId of ["call_1", "call_2"]) {
+      const parts = await Array.fromAsync(
+        setup.delegateOf("a")({ name: "b", task: "t", toolCallId }, turn, stage.control),
+      );
+      expect(parts.at(-1)).toMatchObject({ type: "text", text: "deleted" });
+    }
+    expect(stage.asked).toHaveLength(1);
   });
 
   test("every part of nested sub-agents names its place in the chain of calls", async () => {

@@ -1,9 +1,13 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { Part, RunControl } from "../../../../src/agents/agent.ts";
+import { createRegistry } from "../../../../src/agents/registry.ts";
+import type { AgentId, RequestId } from "../../../../src/protocol/ids.ts";
 import { gone } from "../../../support/agents/processes.ts";
-import { talking } from "../../../support/agents/programs.ts";
+import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, ofType, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
+import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
 describe("permission", () => {
@@ -32,6 +36,55 @@ describe("permission", () => {
       "first: once",
     );
     expect(later.asked).toEqual([]);
+  });
+
+  test("permission for the whole session also answers a request that already waits", async () => {
+    const { control } = createRunStage();
+    const asked: string[] = [];
+    const bothRequested = Promise.withResolvers<void>();
+    const ask: RunControl["ask"] = async (interaction) => {
+      asked.push(interaction.kind);
+      await bothRequested.promise;
+      return { ...confirm("approve_always"), requestId: "request_1" as RequestId };
+    };
+    const parts: Part[] = [];
+    for await (const part of talking().agent.run(turnOf("pair"), { ...control, ask })) {
+      parts.push(part);
+      if (ofType(parts, "tool-call").length === 2) bothRequested.resolve();
+    }
+    expect(textOf(parts)).toBe("both: once, once");
+    expect(asked).toEqual(["confirmation"]);
+  });
+
+  test("permission for the whole session is valid for a coding agent that is called twice as a sub-agent", async () => {
+    const catalog = makeCatalog([
+      { name: "subject", tools: ["sub-agent"], adapter: acpAdapter() },
+      { name: "helper", instructions: "permit", adapter: acpAdapter() },
+    ]);
+    const registry = createRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] } });
+    onTestFinished(() => registry.close());
+    const stage = createRunStage();
+    stage.willAnswer(confirm("approve_always"), confirm("reject"));
+    const call = ["sub-agent", { name: "helper", task: "go" }];
+    const turn = turnOf(`calls ${JSON.stringify([call, call])}`);
+    const parts = await play(registry.find("subject" as AgentId)!, turn, stage);
+    const result = '{"ok":true,"result":"first: once"} ';
+    expect(textOf(parts)).toBe(result + result);
+    expect(stage.asked).toHaveLength(1);
+  });
+
+  test.each([
+    ["that the user gives", []],
+    ["for the whole session", ["acp:subject/shell"]],
+  ])("permission %s while the session is paused reaches the agent after the resume", async (_, approvedTools) => {
+    const stage = createRunStage();
+    stage.willAnswer(confirm("approve"));
+    stage.hold();
+    const run = play(talking().agent, turnOf("permit", { approvedTools }), stage);
+    const first = await Promise.race([run.then(textOf), stage.next("gate").then(() => "it waits")]);
+    expect(first).toBe("it waits");
+    stage.goOn();
+    expect(textOf(await run)).toBe("first: once");
   });
 
   test("a name that the agent chooses is not approved by the approval of another agent's tool or of Interlock's", async () => {
