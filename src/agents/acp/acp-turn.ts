@@ -116,6 +116,7 @@ export class AcpTurn {
     if (this.#connection && this.#sessionId !== undefined) {
       const { agent } = this.#connection;
       if (isCut) {
+        await child.noteProcesses();
         void agent.notify("session/cancel", { sessionId: this.#sessionId }).catch(() => {});
         await this.#within(CANCEL_MS, [exited, this.#prompting!]);
       }

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
-import { killMarked } from "./process-sweep.ts";
+import { findMarked, killMarked, type ProcessName } from "./process-sweep.ts";
 
 /**
  * What a program has written is read within this time after its exit, in ms, and is no more than a pipe holds, in bytes. A
@@ -46,6 +46,8 @@ export class ChildProgram {
   /** Resolves when the program and all processes that it started have ended. */
   readonly ended: Promise<Exit>;
   #ending: Promise<Exit> | undefined;
+  /** Processes of the program that were seen while it ran, by pid. */
+  readonly #seen = new Map<number, ProcessName>();
   /** The timers of outputs that outlast the program. */
   readonly #looks = new Map<Readable, Timer>();
 
@@ -110,6 +112,14 @@ export class ChildProgram {
   }
 
   /**
+   * Remember its processes, so that they are also ended if they have cleared their environment and lose their parent. To
+   * be called before it is asked to stop.
+   */
+  async noteProcesses(): Promise<void> {
+    for (const found of await findMarked(this.#options.mark)) this.#seen.set(found.pid, found);
+  }
+
+  /**
    * End its input, then send SIGTERM and later SIGKILL to its group, then kill the remaining processes outside the
    * group.
    *
@@ -128,6 +138,7 @@ export class ChildProgram {
 
   async #end(inputMs: number): Promise<Exit> {
     const { termMs } = this.#options.graces;
+    if (this.#isRunning) await this.noteProcesses();
     // Discard its output, because a full pipe would keep it from ending.
     this.stdout.resume();
     this.stderr.resume();
@@ -170,9 +181,14 @@ export class ChildProgram {
     }
   }
 
+  get #isRunning(): boolean {
+    const { pid, exitCode, signalCode } = this.#child;
+    return pid !== undefined && exitCode === null && signalCode === null;
+  }
+
   #signal(signal: NodeJS.Signals): void {
     const { pid } = this.#child;
-    if (pid === undefined || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    if (pid === undefined || !this.#isRunning) return;
     try {
       process.kill(-pid, signal);
     } catch {
@@ -182,7 +198,7 @@ export class ChildProgram {
 
   async #sweep(): Promise<void> {
     const { mark, log } = this.#options;
-    const { killed, left } = await killMarked(mark);
+    const { killed, left } = await killMarked(mark, [...this.#seen.values()]);
     if (killed > 0) log?.info({ killed }, "a program left processes behind; they were killed");
     if (left > 0) log?.error({ left }, "processes of a program cannot be killed");
   }

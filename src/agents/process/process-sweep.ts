@@ -9,20 +9,33 @@ const SCAN_PAUSE_MS = 10;
 /** Files that are read concurrently. */
 const BATCH = 64;
 
-interface ProcessRow {
+/** A process of this machine. A later one with the same pid has another start. */
+export interface ProcessName {
   readonly pid: number;
+  readonly start: string;
+}
+
+interface ProcessRow extends ProcessName {
   readonly parentPid: number;
   readonly marks: readonly string[];
 }
 
-/** Kill all processes with a mark that has this prefix, and their descendants. */
-export async function killMarked(prefix: string): Promise<SweepResult> {
-  return await sweep((mark) => mark.startsWith(prefix));
+/**
+ * Kill all processes with a mark that has this prefix, and their descendants.
+ * @param known further processes to kill, with their descendants
+ */
+export async function killMarked(prefix: string, known: readonly ProcessName[] = []): Promise<SweepResult> {
+  return await sweep((mark) => mark.startsWith(prefix), known);
 }
 
 /** Kill the processes that ended workers of this machine left behind. */
 export async function killOrphans(): Promise<SweepResult> {
-  return await sweep(isOrphaned);
+  return await sweep(isOrphaned, []);
+}
+
+/** The processes with a mark that has this prefix, and their descendants, which may have removed it. */
+export async function findMarked(prefix: string): Promise<ProcessName[]> {
+  return findTargets(await listProcesses(), (mark) => mark.startsWith(prefix), []);
 }
 
 export interface SweepResult {
@@ -34,14 +47,14 @@ export interface SweepResult {
 /**
  * Repeat until no process is found, because a process may start another during a scan. Without /proc it finds nothing.
  */
-async function sweep(isWanted: (mark: string) => boolean): Promise<SweepResult> {
+async function sweep(isWanted: (mark: string) => boolean, known: readonly ProcessName[]): Promise<SweepResult> {
   const killed = new Set<number>();
-  let targets: number[] = [];
+  let targets: ProcessName[] = [];
   for (let scan = 0; scan < MAX_SCANS; scan += 1) {
     if (scan > 0) await sleep(SCAN_PAUSE_MS);
-    targets = findTargets(await listProcesses(), isWanted);
+    targets = findTargets(await listProcesses(), isWanted, known);
     if (targets.length === 0) break;
-    for (const pid of targets) {
+    for (const { pid } of targets) {
       try {
         process.kill(pid, "SIGKILL");
         killed.add(pid);
@@ -53,17 +66,22 @@ async function sweep(isWanted: (mark: string) => boolean): Promise<SweepResult> 
   return { killed: killed.size, left: targets.length };
 }
 
-/** The marked processes, and their descendants that removed the mark from their environment. */
-function findTargets(rows: readonly ProcessRow[], isWanted: (mark: string) => boolean): number[] {
+/** The marked and the known processes, and their descendants that removed the mark from their environment. */
+function findTargets(
+  rows: readonly ProcessRow[],
+  isWanted: (mark: string) => boolean,
+  known: readonly ProcessName[],
+): ProcessName[] {
   const children = Map.groupBy(rows, ({ parentPid }) => parentPid);
-  const found = new Set<number>();
-  const add = (pid: number) => {
+  const starts = new Map(known.map(({ pid, start }) => [pid, start]));
+  const found = new Map<number, ProcessName>();
+  const add = ({ pid, start }: ProcessName) => {
     if (pid === process.pid || found.has(pid)) return;
-    found.add(pid);
-    for (const child of children.get(pid) ?? []) add(child.pid);
+    found.set(pid, { pid, start });
+    for (const child of children.get(pid) ?? []) add(child);
   };
-  for (const { pid, marks } of rows) if (marks.some(isWanted)) add(pid);
-  return [...found];
+  for (const row of rows) if (row.marks.some(isWanted) || starts.get(row.pid) === row.start) add(row);
+  return [...found.values()];
 }
 
 async function listProcesses(): Promise<ProcessRow[]> {
@@ -79,13 +97,13 @@ async function listProcesses(): Promise<ProcessRow[]> {
 
 async function readProcess(pid: number): Promise<ProcessRow | undefined> {
   try {
-    const { parentPid, isDead } = readStat(await readFile(`/proc/${pid}/stat`, "utf8"));
+    const { start, parentPid, isDead } = readStat(await readFile(`/proc/${pid}/stat`, "utf8"));
     if (isDead) return undefined;
     // The environment of another user's process cannot be read. It belongs to no run, but may be the parent of such a
     // process.
     const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
     const entry = environment.split("\0").find((line) => line.startsWith(`${MARKER}=`));
-    return { pid, parentPid, marks: entry?.slice(MARKER.length + 1).split(" ") ?? [] };
+    return { pid, start, parentPid, marks: entry?.slice(MARKER.length + 1).split(" ") ?? [] };
   } catch {
     return undefined;
   }

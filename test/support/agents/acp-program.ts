@@ -314,6 +314,17 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     await cancelled.promise;
     return { stopReason: "cancelled" };
   },
+  // A tool whose command is without the mark of the run. The shell between them ends with the turn, the command does not.
+  clears: async () => {
+    const shell = spawn("/bin/sh", ["-c", "env -i /bin/sleep 600 & echo $!; wait"], {
+      detached: true,
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    shell.stdout.once("data", (pid) => say(String(pid)));
+    await cancelled.promise;
+    shell.kill("SIGKILL");
+    return { stopReason: "cancelled" };
+  },
   late: () => {
     say("In time.");
     setTimeout(() => say(" Too late."), 5);

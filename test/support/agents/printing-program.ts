@@ -140,6 +140,12 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
     const command = "(env -i setsid sh -c 'echo $$; exec sleep 30' &)";
     spawn("/bin/sh", ["-c", command], { stdio: ["ignore", "inherit", "inherit"] }).unref();
   },
+  // Its child is in a process session of its own, and without the mark of the run.
+  clears: () => {
+    const child = spawn("/bin/sleep", ["600"], { detached: true, stdio: "ignore", env: {} });
+    say(`${child.pid}`);
+    never();
+  },
   stubborn: () => {
     process.on("SIGTERM", () => {});
     leaveBehind();

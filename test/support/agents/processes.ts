@@ -15,6 +15,15 @@ export function processesWith(word: string): number[] {
     .map(Number);
 }
 
+/** Whether the process runs; a zombie does not. */
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\t[ZX]/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
 /** Resolves when no process has the marker in its environment. */
 export async function gone(word: string): Promise<void> {
   await vi.waitFor(() => {

@@ -1,9 +1,10 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { readJsonLine } from "../../../../src/agents/command/json-line.ts";
 import type { AppError } from "../../../../src/protocol/errors.ts";
-import { gone, running } from "../../../support/agents/processes.ts";
-import { commandAdapter, printing, programSubject } from "../../../support/agents/programs.ts";
+import { gone, isAlive, running } from "../../../support/agents/processes.ts";
+import { commandAdapter, printing, programSubject, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../../support/agents/run-stage.ts";
 
 const exitOf = (parts: readonly Part[]) => parts.filter(({ type }) => type === "exit");
@@ -186,6 +187,25 @@ describe("the end of a program", () => {
     await parts.return?.();
     await gone(subject.tag);
   });
+});
+
+test.each([
+  ["a program", () => printing("clears")],
+  ["a coding agent", () => talking()],
+])("an abort of %s ends its tools that cleared their environment", async (_, make) => {
+  const { agent } = make();
+  const stage = createRunStage();
+  const parts = agent.run(turnOf("clears"), stage.control)[Symbol.asyncIterator]();
+  let pid = 0;
+  while (pid === 0) {
+    const { value: part } = await parts.next();
+    if (part.type === "text") pid = Number(part.text);
+  }
+  onTestFinished(() => void (isAlive(pid) && process.kill(pid, "SIGKILL")));
+  await expect.poll(() => readFileSync(`/proc/${pid}/cmdline`, "utf8")).toMatch(/^\/bin\/sleep/);
+  stage.abort();
+  await parts.return?.();
+  expect(isAlive(pid)).toBe(false);
 });
 
 describe("a program that is silent", () => {
