@@ -12,7 +12,16 @@ import {
   startTimer,
 } from "./session-step.ts";
 import { dropSummary } from "./summaries.ts";
-import { beginWaitingTurn, dropTurns, endWork, keepTurn, settle, stopIdling } from "./turns.ts";
+import {
+  afterTurnOf,
+  beginWaitingTurn,
+  dropTurns,
+  endWithTurn,
+  endWork,
+  keepTurn,
+  settle,
+  stopIdling,
+} from "./turns.ts";
 
 /** How a session requests, gains, loses, waits for and leaves the floor. */
 
@@ -111,12 +120,13 @@ export function leaveQueue(step: SessionStep): void {
   step.context.queuedAt = undefined;
   endLease(step);
   dropTurns(step, "error");
+  endWithTurn(step);
 }
 
 /** The held run ended nevertheless: `after_turn` applies although the session is paused. */
 export function settlePaused(step: SessionStep): void {
   const { context, given } = step;
-  const afterTurn = agentOf(step)?.afterTurn ?? "keep";
+  const afterTurn = afterTurnOf(step);
   if (context.turns.length > 0 || afterTurn === "keep") return;
   if (afterTurn === "archive") {
     step.toSelf.push({ type: "archive", reason: "after_turn", given });

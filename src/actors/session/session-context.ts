@@ -27,6 +27,8 @@ export interface SessionContext {
   ownerId?: string | undefined;
   workspaceId?: string | undefined;
   origin?: Origin | undefined;
+  /** The session is archived when its last turn has ended, however it ended. */
+  endsWithTurn?: true | undefined;
   /** The claim that it competes with, as of its last request for the floor. */
   claim: Claim;
   pausedBy?: PausedBy | undefined;
@@ -182,6 +184,7 @@ export function newSession(
     ownerId: session.ownerId,
     workspaceId: session.workspaceId,
     ...(history && { origin: history.origin }),
+    ...(session.endsWithTurn && { endsWithTurn: true as const }),
     ...(session.mode !== undefined && { mode: session.mode }),
     ...(history?.summary && { summary: history.summary.headline, summaryId: history.summary.messageId }),
     claim,
@@ -244,10 +247,11 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
 
 /** The session's memory without the parts that its view has. */
 function remembered(context: SessionContext) {
-  const { untitled, claim, agentHomes, agentHeard, approvedTools, expired, run, turns, stopping } = context;
+  const { untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, turns, stopping } =
+    context;
   const { uncovered, summarizing, idleTimerId, pauseTimerId, holdTimerId, lease } = context;
   const rest = { turns, stopping, uncovered, summarizing, idleTimerId, pauseTimerId, holdTimerId, lease };
-  return { untitled, claim, agentHomes, agentHeard, approvedTools, expired, run, ...rest };
+  return { untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, ...rest };
 }
 
 /** The session's memory without the parts that its view has, as JSON for its row. */

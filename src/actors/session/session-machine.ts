@@ -37,6 +37,7 @@ import { countTurn, isNamedBySummary, summarize, takeSummary } from "./summaries
 import {
   abortWaiting,
   beginTurn,
+  endWithTurn,
   keepTurn,
   overlapTurn,
   refusesExternal,
@@ -166,11 +167,11 @@ const machine = setup({
     }),
     failRun: does<"fail", { isHeard: boolean }>((step, { code, message, retryAfterMs, expired }, { isHeard }) => {
       failRun(step, { errorCode: code, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }, expired);
-      if (isHeard) settle(step);
+      if (!endWithTurn(step) && isHeard) settle(step);
     }),
     cancelRun: does<"abort" | "session.abort", { isHeard: boolean }>((step, { type }, { isHeard }) => {
       cancelRun(step);
-      if (isHeard) settle(step);
+      if (!endWithTurn(step) && isHeard) settle(step);
       if (type === "session.abort") answer(step, {});
     }),
     abortWaiting: does<"session.abort">(abortWaiting),

@@ -152,9 +152,22 @@ export function stopIdling(step: SessionStep): void {
   step.context.idleTimerId = undefined;
 }
 
+/** What a session does after a turn that ended successfully. */
+export function afterTurnOf(step: SessionStep): AgentEntry["afterTurn"] {
+  return step.context.endsWithTurn ? "archive" : (agentOf(step)?.afterTurn ?? "keep");
+}
+
+/** Archive a session that ends with its last turn, if that turn has ended. @returns whether it ends */
+export function endWithTurn(step: SessionStep): boolean {
+  const { endsWithTurn, run, turns } = step.context;
+  if (!endsWithTurn || run || turns.length > 0) return false;
+  step.toSelf.push({ type: "archive", reason: "after_turn", given: step.given });
+  return true;
+}
+
 /** A turn has ended successfully: `after_turn` applies, unless another turn waits. */
 export function settleAfterTurn(step: SessionStep): void {
-  const afterTurn = agentOf(step)?.afterTurn ?? "keep";
+  const afterTurn = afterTurnOf(step);
   if (step.context.turns.length > 0 || afterTurn === "keep") return settle(step);
   step.toSelf.push({ type: afterTurn, reason: "after_turn", given: step.given });
 }
@@ -180,6 +193,7 @@ function removeTurn(step: SessionStep, turn: SessionStep["context"]["turns"][num
   context.messageCount -= 1;
   step.facts.push({ type: "message.remove", sessionId: context.id, messageId: turn.messageId });
   complete(step, turn.runId, NO_USAGE, true);
+  endWithTurn(step);
 }
 
 /** Drop queued turns: their messages stay, their runs end. */

@@ -14,7 +14,7 @@ import { SessionLog } from "../streams/followed-log.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
 /** A user's message and its session. The session is created if it does not exist. */
-export interface WantedTurn extends Pick<NewSession, "userId" | "zone" | "workspaceId" | "title"> {
+export interface WantedTurn extends Pick<NewSession, "userId" | "zone" | "workspaceId" | "title" | "endsWithTurn"> {
   /** The client's name for the session; absent: a new one. */
   sessionId?: SessionId | undefined;
   /** The agent that answers. Absent: the session's agent, or the default agent for a new session. */
@@ -146,12 +146,6 @@ export class LiveRuns {
   async abort(caller: Caller, { sessionId, floorId, runId }: RunPlace): Promise<void> {
     const { commands } = this.#context;
     const command = { type: "session.abort" as const, sessionId, runId };
-    await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
-  }
-
-  async archive(caller: Caller, { sessionId, floorId }: Pick<RunPlace, "sessionId" | "floorId">): Promise<void> {
-    const { commands } = this.#context;
-    const command = { type: "session.stop" as const, sessionId };
     await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
   }
 

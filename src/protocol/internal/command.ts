@@ -18,6 +18,8 @@ export const NewSession = z.object({
   title: z.string().optional(),
   /** A mode of the agent. Default: its first. */
   mode: z.string().optional(),
+  /** Archive the session when its last turn has ended, however it ended. */
+  endsWithTurn: z.literal(true).optional(),
 });
 export type NewSession = z.infer<typeof NewSession>;
 

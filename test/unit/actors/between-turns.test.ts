@@ -43,6 +43,77 @@ describe("between turns", () => {
   });
 });
 
+describe("a session that ends with its turn", () => {
+  /** A floor on which such a session waits behind a phone call with its turn `m1`. */
+  const waiting = () => {
+    const floor = new FloorStage(withMusic({ when_blocked: "queue", queue_timeout: "30s" }));
+    floor.create("phone");
+    const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
+    const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
+    floor.ask({ type: "session.chat", sessionId: "music", turn, session });
+    expect(floor.state("music")).toBe("created");
+    return floor;
+  };
+  const running = () => {
+    const floor = waiting();
+    floor.on("phone", "archive");
+    floor.claim("music", "run-m1");
+    expect(floor.state("music")).toBe("active.running");
+    return floor;
+  };
+
+  test("it is archived after its turn, failed and aborted too, and after a restart between", () => {
+    for (const end of [
+      (floor: FloorStage) => floor.report("music", "run-m1", 1, { outcome: { kind: "done" } }),
+      (floor: FloorStage) =>
+        floor.report("music", "run-m1", 1, { outcome: { kind: "failed", code: "provider_refused", message: "no" } }),
+      (floor: FloorStage) => floor.on("music", "abort"),
+    ]) {
+      const floor = running();
+      floor.restart();
+      end(floor);
+      expect(floor.events("complete")).toHaveLength(1);
+      expect(floor.state("music")).toBe("archived");
+      expect(floor.actors.context.floor.holder).toBeUndefined();
+    }
+  });
+
+  test("it is archived when its turn is withdrawn, or no longer waits for the floor", () => {
+    for (const end of [
+      (floor: FloorStage) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" }),
+      (floor: FloorStage) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" }),
+      (floor: FloorStage) => {
+        const timer = floor.facts.find(
+          (fact) => fact.type === "effect.add" && fact.effect.dueAt === floor.now + 30_000,
+        );
+        if (timer?.type !== "effect.add") throw new Error("no timer was asked for");
+        floor.now += 30_000;
+        return floor.ask({ type: "timer", timerId: timer.effect.id });
+      },
+    ]) {
+      const floor = waiting();
+      end(floor);
+      expect(floor.state("music")).toBe("archived");
+      floor.on("phone", "archive");
+      expect(floor.actors.context.floor.holder).toBeUndefined();
+    }
+  });
+
+  test("it is archived only after the further turns that were sent to it", () => {
+    const floor = new FloorStage(withMusic({ when_busy: "enqueue" }));
+    const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
+    const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
+    floor.ask({ type: "session.chat", sessionId: "music", turn, session });
+    floor.chat("music", "m2");
+    floor.claim("music", "run-m1");
+    floor.report("music", "run-m1", 1, { outcome: { kind: "done" } });
+    expect(floor.state("music")).toBe("active.running");
+    floor.claim("music", "run-m2");
+    floor.report("music", "run-m2", 1, { outcome: { kind: "done" } });
+    expect(floor.state("music")).toBe("archived");
+  });
+});
+
 describe("switching the agent", () => {
   const outcome = (floor: FloorStage, agentId: string) => {
     const reply = floor.ask({ type: "session.switch_agent", sessionId: "music", agentId });

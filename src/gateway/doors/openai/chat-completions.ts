@@ -61,12 +61,12 @@ export function chatCompletionRoutes(app: Routes, context: RouteContext): void {
       const { agentId, where, createdAt } = readCommon(context, request, format);
       const wanted = {
         identity: context.commands.identify(caller, request, body),
-        target: { ...where, agentId },
+        // A client that names no session cannot return to this one.
+        target: { ...where, agentId, ...(where.sessionId === undefined && { endsWithTurn: true as const }) },
         readTurn: () => readAnswers(body) ?? readChat(body, where.sessionId !== undefined),
       };
       return answerWithRun({ context, runs, request, reply }, wanted, {
         isStream: body.stream === true,
-        isOneShot: where.sessionId === undefined,
         translator: (place) =>
           new ChunkTranslator(place, agentId, createdAt, body.stream_options?.include_usage === true),
         whole: (place, summary) => completionOf(place, agentId, createdAt, summary),

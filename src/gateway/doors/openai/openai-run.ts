@@ -40,10 +40,6 @@ interface OpenAiRequest {
 /** How a run is converted to the answer of a request. */
 interface OpenAiAnswer {
   readonly isStream: boolean;
-  /**
-   * Whether to archive the session after the run, because the client named no session and cannot return to this one.
-   */
-  readonly isOneShot: boolean;
   translator(place: RunPlace): RunTranslator;
   whole(place: RunPlace, summary: RunSummary): object;
 }
@@ -75,28 +71,25 @@ export async function answerWithRun(
     ? runs.answer(identity, turn.sessionId, turn.answers)
     : runs.begin(identity, { ...target, ...turn }));
   void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
-  const end = (outcome: RunOutcome | "left" | "cut") => {
-    const isOver = outcome === "left" || outcome === "ended";
-    const ending =
-      isOver && answer.isOneShot
-        ? runs.archive(caller, place)
-        : outcome === "left"
-          ? runs.abort(caller, place)
-          : undefined;
-    ending?.catch((error) => log.warn({ err: error, traceId: request.id }, "a run or session could not be ended"));
+  const leave = () => {
+    runs
+      .abort(caller, place)
+      .catch((error) => log.warn({ err: error, traceId: request.id }, "a run could not be ended"));
   };
   if (!answer.isStream) return reply.send(await readWhole());
-  return streamRun(place, { context, runs, request, reply, translator: answer.translator(place), onClose: end });
+  const onClose = (outcome: RunOutcome | "left" | "cut") => {
+    if (outcome === "left") leave();
+  };
+  return streamRun(place, { context, runs, request, reply, translator: answer.translator(place), onClose });
 
   async function readWhole(): Promise<object> {
     const whole = new WholeRun(reply);
     streams.add(whole, request.caller);
     try {
       const summary = await whole.read(await runs.follow(place, whole));
-      end(summary.outcome!);
       return answer.whole(place, mustBeWhole(summary));
     } catch (error) {
-      if (whole.hasLeft) end("left");
+      if (whole.hasLeft) leave();
       throw error;
     }
   }

@@ -64,12 +64,16 @@ export function responseRoutes(app: Routes, context: RouteContext): void {
       const head: ResponseHead = { model: agentId, createdAt, previousId: body.previous_response_id ?? null };
       const wanted = {
         identity,
-        target: { ...where, sessionId, agentId },
+        target: {
+          ...where,
+          sessionId,
+          agentId,
+          ...(sessionId === undefined && body.store === false && { endsWithTurn: true as const }),
+        },
         readTurn: () => readAnswers(body) ?? readChat(body, sessionId !== undefined),
       };
       return answerWithRun({ context, runs, request, reply }, wanted, {
         isStream: body.stream === true,
-        isOneShot: sessionId === undefined && body.store === false,
         translator: (place) => new ResponseTranslator(place, head),
         whole: (place, summary) => responseOf(place, head, summary),
       });
