@@ -68,15 +68,21 @@ export class LiveRuns {
     this.#context = context;
   }
 
-  /** Send a message to a session. @throws AppError for a refusal, with the arbiter's decision if the arbiter refused */
-  async begin(identity: Identity, wanted: WantedTurn): Promise<RunPlace> {
+  /**
+   * Send a message to a session, and read its run.
+   * @throws AppError for a refusal, with the arbiter's decision if the arbiter refused
+   */
+  async begin<T>(identity: Identity, wanted: WantedTurn, read: (place: RunPlace) => Promise<T>): Promise<T> {
     const { commands, chats } = this.#context;
-    const { caller } = identity;
-    const reply = await commands.carryOut(identity, async () => {
-      const target = await this.#findTarget(identity, wanted);
-      return { floorId: target.floorId, command: await chats.command(wanted.chat, target, identity) };
+    return await this.#listening(async (listen) => {
+      const reply = await commands.carryOut(identity, async () => {
+        const target = await this.#findTarget(identity, wanted);
+        const command = await chats.command(wanted.chat, target, identity);
+        await listen(target.floorId);
+        return { floorId: target.floorId, command };
+      });
+      return await read(await this.placeOf(identity.caller, reply));
     });
-    return await this.placeOf(caller, reply);
   }
 
   /** Where the run is read that a command has begun. */
@@ -88,28 +94,64 @@ export class LiveRuns {
     return { sessionId, floorId, runId, after, hasBegun: false, settled, decision };
   }
 
-  /** Answer the questions that a run waits for. @returns the run from the last of these questions on */
-  async answer(identity: Identity, session: SessionId, answers: readonly Answer[]): Promise<RunPlace> {
-    const { commands } = this.#context;
+  /** Answer the questions that a run waits for, and read the run from the last of these questions on. */
+  async answer<T>(
+    identity: Identity,
+    session: SessionId,
+    answers: readonly Answer[],
+    read: (place: RunPlace) => Promise<T>,
+  ): Promise<T> {
     const { sessionId, floorId } = await this.#context.visibleTo(identity.caller).locate(session);
-    let runId: RunId | undefined;
+    return await this.#listening(async (listen) => {
+      await listen(floorId);
+      const { runId, requestId } = await this.#sendAnswers(identity, { sessionId, floorId }, answers);
+      const after = await this.#findRequest(sessionId, requestId);
+      const earlier = await this.#findEarlierCalls(sessionId, runId, after);
+      return await read({ sessionId, floorId, runId, after, hasBegun: true, earlier, settled: NONE });
+    });
+  }
+
+  /** @returns the run, and the last question that was answered */
+  async #sendAnswers(
+    identity: Identity,
+    { sessionId, floorId }: Target,
+    answers: readonly Answer[],
+  ): Promise<{ runId: RunId; requestId: RequestId }> {
+    const { commands } = this.#context;
+    let answered: { runId: RunId; requestId: RequestId } | undefined;
     let refusal: unknown;
-    let answered: Answer | undefined;
     for (const answer of answers) {
       const { requestId } = answer;
       const part: Identity = { ...identity, commandId: commands.deriveId(identity, `answer ${requestId}`) };
       const command = { type: "session.answer" as const, sessionId, requestId, answer };
       try {
-        runId = (await commands.carryOut(part, async () => ({ floorId, command }))).runId;
-        answered = answer;
+        const { runId } = await commands.carryOut(part, async () => ({ floorId, command }));
+        if (runId !== undefined) answered = { runId, requestId };
       } catch (error) {
         refusal ??= error;
       }
     }
-    if (runId === undefined || !answered) throw refusal ?? new AppError("interaction_not_found");
-    const after = await this.#findRequest(sessionId, answered.requestId);
-    const earlier = await this.#findEarlierCalls(sessionId, runId, after);
-    return { sessionId, floorId, runId, after, hasBegun: true, earlier, settled: NONE };
+    if (!answered) throw refusal ?? new AppError("interaction_not_found");
+    return answered;
+  }
+
+  /**
+   * Follow a floor from before a command until its run is read. A follower that opens later misses the first text, which it
+   * then gets only with the next report of the worker.
+   */
+  async #listening<T>(work: (listen: (floorId: FloorId) => Promise<void>) => Promise<T>): Promise<T> {
+    const { followers } = this.#context;
+    const joined: FloorId[] = [];
+    const listen = async (floorId: FloorId) => {
+      // If it fails, `follow` fails too, and answers as it does for a run that cannot be read.
+      const isJoined = await followers.join(floorId).then(Boolean, () => false);
+      if (isJoined) joined.push(floorId);
+    };
+    try {
+      return await work(listen);
+    } finally {
+      for (const floorId of joined) followers.leave(floorId);
+    }
   }
 
   /** The newest run of a session that has not ended; undefined if there is none. @throws AppError `session_not_found` */

@@ -1,5 +1,6 @@
 import { createMCPClient } from "@ai-sdk/mcp";
 import { afterAll, describe, expect, test } from "vitest";
+import { OWNER_STREAMS } from "../../../src/gateway/streams/open-streams.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -270,4 +271,18 @@ describe("a client that cancels a call", () => {
     expect(await isRunning()).toBe(true);
     await client.call(3, "abort", { sessionId });
   });
+});
+
+test("a caller with as many streams as it may have sends no message whose reply it could not read", async () => {
+  const headers = { Authorization: "Bearer ann-key-0123456789abcdef0123456789" };
+  const { client, call } = await connect(guarded, headers);
+  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const path = `/session/${sessionId}/events`;
+  const streams = await Promise.all(Array.from({ length: OWNER_STREAMS }, () => guarded.stream(path, headers)));
+  const refused = { isError: true, error: { code: "busy" } };
+  expect(await call("speak", { sessionId, content: "hello" })).toMatchObject(refused);
+  expect(await call("answer", { sessionId, requestId: "nothing", response: "a" })).toMatchObject(refused);
+  expect((await accepted(guarded.get(`/session/${sessionId}/messages`, { headers }))).messages).toEqual([]);
+  await Promise.all(streams.map((stream) => stream.close()));
+  await client.close();
 });

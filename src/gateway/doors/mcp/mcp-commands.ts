@@ -74,6 +74,7 @@ const Place = {
 export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions): McpCommand[] {
   const { commands, streams, clock, catalog } = context;
   const sessions = context.visibleTo(caller);
+  const reader = caller.ownerId === undefined ? undefined : caller;
 
   async function send(id: SessionId, type: "activate" | "pause" | "resume" | "archive") {
     const { sessionId, floorId } = await sessions.locate(id);
@@ -95,9 +96,8 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
 
   /** Collect the output of a run for a limited time. The run continues afterwards. */
   async function readReply(place: RunPlace, waitSeconds: number, { cancelled, endWithClient }: McpCall) {
-    mustHaveRoom(streams, caller.ownerId === undefined ? undefined : caller);
     const whole = new WholeRun();
-    streams.add(whole, caller.ownerId === undefined ? undefined : caller);
+    streams.add(whole, reader);
     const timer = clock.after(waitSeconds * 1_000, () => whole.settle());
     const over = AbortSignal.any([cancelled, endWithClient()]);
     const onOver = () => whole.settle();
@@ -167,9 +167,10 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
       { ...Session, content: z.string().min(1).max(MAX_CONTENT), ...Wait },
       async ({ sessionId, content, waitSeconds }, call) => {
         await sessions.place(sessionId);
+        mustHaveRoom(streams, reader);
         const chat = { content: cleanText(content) };
-        const place = await runs.begin(commands.newIdentity(caller, trace), { sessionId, chat });
-        return readOwnReply(place, waitSeconds, call);
+        const identity = commands.newIdentity(caller, trace);
+        return runs.begin(identity, { sessionId, chat }, (place) => readOwnReply(place, waitSeconds, call));
       },
     ),
     define(
@@ -177,6 +178,7 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
       "Continue to wait for the current reply.",
       { ...Session, ...Wait },
       async ({ sessionId, waitSeconds }, call) => {
+        mustHaveRoom(streams, reader);
         const place = await runs.find(caller, sessionId);
         return place ? readReply(place, waitSeconds, call) : { sessionId, isRunning: false };
       },
@@ -195,12 +197,13 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
         ...Wait,
       },
       async ({ sessionId, requestId, response, verdict, waitSeconds }, call) => {
+        mustHaveRoom(streams, reader);
         let answer: Answer;
         if (verdict !== undefined) answer = confirmationAnswer(requestId, verdict);
         else if (response !== undefined) answer = questionAnswer(requestId, response);
         else throw new AppError("bad_request", "Either response or verdict is required.");
-        const place = await runs.answer(commands.newIdentity(caller, trace), sessionId, [answer]);
-        return readOwnReply(place, waitSeconds, call);
+        const identity = commands.newIdentity(caller, trace);
+        return runs.answer(identity, sessionId, [answer], (place) => readOwnReply(place, waitSeconds, call));
       },
     ),
     define("pause", "Pause a session: its run waits, and another session may speak.", Session, async ({ sessionId }) =>

@@ -67,31 +67,35 @@ export async function answerWithRun(
   const { caller } = identity;
   mustHaveRoom(streams, request.caller);
   const turn = readTurn();
-  const place = await ("answers" in turn
-    ? runs.answer(identity, turn.sessionId, turn.answers)
-    : runs.begin(identity, { ...target, ...turn }));
-  void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
-  const leave = () => {
-    runs
-      .abort(caller, place)
-      .catch((error) => log.warn({ err: error, traceId: request.id }, "a run could not be ended"));
-  };
-  if (!answer.isStream) return reply.send(await readWhole());
-  const onClose = (outcome: RunOutcome | "left" | "cut") => {
-    if (outcome === "left") leave();
-  };
-  return streamRun(place, { context, runs, request, reply, translator: answer.translator(place), onClose });
+  return "answers" in turn
+    ? runs.answer(identity, turn.sessionId, turn.answers, show)
+    : runs.begin(identity, { ...target, ...turn }, show);
 
-  async function readWhole(): Promise<object> {
+  async function show(place: RunPlace): Promise<FastifyReply> {
+    void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
+    if (!answer.isStream) return reply.send(await readWhole(place));
+    const onClose = (outcome: RunOutcome | "left" | "cut") => {
+      if (outcome === "left") abort(place);
+    };
+    return streamRun(place, { context, runs, request, reply, translator: answer.translator(place), onClose });
+  }
+
+  async function readWhole(place: RunPlace): Promise<object> {
     const whole = new WholeRun(reply);
     streams.add(whole, request.caller);
     try {
       const summary = await whole.read(await runs.follow(place, whole));
       return answer.whole(place, mustBeWhole(summary));
     } catch (error) {
-      if (whole.hasLeft) leave();
+      if (whole.hasLeft) abort(place);
       throw error;
     }
+  }
+
+  function abort(place: RunPlace): void {
+    runs
+      .abort(caller, place)
+      .catch((error) => log.warn({ err: error, traceId: request.id }, "a run could not be ended"));
   }
 }
 

@@ -52,13 +52,14 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
       const sessions = await ChatSessions.of(context.visibleTo(caller), request.body.id);
       const sessionId = sessions.newest?.id ?? request.body.id;
       if ("answers" in last) {
-        return follow(request, reply, await runs.answer(identity, sessionId, last.answers), last.openParts);
+        const { answers, openParts } = last;
+        return runs.answer(identity, sessionId, answers, (place) => follow(request, reply, place, openParts));
       }
       try {
         const again = last.isRepeated && (await repeat(identity, sessions, last.chat, agentId));
         if (again) return await follow(request, reply, again);
         const wanted = { sessionId, agentId, userId, zone, workspaceId, chat: last.chat };
-        return await follow(request, reply, await runs.begin(identity, wanted));
+        return await runs.begin(identity, wanted, (place) => follow(request, reply, place));
       } catch (error) {
         const decision = error instanceof AppError && error.code === "rejected" && error.facts["decision"];
         if (!decision) throw error;
