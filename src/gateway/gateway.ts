@@ -19,6 +19,7 @@ import { Commands } from "./commands.ts";
 import { mcpRoutes } from "./doors/mcp/mcp-door.ts";
 import { chatCompletionRoutes } from "./doors/openai/chat-completions.ts";
 import { modelRoutes } from "./doors/openai/models.ts";
+import { describeOpenAiProblem, isOpenAi } from "./doors/openai/openai-problem.ts";
 import { responseRoutes } from "./doors/openai/responses.ts";
 import { uiChatRoutes } from "./doors/ui-chat/ui-chat.ts";
 import { Histories } from "./histories/histories.ts";
@@ -27,7 +28,7 @@ import { acceptJsonOnly, discardBody } from "./http/json-bodies.ts";
 import { KnownPaths } from "./http/known-paths.ts";
 import { boundAnswers } from "./http/large-answers.ts";
 import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./http/origin.ts";
-import { handleProblems, problemBody, problemHeaders, refusalOf, toAppError } from "./http/problem.ts";
+import { describeProblem, handleProblems, refusalOf, sendProblem, toAppError } from "./http/problem.ts";
 import { Sockets } from "./http/sockets/sockets.ts";
 import { TurnPace } from "./http/sockets/turn-pace.ts";
 import { traceRequests } from "./http/traced-requests.ts";
@@ -210,15 +211,12 @@ function createSockets({ stopwatch, proxies, addressConnections, onCut }: Gatewa
 function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): Routes {
   const { access, log, newId, origin, proxies, maxBodyBytes, tracer } = options;
   const paths = new KnownPaths();
+  const describe = (url: string) => (isOpenAi(url) ? describeOpenAiProblem : describeProblem);
   /** Answers what the framework refuses before it finds a route, for example a malformed path. */
-  const sendProblem = async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+  const refuse = async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const error = toAppError((await gate.keeper?.countAddress(request).then(() => thrown, toAppError)) ?? thrown);
     discardBody(request, maxBodyBytes, pace);
-    await reply
-      .code(error.status)
-      .headers(problemHeaders(error))
-      .type("application/json; charset=utf-8")
-      .send(problemBody(error, request.id));
+    await sendProblem(reply, describe(request.url)(error, request.id));
   };
   const app: Routes = Fastify({
     logger: false,
@@ -230,7 +228,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
     routerOptions: { maxParamLength: MAX_PARAM, ignoreTrailingSlash: false },
-    frameworkErrors: sendProblem,
+    frameworkErrors: refuse,
   }).withTypeProvider<ZodTypeProvider>();
   app.setValidatorCompiler(validatorCompiler);
   // The server's own answers are typed; their schemas serve the documentation only.
@@ -242,7 +240,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
   app.decorateRequest("caller", undefined);
   if (tracer) traceRequests(app, tracer);
   paths.watch(app);
-  handleProblems(app, paths, log);
+  handleProblems(app, { paths, log, describe });
   if (access) {
     guardAnswers(app);
     // Every request is counted, including unknown paths and open routes.

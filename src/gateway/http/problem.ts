@@ -63,6 +63,27 @@ export function problemHeaders({ code, message, facts }: AppError): Record<strin
   return typeof retryAfterMs === "number" ? { "Retry-After": String(Math.ceil(retryAfterMs / 1_000)) } : {};
 }
 
+/** A failure as an answer. */
+export interface ProblemAnswer {
+  status: number;
+  headers: Record<string, string>;
+  body: object;
+}
+
+/** How failures are answered. `traceId`: finds the request in the log. */
+export type DescribeProblem = (error: AppError, traceId: string) => ProblemAnswer;
+
+/** A failure in the form that this API describes. */
+export const describeProblem: DescribeProblem = (error, traceId) => ({
+  status: error.status,
+  headers: problemHeaders(error),
+  body: problemBody(error, traceId),
+});
+
+export function sendProblem(reply: FastifyReply, { status, headers, body }: ProblemAnswer): FastifyReply {
+  return reply.code(status).headers(headers).type("application/json; charset=utf-8").send(body);
+}
+
 /** The error for a request without a route. */
 export function refusalOf(paths: KnownPaths, url: string): AppError {
   const allowed = paths.methodsOf(url);
@@ -71,19 +92,18 @@ export function refusalOf(paths: KnownPaths, url: string): AppError {
     : new AppError("method_not_allowed", undefined, { facts: { allowed } });
 }
 
-/** Answer every failure of the server in one form. */
-export function handleProblems(app: FastifyInstance, paths: KnownPaths, log: Logger): void {
+/** Answer every failure of the server. @param describe how failures at a URL are answered */
+export function handleProblems(
+  app: FastifyInstance,
+  { paths, log, describe }: { paths: KnownPaths; log: Logger; describe: (url: string) => DescribeProblem },
+): void {
   const send = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const error = toAppError(thrown);
     if (error.code === "internal") {
       const { id: traceId, commandId } = request;
       log.error({ err: error.cause ?? error, traceId, commandId }, "a request failed");
     }
-    return reply
-      .code(error.status)
-      .headers(problemHeaders(error))
-      .type("application/json; charset=utf-8")
-      .send(problemBody(error, request.id));
+    return sendProblem(reply, describe(request.url)(error, request.id));
   };
   app.decorateRequest("commandId", undefined);
   app.setErrorHandler(send);

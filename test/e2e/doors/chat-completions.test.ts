@@ -132,6 +132,20 @@ describe("a question of the agent", () => {
     expect(sessionOf(answer)).toBe(sessionOf(asked));
   });
 
+  test("a repeated answer with the same key continues the same run, also after its end", async () => {
+    const messages: OpenAI.ChatCompletionMessageParam[] = say("ask");
+    const asked = await openai.chat.completions.create({ model: "general", messages });
+    const { message } = asked.choices[0]!;
+    messages.push(message, { role: "tool", tool_call_id: message.tool_calls![0]!.id, content: "b" });
+    const answer = (key: string) =>
+      openai.chat.completions.create({ model: "general", messages }, { headers: { "Idempotency-Key": key } });
+    const first = await answer("answered-once");
+    expect(first.choices[0]!.message.content).toBe("You chose b.");
+    const { id, choices } = await answer("answered-once");
+    expect([id, choices]).toEqual([first.id, first.choices]);
+    await expect(answer("another")).rejects.toMatchObject({ status: 404, code: "interaction_not_found" });
+  });
+
   test("a question works in a stream too; a confirmation accepts only a clear yes", async () => {
     for (const [content, expected] of [
       ["approve", "Deleted."],
@@ -345,16 +359,60 @@ describe("a failure", () => {
     await expect(ask({ messages: [{ role: "user", content: " " }] })).rejects.toMatchObject({ status: 400 });
     await expect(
       ask({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "http://a/b.png" } }] }] }),
-    ).rejects.toMatchObject({ code: "unsupported_parameter", param: "messages.0.content" });
+    ).rejects.toMatchObject({ code: "unsupported_parameter", param: "messages[0].content[0].image_url.url" });
     await expect(ask({ messages: [{ role: "tool", tool_call_id: "call_1", content: "x" }] })).rejects.toMatchObject({
       status: 400,
-      param: "messages.0.tool_call_id",
+      param: "messages[0].tool_call_id",
     });
     const { session } = await accepted(node.post("/session/create"));
     await expect(
       ask({ messages: [{ role: "tool", tool_call_id: `question.${session.id}.nobody`, content: "x" }] }),
     ).rejects.toMatchObject({ status: 404, code: "interaction_not_found" });
     await expect(ask({ messages: say("x".repeat(262_145)) })).rejects.toMatchObject({ status: 413, code: "too_large" });
+  });
+
+  test("an invalid part of a message is named by its place", async () => {
+    const text = { type: "text", text: "hello" };
+    const wrong: [object[], string][] = [
+      [[{ content: "hello" }], "messages[0].role"],
+      [[{ role: "user", content: 5 }], "messages[0].content"],
+      [[{ role: "user", content: [text, "hello"] }], "messages[0].content[1]"],
+      [[{ role: "user", content: [text, { text: "hello" }] }], "messages[0].content[1].type"],
+      [[...say("a"), { role: "user", content: [text, { type: "input_audio" }] }], "messages[1].content[1].type"],
+      [[{ role: "user", content: [{ type: "text" }] }], "messages[0].content[0].text"],
+      [[{ role: "user", content: [{ type: "image_url" }] }], "messages[0].content[0].image_url"],
+      [
+        [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:text/plain,x" } }] }],
+        "messages[0].content[0].image_url.url",
+      ],
+      [[...say("a"), { role: "assistant", content: [{ type: 7 }] }, ...say("b")], "messages[1].content[0].type"],
+      [[{ role: "tool", tool_call_id: 5, content: "x" }], "messages[0].tool_call_id"],
+    ];
+    for (const [messages, param] of wrong) {
+      const answering = openai.chat.completions.create({ model: "general", messages: messages as never });
+      await expect(answering, param).rejects.toMatchObject({ status: 400, type: "invalid_request_error", param });
+    }
+    const input = [{ role: "user", content: [{ type: "input_file" }] }];
+    const answering = openai.responses.create({ model: "general", input: input as never });
+    await expect(answering).rejects.toMatchObject({ status: 400, param: "input[0].content[0].type" });
+  });
+
+  test("a path of the API that Interlock does not have, and a wrong method, are OpenAI's errors", async () => {
+    const missing = openai.embeddings.create({ model: "general", input: "hello" });
+    await expect(missing).rejects.toMatchObject({ status: 404, code: "not_found", type: "not_found_error" });
+    for (const [method, path, status] of [
+      ["GET", "/v1/chat/completions", 405],
+      ["DELETE", "/v1/models/general", 405],
+      ["GET", "/v1/models/%zz", 400],
+      ["GET", "/v1/", 404],
+    ] as const) {
+      const answer = await node.send(method, path);
+      expect([path, answer.status]).toEqual([path, status]);
+      expect(JSON.parse(answer.text), path).toEqual({
+        error: expect.objectContaining({ message: expect.any(String), type: expect.any(String), param: null }),
+      });
+    }
+    expect((await node.get("/v2/models")).body).toMatchObject({ success: false, errorCode: "not_found" });
   });
 
   test("a conversation of a thousand messages is accepted", async () => {

@@ -200,7 +200,7 @@ describe("a failure", () => {
     await expect(ask({ conversation: "a b" })).rejects.toMatchObject({ status: 400 });
     await expect(ask({ input: [{ type: "function_call_output", call_id: "x", output: "y" }] })).rejects.toMatchObject({
       status: 400,
-      param: "input.0.call_id",
+      param: "input[0].call_id",
     });
   });
 

@@ -11,7 +11,6 @@ import {
   argumentsOf,
   askedId,
   COMMON,
-  type EarlierMessage,
   FUNCTION_OF,
   type OpenAiTurn,
   readAnswer,
@@ -98,8 +97,13 @@ function readChat({ messages }: Body, isNamed: boolean): OpenAiTurn {
   }
   const chat = readContent(content, `messages.${last}.content`);
   if (isNamed) return { chat, title: undefined };
-  const earlier = messages.slice(0, last).filter((each) => each.role !== "tool") as EarlierMessage[];
-  return turnWithEarlier(earlier, chat, "messages");
+  const earlier = messages
+    .slice(0, last)
+    .map((each, index) => ({ role: each.role, content: each.content, param: `messages.${index}.content` }));
+  return turnWithEarlier(
+    earlier.filter((each) => each.role !== "tool"),
+    chat,
+  );
 }
 
 const usageOf = (usage: Usage) => ({

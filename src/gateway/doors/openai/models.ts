@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type AgentEntry, isOpenTo, takesTurns } from "../../../config/catalog/catalog.ts";
 import type { RouteContext, Routes } from "../../route-context.ts";
-import { OpenAiProblem, sendOpenAiProblem } from "./openai-problem.ts";
+import { OpenAiProblem } from "./openai-problem.ts";
 import { readModel } from "./openai-request.ts";
 
 const Model = z
@@ -36,7 +36,6 @@ export function modelRoutes(app: Routes, context: RouteContext): void {
         description: "The enabled agents of the catalogue, in OpenAI's format.",
         response: { 200: z.object({ object: z.literal("list"), data: z.array(Model) }), ...FAILURES },
       },
-      errorHandler: sendOpenAiProblem,
     },
     async (request) => {
       await context.authenticate(request);
@@ -56,7 +55,6 @@ export function modelRoutes(app: Routes, context: RouteContext): void {
         params: z.object({ model: z.string().max(128) }),
         response: { 200: Model, ...FAILURES },
       },
-      errorHandler: sendOpenAiProblem,
     },
     async (request) => {
       await context.authenticate(request);

@@ -1,7 +1,6 @@
-import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { AppError, type ErrorCode } from "../../../protocol/errors.ts";
-import { problemHeaders, toAppError } from "../../http/problem.ts";
+import { type DescribeProblem, problemHeaders } from "../../http/problem.ts";
 import type { RunFailure } from "../run-summary.ts";
 
 /** The body of a failure in OpenAI's format. */
@@ -28,8 +27,11 @@ const TYPES: { readonly [status: number]: string } = {
   429: "rate_limit_error",
 };
 
+/** A path in a body as OpenAI writes it: `messages[0].content`. */
+const asParam = (path: string): string => path.replace(/^body\./, "").replace(/\.(\d+)(?=\.|$)/g, "[$1]");
+
 /** The HTTP status of a failure in OpenAI's API. */
-export const statusOf = (error: AppError): number => STATUS_OF_RUN[error.code] ?? error.status;
+const statusOf = (error: AppError): number => STATUS_OF_RUN[error.code] ?? error.status;
 
 /** A failure as OpenAI's API describes it. */
 export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem {
@@ -45,13 +47,14 @@ export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem 
     code?: string;
   };
   const [first] = issues ?? [];
+  const path = first && asParam(first.path);
   const status = statusOf(error);
   return {
     error: {
-      message: first ? `${first.path}: ${first.message}` : message,
+      message: first ? `${path}: ${first.message}` : message,
       type: TYPES[status] ?? (status >= 500 ? "server_error" : "invalid_request_error"),
       code: special ?? code,
-      param: param ?? first?.path.replace(/^body\./, "") ?? null,
+      param: param === undefined ? (path ?? null) : asParam(param),
       ...rest,
       ...(traceId !== undefined && { traceId }),
     },
@@ -71,18 +74,15 @@ export function unsupported(param: string, message: string): AppError {
 /** Failures after which the client may safely repeat the request. */
 const REPEATABLE: ReadonlySet<ErrorCode> = new Set(["too_many_requests"]);
 
+/** Whether a URL belongs to OpenAI's API, with or without a route. */
+export const isOpenAi = (url: string): boolean => url.startsWith("/v1/");
+
 /**
- * Answer a failure as OpenAI does. OpenAI's clients automatically repeat requests after 408, 409, 429 and 5xx, without
- * a key. A header forbids that, unless the request was refused before it had an effect.
+ * A failure as OpenAI answers it. OpenAI's clients automatically repeat requests after 408, 409, 429 and 5xx, without a
+ * key. A header forbids that, unless the request was refused before it had an effect.
  */
-export function sendOpenAiProblem(thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  const error = toAppError(thrown);
-  // Thrown again, the error is logged and answered like any other.
-  if (error.code === "internal") throw thrown;
-  void reply
-    .code(statusOf(error))
-    .headers(problemHeaders(error))
-    .header("x-should-retry", String(REPEATABLE.has(error.code)))
-    .type("application/json; charset=utf-8")
-    .send(openAiProblem(error, request.id));
-}
+export const describeOpenAiProblem: DescribeProblem = (error, traceId) => ({
+  status: statusOf(error),
+  headers: { ...problemHeaders(error), "x-should-retry": String(REPEATABLE.has(error.code)) },
+  body: openAiProblem(error, traceId),
+});

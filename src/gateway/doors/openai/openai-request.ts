@@ -28,6 +28,8 @@ export const COMMON = {
 export interface EarlierMessage {
   readonly role: string;
   readonly content: unknown;
+  /** The location of the content in the request. */
+  readonly param: string;
 }
 
 /** The session that the client refers to, and its owner. */
@@ -93,12 +95,14 @@ export function readContent(content: unknown, param: string): Pick<WantedTurn["c
   if (typeof content === "string") return { content: cleanText(content) };
   const texts: string[] = [];
   const images: ImageInput[] = [];
-  for (const { type, ...part } of parsed(Parts.safeParse(content), param)) {
-    if (TEXTS.has(type) && typeof part["text"] === "string") texts.push(part["text"]);
-    else if (type === "image_url")
-      images.push(readImage((part["image_url"] as { url?: unknown } | undefined)?.url, param));
-    else if (type === "input_image") images.push(readImage(part["image_url"], param));
-    else throw unsupported(param, `Content of the type ${JSON.stringify(type.slice(0, 64))} is not supported.`);
+  for (const [index, { type, ...part }] of parsed(Parts.safeParse(content), param).entries()) {
+    const at = `${param}.${index}`;
+    if (TEXTS.has(type)) texts.push(parsed(z.string().safeParse(part["text"]), `${at}.text`));
+    else if (type === "image_url") {
+      const { url } = parsed(z.looseObject({ url: z.unknown() }).safeParse(part["image_url"]), `${at}.image_url`);
+      images.push(readImage(url, `${at}.image_url.url`));
+    } else if (type === "input_image") images.push(readImage(part["image_url"], `${at}.image_url`));
+    else throw unsupported(`${at}.type`, `Content of the type ${JSON.stringify(type.slice(0, 64))} is not supported.`);
   }
   if (images.length > MAX_IMAGES) {
     throw new AppError("bad_request", `A message has at most ${MAX_IMAGES} images.`, { facts: { param } });
@@ -107,8 +111,12 @@ export function readContent(content: unknown, param: string): Pick<WantedTurn["c
 }
 
 function readImage(url: unknown, param: string): ImageInput {
-  if (typeof url === "string" && url.startsWith("data:")) return parsed(ImageInput.safeParse({ data: url }), param);
-  throw unsupported(param, "Images can be sent only as data: URIs.");
+  if (typeof url !== "string" || !url.startsWith("data:")) {
+    throw unsupported(param, "Images can be sent only as data: URIs.");
+  }
+  const image = ImageInput.safeParse({ data: url });
+  if (image.success) return image.data;
+  throw invalid(param, image.error);
 }
 
 /** The longest part of the earlier conversation that is sent with a message, in UTF-16 units: its end. */
@@ -117,18 +125,14 @@ const MAX_EARLIER = MAX_CONTENT / 2;
 const SPEAKERS: { readonly [role: string]: string } = { user: "User", assistant: "Assistant" };
 
 /** A turn with the conversation before it, for a session that does not have that conversation. */
-export function turnWithEarlier(
-  earlier: readonly EarlierMessage[],
-  chat: WantedTurn["chat"],
-  param: string,
-): OpenAiTurn {
-  return { chat: { ...chat, content: withEarlier(earlier, chat.content, param) }, title: titleFrom(chat.content) };
+export function turnWithEarlier(earlier: readonly EarlierMessage[], chat: WantedTurn["chat"]): OpenAiTurn {
+  return { chat: { ...chat, content: withEarlier(earlier, chat.content) }, title: titleFrom(chat.content) };
 }
 
-function withEarlier(earlier: readonly EarlierMessage[], message: string, param: string): string {
+function withEarlier(earlier: readonly EarlierMessage[], message: string): string {
   const lines: string[] = [];
   let units = 0;
-  for (const { role, content } of earlier.toReversed()) {
+  for (const { role, content, param } of earlier.toReversed()) {
     const text = content === null || content === undefined ? "" : textOf(content, param);
     if (text.trim() === "") continue;
     const line = `${SPEAKERS[role] ?? "Instructions"}: ${text}`;
@@ -218,9 +222,10 @@ function fromJson(text: string): unknown {
 /** @throws AppError `bad_request` that names the parameter */
 export function parsed<T>(result: z.ZodSafeParseResult<T>, param: string): T {
   if (result.success) return result.data;
-  const [issue] = result.error.issues;
-  const path = [param, ...(issue?.path ?? [])].join(".");
-  throw new AppError("bad_request", undefined, {
-    facts: { issues: [{ path, message: issue?.message ?? "is not valid" }] },
-  });
+  throw invalid([param, ...(result.error.issues[0]?.path ?? [])].join("."), result.error);
+}
+
+function invalid(path: string, { issues: [issue] }: z.ZodError): AppError {
+  const issues = [{ path, message: issue?.message ?? "is not valid" }];
+  return new AppError("bad_request", undefined, { facts: { issues } });
 }

@@ -7,7 +7,7 @@ import type { LiveRuns, RunPlace, WantedTurn } from "../live-runs.ts";
 import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
 import type { RunOutcome, RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
-import { errorOf, OpenAiProblem, sendOpenAiProblem } from "./openai-problem.ts";
+import { errorOf, OpenAiProblem } from "./openai-problem.ts";
 import type { OpenAiTurn } from "./openai-request.ts";
 
 /** The options of a route that answers a message. @param format the name of OpenAI's format */
@@ -25,7 +25,6 @@ export const openAiRoute = <B extends z.ZodType, A extends z.ZodType>(
     response: { 200: answer, "4xx": OpenAiProblem, default: OpenAiProblem },
   },
   config: { isConversation: true as const },
-  errorHandler: sendOpenAiProblem,
 });
 
 /** The turn that a request asks for. */

@@ -135,6 +135,10 @@ function readChat({ input, instructions }: Body, goesOn: boolean): OpenAiTurn {
   }
   const chat = readContent(content, typeof input === "string" ? "input" : `input.${last}.content`);
   if (goesOn) return { chat, title: undefined };
-  const earlier = items.slice(0, last).filter((item) => typeof item.role === "string") as unknown as EarlierMessage[];
-  return turnWithEarlier([{ role: "system", content: instructions }, ...earlier], chat, "input");
+  const earlier: EarlierMessage[] = [{ role: "system", content: instructions, param: "instructions" }];
+  for (const [index, item] of items.slice(0, last).entries()) {
+    if (typeof item.role !== "string") continue;
+    earlier.push({ role: item.role, content: item["content"], param: `input.${index}.content` });
+  }
+  return turnWithEarlier(earlier, chat);
 }
