@@ -103,8 +103,8 @@ export interface ToolServer {
 export interface RunControl {
   readonly signal: AbortSignal;
   /**
-   * Resolves when the run may continue: waits while it is held, rejects when it is aborted. For actions that cannot be
-   * undone.
+   * Resolves when the run may continue: waits until the parts pulled so far are recorded and while the run is held, rejects
+   * when it is aborted. For actions that cannot be undone.
    */
   untilWanted(): Promise<void>;
   /**

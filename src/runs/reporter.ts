@@ -71,6 +71,10 @@ export class Reporter {
   #isPatient = true;
   #timer: { at: number; timer: Timer } | undefined;
   #room: PromiseWithResolvers<void> | undefined;
+  /** Parts that were added, and those of them that the floor has acknowledged. A piece that extends a part counts with it. */
+  #added = 0;
+  #acknowledged = 0;
+  #progress = Promise.withResolvers<void>();
   readonly #finished = Promise.withResolvers<void>();
 
   constructor(options: ReporterOptions) {
@@ -86,6 +90,15 @@ export class Reporter {
     await this.#room.promise;
   }
 
+  /** Report now. Resolves when the floor has acknowledged all parts so far, or the reporter has given up. */
+  async acknowledged(): Promise<void> {
+    const upTo = this.#added;
+    while (!this.#isClosed && this.#acknowledged < upTo) {
+      this.flush();
+      await this.#progress.promise;
+    }
+  }
+
   /** @param units its size in UTF-16 units, if it is known */
   add(part: Waiting["part"], units = unitsOf(part)): void {
     if (this.#isClosed) return;
@@ -97,6 +110,7 @@ export class Reporter {
       this.#waiting[this.#waiting.length - 1] = { part: { ...last, text }, units: text.length };
     } else {
       this.#waiting.push({ part, units });
+      this.#added += 1;
     }
     this.#units += units;
     if (this.#units >= REPORT_AT_UNITS) this.flush();
@@ -127,6 +141,7 @@ export class Reporter {
     this.#isClosed = true;
     this.#timer?.timer.cancel();
     this.#room?.resolve();
+    this.#progress.resolve();
     this.#finished.resolve();
   }
 
@@ -184,6 +199,9 @@ export class Reporter {
     if (!standing) return;
     if (outcome) return this.close();
     this.#options.onStanding(standing);
+    this.#acknowledged += taken.length;
+    this.#progress.resolve();
+    this.#progress = Promise.withResolvers();
   }
 
   /** The parts of the next report, within its limits. A question ends a report, so that order is kept. */

@@ -195,6 +195,15 @@ export class RunDriver {
     this.#abort.signal.throwIfAborted();
   }
 
+  /**
+   * The same, once the floor has what the agent did so far. A later attempt then learns that this one may have acted (rule
+   * C11), and this one learns whether there is a later attempt.
+   */
+  async #untilRecorded(): Promise<void> {
+    await this.#reporter.acknowledged();
+    await this.#untilWanted();
+  }
+
   /** Settles like `promise`, or rejects when the run is stopped. One call at a time. */
   #interruptible<T>(promise: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -315,7 +324,7 @@ export class RunDriver {
   #control(): RunControl {
     return {
       signal: this.#abort.signal,
-      untilWanted: () => this.#untilWanted(),
+      untilWanted: () => this.#untilRecorded(),
       loadImage: this.#options.loadImage,
       ask: (interaction, withdrawn) => this.#ask(interaction, withdrawn),
       sleep: (delayMs) => this.#sleep(delayMs),

@@ -106,6 +106,71 @@ describe("a hold", () => {
   });
 });
 
+describe("an action that cannot be undone", () => {
+  const call = { toolCallId: "c1", function: { name: "send_mail", arguments: "{}" } };
+  /** Whether the agent of a run may act, and why it may not. */
+  function actOf({ run }: DriverStage): { state: string } {
+    const act = { state: "waiting" };
+    run.control.untilWanted().then(
+      () => {
+        act.state = "acts";
+      },
+      () => {
+        act.state = "gives up";
+      },
+    );
+    return act;
+  }
+
+  test("a tool waits until the floor has its call, so that no attempt repeats a call unnoticed", async () => {
+    const stage = await drive();
+    stage.floor.hold();
+    stage.run.say("I send it.");
+    stage.run.do({ type: "tool-call", call });
+    await stage.clock.advance(0);
+    const act = actOf(stage);
+    // Text that comes meanwhile is no reason to wait longer.
+    for (let second = 0; second < 60; second += 1) {
+      stage.run.say("la ");
+      await stage.clock.advance(1_000);
+    }
+    expect([act.state, stage.outcome()]).toEqual(["waiting", undefined]);
+    stage.floor.release();
+    await stage.clock.advance(0);
+    expect(kinds(stage).filter((kind) => kind === "tool_call")).toHaveLength(1);
+    expect(act.state).toBe("acts");
+  });
+
+  test("a tool does not start if the floor has given the run to another attempt meanwhile", async () => {
+    const stage = await drive();
+    stage.floor.hold();
+    stage.run.do({ type: "tool-call", call });
+    await stage.clock.advance(0);
+    const act = actOf(stage);
+    stage.floor.standing = { standing: "stop", answers: [] };
+    stage.floor.release();
+    await stage.clock.advance(STOP_MS);
+    expect([act.state, stage.outcome()]).toEqual(["gives up", "stopped"]);
+  });
+
+  test("a tool does not start if the session was paused when its call was reported", async () => {
+    const stage = await drive();
+    stage.floor.hold();
+    stage.run.do({ type: "tool-call", call });
+    await stage.clock.advance(0);
+    const act = actOf(stage);
+    stage.floor.standing = { standing: "hold", answers: [] };
+    stage.floor.release();
+    await stage.clock.advance(60_000);
+    expect(act.state).toBe("waiting");
+    const go = { standing: "go" as const, answers: [] };
+    stage.floor.standing = go;
+    stage.driver.obey(go);
+    await stage.clock.advance(0);
+    expect(act.state).toBe("acts");
+  });
+});
+
 describe("a stop", () => {
   test("a stop ends an agent that waits for text, and keeps the text so far", async () => {
     const stage = await drive();
