@@ -142,7 +142,7 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
     openParts?: ReadonlySet<string>,
   ): Promise<FastifyReply> {
     void reply.headers({ ...PROTOCOL, "interlock-session": place.sessionId, "interlock-run": place.runId });
-    const translator = new UiTranslator(place, openParts ? { openParts } : {});
+    const translator = new UiTranslator(place, openParts);
     return streamRun(place, { context, runs, request, reply, translator, onClose: () => {} });
   }
 }

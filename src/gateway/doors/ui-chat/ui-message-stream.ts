@@ -11,12 +11,6 @@ import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type RunOutcome } from "../run-summary.ts";
 import { QUESTION_TOOL } from "./ui-request.ts";
 
-/** In a continued reply, the page appends the parts to those that it has. */
-interface UiOptions {
-  /** The ids of the tool parts without an output that the page has. Absent: the reply is shown from its beginning. */
-  readonly openParts?: ReadonlySet<string>;
-}
-
 /** The step of parts from earlier streams of the reply. */
 const EARLIER = 0;
 
@@ -41,7 +35,8 @@ export function refusedReply(messageId: string, decision: Decision): string {
 /** Translates a run to the UI message stream of the AI SDK. One run is one message of the page. */
 export class UiTranslator implements RunTranslator {
   readonly #place: RunPlace;
-  readonly #options: UiOptions;
+  /** The page appends the parts to those that it has. */
+  readonly #isContinued: boolean;
   /** The unfinished part. */
   #open: { kind: Piece["kind"]; messageId: string; id: string } | undefined;
   #parts = 0;
@@ -56,10 +51,14 @@ export class UiTranslator implements RunTranslator {
   #failure: InterlockDataParts["error"] | undefined;
   #outcome: RunOutcome | undefined;
 
-  constructor(place: RunPlace, options: UiOptions) {
+  /**
+   * @param openParts the ids of the tool parts without an output that the page has, in a continued reply; absent: the
+   * reply is shown from its beginning
+   */
+  constructor(place: RunPlace, openParts?: ReadonlySet<string>) {
     this.#place = place;
-    this.#options = options;
-    this.#openParts = new Map([...(options.openParts ?? [])].map((id) => [id, EARLIER]));
+    this.#isContinued = openParts !== undefined;
+    this.#openParts = new Map([...(openParts ?? [])].map((id) => [id, EARLIER]));
     this.#confirmations = new Map(place.earlier?.confirmations);
     for (const [id, call] of place.earlier?.open ?? []) if (!isMaster(call.agent)) this.#calledBySubs.set(id, call);
   }
@@ -71,7 +70,7 @@ export class UiTranslator implements RunTranslator {
   begin(): string {
     const { runId, sessionId, decision } = this.#place;
     const begun = chunk("start", { messageId: runId, messageMetadata: { sessionId, runId } });
-    const shown = decision && !this.#options.openParts ? dataChunk("arbitration", decision) : "";
+    const shown = decision && !this.#isContinued ? dataChunk("arbitration", decision) : "";
     return begun + shown + chunk("start-step");
   }
 
