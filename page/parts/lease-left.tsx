@@ -2,6 +2,7 @@ import { useEffect, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { leftText } from "../moment/time-text.ts";
 import { useWords } from "../words/words.tsx";
 import { useNow } from "./use-now.ts";
 
@@ -23,11 +24,11 @@ export function LeaseLeft({ session }: { session: Session }) {
 }
 
 function Countdown({ until }: { until: number }) {
-  const { say } = useWords();
-  const seconds = Math.ceil((until - useNow()) / 1_000);
+  const { say, language } = useWords();
+  const leftMs = until - useNow();
   return (
     <time dateTime={new Date(until).toISOString()}>
-      {seconds > 0 ? say("lease.left", { seconds }) : say("lease.over")}
+      {leftMs > 0 ? say("lease.left", { time: leftText(leftMs, language) }) : say("lease.over")}
     </time>
   );
 }

@@ -3,6 +3,7 @@ import type { OutgoingMessage } from "../../src/client/client.ts";
 import type { PendingInteraction } from "../../src/client/live/live-session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { leftText } from "../moment/time-text.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useNow } from "../parts/use-now.ts";
@@ -175,9 +176,9 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
 }
 
 function Until({ at }: { at: number | undefined }) {
-  const { say } = useWords();
+  const { say, language } = useWords();
   const { isLive } = useHere();
   const now = useNow();
   if (at === undefined || !isLive) return undefined;
-  return <small>{say("ask.until", { seconds: Math.max(0, Math.ceil((at - now) / 1_000)) })}</small>;
+  return <small>{say("ask.until", { time: leftText(at - now, language) })}</small>;
 }

@@ -111,6 +111,9 @@ function List({ list: { ordered, start, items }, depth }: { list: Tokens.List; d
   return ordered ? <ol start={Number(start) || 1}>{rows}</ol> : <ul>{rows}</ul>;
 }
 
+/** React sets it without a `style` attribute, which the page's policy would refuse. */
+const alignmentOf = ({ align }: Tokens.TableCell) => (align ? { textAlign: align } : undefined);
+
 function Table({ table: { header, rows }, depth }: { table: Tokens.Table; depth: number }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
@@ -120,7 +123,7 @@ function Table({ table: { header, rows }, depth }: { table: Tokens.Table; depth:
           <tr>
             {header.map((cell, index) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: as above.
-              <th key={index} scope="col">
+              <th key={index} scope="col" style={alignmentOf(cell)}>
                 <Nodes tokens={cell.tokens} depth={depth + 1} />
               </th>
             ))}
@@ -132,7 +135,7 @@ function Table({ table: { header, rows }, depth }: { table: Tokens.Table; depth:
             <tr key={index}>
               {row.map((cell, column) => (
                 // biome-ignore lint/suspicious/noArrayIndexKey: as above.
-                <td key={column}>
+                <td key={column} style={alignmentOf(cell)}>
                   <Nodes tokens={cell.tokens} depth={depth + 1} />
                 </td>
               ))}

@@ -88,17 +88,3 @@ export function foldedAxis({ starts, ends, quiet, firstAt = 0, lastAt = 0 }: Gap
     },
   };
 }
-
-const UNITS = [
-  ["day", 86_400_000],
-  ["hour", 3_600_000],
-  ["minute", 60_000],
-  ["second", 1_000],
-] as const;
-
-/** A duration in its largest unit. */
-export function lengthText(ms: number, language: string): string {
-  const [unit, length] = UNITS.find(([, length]) => ms >= length) ?? UNITS[3];
-  const format = new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "narrow" });
-  return format.format(Math.round(ms / length));
-}

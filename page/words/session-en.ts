@@ -79,7 +79,7 @@ export const sessionEn = {
   "summary.failed": "No summary was written: {reason}",
   "summary.again": "No summary was written: {reason} It is tried again at {time}.",
   "summary.unneeded": "There are no messages since the last summary.",
-  "lease.left": "{seconds} s of its lease left",
+  "lease.left": "{time} of its lease left",
   "lease.over": "its lease has lapsed",
   "sessions.title": "Sessions",
   "sessions.search": "Search titles and messages",
@@ -126,5 +126,5 @@ export const sessionEn = {
   "question.own": "Your own answer",
   "question.answer": "Answer",
   "question.cancel": "Do not answer",
-  "ask.until": "{seconds} s left",
+  "ask.until": "{time} left",
 } as const;

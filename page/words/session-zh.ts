@@ -81,7 +81,7 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "summary.failed": "未能生成摘要：{reason}",
   "summary.again": "未能生成摘要：{reason} 将于 {time} 重试。",
   "summary.unneeded": "自上次摘要以来没有新内容。",
-  "lease.left": "租约剩余 {seconds} 秒",
+  "lease.left": "租约剩余 {time}",
   "lease.over": "租约已到期",
   "sessions.title": "会话列表",
   "sessions.search": "搜索标题和消息",
@@ -127,5 +127,5 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "question.own": "自己填写",
   "question.answer": "回答",
   "question.cancel": "不回答",
-  "ask.until": "剩余 {seconds} 秒",
+  "ask.until": "剩余 {time}",
 };

@@ -13,7 +13,7 @@ import { startProviderServer } from "../../support/servers/provider-server.ts";
 const MARKDOWN = [
   "# A **plan**\n\n",
   "1. one\n2. two\n\n",
-  "| a | b |\n|---|---|\n| 1 | 2 |\n\n",
+  "| a | b | c |\n|---|--:|:-:|\n| 1 | 2 | 3 |\n\n",
   "`code` <img src=x onerror=alert(1)> [bad](javascript:alert(1)) [good](https://example.org)\n\n",
   "1 &lt; 2 &amp;&amp; `&lt;` [sly](javascript&#58;alert(1)) [both](https://example.org/?a=1&amp;b=2)\n",
 ];
@@ -34,6 +34,7 @@ const others = [
   },
   { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_SUCH_KEY" } },
   { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } },
+  { name: "podcast", lease: "1d", adapter: { kind: "external" } },
 ];
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, writer, scripted("helper"), ...others] });
@@ -102,6 +103,9 @@ describeInChromium("the session view", (open) => {
     const answer = page.getByRole("article", { name: "Writer" });
     await answer.getByRole("heading", { name: "A plan" }).waitFor();
     await answer.getByRole("cell", { name: "2" }).waitFor();
+    const aligned = "[...document.querySelectorAll('th, td')].map((cell) => getComputedStyle(cell).textAlign)";
+    const row = ["left", "right", "center"];
+    expect(await page.evaluate<string[]>(aligned)).toEqual([...row, ...row]);
     await answer.getByText("<img src=x onerror=alert(1)>").waitFor();
     await expect.poll(() => answer.getByRole("listitem").count()).toBe(2);
     await answer.getByText("1 < 2 && &lt; sly both").waitFor();
@@ -326,6 +330,14 @@ describeInChromium("the session view", (open) => {
     await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
     await page.getByRole("article").getByText("gave the floor up: its program sent no more heartbeats").waitFor();
     expect(faults).toEqual([]);
+  });
+
+  test("a long lease is counted down in days, hours and minutes", async () => {
+    const { address } = await makeSession("podcast");
+    const { page } = await open(address);
+    await page.getByText("1d of its lease left", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "中文" }).click();
+    await page.getByText("租约剩余 1 天", { exact: true }).waitFor();
   });
 
   test("a session is renamed, archived, and found again by its words, in the archive too", async () => {

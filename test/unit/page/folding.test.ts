@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
-import { foldedAxis, gapIndex, lengthText } from "../../../page/timeline/folding.ts";
+import { lengthText } from "../../../page/moment/time-text.ts";
+import { foldedAxis, gapIndex } from "../../../page/timeline/folding.ts";
 
 /** A log with an event at each of these seconds. */
 const gapsOf = (...seconds: number[]) =>
