@@ -7,6 +7,7 @@ import { FloorLine } from "../parts/floor-line.tsx";
 import { floorOf } from "../parts/floor-name.ts";
 import { Rows } from "../parts/rows.tsx";
 import { useAct } from "../parts/use-act.ts";
+import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./start.module.css";
 
@@ -74,7 +75,7 @@ function Floors() {
       <h2>
         {say("start.floors")} {floors.length > 0 && <small>{number.format(floors.length)}</small>}
       </h2>
-      {status === "refused" && failure && <p role="alert">{failure.message}</p>}
+      {status === "refused" && failure && <p role="alert">{failureText(failure, say)}</p>}
       {!isKnown && status !== "refused" && <p className={styles["loading"]}>{say("start.loading")}</p>}
       {isKnown && floors.length === 0 && <p className={styles["quiet"]}>{say("start.none")}</p>}
       {floors.length > 0 && (

@@ -1,6 +1,7 @@
 import type { Transition } from "../../src/protocol/event.ts";
 import { decisionSentence, signOfDecision, type Telling } from "../floor/decision-sentence.ts";
 import { becauseOf } from "../parts/because.ts";
+import { failureText } from "../words/failure-text.ts";
 import type { LogEvent } from "./log-event.ts";
 
 /** The shown part of a message, in UTF-16 units: a line has no room for more. */
@@ -62,7 +63,10 @@ function wordsOf(event: LogEvent, telling: Telling): EventLine {
     case "interaction_resolved":
       return { name: "resolved", text: say("log.by", { who: event.data.by }) };
     case "error":
-      return { name: event.data.errorCode, text: event.data.message };
+      return {
+        name: event.data.errorCode,
+        text: failureText({ code: event.data.errorCode, message: event.data.message }, say),
+      };
     case "complete":
       return {
         name: event.data.cancelled ? "cancelled" : "complete",

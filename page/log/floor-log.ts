@@ -10,7 +10,7 @@ export interface LogView {
   hasOlder: boolean;
   isReading: boolean;
   /** Why the last page could not be read. */
-  failure?: string | undefined;
+  failure?: Error | undefined;
 }
 
 /** Events per request. */
@@ -73,7 +73,7 @@ export class FloorLog {
       try {
         added = await this.#readAdded(this.#client);
       } catch (error) {
-        this.#change({ failure: (error as Error).message });
+        this.#change({ failure: error as Error });
         return;
       }
       for (let index = added.length - 1; index >= 0; index -= 1) this.#events.push(added[index]!);
@@ -123,7 +123,7 @@ export class FloorLog {
         this.#change({ hasOlder, failure: undefined });
       }
     } catch (error) {
-      this.#change({ failure: (error as Error).message });
+      this.#change({ failure: error as Error });
     }
     this.#change({ isReading: false });
   }

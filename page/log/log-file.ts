@@ -1,3 +1,4 @@
+import { PageError } from "../words/failure-text.ts";
 import type { LogEvent } from "./log-event.ts";
 
 /** The format of a saved log, which tells it from other JSON files. */
@@ -16,16 +17,24 @@ export function writeLogFile({ floorId, events }: LogFile): string {
   return JSON.stringify({ format: FORMAT, version: VERSION, floorId, events });
 }
 
-/** @throws SyntaxError for a file that is not a floor's log; its message names the fault */
+/** @throws PageError for a file that is not a floor's log; it names the fault */
 export function readLogFile(text: string): LogFile {
-  const file: unknown = JSON.parse(text);
-  if (!isObject(file) || file["format"] !== FORMAT) throw new SyntaxError("The file is not a floor's log.");
-  if (file["version"] !== VERSION) throw new SyntaxError(`The file has version ${String(file["version"])}.`);
+  const file = parsed(text);
+  if (!isObject(file) || file["format"] !== FORMAT) throw new PageError("log.notalog");
+  if (file["version"] !== VERSION) throw new PageError("log.version", { version: String(file["version"]) });
   const { floorId, events } = file;
-  if (typeof floorId !== "string" || !Array.isArray(events)) throw new SyntaxError("The file has no events.");
+  if (typeof floorId !== "string" || !Array.isArray(events)) throw new PageError("log.noevents");
   const wrong = events.findIndex((event) => !isEvent(event));
-  if (wrong >= 0) throw new SyntaxError(`Event ${wrong + 1} of the file is not an event.`);
+  if (wrong >= 0) throw new PageError("log.badevent", { number: wrong + 1 });
   return { floorId, events: events as LogEvent[] };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new PageError("log.notjson");
+  }
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;

@@ -3,6 +3,7 @@ import { FileButton } from "../parts/commands/file-button.tsx";
 import { saveFile } from "../parts/commands/save-file.ts";
 import { floorName } from "../parts/floor-name.ts";
 import { useAct } from "../parts/use-act.ts";
+import { PageError } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
 import styles from "./moment-bar.module.css";
@@ -18,7 +19,7 @@ export function LogFileButtons() {
   };
   const open = (file: File) =>
     act(async () => {
-      if (file.size > MAX_FILE_BYTES) throw new Error(say("log.toolarge"));
+      if (file.size > MAX_FILE_BYTES) throw new PageError("log.toolarge");
       openFile(readLogFile(await file.text()));
     });
   return (

@@ -1,4 +1,5 @@
 import type { WordKey } from "../words/en.ts";
+import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
 import { clockOf } from "./time-text.ts";
@@ -12,7 +13,7 @@ export function LogStanding() {
     <>
       {resetAt !== undefined && ` · ${say("log.reset", { time: clockOf(resetAt, language) })}`}
       {log.hasOlder && ` · ${say(log.isReading ? "timeline.reading" : "timeline.older")}`}
-      {log.failure && ` · ${say("log.failure", { reason: log.failure })}`}
+      {log.failure && ` · ${say("log.failure", { reason: failureText(log.failure, say) })}`}
     </>
   );
 }
@@ -25,7 +26,7 @@ export function NoEvents({ nothing, className }: { nothing: WordKey; className: 
   const { say } = useWords();
   const { floorId, log } = useHere();
   if (floorId !== undefined && log.events.length === 0) {
-    if (log.failure) return <p role="alert">{say("log.failure", { reason: log.failure })}</p>;
+    if (log.failure) return <p role="alert">{say("log.failure", { reason: failureText(log.failure, say) })}</p>;
     if (log.hasOlder) return <p className={className}>{say("log.loading")}</p>;
   }
   return <p className={className}>{say(nothing)}</p>;

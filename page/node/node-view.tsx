@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "react";
 import type { Health, Readiness } from "../../src/client/answers.ts";
 import { ClientError } from "../../src/client/client-error.ts";
 import { useClient } from "../../src/react/provider.ts";
+import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import { type Counted, Figures } from "./figures.tsx";
 import { labelOf, readMetrics } from "./metrics-text.ts";
@@ -29,7 +30,7 @@ export function NodeView() {
   return (
     <section className={styles["view"]} aria-labelledby="node">
       <h1 id="node">{say("node.title")}</h1>
-      {failure && <p role="alert">{say("node.failed", { reason: failure })}</p>}
+      {failure && <p role="alert">{say("node.failed", { reason: failureText(failure, say) })}</p>}
       {!now && !failure && <p className={styles["quiet"]}>{say("node.loading")}</p>}
       {now && <Standing reading={now} />}
       {now && !now.samples && <p className={styles["quiet"]}>{say("node.operators")}</p>}
@@ -39,10 +40,10 @@ export function NodeView() {
   );
 }
 
-function useReadings(): { readings: readonly Reading[]; failure: string | undefined } {
+function useReadings(): { readings: readonly Reading[]; failure: Error | undefined } {
   const client = useClient();
   const [readings, setReadings] = useState<readonly Reading[]>([]);
-  const [failure, setFailure] = useState<string>();
+  const [failure, setFailure] = useState<Error>();
   const isAsking = useRef(false);
   useEffect(() => {
     const leaving = new AbortController();
@@ -62,7 +63,7 @@ function useReadings(): { readings: readonly Reading[]; failure: string | undefi
         setReadings((known) => [...known.slice(1 - KEPT), reading]);
         setFailure(undefined);
       } catch (error) {
-        if (!signal.aborted) setFailure((error as Error).message);
+        if (!signal.aborted) setFailure(error as Error);
       } finally {
         isAsking.current = false;
       }

@@ -1,6 +1,6 @@
-/** A floor's id as text for people: `u:alice/driver` is *alice · driver*. */
+/** A floor's id as text for people: `u:alice/driver` is *alice · driver*. A text that is not an id stays as it is. */
 export function floorName(id: string): string {
-  const [, kind, name = ""] = /^([us]):(.*)$/s.exec(id) ?? [];
+  const [, kind, name = id] = /^([us]):(.*)$/s.exec(id) ?? [];
   if (kind === "s") return name;
   return name.split("/").map(decode).join(" · ");
 }

@@ -1,11 +1,14 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ClientError } from "../../src/client/client-error.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
+import { failureText } from "../words/failure-text.ts";
+import type { Say } from "../words/sentence.ts";
+import { useWords } from "../words/words.tsx";
 import { announce } from "./commands/announced.ts";
 import { holdFocus } from "./focus/kept-focus.ts";
 
 export interface Refusal {
-  /** The error in the server's words. */
+  /** The error in the page's language. */
   text: string;
   decision?: Decision | undefined;
   /** The server did not answer: the command may have been executed. */
@@ -29,10 +32,15 @@ export interface Act {
 /** An answer that takes longer than this is late, in ms. */
 const LATE_MS = 2_000;
 
-const IDLE = { isBusy: false, isLate: false };
+interface State extends Pick<Act, "isBusy" | "isLate"> {
+  error?: Error;
+}
+
+const IDLE: State = { isBusy: false, isLate: false };
 
 export function useAct(): Act {
-  const [state, setState] = useState<Pick<Act, "isBusy" | "isLate" | "refusal">>(IDLE);
+  const { say } = useWords();
+  const [{ error, ...state }, setState] = useState<State>(IDLE);
   /** Gives the focus back to the control that sent the command: a disabled control loses it. */
   const release = useRef<() => void>(undefined);
   useEffect(() => {
@@ -51,22 +59,22 @@ export function useAct(): Act {
       setState(IDLE);
       return true;
     } catch (error) {
-      setState({ ...IDLE, refusal: refusalOf(error as Error) });
+      setState({ ...IDLE, error: error as Error });
       return false;
     } finally {
       clearTimeout(timer);
     }
   }, []);
   const forget = useCallback(() => setState(IDLE), []);
-  return { ...state, act, forget };
+  return { ...state, refusal: error && refusalOf(error, say), act, forget };
 }
 
-function refusalOf(error: Error): Refusal {
-  if (!(error instanceof ClientError)) return { text: error.message, isUnknown: false };
-  const { code, facts, message } = error;
-  const issues = facts.issues ?? [];
+function refusalOf(error: Error, say: Say): Refusal {
+  const text = failureText(error, say);
+  if (!(error instanceof ClientError)) return { text, isUnknown: false };
+  const { code, facts } = error;
   return {
-    text: [message, ...issues.map((issue) => issue.message)].join(" "),
+    text,
     decision: facts.decision,
     // A read has no key, and its failure leaves no outcome unknown.
     isUnknown: facts.commandId !== undefined && (code === "unreachable" || code === "unavailable"),

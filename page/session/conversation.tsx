@@ -5,6 +5,7 @@ import type { Session } from "../../src/protocol/session.ts";
 import { type CallNode, callTree, itemsOf, keyOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
 import { whenOf } from "../moment/time-text.ts";
+import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import { turnsFrom } from "./copies/turns-from.ts";
 import { Markdown } from "./markdown.tsx";
@@ -127,7 +128,7 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
       ))}
       {isUser ? <p className={styles["text"]}>{content}</p> : <Markdown text={content} isStreaming={isStreaming} />}
       {finishReason && <p className={styles["unfinished"]}>{say(`finish.${finishReason}`)}</p>}
-      {errorMessage && <p className={styles["error"]}>{errorMessage}</p>}
+      {errorMessage && <p className={styles["error"]}>{failureText({ message: errorMessage }, say)}</p>}
       <MessageActions message={message} session={session} turnsFrom={turnsFrom} />
     </article>
   );

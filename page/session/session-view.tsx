@@ -1,4 +1,5 @@
 import { lazy, Suspense, useEffect, useEffectEvent, useMemo, useState } from "react";
+import type { ClientError } from "../../src/client/client-error.ts";
 import type { SessionLiveView } from "../../src/client/live/live-session.ts";
 import type { ServerEvent } from "../../src/client/server-event.ts";
 import type { Message } from "../../src/protocol/message.ts";
@@ -10,6 +11,8 @@ import { placesIndex } from "../log/log-index.ts";
 import { useHere } from "../moment/here.tsx";
 import { useMedia } from "../parts/screen/use-media.ts";
 import { useAct } from "../parts/use-act.ts";
+import { failureText } from "../words/failure-text.ts";
+import type { Say } from "../words/sentence.ts";
 import { useWords } from "../words/words.tsx";
 import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.tsx";
@@ -78,8 +81,7 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
   }, [isGone, isDeleting]);
   if (isGone) return isDeleting ? undefined : <Notice text={say("session.deleted")} />;
   if (status === "refused") {
-    const isForeign = failure?.code === "session_not_found";
-    return <Notice text={isForeign ? say("session.foreign") : (failure?.message ?? say("error.title"))} />;
+    return <Notice text={failure ? refusalText(id, failure, say) : say("failure.title")} />;
   }
   if (!session) return <Notice text={say("session.loading")} isQuiet />;
   const seen = new Set(toolUses.map(({ data }) => data.toolCallId));
@@ -134,6 +136,11 @@ function PastConversation({ id }: { id: string }) {
   return <Shown session={{ ...session, messageCount }} transcript={transcript} copied={session.messageCount} />;
 }
 
+function refusalText(id: string, failure: ClientError, say: Say): string {
+  if (failure.code === "session_not_found") return say("session.foreign");
+  return failure.code === "bad_request" ? say("session.malformed", { id }) : failureText(failure, say);
+}
+
 /** Why there is no conversation, with the way to the others; nothing while one is being read. */
 function Notice({ text, isQuiet = false }: { text: string; isQuiet?: boolean }) {
   const { say } = useWords();
@@ -186,7 +193,7 @@ function Shown({ session, transcript, copied = 0, onOlder, summaryFailure, onDel
         <Conversation messages={messages} toolUses={toolUses} session={session} copied={copied} onOlder={onOlder} />
         {error && (
           <p className={styles["error"]} role="alert">
-            <b>{error.errorCode}</b> {error.message}
+            <b>{error.errorCode}</b> {failureText({ code: error.errorCode, message: error.message }, say)}
           </p>
         )}
         <Interactions sessionId={session.id} interactions={interactions} />

@@ -7,6 +7,7 @@ import { clockOf } from "../moment/time-text.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { useAct } from "../parts/use-act.ts";
+import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import { Markdown } from "./markdown.tsx";
 import styles from "./session.module.css";
@@ -62,14 +63,19 @@ export function Summarise({ session, isEmpty, failure }: Props) {
   );
 }
 
-function SummaryFailure({ failure: { errorCode, message, retryAt } }: { failure: NonNullable<Props["failure"]> }) {
+function SummaryFailure({
+  failure: { errorCode: code, message, retryAt },
+}: {
+  failure: NonNullable<Props["failure"]>;
+}) {
   const { say, language } = useWords();
-  if (errorCode === undefined) return <span role="alert">{say("summary.unneeded")}</span>;
+  if (code === undefined) return <span role="alert">{say("summary.unneeded")}</span>;
+  const reason = failureText({ code, message }, say);
   return (
     <span role="alert">
       {retryAt === undefined
-        ? say("summary.failed", { reason: message })
-        : say("summary.again", { reason: message, time: clockOf(retryAt, language) })}
+        ? say("summary.failed", { reason })
+        : say("summary.again", { reason, time: clockOf(retryAt, language) })}
     </span>
   );
 }

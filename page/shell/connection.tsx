@@ -1,8 +1,11 @@
 import { useEffect, useState } from "react";
+import type { ClientError } from "../../src/client/client-error.ts";
 import type { LiveState } from "../../src/client/live/live.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/time-text.ts";
-import { floorName } from "../parts/floor-name.ts";
+import { floorName, floorOf } from "../parts/floor-name.ts";
+import { failureText } from "../words/failure-text.ts";
+import type { Say } from "../words/sentence.ts";
 import { useWords } from "../words/words.tsx";
 import { addressOf } from "./address.ts";
 import styles from "./frame.module.css";
@@ -25,7 +28,7 @@ export function ConnectionLine({ state: { status, failure, retryAt, bye } }: { s
   if (status === "open" && lostAt !== undefined) setLostAt(undefined);
   if (status === "waiting" && lostAt === undefined) setLostAt(Date.now());
   if (status === "refused" && failure && failure.status !== 404) {
-    return <p className={styles["line"]}>{say("connection.failed", { reason: failure.message })}</p>;
+    return <p className={styles["line"]}>{say("connection.failed", { reason: failureText(failure, say) })}</p>;
   }
   if (status !== "waiting" || retryAt === undefined) return undefined;
   return (
@@ -38,14 +41,26 @@ export function ConnectionLine({ state: { status, failure, retryAt, bye } }: { s
 /** Shown in place of a view whose floor the server refuses. */
 export function FloorRefused({ state: { failure } }: { state: LiveState }) {
   const { say } = useWords();
-  const { floorId = "" } = useHere();
+  const { floorId = "", linkTo } = useHere();
+  const isMalformed = failure?.code === "bad_request";
   return (
     <section className={styles["failure"]} aria-labelledby="refused">
       <h1 id="refused">{floorName(floorId)}</h1>
-      <p role="alert">{failure?.status === 404 ? say("floor.foreign") : (failure?.message ?? say("error.title"))}</p>
+      <p role="alert">{refusalText(failure, floorId, say)}</p>
+      {isMalformed && (
+        <p>
+          <a href={linkTo("floor", { floorId: floorOf(floorId, "") })}>{say("floor.openuser", { name: floorId })}</a>
+        </p>
+      )}
       <a href={addressOf("floor")}>{say("floor.another")}</a>
     </section>
   );
+}
+
+function refusalText(failure: ClientError | undefined, id: string, say: Say): string {
+  if (failure?.status === 404) return say("floor.foreign");
+  if (failure?.code === "bad_request") return say("floor.malformed", { id });
+  return failure ? failureText(failure, say) : say("failure.title");
 }
 
 interface CountdownProps {

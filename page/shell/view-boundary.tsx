@@ -26,11 +26,11 @@ function Failure({ error, onAgain }: { error: unknown; onAgain: () => void }) {
   const given = useAct();
   return (
     <div className={styles["failure"]} role="alert">
-      <p>{say("error.title")}</p>
+      <p>{say("failure.title")}</p>
       <code>{String(error)}</code>
       <CopyButton text={textOf(error)} act={given.act} />
       <button type="button" onClick={onAgain}>
-        {say("error.again")}
+        {say("failure.again")}
       </button>
       <Outcome of={given} />
     </div>

@@ -1,7 +1,9 @@
+import { errorsEn } from "./errors-en.ts";
 import { sessionEn } from "./session-en.ts";
 
 /** The page's words in English. Every other language has the same keys: a missing one is a type error. */
 export const en = {
+  ...errorsEn,
   ...sessionEn,
   "app.name": "Interlock",
   skip: "Skip to the content",
@@ -37,8 +39,10 @@ export const en = {
   "agents.interruptible": "Can be interrupted",
   "agents.uninterruptible": "Cannot be interrupted",
   "agents.unavailable": "Not available",
-  "error.title": "Something went wrong in this view.",
-  "error.again": "Show the view again",
+  "failure.title": "Something went wrong in this view.",
+  "failure.again": "Show the view again",
+  "failure.more": "{more}",
+  "failure.issues": "{text} {issues}",
   "app.views": "Views",
   "app.waiting": "{count} waiting for an answer",
   close: "Close",
@@ -98,6 +102,9 @@ export const en = {
   "floor.loading": "Reading the floor…",
   "floor.another": "Choose another floor",
   "floor.foreign": "There is no such floor, or it is not yours.",
+  "floor.malformed":
+    "“{id}” is not the id of a floor. The floor of a user is u:<user> or u:<user>/<zone>, that of a session without a user s:<session>.",
+  "floor.openuser": "Open the floor of the user “{name}”",
   "floor.beside": "Agents and sessions",
   "floor.stop": "Stop the holder",
   "floor.stopall": "Stop all",
@@ -174,6 +181,11 @@ export const en = {
   "log.failure": "The log could not be read: {reason}",
   "log.reset": "Older events are no longer kept. Read again at {time}.",
   "log.toolarge": "The file is too large.",
+  "log.notjson": "The file is not JSON.",
+  "log.notalog": "The file is not a floor's log.",
+  "log.version": "The file has version {version}.",
+  "log.noevents": "The file has no events.",
+  "log.badevent": "Event {number} of the file is not an event.",
   "log.bad": "Not opened: {reason}",
   "keys.title": "Keys",
   "keys.views": "The view",

@@ -10,6 +10,7 @@ export const sessionEn = {
   "session.deleted": "This session was deleted.",
   "session.nowdeleted": "“{title}” was deleted.",
   "session.foreign": "There is no such session, or it is not yours.",
+  "session.malformed": "“{id}” is not the id of a session: an id has 1 to 64 of A-Z a-z 0-9 _ -.",
   "session.notthen": "This session did not exist at this moment.",
   "session.loading": "Reading the session…",
   "session.all": "All sessions",

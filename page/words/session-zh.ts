@@ -12,6 +12,7 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "session.deleted": "该会话已删除。",
   "session.nowdeleted": "“{title}”已删除。",
   "session.foreign": "该会话不存在，或不属于你。",
+  "session.malformed": "“{id}”不是会话的编号：编号由 1 至 64 个 A-Z a-z 0-9 _ - 组成。",
   "session.notthen": "该会话在此时刻尚不存在。",
   "session.loading": "正在读取会话…",
   "session.all": "全部会话",

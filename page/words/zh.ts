@@ -1,8 +1,10 @@
 import type { Words } from "./en.ts";
+import { errorsZh } from "./errors-zh.ts";
 import { sessionZh } from "./session-zh.ts";
 
 /** 页面的中文词表。 */
 export const zh: Words = {
+  ...errorsZh,
   ...sessionZh,
   "app.name": "Interlock",
   skip: "跳到正文",
@@ -37,8 +39,10 @@ export const zh: Words = {
   "agents.interruptible": "可被打断",
   "agents.uninterruptible": "不可打断",
   "agents.unavailable": "不可用",
-  "error.title": "此视图出错了。",
-  "error.again": "重新显示",
+  "failure.title": "此视图出错了。",
+  "failure.again": "重新显示",
+  "failure.more": "{sentence}（{more}）",
+  "failure.issues": "{text}（{issues}）",
   "app.views": "视图",
   "app.waiting": "{count} 个待回答",
   close: "关闭",
@@ -98,6 +102,9 @@ export const zh: Words = {
   "floor.loading": "正在读取发言席…",
   "floor.another": "选择其他发言席",
   "floor.foreign": "该发言席不存在，或不属于你。",
+  "floor.malformed":
+    "“{id}”不是发言席的编号。用户的发言席是 u:<用户> 或 u:<用户>/<区域>，没有用户的会话的发言席是 s:<会话>。",
+  "floor.openuser": "打开用户“{name}”的发言席",
   "floor.beside": "智能体与会话",
   "floor.stop": "停止当前会话",
   "floor.stopall": "全部停止",
@@ -173,6 +180,11 @@ export const zh: Words = {
   "log.failure": "无法读取日志：{reason}",
   "log.reset": "更早的事件已不再保留，于 {time} 重新读取。",
   "log.toolarge": "文件太大。",
+  "log.notjson": "文件不是 JSON。",
+  "log.notalog": "文件不是发言席的日志。",
+  "log.version": "不支持文件的版本 {version}。",
+  "log.noevents": "文件中没有事件。",
+  "log.badevent": "文件中第 {number} 项不是事件。",
   "log.bad": "无法打开：{reason}",
   "keys.title": "快捷键",
   "keys.views": "切换视图",

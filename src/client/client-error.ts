@@ -8,6 +8,11 @@ import type { AgentInfo } from "../protocol/session.ts";
  */
 export type ClientErrorCode = ErrorCode | "unreachable" | "unexpected_answer";
 
+/** The text of each code of the server: the message of a failure of which it says no more. */
+export const ERROR_TEXTS = Object.fromEntries(
+  Object.entries(ERRORS).map(([code, { text }]) => [code, text]),
+) as Readonly<Record<ErrorCode, string>>;
+
 /** The details of a failure, besides its code and text. */
 export interface ClientErrorFacts {
   /** The key of the write. With it the write can be repeated without a second effect. */

@@ -3,6 +3,7 @@ import type { Session } from "../../../src/protocol/session.ts";
 import { useHere } from "../../moment/here.tsx";
 import { lookOf, signOf } from "../../parts/look.ts";
 import { Rows } from "../../parts/rows.tsx";
+import { failureText } from "../../words/failure-text.ts";
 import { useWords } from "../../words/words.tsx";
 import { Import } from "../copies/import.tsx";
 import styles from "../session.module.css";
@@ -34,7 +35,7 @@ export function SessionList() {
         {isLive && <Import />}
       </header>
       <FilterFields {...choice} />
-      {failure && <p role="alert">{failure}</p>}
+      {failure && <p role="alert">{failureText(failure, say)}</p>}
       {(found || !isLive) && sessions.length === 0 && <NoSessions {...choice} />}
       <Rows
         items={sessions}

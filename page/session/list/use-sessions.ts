@@ -50,7 +50,7 @@ export function useSessions({ q: words, state, withArchived }: SessionFilter) {
   const { floorId = "", log, isLive, status } = useHere();
   const isOpen = status.status === "open";
   const [found, setFound] = useState<Found>();
-  const [failure, setFailure] = useState<string>();
+  const [failure, setFailure] = useState<Error>();
   const [pages, setPages] = useState(1);
   const user = /^u:([^/]*)/.exec(floorId)?.[1];
   const { revision } = log;
@@ -91,7 +91,7 @@ export function useSessions({ q: words, state, withArchived }: SessionFilter) {
         timer = undefined;
         isReading = true;
         await read().catch((error: Error) => {
-          if (!leaving.signal.aborted) setFailure(error.message);
+          if (!leaving.signal.aborted) setFailure(error);
         });
         isReading = false;
         if (!isStale || leaving.signal.aborted) return;

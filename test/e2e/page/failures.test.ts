@@ -1,0 +1,77 @@
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+
+const keyless = { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_KEY" } };
+
+const pageFolder = await buildPage();
+const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, keyless] });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const addressOf = (view: string, { id, floorId }: { id: string; floorId: string }) =>
+  `${node.url}/#/${view}/${encodeURIComponent(floorId)}/${id}`;
+
+describeInChromium("the page's failures", (open) => {
+  test("a failed turn says why in Chinese, with the server's own words, in the session and in the log", async () => {
+    const session = await new E2eClient(node).hold("keyless");
+    const { page } = await open(addressOf("session", session), { locale: "zh-CN" });
+    await page.getByLabel("说点什么").fill("go");
+    await page.getByLabel("说点什么").press("Enter");
+    const why = "模型提供方拒绝了请求。（This agent has no key for its model's provider.）";
+    await page.getByRole("alert").getByText(why).first().waitFor();
+    await page.goto(addressOf("timeline", session));
+    await page.getByRole("region", { name: "日志" }).getByText(why).first().waitFor();
+    await page.getByRole("button", { name: "English" }).click();
+    const own = page.getByRole("region", { name: "Log" }).getByText("This agent has no key for its model's provider.");
+    await expect.poll(() => own.first().textContent()).not.toContain("拒绝");
+  });
+
+  test("a refused command says why in the page's language, also after that changes", async () => {
+    const session = await new E2eClient(node).hold("general");
+    const { page } = await open(addressOf("session", session), { locale: "zh-CN" });
+    await node.post("/message", { type: "chat", sessionId: session.id, content: "hello" });
+    await page.getByRole("button", { name: "生成摘要", exact: true }).click();
+    const own = "This agent writes no summaries: its entry has no summary.";
+    await page.getByRole("alert").getByText(`会话的当前状态不允许此操作。（${own}）`, { exact: true }).waitFor();
+    await page.getByRole("button", { name: "English" }).click();
+    await page.getByRole("alert").getByText(own, { exact: true }).waitFor();
+  });
+
+  test("a file that cannot be read is refused in Chinese, by the page and by the server", async () => {
+    const session = await new E2eClient(node).hold("music");
+    const { page } = await open(addressOf("session", session), { locale: "zh-CN" });
+    const choose = async (button: string, text: string) => {
+      const chooser = page.waitForEvent("filechooser");
+      await page.getByRole("button", { name: button }).click();
+      await (await chooser).setFiles(await writeTemporary("broken.json", text, onTestFinished));
+    };
+    await choose("打开日志…", "no log");
+    await page.getByRole("alert").getByText("无法打开：文件不是 JSON。").waitFor();
+    await choose("导入…", "no history\n");
+    await page
+      .getByRole("alert")
+      .getByText(/^请求的格式有误。（Line 1 of the import: .+）$/)
+      .waitFor();
+  });
+
+  test("a link with a wrong id of a floor or a session says what is wrong, and leads on", async () => {
+    const { page } = await open(`${node.url}/#/floor/notauser`);
+    await page
+      .getByRole("alert")
+      .getByText(/“notauser” is not the id of a floor\. .*u:<user>/)
+      .waitFor();
+    await page.getByRole("link", { name: "Open the floor of the user “notauser”" }).click();
+    await page.getByRole("heading", { name: "notauser", exact: true, level: 1 }).waitFor();
+    await page.getByRole("listitem").first().waitFor();
+    await page.goto(`${node.url}/#/session/u%3Anotauser/no%20id`);
+    await page.getByText("“no id” is not the id of a session: an id has 1 to 64 of A-Z a-z 0-9 _ -.").waitFor();
+    await page.goto(`${node.url}/#/timeline/nor%2Fthis`);
+    await page.getByRole("alert").getByText("“nor/this” is not the id of a floor.").waitFor();
+    await page.getByRole("link", { name: "Choose another floor" }).waitFor();
+  });
+});
