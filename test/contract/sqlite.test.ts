@@ -8,6 +8,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { Store } from "../../src/store/store.ts";
+import { VirtualClock } from "../support/runner/virtual-clock.ts";
 import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
 import { keepThreads, makePlace, openStore } from "../support/stores/opened-store.ts";
 import type { KeptLog, StandingClock } from "../support/stores/sqlite-place.ts";
@@ -98,6 +99,34 @@ describe("a store that cannot write", () => {
     },
     30_000,
   );
+
+  test("a write-ahead log that has filled the disk is copied into the database, and makes room without help", async () => {
+    const owner = await start({ maxFileKib: 1_024 });
+    const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
+    // The log grows with each commit, the database does not.
+    for (let n = 0; n < 300; n++) {
+      expect(await floor.write({ snapshot: JSON.stringify(`${n} `.repeat(4_000)) })).toBe("committed");
+    }
+    await owner.kill();
+    expect(await (await open()).loadFloor(ANN)).toMatchObject({ version: 300 });
+  });
+
+  test("the log says that the database takes writes again, although nothing is written", async () => {
+    const virtual = new VirtualClock();
+    const store = await openStore({ file, clock: virtual, log });
+    const floor = new FloorWriter(store);
+    await floor.write();
+    await rename(file, `${file}.away`);
+    await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
+    await virtual.advance(5_000);
+    await store.saveDoubt(0).catch(() => {});
+    expect(log.lines).toEqual(["the database refuses writes"]);
+    await rename(`${file}.away`, file);
+    const told = log.nextInfo();
+    await virtual.advance(5_000);
+    expect(await told).toBe("the database takes writes again");
+    expect(virtual.timerCount).toBe(0);
+  });
 
   /** The store, and its writer's thread. */
   async function openWithThread(): Promise<{ store: Store; thread: Worker }> {

@@ -2,6 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { type Meta, newMeta } from "../meta.ts";
 import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
+import { pagesBeforeCheckpoint } from "./log-checkpoint.ts";
 import { prepareQuery } from "./query.ts";
 import { isDamaged, isNoDatabase } from "./result-code.ts";
 import type { WriterSettings } from "./writer/writer-job.ts";
@@ -15,8 +16,6 @@ const APPLICATION_ID = 0x464c6f72;
 const BUSY_MS = 2_000;
 /** The size to which the write-ahead log is cut after it has grown, in bytes. */
 const MAX_IDLE_WAL = 16_777_216;
-/** Pages of the log that are copied into the database together. A page that several commits wrote is copied once. */
-const CHECKPOINT_PAGES = 4_000;
 /** The writer's page cache, in KiB. It keeps the active floors and sessions in memory. */
 const WRITER_CACHE_KIB = 65_536;
 
@@ -29,7 +28,7 @@ export function openWriter({ file, isDurable }: WriterSettings): DatabaseSync {
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = ${isDurable ? "FULL" : "OFF"};
     PRAGMA journal_size_limit = ${MAX_IDLE_WAL};
-    PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES};
+    PRAGMA wal_autocheckpoint = ${pagesBeforeCheckpoint(file)};
     PRAGMA cache_size = -${WRITER_CACHE_KIB};`);
   return db;
 }

@@ -10,11 +10,14 @@ export type Fault = "engine" | "damage" | "taken" | "data";
 const SQLITE_ERROR = 1;
 const SQLITE_BUSY = 5;
 const SQLITE_CORRUPT = 11;
+const SQLITE_FULL = 13;
 const SQLITE_TOOBIG = 18;
 const SQLITE_CONSTRAINT = 19;
 const SQLITE_MISMATCH = 20;
 const SQLITE_RANGE = 25;
 const SQLITE_NOTADB = 26;
+/** The largest size of a file is reached, or the quota of a network's disk. */
+const SQLITE_IOERR_WRITE = 778;
 const TAKEN = new Set([1555, 2067, 2579]);
 const DATA = new Set([SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE]);
 
@@ -35,6 +38,9 @@ export function isUnreadable(error: unknown): boolean {
 
 export const isBusy = (error: unknown): boolean => ((errorCodeOf(error) ?? 0) & 0xff) === SQLITE_BUSY;
 export const isDamaged = (error: unknown): boolean => ((errorCodeOf(error) ?? 0) & 0xff) === SQLITE_CORRUPT;
+/** Whether a write failed because the disk is full. */
+export const isWithoutRoom = (error: unknown): boolean =>
+  [SQLITE_FULL, SQLITE_IOERR_WRITE].includes(errorCodeOf(error) ?? 0);
 export const isNoDatabase = (error: unknown): boolean => errorCodeOf(error) === SQLITE_NOTADB;
 
 function errorCodeOf(error: unknown): number | undefined {

@@ -22,11 +22,14 @@ export class StandingClock implements Clock {
 export class KeptLog implements Logger {
   readonly lines: string[] = [];
   #error = Promise.withResolvers<string>();
+  #info = Promise.withResolvers<string>();
 
   debug(): void {}
 
   info(_facts: object, message: string): void {
     this.lines.push(message);
+    this.#info.resolve(message);
+    this.#info = Promise.withResolvers();
   }
 
   warn(_facts: object, message: string): void {
@@ -37,6 +40,11 @@ export class KeptLog implements Logger {
     this.lines.push(message);
     this.#error.resolve(message);
     this.#error = Promise.withResolvers();
+  }
+
+  /** Resolves with the next line of the level "info". */
+  nextInfo(): Promise<string> {
+    return this.#info.promise;
   }
 
   /** Resolves with the next error. */

@@ -1,8 +1,9 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Blob, ConnectionRow } from "../../store.ts";
 import type { FileGuard } from "../file-identity.ts";
+import { LogCheckpoint } from "../log-checkpoint.ts";
 import { faultOf } from "../result-code.ts";
-import type { Failure, Job, Outcome } from "../writer/writer-job.ts";
+import { type Failure, isFailure, type Job, type Outcome } from "../writer/writer-job.ts";
 import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
 import { KnownRows } from "./known-rows.ts";
@@ -13,6 +14,7 @@ import { Pruner } from "./pruner.ts";
 export class JobWriter {
   readonly #db: DatabaseSync;
   readonly #guard: FileGuard;
+  readonly #checkpoint: LogCheckpoint;
   readonly #known = new KnownRows();
   readonly #changes: ChangeWriter;
   readonly #definitions: DefinitionWriter;
@@ -24,10 +26,12 @@ export class JobWriter {
   readonly #putBlob: StatementSync;
   readonly #shift: StatementSync;
   readonly #saveDoubt: StatementSync;
+  readonly #probe: StatementSync;
 
   constructor(db: DatabaseSync, guard: FileGuard) {
     this.#db = db;
     this.#guard = guard;
+    this.#checkpoint = new LogCheckpoint(db);
     const blocks = new LogBlocks(db, this.#known);
     this.#changes = new ChangeWriter(db, this.#known, blocks);
     this.#definitions = new DefinitionWriter(db);
@@ -43,11 +47,17 @@ export class JobWriter {
       INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET created_at = max(created_at, excluded.created_at)`);
     this.#saveDoubt = db.prepare("UPDATE meta SET doubt_until = ? WHERE id = 1");
+    this.#probe = db.prepare("UPDATE meta SET doubt_until = doubt_until WHERE id = 1");
     this.#shift = db.prepare("UPDATE effects SET due_at = due_at + ?");
   }
 
   /** @throws Error if a failed transaction cannot be rolled back: the connection is then unusable */
   transact(jobs: readonly Job[]): Outcome[] | Failure {
+    const outcomes = this.#try(jobs);
+    return isFailure(outcomes) && this.#checkpoint.makeRoomAfter(outcomes.error) ? this.#try(jobs) : outcomes;
+  }
+
+  #try(jobs: readonly Job[]): Outcome[] | Failure {
     try {
       this.#guard.checkFile();
       this.#begin.run();
@@ -87,6 +97,9 @@ export class JobWriter {
         return "done";
       case "doubt":
         this.#saveDoubt.run(job.until);
+        return "done";
+      case "probe":
+        this.#probe.run();
         return "done";
       case "prune":
         this.#known.forget();

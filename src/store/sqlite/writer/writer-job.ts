@@ -15,6 +15,8 @@ export type Job =
   | { kind: "definition"; change: DefinitionChange }
   | { kind: "shift"; byMs: number }
   | { kind: "doubt"; until: number }
+  /** Writes a row as it is: shows whether the database takes writes. */
+  | { kind: "probe" }
   | { kind: "prune"; limits: PruneLimits };
 
 /** `conflict`: nothing was written. `more`: expired rows remain. `missing`: the row to copy does not exist. */

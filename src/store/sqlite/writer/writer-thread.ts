@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import type { Clock } from "../../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../../protocol/ports/clock.ts";
 import type { Logger } from "../../../protocol/ports/logger.ts";
 import type { Carrier } from "./write-queue.ts";
 import {
@@ -16,6 +16,8 @@ import {
 /** The pause after a lost thread, in ms. It doubles with each further loss, up to the second value. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
+/** While the database refuses writes, it is asked this often whether it takes them again, in ms. */
+const PROBE_MS = 5_000;
 
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "./writer-main.ts" : "./writer-main.js", import.meta.url);
 
@@ -46,6 +48,7 @@ export class WriterThread implements Carrier<Job, Outcome> {
   #pausedUntil = 0;
   /** Whether the last transaction had an engine error. It is logged once, not for every write. */
   #isRefused = false;
+  #probing: Timer | undefined;
 
   /** @param onDamage called with what SQLite says, each time a write needs a damaged page */
   constructor(settings: WriterSettings, clock: Clock, log: Logger, onDamage: (fault: string) => void) {
@@ -100,6 +103,7 @@ export class WriterThread implements Carrier<Job, Outcome> {
 
   /** Call it when no jobs are pending. */
   async close(): Promise<void> {
+    this.#probing?.cancel();
     const worker = this.#worker;
     if (!worker) return;
     this.#worker = undefined;
@@ -129,7 +133,16 @@ export class WriterThread implements Carrier<Job, Outcome> {
     if (refused && !this.#isRefused) this.#log.error({ err: refused.error, file }, "the database refuses writes");
     if (!refused && this.#isRefused) this.#log.info({ file }, "the database takes writes again");
     this.#isRefused = refused !== undefined;
+    if (this.#isRefused) this.#probe();
     if (!refused) this.#pauseMs = FIRST_PAUSE_MS;
+  }
+
+  /** Nothing else may be written for a minute, after which the log would still say that writes are refused. */
+  #probe(): void {
+    this.#probing ??= this.#clock.after(PROBE_MS, () => {
+      this.#probing = undefined;
+      if (this.#isRefused && this.#worker) this.#post(this.#worker, [{ kind: "probe" }], () => {});
+    });
   }
 
   #lose(error: unknown): void {
