@@ -32,6 +32,8 @@ export interface Shape {
   hasOwnTime: boolean;
   /** Whether damaged pages were found in the database's file. A database server watches over its own files. */
   isDamaged: () => boolean;
+  /** Whether the database has another store than the node opened, or none. A file's lock keeps it in place. */
+  isReplaced: () => boolean;
   /** Stores the membership; absent for a single node. */
   redis?: RedisMembershipOptions["redis"] | undefined;
 }
@@ -50,9 +52,9 @@ export async function openShape(
   await using opened = new AsyncDisposableStack();
   const stored = opened.use(await whenReachable(() => openStore(settings, log), log, stopping));
   const transport = opened.use(await whenReachable(() => openTransport(settings, stored, log), log, stopping));
-  const { store, clock, stopwatch, hasOwnTime, isDamaged } = stored;
+  const { store, clock, stopwatch, hasOwnTime, isDamaged, isReplaced } = stored;
   const { bus, queue, redis } = transport;
-  return disposedBy(opened.move(), { store, bus, queue, clock, stopwatch, hasOwnTime, isDamaged, redis });
+  return disposedBy(opened.move(), { store, bus, queue, clock, stopwatch, hasOwnTime, isDamaged, isReplaced, redis });
 }
 
 /**
@@ -101,7 +103,7 @@ async function openTransport(
   return disposedBy(opened.move(), { bus, queue, redis });
 }
 
-type Stored = Pick<Shape, "store" | "clock" | "stopwatch" | "hasOwnTime" | "isDamaged">;
+type Stored = Pick<Shape, "store" | "clock" | "stopwatch" | "hasOwnTime" | "isDamaged" | "isReplaced">;
 
 async function openStore({ store: where }: Settings, log: Logger): Promise<Stored & AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
@@ -112,8 +114,8 @@ async function openStore({ store: where }: Settings, log: Logger): Promise<Store
     own.startAt(await store.newestTime());
     own.start();
     opened.defer(() => own.stop());
-    const isDamaged = () => store.isDamaged;
-    return disposedBy(opened.move(), { store, clock: own, stopwatch: new SystemClock(), hasOwnTime: true, isDamaged });
+    const facts = { isDamaged: () => store.isDamaged, isReplaced: () => false };
+    return disposedBy(opened.move(), { store, clock: own, stopwatch: new SystemClock(), hasOwnTime: true, ...facts });
   }
   const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
   const store = await openPostgresStore({ url: where.url, clock: own, log });
@@ -124,7 +126,8 @@ async function openStore({ store: where }: Settings, log: Logger): Promise<Store
   opened.defer(keepComparing(time, { measure: () => store.timeOffset(), clock: own, log }));
   clock.start();
   opened.defer(() => clock.stop());
-  return disposedBy(opened.move(), { store, clock, stopwatch: own, hasOwnTime: false, isDamaged: () => false });
+  const facts = { isDamaged: () => false, isReplaced: () => store.isReplaced };
+  return disposedBy(opened.move(), { store, clock, stopwatch: own, hasOwnTime: false, ...facts });
 }
 
 /** The parts, as one object whose disposal disposes the stack. */

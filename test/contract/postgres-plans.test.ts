@@ -1,7 +1,8 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { AgentId, EffectId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
-import { type Database, POOL_CONFIG, StatementRefused } from "../../src/store/postgres/connection-pool.ts";
+import { type Database, poolConfig, StatementRefused } from "../../src/store/postgres/connections/connection-pool.ts";
+import { StoreIdentity } from "../../src/store/postgres/connections/store-identity.ts";
 import { FloorCommit } from "../../src/store/postgres/floor-commit.ts";
 import { PruneQueries } from "../../src/store/postgres/prune-queries.ts";
 import { SessionListQuery } from "../../src/store/postgres/session-list-query.ts";
@@ -95,7 +96,8 @@ class PlannedDatabase implements Database {
       SET auto_explain.log_format = json;
       SET auto_explain.log_level = notice;
       SET plan_cache_mode = force_generic_plan`);
-    await POOL_CONFIG.onConnect!(client as never);
+    const { rows } = await client.query("SELECT epoch FROM interlock.meta");
+    await poolConfig(new StoreIdentity(rows[0].epoch)).onConnect!(client as never);
     return new PlannedDatabase(client);
   }
 

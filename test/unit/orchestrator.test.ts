@@ -32,7 +32,16 @@ test("due effects are armed again as soon as a bus returns that may have lost th
   const log = new KeptLog();
   const orchestrator = new Orchestrator({
     settings: reading.settings,
-    shape: { store, bus, queue, clock, stopwatch: clock, hasOwnTime: true, isDamaged: () => false },
+    shape: {
+      store,
+      bus,
+      queue,
+      clock,
+      stopwatch: clock,
+      hasOwnTime: true,
+      isDamaged: () => false,
+      isReplaced: () => false,
+    },
     catalog: () => Promise.reject(new Error("nobody asks for agents")) as never,
     mailbox: new Mailbox({ bus, clock, newId, nodeId: "alone", topicOf: String }),
     nodeId: "alone",

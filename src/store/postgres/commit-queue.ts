@@ -3,7 +3,7 @@ import type { FloorId } from "../../protocol/ids.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import { RecentMap } from "../../protocol/recent-map.ts";
 import type { CommitOutcome, FloorChange } from "../store.ts";
-import { PATIENCE_MS, RowsLocked } from "./connection-pool.ts";
+import { PATIENCE_MS, RowsLocked } from "./connections/connection-pool.ts";
 
 /** Writes changes to the database: see `FloorCommit`. */
 export interface Committer {

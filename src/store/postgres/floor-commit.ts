@@ -4,7 +4,7 @@ import { cleanText } from "../../protocol/text.ts";
 import { detailsOf, newsOf, sessionText } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
 import type { CommitOutcome, FloorChange, MessageWrite } from "../store.ts";
-import { type Database, StatementRefused } from "./connection-pool.ts";
+import { type Database, StatementRefused } from "./connections/connection-pool.ts";
 
 /** The parameters of `commit_floor` in migrations/postgres/functions, in the order of `rowsOf`. */
 const COMMIT = {

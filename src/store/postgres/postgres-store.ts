@@ -4,11 +4,12 @@ import type { Logger } from "../../protocol/ports/logger.ts";
 import type { Meta } from "../meta.ts";
 import type { Store } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
-import { POOL_CONFIG, PostgresPool } from "./connection-pool.ts";
-import { readAddress } from "./database-address.ts";
+import { PostgresPool, poolConfig } from "./connections/connection-pool.ts";
+import { readAddress } from "./connections/database-address.ts";
+import { refuseMovingPooler } from "./connections/pooler.ts";
+import { StoreIdentity } from "./connections/store-identity.ts";
 import { FloorCommit } from "./floor-commit.ts";
 import { FloorLines } from "./floor-lines.ts";
-import { refuseMovingPooler } from "./pooler.ts";
 import { PruneQueries } from "./prune-queries.ts";
 import { prepareDatabase } from "./schema.ts";
 import { SessionListQuery } from "./session-list-query.ts";
@@ -36,8 +37,11 @@ export interface PostgresStore extends Store {
   /**
    * How far the server's clock is ahead of the given one, in ms; negative if it is behind. All nodes of a store use the
    * server's time (rule C9). The error is at most half a round trip.
+   * @throws AppError `unavailable` also if the store was replaced
    */
   timeOffset(): Promise<number>;
+  /** Whether the database has another store than this node opened, or none. Then every call is `unavailable`. */
+  readonly isReplaced: boolean;
 }
 
 /**
@@ -52,8 +56,9 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Postg
   try {
     await refuseMovingPooler(client, address);
     const meta = await prepareDatabase(client, address.name, clock.now(), log);
-    const pool = address.makePool({ ...POOL_CONFIG, max: connections });
-    return storeOn(new PostgresPool(pool, address.name, clock, log), meta, clock);
+    const identity = new StoreIdentity(meta.epoch);
+    const pool = address.makePool({ ...poolConfig(identity), max: connections });
+    return storeOn(new PostgresPool(pool, identity, address.name, clock, log), meta, identity, clock);
   } catch (error) {
     throw isServerAnswer(error) ? new Error(`${address.name} could not be prepared: ${reasonOf(error)}`) : error;
   } finally {
@@ -61,7 +66,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Postg
   }
 }
 
-function storeOn(pool: PostgresPool, { epoch, secret }: Meta, clock: Clock): PostgresStore {
+function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIdentity, clock: Clock): PostgresStore {
   const lines = new FloorLines();
   const commits = new CommitQueue(new FloorCommit(pool), clock);
   const small = new SmallWriter(pool);
@@ -72,9 +77,21 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, clock: Clock): Pos
   const list = new SessionListQuery(pool);
   let isClosed = false;
 
+  /** A store may get another epoch while connections to it are open. */
+  const compare = (found: string) => {
+    try {
+      identity.compare(found);
+    } catch (error) {
+      throw new AppError("unavailable", undefined, { cause: error });
+    }
+  };
+
   return {
     epoch,
     secret,
+    get isReplaced() {
+      return identity.isReplaced;
+    },
 
     async commit(change) {
       if (isClosed) throw new AppError("unavailable", "the store is closed");
@@ -121,7 +138,8 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, clock: Clock): Pos
       let best = { offset: 0, tripMs: Number.POSITIVE_INFINITY };
       for (let sample = 0; sample < TIME_SAMPLES; sample++) {
         const before = clock.now();
-        const there = await state.now();
+        const { now: there, epoch: found } = await state.now();
+        compare(found);
         const tripMs = clock.now() - before;
         if (tripMs < best.tripMs) best = { offset: Math.round(there - before - tripMs / 2), tripMs };
       }

@@ -2,7 +2,7 @@ import { sessionOf, type ViewRow } from "../rows.ts";
 import { MAX_HITS, termsOf, tsQuery } from "../search-words.ts";
 import { filteredColumns, hidesArchived } from "../session-filter.ts";
 import type { SessionPage, SessionQuery } from "../store.ts";
-import type { Database, Statement } from "./connection-pool.ts";
+import type { Database, Statement } from "./connections/connection-pool.ts";
 
 /** Lists and searches sessions. The page and the total come from one statement, and thus one snapshot. */
 export class SessionListQuery {

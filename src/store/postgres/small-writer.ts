@@ -1,6 +1,6 @@
 import type { SessionId } from "../../protocol/ids.ts";
 import type { Blob, ConnectionRow, DefinitionChange } from "../store.ts";
-import { type Database, StatementRefused } from "./connection-pool.ts";
+import { type Database, StatementRefused } from "./connections/connection-pool.ts";
 
 const ADD_CONNECTION = {
   name: "add_connection",

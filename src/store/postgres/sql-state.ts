@@ -15,6 +15,9 @@ const READ_ONLY_TRANSACTION = "25006";
 const STALE_STATEMENTS = ["26000", "0A000"];
 const INVALID_PASSWORD = ["28P01", "28000"];
 const NO_SUCH_DATABASE = "3D000";
+const UNDEFINED_TABLE = "42P01";
+/** Every statement fits the store's schema and its owner: other ones are at the node's address. */
+const OTHER_SCHEMA = [UNDEFINED_TABLE, "42703", "42883", "42501", "3F000"];
 const LOCK_NOT_AVAILABLE = "55P03";
 const DISK_FULL = "53100";
 const INTERNAL_ERROR = "XX000";
@@ -35,7 +38,7 @@ const ENGINE_CLASSES = new Set([
   "F0", // its configuration
   "XX", // its own faults, corruption
 ]);
-const ENGINE = new Set([READ_ONLY_TRANSACTION, ...STALE_STATEMENTS]);
+const ENGINE = new Set([READ_ONLY_TRANSACTION, ...STALE_STATEMENTS, ...OTHER_SCHEMA]);
 
 /** The statement failed and the connection is still usable. */
 const CANCELLED = "57014";
@@ -64,6 +67,7 @@ export function isRefusedUser(error: unknown): boolean {
 }
 
 export const isNoDatabase = (error: unknown): boolean => sqlStateOf(error) === NO_SUCH_DATABASE;
+export const isNoTable = (error: unknown): boolean => sqlStateOf(error) === UNDEFINED_TABLE;
 /** There is no room for what the statement writes. The server still answers, and others may find room. */
 export const isDiskFull = (error: unknown): boolean => sqlStateOf(error) === DISK_FULL;
 /** There is no room for what the server writes for a new connection. Older releases give this failure no code of its own. */

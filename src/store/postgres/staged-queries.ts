@@ -3,7 +3,7 @@ import type { Message } from "../../protocol/message.ts";
 import { detailsOf } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
 import type { StagedId } from "../store.ts";
-import type { Database } from "./connection-pool.ts";
+import type { Database } from "./connections/connection-pool.ts";
 import { listOf } from "./floor-commit.ts";
 
 const STAGE = { name: "stage", text: "SELECT stage_messages($1, $2, $3, $4)" };

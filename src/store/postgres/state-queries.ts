@@ -26,7 +26,7 @@ import type {
   ReceiptKey,
   SessionRow,
 } from "../store.ts";
-import type { Database } from "./connection-pool.ts";
+import type { Database } from "./connections/connection-pool.ts";
 import { MESSAGE_WEIGHT, weighed } from "./view-statements.ts";
 
 const MESSAGE = `s.id AS "sessionId", m.id, m.status, m.details, m.content`;
@@ -80,7 +80,10 @@ const NEWEST_TIME = {
       (SELECT max(deleted_at) FROM tombstones)) AS at`,
 };
 const DOUBT = { name: "doubt_until", text: "SELECT doubt_until AS until FROM meta WHERE id = 1" };
-const NOW = { name: "now", text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now" };
+const NOW = {
+  name: "now",
+  text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, (SELECT meta.epoch FROM meta)",
+};
 const DEFINITIONS_VERSION = {
   name: "definitions_version",
   text: "SELECT definitions_version AS version FROM meta WHERE id = 1",
@@ -164,9 +167,9 @@ export class StateQueries {
     return (await this.#db.query<{ until: number }>(DOUBT))[0]!.until;
   }
 
-  /** The server's time, in ms since 1970. */
-  async now(): Promise<number> {
-    return (await this.#db.query<{ now: number }>(NOW))[0]!.now;
+  /** The server's time, in ms since 1970, and the epoch of its store. */
+  async now(): Promise<{ now: number; epoch: string }> {
+    return (await this.#db.query<{ now: number; epoch: string }>(NOW))[0]!;
   }
 
   async definitionsVersion(): Promise<number> {

@@ -16,7 +16,7 @@ import type {
   SessionView,
   Whereabouts,
 } from "../store.ts";
-import type { Database } from "./connection-pool.ts";
+import type { Database } from "./connections/connection-pool.ts";
 import {
   FLOOR_LOG,
   FLOOR_LOG_BACK,

@@ -1,7 +1,7 @@
 import type { FloorState } from "../../protocol/floor.ts";
 import { FLOOR_ROWS, IS_IN_STATE } from "../floor-rows.ts";
 import { ANSWER_BYTES, LOG_BYTES } from "../row-page.ts";
-import type { Statement } from "./connection-pool.ts";
+import type { Statement } from "./connections/connection-pool.ts";
 
 /**
  * The reads of answers and streams, one statement each, so that an answer is one snapshot. The row of the session or

@@ -96,6 +96,24 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
     await expect.poll(() => ask("meanwhile"), { timeout: BACK_MS }).toBe("200 ");
     expect(await ready()).toEqual([200, 200]);
   }, 60_000);
+
+  test("a node whose store was restored meanwhile is not ready, and the node that is started anew is", async () => {
+    const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
+    const node = await cluster.start(["gateway", "orchestrator", "worker"]);
+    expect((await node.post("/session/create", { id: "watched", userId: "watcher" })).status).toBe(200);
+    await cluster.sql("UPDATE interlock.meta SET epoch = 'r1'");
+    const ready = async () => {
+      const { status, body } = await node.ask("GET", "/ready");
+      return [status, (body as unknown as { missing: string[] }).missing];
+    };
+    const missing = ["the database is not the store that this node opened: the log says what to do"];
+    await expect.poll(ready, { timeout: BACK_MS }).toEqual([503, missing]);
+    const renamed = await node.ask("PATCH", "/session/watched", { title: "later" });
+    expect([renamed.status, renamed.body.errorCode]).toEqual([503, "unavailable"]);
+    expect(node.stderr).toContain("it is another store than this node opened (r1): restart the node");
+    const next = await cluster.start(["gateway", "orchestrator", "worker"]);
+    expect((await next.ask("GET", "/session/watched")).body.position).toBe("r1.1");
+  }, 60_000);
 }
 
 await describeClusters("a restart of PostgreSQL", suite, { own: true });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { CommitQueue, type Committer, MAX_WAITING } from "../../../src/store/postgres/commit-queue.ts";
-import { RowsLocked } from "../../../src/store/postgres/connection-pool.ts";
+import { RowsLocked } from "../../../src/store/postgres/connections/connection-pool.ts";
 import type { CommitOutcome, FloorChange } from "../../../src/store/store.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { StandingClock } from "../../support/stores/sqlite-place.ts";

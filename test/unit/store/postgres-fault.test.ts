@@ -11,7 +11,6 @@ describe("a fault of PostgreSQL", () => {
     ["P0002", "no_data_found", "data"],
     ["22021", "character_not_in_repertoire", "data"],
     ["23502", "not_null_violation", "data"],
-    ["42P01", "undefined_table", "data"],
     ["40P01", "deadlock_detected", "engine"],
     ["40001", "serialization_failure", "engine"],
     ["55P03", "lock_not_available", "engine"],
@@ -30,6 +29,9 @@ describe("a fault of PostgreSQL", () => {
     ["XX001", "data_corrupted", "engine"],
     ["0A000", "feature_not_supported", "engine"],
     ["26000", "invalid_sql_statement_name", "engine"],
+    ["42P01", "undefined_table", "engine"],
+    ["42883", "undefined_function", "engine"],
+    ["42501", "insufficient_privilege", "engine"],
   ])("SQLSTATE %s (%s) is a fault of kind %s, and makes the connection doubtful", (code, _, fault) => {
     expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, true]);
   });

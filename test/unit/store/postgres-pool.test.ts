@@ -1,7 +1,8 @@
 import { EventEmitter } from "node:events";
 import type { Pool } from "pg";
 import { describe, expect, test } from "vitest";
-import { PostgresPool, RowsLocked } from "../../../src/store/postgres/connection-pool.ts";
+import { PostgresPool, RowsLocked } from "../../../src/store/postgres/connections/connection-pool.ts";
+import { StoreIdentity } from "../../../src/store/postgres/connections/store-identity.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
@@ -43,7 +44,9 @@ function open() {
   const driver = new ControlledPool();
   const clock = new VirtualClock();
   const log = new KeptLog();
-  return { driver, clock, log, pool: new PostgresPool(driver as unknown as Pool, "the database", clock, log) };
+  const identity = new StoreIdentity("e1");
+  const pool = new PostgresPool(driver as unknown as Pool, identity, "the database", clock, log);
+  return { driver, clock, log, pool };
 }
 
 const failure = (code: string, severity?: string) =>

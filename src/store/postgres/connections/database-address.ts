@@ -1,6 +1,6 @@
 import type { Client, CustomTypesConfig, Pool, PoolConfig } from "pg";
-import { Unreachable } from "../../shared/unreachable.ts";
-import { isNoDatabase, isPassing, isRefusedUser, isServerAnswer, plainError, reasonOf } from "./sql-state.ts";
+import { Unreachable } from "../../../shared/unreachable.ts";
+import { isNoDatabase, isPassing, isRefusedUser, isServerAnswer, plainError, reasonOf } from "../sql-state.ts";
 
 /** How long a starting node waits for the server, in ms. */
 const CONNECT_MS = 5_000;

@@ -1,8 +1,8 @@
 import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
-import { AppError } from "../../protocol/errors.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
-import { LogThrottle } from "../../shared/log-throttle.ts";
+import { AppError } from "../../../protocol/errors.ts";
+import type { Clock } from "../../../protocol/ports/clock.ts";
+import type { Logger } from "../../../protocol/ports/logger.ts";
+import { LogThrottle } from "../../../shared/log-throttle.ts";
 import {
   type Fault,
   faultOf,
@@ -12,7 +12,8 @@ import {
   isLockTimeout,
   plainError,
   reasonOf,
-} from "./sql-state.ts";
+} from "../sql-state.ts";
+import type { StoreIdentity } from "./store-identity.ts";
 
 /** A statement that every connection prepares once, under its name. Without a name it is planned for its values. */
 export interface Statement {
@@ -63,7 +64,7 @@ const MAX_WAITING = 4_096;
 /**
  * Every query must find its rows by an index. A connection keeps its prepared plans, and a plan made for a small table
  * would scan it when it is large, so sequential scans are disabled. Each new connection checks that the server accepts
- * writes: a standby's answers would be stale (rule C1).
+ * writes, because a standby's answers would be stale (rule C1), and that it has the store that the node opened.
  */
 const SET_UP = `
   SELECT set_config('search_path', 'interlock', false), set_config('statement_timeout', '${ABANDONED_MS}', false),
@@ -93,17 +94,20 @@ export class RowsLocked extends AppError {
 }
 
 /** Settings of every pool besides its address and size. */
-export const POOL_CONFIG: PoolConfig = {
-  connectionTimeoutMillis: CONNECT_MS,
-  query_timeout: PATIENCE_MS,
-  idleTimeoutMillis: IDLE_MS,
-  maxLifetimeSeconds: LIFETIME_S,
-  onConnect: setUp,
-};
+export function poolConfig(identity: StoreIdentity): PoolConfig {
+  return {
+    connectionTimeoutMillis: CONNECT_MS,
+    query_timeout: PATIENCE_MS,
+    idleTimeoutMillis: IDLE_MS,
+    maxLifetimeSeconds: LIFETIME_S,
+    onConnect: (client) => setUp(client, identity),
+  };
+}
 
 /** A bounded pool of connections. A statement that gets no answer soon fails as `unavailable`, whatever the cause. */
 export class PostgresPool implements Database {
   readonly #pool: Pool;
+  readonly #identity: StoreIdentity;
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #where: string;
@@ -122,8 +126,9 @@ export class PostgresPool implements Database {
   readonly #roomNotes = new LogThrottle();
 
   /** @param where the database's name in the log */
-  constructor(pool: Pool, where: string, clock: Clock, log: Logger) {
+  constructor(pool: Pool, identity: StoreIdentity, where: string, clock: Clock, log: Logger) {
     this.#pool = pool;
+    this.#identity = identity;
     this.#clock = clock;
     this.#where = where;
     this.#log = log;
@@ -169,6 +174,7 @@ export class PostgresPool implements Database {
       throw hasNoRoomToConnect(error) ? this.#noRoomToConnect(error) : this.#unavailable(error);
     }
     try {
+      if (this.#identity.isReplaced) await this.#identity.verify(client);
       const query_timeout = Math.max(until - this.#clock.now(), LAST_CHANCE_MS);
       const asked = { ...statement, values: values as unknown[], query_timeout };
       const { rows } = await client.query(asked);
@@ -239,7 +245,8 @@ export class PostgresPool implements Database {
   }
 }
 
-async function setUp(client: ClientBase): Promise<void> {
+async function setUp(client: ClientBase, identity: StoreIdentity): Promise<void> {
   const { rows } = await client.query<{ readOnly: string }>(SET_UP);
   if (rows[0]?.readOnly !== "off") throw new Error("the server takes no writes: it is a standby, or read-only");
+  await identity.verify(client);
 }
