@@ -13,6 +13,8 @@ import { type Answer, SmallServer } from "../../support/servers/small-server.ts"
 const KEY = "ann-key-0123456789abcdef0123456789";
 const shown = readPage("docs/protocol.md").blocks.find(({ info }) => info === "js follow")!;
 const CATALOG = { agents: [{ name: "echo", priority: 20 }] };
+/** Streams; nginx has room for 512 connections by itself, and a stream takes two. */
+const MANY = 300;
 const mayBeSaid = () => true;
 const emptyPage: Answer = (response) =>
   response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>page</title>");
@@ -76,6 +78,17 @@ describeWithNginx("nginx with deploy/nginx.conf", () => {
     const { position } = (await node.ask("GET", "/session/talk")).body;
     expect((await fetch(`${proxy}/session/talk/events?lastEventId=${position}`)).status).toBe(204);
   });
+
+  test("the proxy passes on more streams than nginx has room for by itself, and other requests beside them", async () => {
+    const { port } = await openInstallation();
+    const proxy = await startNginx(port);
+    const abort = new AbortController();
+    onTestFinished(() => abort.abort());
+    const open = () => fetch(`${proxy}/session/talk/events`, { signal: abort.signal }).then(({ status }) => status);
+    const statuses = await Promise.all(Array.from({ length: MANY }, () => open().catch(String)));
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    expect((await fetch(`${proxy}/session/talk`)).status).toBe(200);
+  }, 60_000);
 
   test("the proxy passes on an import that is larger than any other request", async () => {
     const { node, port } = await openInstallation();

@@ -18,7 +18,7 @@ export function describeWithNginx(name: string, suite: () => void): void {
 }
 
 /**
- * A real nginx with `deploy/nginx.conf`, on a free port, in front of a node at `port`; it ends with the test.
+ * A real nginx with `deploy/nginx-main.conf` and `deploy/nginx.conf`, on a free port, in front of a node at `port`; it ends with the test.
  *
  * @param isPlain leave out the part about streams while no gateway answers: nginx in a usual configuration
  * @returns its address
@@ -32,14 +32,18 @@ export async function startNginx(port: number, { isPlain = false } = {}): Promis
     .replace(/server gateway-1:\d+/, `server 127.0.0.1:${port}`)
     .replace(/^.*server gateway-\d.*\n/gm, "")
     .replace(/listen \d+;/, `listen 127.0.0.1:${own};`);
-  const text = [
+  const text = deployed("nginx-main.conf")
     // Workers of a master that is not root run as the same user.
-    ...(process.getuid?.() === 0 ? ["user root;"] : []),
-    `daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log stderr notice; events {}`,
-    `http { access_log off; ${temporary.join(" ")}`,
-    isPlain ? site.replace(/^.*(proxy_intercept_errors|error_page).*\n/gm, "") : site,
-    "}",
-  ].join("\n");
+    .replace(/^user .*;/m, process.getuid?.() === 0 ? "user root;" : "")
+    .replace(/^worker_processes .*;/m, "worker_processes 1;")
+    .replace(/^pid .*;/m, `daemon off; pid ${folder}/nginx.pid;`)
+    .replace(/^error_log .*;/m, "error_log stderr notice;")
+    .replace(/^ *include .*mime.types;/m, temporary.join(" "))
+    .replace(/access_log .*;/, "access_log off;")
+    .replace(
+      /^ *include .*conf.d.*;/m,
+      isPlain ? site.replace(/^.*(proxy_intercept_errors|error_page).*\n/gm, "") : site,
+    );
   const file = join(folder, "nginx.conf");
   await writeFile(file, text);
   await startProxy(PROGRAM, ["-e", "stderr", "-p", folder, "-c", file], { started: STARTED, end: "SIGTERM" });

@@ -105,6 +105,17 @@ test("the proxy knows the gateways, is trusted by them, and does not buffer stre
   expect(bodies).toEqual([gateways[0]![2].maxBodyBytes, BOUNDS.importBytes]);
 });
 
+test("the proxy has room for all streams of the gateways, each of which takes two connections", () => {
+  const main = deployed("nginx-main.conf");
+  const gateways = nodes.filter(([, , { roles }]) => roles.includes("gateway")).length;
+  const [, connections] = /worker_connections (\d+);/.exec(main)!;
+  const [, files] = /worker_rlimit_nofile (\d+);/.exec(main)!;
+  expect(Number(connections)).toBeGreaterThan(2 * gateways * BOUNDS.streams);
+  expect(Number(files)).toBeGreaterThan(Number(connections));
+  const mounted = ["./nginx-main.conf:/etc/nginx/nginx.conf:ro", "./nginx.conf:/etc/nginx/conf.d/default.conf:ro"];
+  expect(services["proxy"]!.volumes).toEqual(mounted);
+});
+
 test.each([
   "/session/import",
   "/session/a/fork",
