@@ -26,7 +26,8 @@ interface ServerFacts {
  * @throws Error with a sentence if the database cannot be a store or is newer than this program
  */
 export async function prepareDatabase(client: Client, name: string, now: number, log: Logger): Promise<Meta> {
-  await client.query(`SET search_path = interlock; SET lock_timeout = ${TURN_MS}`);
+  // A database or a role may limit statements by itself, and a migration of much data takes long.
+  await client.query(`SET search_path = interlock; SET lock_timeout = ${TURN_MS}; SET statement_timeout = 0`);
   await checkServer(client, name, log);
   await takeTurn(client, name);
   const folder = migrationsFolder("postgres");

@@ -63,14 +63,17 @@ const MAX_WAITING = 4_096;
 
 /**
  * Every query must find its rows by an index. A connection keeps its prepared plans, and a plan made for a small table
- * would scan it when it is large, so sequential scans are disabled. Each new connection checks that the server accepts
- * writes, because a standby's answers would be stale (rule C1), and that it has the store that the node opened.
+ * would scan it when it is large, so sequential scans are disabled. Statements are made for `read committed`: in a stricter
+ * isolation, which a database may have by default, they would fail one another. Each new connection checks that the server
+ * accepts writes, because a standby's answers would be stale (rule C1), and that it has the store that the node opened.
  */
 const SET_UP = `
   SELECT set_config('search_path', 'interlock', false), set_config('statement_timeout', '${ABANDONED_MS}', false),
     set_config('lock_timeout', '${LOCK_MS}', false), set_config('jit', 'off', false),
     set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
-    set_config('enable_mergejoin', 'off', false), current_setting('transaction_read_only') AS "readOnly"`;
+    set_config('enable_mergejoin', 'off', false),
+    set_config('default_transaction_isolation', 'read committed', false),
+    current_setting('transaction_read_only') AS "readOnly"`;
 
 /** An error of the statement itself: a key exists, or the request is invalid. */
 export class StatementRefused extends Error {
