@@ -60,7 +60,8 @@ export class PublishedKeys {
         const { payload } = await jwtVerify(token, key, options);
         return { payload, keyId: idOf(digest, kid) };
       } catch (error) {
-        if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
+        // Other errors are about the key, such as one that is too short.
+        if (error instanceof errors.JOSEError && !(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
       }
     }
     return undefined;

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmac, generateKeyPairSync } from "node:crypto";
 import { type CryptoKey, exportSPKI, importJWK } from "jose";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { createApp } from "../../../src/app.ts";
@@ -303,6 +303,16 @@ describe("a token signed with a published key", () => {
     expect((await ann.get("/agents")).status).toBe(401);
     const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
     expect((await bobs.find("session_created")).sessionId).toBe(made.session.id);
+  });
+
+  test("a token is accepted although another published key without an id is too short to be used", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [short, key] = [await issuer.makeKeyNamed(undefined, "RS256"), await issuer.makeKeyNamed(undefined, "RS256")];
+    const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 1_024 });
+    issuer.publish({ ...short, publicJwk: { ...short.publicJwk, n: publicKey.export({ format: "jwk" }).n! } }, key);
+    const other = await start(issuer);
+    expect((await judge(await issuer.sign(key, { sub: "ann" }), other)).status).toBe(200);
+    expect((await judge(await issuer.sign(short, { sub: "ann" }), other)).status).toBe(401);
   });
 
   test("a token's streams go on when its key is published in another form", async () => {
