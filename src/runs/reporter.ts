@@ -94,7 +94,8 @@ export class Reporter {
   async acknowledged(): Promise<void> {
     const upTo = this.#added;
     while (!this.#isClosed && this.#acknowledged < upTo) {
-      this.flush();
+      // What does not wait is under way.
+      if (this.#waiting.length > 0) this.flush();
       await this.#progress.promise;
     }
   }
