@@ -1,0 +1,89 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { heard } from "../../../src/actors/floor/arbitration.ts";
+import type { Claim } from "../../../src/actors/floor/claim.ts";
+import { beginHistory, commandOf, type Step, step, type World, world } from "../../support/floors/floor-histories.ts";
+import type { FloorStage, LooseCommand } from "../../support/floors/floor-stage.ts";
+
+/** Histories of one floor whose node restarts before every command, and whose catalogue is replaced meanwhile. */
+
+/** A new catalogue; its first agents may have left it. */
+const reload = fc.record({ do: fc.constant("reload" as const), world, gone: fc.constantFrom(0, 0, 0, 1, 2) });
+type Reload = typeof reload extends fc.Arbitrary<infer R> ? R : never;
+
+function catalogOf({ world: setting, gone }: Reload): FloorStage["catalog"] {
+  const { catalog } = beginHistory(setting).floor;
+  return { ...catalog, agents: new Map([...catalog.agents].slice(gone)) };
+}
+
+const plainly = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const names = (claims: readonly Claim[]) => claims.map(({ sessionId }) => sessionId).sort();
+
+/** The floor's lists and the sessions' own states name the same sessions, at the same levels. */
+function expectAgreement({ actors }: FloorStage): void {
+  const { floor } = actors.context;
+  const states = actors.sessionIds.map((id) => actors.machineState(id)!);
+  const idsOf = (lifecycle: string) =>
+    states
+      .filter(({ value }) => value.lifecycle === lifecycle)
+      .map(({ context }) => context.id)
+      .sort();
+  expect(idsOf("active")).toEqual(floor.holder ? [floor.holder.sessionId] : []);
+  expect(idsOf("ducked")).toEqual(names(floor.ducked));
+  const preempted = states.filter(({ context }) => context.pausedBy === "preemption");
+  expect(preempted.map(({ context }) => context.id).sort()).toEqual(names(floor.paused));
+  for (const { sessionId, level } of floor.ducked) {
+    expect(actors.machineState(sessionId)!.context.level).toBe(level);
+  }
+  if (heard(floor).length > 0) expect(floor.holder ?? floor.reserved).toBeDefined();
+}
+
+function play(setting: World, steps: readonly (Step | Reload)[]): void {
+  const history = beginHistory(setting);
+  const { floor } = history;
+  const restarted = beginHistory(setting).floor;
+  const due = new Map<string, { timerId: string; sessionId?: string | undefined; dueAt: number }>();
+  const carryOut = (command: LooseCommand) => {
+    restarted.now = floor.now;
+    restarted.restart();
+    const delivery = floor.deliver(command);
+    expect(plainly(restarted.deliver(command))).toEqual(plainly(delivery));
+    expect(plainly(restarted.actors.context)).toEqual(plainly(floor.actors.context));
+    expectAgreement(floor);
+    for (const fact of delivery.facts) {
+      if (fact.type === "effect.remove") due.delete(fact.id);
+      if (fact.type !== "effect.add" || fact.effect.kind !== "timer") continue;
+      const { id, sessionId, dueAt } = fact.effect;
+      due.set(id, { timerId: id, sessionId, dueAt });
+    }
+  };
+  const passTo = (until: number) => {
+    for (;;) {
+      const [next] = [...due.values()].sort((one, other) => one.dueAt - other.dueAt);
+      if (!next || next.dueAt > until) break;
+      floor.now = Math.max(floor.now, next.dueAt);
+      due.delete(next.timerId);
+      carryOut({ type: "timer", timerId: next.timerId, sessionId: next.sessionId });
+    }
+    floor.now = until;
+  };
+  for (const each of steps) {
+    passTo(floor.now + (each.do === "pass" || each.do === "away" ? each.ms : 1_000));
+    if (each.do === "reload") {
+      floor.catalog = catalogOf(each);
+      restarted.catalog = floor.catalog;
+      continue;
+    }
+    const command = commandOf(each, history);
+    if (command) carryOut(command);
+  }
+}
+
+test("a floor that restarts before every command does what one without restarts does, with any catalogues in between", () => {
+  const steps = fc.array(fc.oneof({ weight: 12, arbitrary: step }, { weight: 1, arbitrary: reload }), {
+    minLength: 1,
+    maxLength: 40,
+    size: "max",
+  });
+  fc.assert(fc.property(world, steps, play), { numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 500) });
+}, 120_000);
