@@ -23,10 +23,11 @@ export function describeRefusal(path: string, { faults, unreadable }: RefusedCat
 
 /** A catalogue of a thousand agents has 300 KiB; a larger file is not a catalogue. */
 const MAX_BYTES = 1_048_576;
+const TOO_LARGE = "the file is larger than 1 MiB";
 
 /** Parse a catalogue. Returns it, or all faults at once: of syntax, keys, values, and names of unknown agents. */
 export function readCatalog(text: string): CatalogReading {
-  if (Buffer.byteLength(text) > MAX_BYTES) return refuse("the file is larger than 1 MiB");
+  if (Buffer.byteLength(text) > MAX_BYTES) return refuse(TOO_LARGE);
   const yaml = readYaml(text);
   if (yaml.faults.length === 0 && (yaml.value === undefined || yaml.value === null)) {
     return refuse("the file is empty: it needs at least a list of agents");
@@ -68,18 +69,29 @@ export async function loadCatalog(path: string, known?: Catalog): Promise<Catalo
     const isMissing = code === "ENOENT" || code === "ENOTDIR";
     return { ...refuse(whyUnreadable(error)), unreadable: isMissing ? "missing" : "refused" };
   }
+  // The last character of a file that is too long may be cut, and would not be UTF-8.
+  if (bytes.length > MAX_BYTES) return refuse(TOO_LARGE);
   let text: string;
   try {
     // Keep a byte order mark, so that the hash equals that of `sha256sum`.
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    return refuse("the file is not UTF-8 text");
+    return refuse("the file is not UTF-8 text", endOfUtf8(bytes));
   }
   return known && hashOf(text) === known.hash ? { ok: true, catalog: known } : readCatalog(text);
 }
 
-function refuse(message: string): RefusedCatalog {
-  return { ok: false, faults: [{ line: 1, column: 1, path: "", message }] };
+function refuse(message: string, { line, column } = { line: 1, column: 1 }): RefusedCatalog {
+  return { ok: false, faults: [{ line, column, path: "", message }] };
+}
+
+/** The place of the first bytes that are not UTF-8. */
+function endOfUtf8(bytes: Buffer): { line: number; column: number } {
+  // Only these bytes differ when they are decoded and encoded again.
+  const again = Buffer.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
+  const end = bytes.findIndex((byte, index) => byte !== again[index]);
+  const lines = bytes.toString("utf8", 0, end < 0 ? bytes.length : end).split("\n");
+  return { line: lines.length, column: lines.at(-1)!.length + 1 };
 }
 
 function hashOf(text: string): string {

@@ -96,7 +96,8 @@ export function readYaml(text: string): YamlText {
 
 /** Maps offsets to lines and columns. The parser's own counter is wrong after syntax faults. */
 function locator(text: string): (offset: number) => { line: number; column: number } {
-  const starts = [0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)];
+  // Editors do not show a byte order mark, so it is no column.
+  const starts = [text.startsWith("\uFEFF") ? 1 : 0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)];
   return (offset) => {
     let [low, high] = [0, starts.length - 1];
     while (low < high) {
@@ -104,7 +105,7 @@ function locator(text: string): (offset: number) => { line: number; column: numb
       if (starts[middle]! <= offset) low = middle;
       else high = middle - 1;
     }
-    return { line: low + 1, column: offset - starts[low]! + 1 };
+    return { line: low + 1, column: Math.max(offset - starts[low]!, 0) + 1 };
   };
 }
 

@@ -111,6 +111,11 @@ describe("a file that is not a catalogue", () => {
   });
 });
 
+it("a byte order mark does not count as a column", () => {
+  expect(faultsOf("\uFEFFpolcy: {}\nagents: [{ name: a }]\n")).toEqual([expect.stringMatching(/^1:1 polcy: /)]);
+  expect(faultsOf("\uFEFFpolicy: {}\n")).toEqual(["1:1 agents: is missing; it must be a list"]);
+});
+
 describe("a hostile file", () => {
   it("a hostile file is refused for aliases that multiply", () => {
     const rungs = ["b", "c", "d", "e"].map((name, index) => {
@@ -171,6 +176,16 @@ describe("loading", () => {
     });
   });
 
+  it("loading reports the first place that is not UTF-8, and the replacement character as text", async () => {
+    const path = join(folder, "agents.yaml");
+    const before = Buffer.from("agents:\n  - name: a\n    label: \uFFFD音 caf");
+    await writeFile(path, Buffer.concat([before, Uint8Array.of(0xe9), Buffer.from("\n    priority: 5\n")]));
+    expect(await loadCatalog(path)).toEqual({
+      ok: false,
+      faults: [{ line: 3, column: 18, path: "", message: "the file is not UTF-8 text" }],
+    });
+  });
+
   it("loading reports a path that is not a file, not text, or too large", async () => {
     expect(await loadCatalog(folder)).toMatchObject({
       unreadable: "refused",
@@ -179,7 +194,9 @@ describe("loading", () => {
     const path = join(folder, "agents.yaml");
     await writeFile(path, Uint8Array.of(0x61, 0xff, 0xfe));
     expect(await loadCatalog(path)).toMatchObject({ faults: [{ message: "the file is not UTF-8 text" }] });
-    await writeFile(path, "#".repeat(3_000_000));
-    expect(await loadCatalog(path)).toMatchObject({ faults: [{ message: "the file is larger than 1 MiB" }] });
+    for (const text of ["#".repeat(3_000_000), "音".repeat(1_000_000), `#${"音".repeat(1_000_000)}`]) {
+      await writeFile(path, text);
+      expect(await loadCatalog(path)).toMatchObject({ faults: [{ message: "the file is larger than 1 MiB" }] });
+    }
   });
 });
