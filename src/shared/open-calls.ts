@@ -20,13 +20,15 @@ export class OpenCalls {
 
   /**
    * Cancel a call. Does nothing if there is none, or if two calls have the id, because the id does not tell them apart.
+   * @returns whether there is a call with that id
    */
-  cancel(scope: string, id: string | number): void {
+  cancel(scope: string, id: string | number): boolean {
     const key = keyOf(scope, id);
     const [cancel, other] = this.#calls[key] ?? [];
-    if (!cancel || other) return;
+    if (!cancel || other) return other !== undefined;
     delete this.#calls[key];
     cancel();
+    return true;
   }
 }
 

@@ -136,6 +136,34 @@ await describeClusters("the doors of several gateways", (servers) => {
     expect(first![1]).toBe(WHOLE);
   });
 
+  test("an MCP client cancels its call at another gateway than the one that has it, and no other client's call", async () => {
+    const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+    const post = async (node: ChildServer, client: string, message: object) => {
+      const body = JSON.stringify({ jsonrpc: "2.0", ...message });
+      return fetch(`${node.url}/mcp`, { method: "POST", headers: { ...headers, "Mcp-Session-Id": client }, body });
+    };
+    /** A session that speaks without end, by call 1 of a client. */
+    const speak = async (client: string) => {
+      const sessionId = newId();
+      await here.ask("POST", "/session/create", { id: sessionId, agentId: "general", activate: true });
+      const input = { name: "speak", arguments: { sessionId, content: "play" } };
+      const said = post(here, client, { id: 1, method: "tools/call", params: input }).then((answer) => answer.text());
+      const activity = async () => (await there.ask("GET", `/session/${sessionId}`)).body.session.activity;
+      await until(async () => (await activity()) === "running");
+      return { said, sessionId, activity };
+    };
+    const [one, other] = [newId(), newId()];
+    const first = await speak(one);
+    const second = await speak(other);
+    const cancel = { method: "notifications/cancelled", params: { requestId: 1 } };
+    expect((await post(there, one, cancel)).status).toBe(202);
+    expect(await first.said).not.toContain("data:");
+    await until(async () => (await first.activity()) !== "running");
+    expect(await second.activity()).toBe("running");
+    await there.ask("POST", "/message", { type: "abort", sessionId: second.sessionId });
+    expect(await second.said).toContain("isCancelled");
+  });
+
   test("disconnecting a chat completion aborts its run, whichever worker drives it", async () => {
     const session = newId();
     const request = { model: "general", messages: say("play"), metadata: { session }, stream: true as const };

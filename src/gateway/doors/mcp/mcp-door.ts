@@ -3,11 +3,11 @@ import { Readable } from "node:stream";
 import type { ReadableStream as WebStream } from "node:stream/web";
 import { z } from "zod";
 import { AppError } from "../../../protocol/errors.ts";
-import { OpenCalls } from "../../../shared/open-calls.ts";
 import { toAppError } from "../../http/problem.ts";
 import { endWithClient } from "../../http/sockets/hang-up.ts";
 import type { RouteContext, Routes } from "../../route-context.ts";
 import { LiveRuns } from "../live-runs.ts";
+import { McpCalls, type McpClient } from "./mcp-calls.ts";
 import { type McpCall, type McpCommand, type McpCommandsOptions, mcpCommands } from "./mcp-commands.ts";
 
 const INSTRUCTIONS =
@@ -25,7 +25,7 @@ const SESSION_HEADER = "mcp-session-id";
  */
 export function mcpRoutes(app: Routes, context: RouteContext): void {
   const runs = new LiveRuns(context);
-  const calls = new OpenCalls();
+  const calls = new McpCalls(context.bus, context.store.epoch);
   app.post(
     "/mcp",
     {
@@ -44,12 +44,15 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
       const left = new AbortController();
       reply.raw.once("close", () => left.abort());
       const { method, headers, trace, body } = request;
-      const scope = JSON.stringify([caller.id, headers[SESSION_HEADER]]);
+      const client: McpClient = {
+        scope: JSON.stringify([caller.id, headers[SESSION_HEADER]]),
+        isNamed: headers[SESSION_HEADER] !== undefined,
+      };
       const untilLeft = () => {
         endWithClient(reply.raw);
         return left.signal;
       };
-      const handle = await openServer({ context, runs, caller, trace }, scope, untilLeft);
+      const handle = await openServer({ context, runs, caller, trace }, client, untilLeft);
       // The transport needs an address, and looks at none of its parts.
       const sent = new Request("http://127.0.0.1/mcp", {
         method,
@@ -67,7 +70,7 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
     },
   );
 
-  async function openServer(options: McpCommandsOptions, scope: string, untilLeft: () => AbortSignal) {
+  async function openServer(options: McpCommandsOptions, client: McpClient, untilLeft: () => AbortSignal) {
     const { McpServer, WebStandardStreamableHTTPServerTransport } = await import("@modelcontextprotocol/server");
     const about = { name: "interlock", version: context.version };
     const server = new McpServer(about, { instructions: INSTRUCTIONS });
@@ -77,13 +80,13 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
         name,
         { description, inputSchema: input, annotations: { readOnlyHint: isReadOnly } },
         async (given, { mcpReq: { id, signal: cancelled } }) => {
-          const end = calls.add(scope, id, () => void server.close());
+          const end = calls.add(client, id, () => void server.close());
           return await carryOut(command, given, { cancelled, endWithClient: untilLeft }, context).finally(end);
         },
       );
     }
     server.server.setNotificationHandler("notifications/cancelled", ({ params: { requestId } }) => {
-      if (requestId !== undefined) calls.cancel(scope, requestId);
+      if (requestId !== undefined) return calls.cancel(client, requestId);
     });
     const transport = new WebStandardStreamableHTTPServerTransport();
     await server.connect(transport);
