@@ -38,6 +38,17 @@ if (behaviour === "silent") {
     ...say("it went wrong"),
     isError: true,
   }));
+  server.registerTool("open", { inputSchema: input, annotations: { readOnlyHint: true } }, ({ text }) => ({
+    content: [
+      {
+        type: "resource" as const,
+        resource: { uri: "file:///a.txt", mimeType: "text/plain", text: `${text} from a file` },
+      },
+      { type: "resource" as const, resource: { uri: "file:///b.bin", blob: "AAAA" } },
+      { type: "resource_link" as const, uri: "file:///c.txt", name: "c.txt" },
+      { type: "image" as const, data: "AAAA", mimeType: "image/png" },
+    ],
+  }));
   server.registerTool("die", { inputSchema: input, annotations: { readOnlyHint: true } }, () => process.exit(3));
   server.registerTool("rant", { inputSchema: input, annotations: { readOnlyHint: true } }, () => {
     const notification = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: "more" } };

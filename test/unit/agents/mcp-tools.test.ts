@@ -67,6 +67,17 @@ test("a server's tools are called, see only the variables that are listed for th
   expect(textOf(parts)).toBe("ok");
 });
 
+test("a result has the text of embedded resources and the address of others; other content is named", async () => {
+  server.willReply({ kind: "stream", calls: [call("files_open")] }, { kind: "stream", text: ["ok"] });
+  const parts = await play(agentWith(program()), turnOf("x"));
+  expect(results(parts)).toMatchObject([
+    {
+      status: "success",
+      content: "hi from a file\n[resource file:///b.bin]\n[resource_link file:///c.txt]\n[image]",
+    },
+  ]);
+});
+
 test("a tool that may write is confirmed, unless the operator configured otherwise", async () => {
   const stage = createRunStage();
   stage.willAnswer({ kind: "confirmation", verdict: "reject" });

@@ -193,9 +193,25 @@ async function callTool(
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : "no reason given");
 
+/** A piece of a result. A server may send other fields, and other types of them. */
+interface Content {
+  readonly type: string;
+  readonly text?: unknown;
+  readonly uri?: unknown;
+  readonly resource?: { readonly uri?: unknown; readonly text?: unknown } | null;
+}
+
+/** The text of a piece, or what it is: a model gets text only. */
+function textOfContent({ type, text, uri, resource }: Content): string {
+  if (type === "text") return typeof text === "string" ? text : "";
+  if (type === "resource" && typeof resource?.text === "string") return resource.text;
+  const address = uri ?? resource?.uri;
+  return typeof address === "string" ? `[${type} ${address}]` : `[${type}]`;
+}
+
 function textOf(result: Readonly<Record<string, unknown>>): string {
-  const content = Array.isArray(result["content"]) ? (result["content"] as { type: string; text?: string }[]) : [];
-  const texts = content.map(({ type, text }) => (type === "text" ? (text ?? "") : `[${type}]`));
+  const content = Array.isArray(result["content"]) ? (result["content"] as Content[]) : [];
+  const texts = content.map(textOfContent);
   if (texts.length > 0) return texts.join("\n");
   return JSON.stringify(result["structuredContent"] ?? result["toolResult"] ?? null);
 }
