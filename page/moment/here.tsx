@@ -26,6 +26,8 @@ export interface Here {
   sessionId: string | undefined;
   /** A past moment, as a place in the log; undefined: now. */
   at: number | undefined;
+  /** The moment of the address, if that is not a position of this log. */
+  unknownAt: string | undefined;
   /** The moment that was chosen last, if it is not shown yet. */
   awaited: AwaitedMoment;
   /** The shown span of the log; undefined: all of it. */
@@ -132,9 +134,16 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   const first = events[0]?.position;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.
   const book = useMemo(() => new PictureBook(events), [events, first]);
-  const { moment, awaited, move } = useMoment(address, (moment) =>
+  const {
+    moment: asked,
+    awaited,
+    move,
+  } = useMoment(address, (moment) =>
     linkOf(address.view, { floorId, sessionId, isFile, query: address.query, ...moment }),
   );
+  const { written } = asked;
+  const isForeign = written?.epoch !== undefined && first !== undefined && !first.startsWith(`${written.epoch}.`);
+  const moment = isForeign ? { ...asked, at: undefined } : asked;
   const searchAt = (moment: Moment) => searchOf(queryOf({ ...moment, isFile }));
   const follow = useFollow({ moment, awaited, searchAt });
   const { at, span, only, isFolded } = moment;
@@ -157,6 +166,7 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     floorId,
     sessionId,
     at,
+    unknownAt: floorId !== undefined && at === undefined ? written?.at : undefined,
     awaited,
     span,
     only,

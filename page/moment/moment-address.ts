@@ -6,6 +6,8 @@ import { type Address, replaceAddress } from "../shell/address.ts";
 export interface Moment {
   /** A place in the log; undefined: now. */
   at: number | undefined;
+  /** What the address has as `at`, as it is there. Undefined after a movement. */
+  written?: { at: string; epoch: string | undefined } | undefined;
   /** Undefined: the whole log. In ms since 1970. */
   span: { from: number; to: number } | undefined;
   /** The shown kind of events; undefined: all. */
@@ -69,7 +71,7 @@ export function useMoment(address: Address, write: (moment: Moment) => string): 
   const move = useCallback(
     (next: Partial<Moment>) => {
       const { hash, moment } = latest.current;
-      const to = { ...(awaited.moment ?? moment), ...next };
+      const to = { ...(awaited.moment ?? moment), ...next, written: undefined };
       awaited.moment = to;
       startTransition(() => setMoved({ hash, moment: to }));
       clearTimeout(timer.current);
@@ -88,6 +90,8 @@ export function useMoment(address: Address, write: (moment: Moment) => string): 
 }
 
 const PLACE = /^\d{1,15}$/;
+/** A place, or a position of the API: a place after the epoch of its store. */
+const POSITION = /^(?:([a-z0-9]{1,6})\.)?(\d{1,15})$/;
 
 function momentOf({ query }: Address): Moment {
   const read = (name: string) => {
@@ -95,8 +99,11 @@ function momentOf({ query }: Address): Moment {
     return value !== null && PLACE.test(value) ? Number(value) : undefined;
   };
   const [from, to] = [read("from"), read("to")];
+  const at = query.get("at");
+  const [, epoch, place] = POSITION.exec(at ?? "") ?? [];
   return {
-    at: read("at"),
+    at: place === undefined ? undefined : Number(place),
+    written: at === null ? undefined : { at, epoch },
     span: from !== undefined && to !== undefined && from < to ? { from, to } : undefined,
     only: query.get("only") ?? undefined,
     isFolded: query.get("fold") === "yes",

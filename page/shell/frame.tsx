@@ -108,6 +108,7 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
       </header>
       <div className={styles["lines"]}>
         <ConnectionLine state={status} />
+        <UnknownMoment />
         {newOwner !== undefined && <NewUserLine newOwner={newOwner} />}
       </div>
       <Unhurried>
@@ -137,6 +138,18 @@ function Content({ isBehind, children }: { isBehind: boolean; children: ReactNod
     <main ref={main} className={styles["content"]} id="content" tabIndex={-1}>
       {children}
     </main>
+  );
+}
+
+/** Says that the address has a moment that the log does not have. */
+function UnknownMoment() {
+  const { say } = useWords();
+  const { unknownAt, isFile } = useHere();
+  if (unknownAt === undefined) return undefined;
+  return (
+    <p role="alert" className={styles["line"]}>
+      {say(isFile ? "moment.unknownend" : "moment.unknown", { at: unknownAt })}
+    </p>
   );
 }
 

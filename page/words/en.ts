@@ -75,6 +75,9 @@ export const en = {
   "moment.live": "Live",
   "moment.end": "End",
   "moment.at": "At {time}",
+  "moment.unknown":
+    "The moment “{at}” of the address is not a position of this log. The page shows the floor as it is now.",
+  "moment.unknownend": "The moment “{at}” of the address is not a position of this log. The page shows its end.",
   "moment.scrub": "Look at an earlier moment",
   "moment.count": "{count} of {all} {all|event|events}",
   "moment.newer": "+{count} since",

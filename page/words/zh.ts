@@ -75,6 +75,8 @@ export const zh: Words = {
   "moment.live": "实时",
   "moment.end": "末尾",
   "moment.at": "{time}",
+  "moment.unknown": "地址中的时刻“{at}”不是此日志的位置，页面显示发言席的当前状态。",
+  "moment.unknownend": "地址中的时刻“{at}”不是此日志的位置，页面显示日志的末尾。",
   "moment.scrub": "查看更早的时刻",
   "moment.count": "第 {count} / {all} 个事件",
   "moment.newer": "此后 +{count}",

@@ -93,6 +93,27 @@ describeInChromium("the page's frame", (open) => {
     await page.locator("[data-front=true]").getByText("Songs for the road").waitFor();
   });
 
+  test("the address takes a position of the log as the API shows it, and the page says if it takes none", async () => {
+    const { floorId } = await new E2eClient(node).hold("music");
+    const address = (at: string) => `${node.url}/#/timeline/${encodeURIComponent(floorId)}?at=${at}`;
+    const { events } = await createClient({ baseUrl: node.url }).readFloorLog(floorId);
+    const { position } = events[1]!;
+    const { page } = await open(address(position));
+    await page.getByText("2 of 3 events").waitFor();
+    const alert = page.getByRole("alert");
+    await page.getByText("Connected", { exact: true }).waitFor();
+    expect(await alert.count()).toBe(0);
+    for (const wrong of ["yesterday", "other.2"]) {
+      await page.goto(address(wrong));
+      await alert.getByText(`The moment “${wrong}” of the address is not a position of this log.`).waitFor();
+      await page.getByText("3 of 3 events").waitFor();
+    }
+    await page.getByRole("slider", { name: "Look at an earlier moment" }).press("ArrowLeft");
+    await page.getByText("2 of 3 events").waitFor();
+    await expect.poll(() => alert.count()).toBe(0);
+    await expect.poll(() => page.url()).toBe(address("2"));
+  });
+
   test.each([
     { width: 1280, height: 720 },
     { width: 390, height: 844 },
