@@ -7,7 +7,7 @@ export function StateSign({ look }: { look: Look }) {
   const { say } = useWords();
   return (
     <span className={styles["sign"]} data-look={look}>
-      <span className={styles["lamp"]} aria-hidden="true">
+      <span className={styles["lamp"]} data-lamp aria-hidden="true">
         {signOf(look)}
       </span>
       {say(`state.${look}` satisfies WordKey)}

@@ -39,7 +39,7 @@ export function Frame({ opening, signIn, newOwner }: FrameProps) {
 
 function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view: View }) {
   const { say } = useWords();
-  const { status, linkTo, sessionId, floorId, floor } = useHere();
+  const { status, linkTo, sessionId, floorId, floor, isLive } = useHere();
   const keys = useKeySwitch();
   useKeys(keys.areOn);
   useHiddenTab();
@@ -76,7 +76,7 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
     tabs.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }, [view]);
   return (
-    <div className={styles["frame"]}>
+    <div className={styles["frame"]} data-stale={isLive && !isOpen}>
       <button type="button" className={styles["skip"]} onClick={() => document.getElementById("content")?.focus()}>
         {say("skip")}
       </button>

@@ -60,7 +60,7 @@ function SessionLine({ session }: { session: Session }) {
       href={linkTo("session", { floorId, sessionId: session.id })}
       aria-current={session.id === sessionId ? "true" : undefined}
     >
-      <span className={styles["lamp"]} data-look={look} aria-hidden="true">
+      <span className={styles["lamp"]} data-lamp data-look={look} aria-hidden="true">
         {signOf(look)}
       </span>
       <b>{session.title}</b>

@@ -137,6 +137,32 @@ describeInChromium("the page's frame", (open) => {
     await page.locator('header [role=status][data-status="open"]').waitFor();
   });
 
+  test("the signs of states are hollow while the page is disconnected, and filled at a past moment", async () => {
+    const proxy = await CuttingProxy.start(node.url);
+    const { id, floorId } = await new E2eClient(node).hold("music");
+    const { page } = await open(`${proxy.url}/#/session/${encodeURIComponent(floorId)}/${id}`);
+    const connection = (status: string) => page.locator(`header [role=status][data-status="${status}"]`).waitFor();
+    /** Whether each sign is hollow: its inside has no colour, and its outline has one. */
+    const hollow = () =>
+      page.evaluate<boolean[]>(`[...document.querySelectorAll("main [data-lamp]")].map((lamp) => {
+        const { webkitTextFillColor, webkitTextStrokeWidth } = getComputedStyle(lamp);
+        return webkitTextFillColor === "rgba(0, 0, 0, 0)" && webkitTextStrokeWidth === "1px";
+      })`);
+    await connection("open");
+    await page.locator("main [data-lamp]").nth(2).waitFor();
+    expect(await hollow()).toEqual([false, false, false]);
+    proxy.refuse();
+    await connection("waiting");
+    await expect.poll(hollow).toEqual([true, true, true]);
+    await page.keyboard.press("ArrowLeft");
+    await expect.poll(async () => (await hollow()).every((is) => !is)).toBe(true);
+    await page.keyboard.press("End");
+    await expect.poll(hollow).toEqual([true, true, true]);
+    proxy.admit();
+    await connection("open");
+    await expect.poll(hollow).toEqual([false, false, false]);
+  });
+
   test("the page closes its streams after it was hidden for a while, and opens them when it is shown again", async () => {
     const { page } = await open(node.url);
     await page.clock.install();
