@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { densityIndex, heightsOf, type Density as LogDensity } from "../log/log-density.ts";
 import { countUpTo, type LogEvent, placeOf } from "../log/log-event.ts";
-import { LogIndex } from "../log/log-index.ts";
 import { colourReader } from "../parts/colours.ts";
 import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
@@ -78,28 +78,14 @@ function useNewer(): number {
   return isHeld && held !== undefined ? log.events.length - countUpTo(log.events, held) : 0;
 }
 
-/** The strip's marks of events. */
-const QUIET = 0;
-const MOVED = 1;
-const BAD = 2;
-
-const densityIndex = () =>
-  new LogIndex<number[]>(
-    () => [],
-    (index, event) => {
-      const isBad = event.type === "error" || (event.type === "arbitration" && event.data.outcome === "rejected");
-      index.push(isBad ? BAD : event.type === "session_transition" ? MOVED : QUIET);
-    },
-  );
-
-/** The number of events over time, with refusals and failures as ticks. */
+/** Each event of the log, as high as events are dense in time there, with refusals and failures as ticks. */
 function Density({ events, revision }: { events: readonly LogEvent[]; revision: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [index] = useState(densityIndex);
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   useEffect(() => {
     const element = canvas.current!;
-    const draw = () => drawDensity(element, index.of(events));
+    const draw = () => drawDensity(element, index.of(events), events.length);
     const watching = new ResizeObserver(draw);
     watching.observe(element);
     draw();
@@ -108,27 +94,28 @@ function Density({ events, revision }: { events: readonly LogEvent[]; revision: 
   return <canvas ref={canvas} />;
 }
 
-function drawDensity(canvas: HTMLCanvasElement, events: readonly number[]): void {
+function drawDensity(canvas: HTMLCanvasElement, density: LogDensity, count: number): void {
   const width = Math.max(1, canvas.clientWidth);
   const height = Math.max(1, canvas.clientHeight);
   canvas.width = width;
   canvas.height = height;
   const pen = canvas.getContext("2d");
-  if (!pen) return;
+  if (!pen || count === 0) return;
   const colour = colourReader(canvas);
-  const [bad, other] = [colour("s-failed"), colour("s-created")];
-  const marks = new Float64Array(width);
-  const share = width / events.length;
-  for (let index = 0; index < events.length; index += 1) {
-    const x = Math.min(width - 1, Math.floor(index * share));
-    if (events[index] === MOVED) marks[x]! += 1;
-    else if (events[index] === BAD) marks[x] = Number.NEGATIVE_INFINITY;
+  const { size, stretches } = density;
+  const heights = heightsOf(density);
+  const placeOfStretch = (index: number) => Math.min(width - 1, Math.floor((index * size * width) / count));
+  pen.fillStyle = colour("s-created");
+  const tall = new Float64Array(width);
+  for (const [index, share] of heights.entries()) {
+    const from = placeOfStretch(index);
+    const to = index + 1 < heights.length ? placeOfStretch(index + 1) : width;
+    for (let x = from; x < Math.max(to, from + 1); x += 1) tall[x] = Math.max(tall[x]!, share);
   }
-  const most = Math.max(1, ...marks.filter(Number.isFinite));
-  for (const [x, mark] of marks.entries()) {
-    const isBad = !Number.isFinite(mark);
-    pen.fillStyle = isBad ? bad : other;
-    const tall = isBad ? height : (mark / most) * height * 0.7;
-    pen.fillRect(x, height - tall, isBad ? 2 : 1, tall);
+  for (const [x, share] of tall.entries()) {
+    const mark = Math.max(1, share * height * 0.7);
+    pen.fillRect(x, height - mark, 1, mark);
   }
+  pen.fillStyle = colour("s-failed");
+  for (const [index, { isBad }] of stretches.entries()) if (isBad) pen.fillRect(placeOfStretch(index), 0, 2, height);
 }

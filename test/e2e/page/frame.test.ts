@@ -163,6 +163,34 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(hollow).toEqual([false, false, false]);
   });
 
+  test("the strip at the bottom shows every event of the log, with a tick for a refusal", async () => {
+    const user = new E2eClient(node);
+    const { id, floorId } = await user.hold("phone");
+    await createClient({ baseUrl: node.url }).renameSession(id, "A call");
+    const other = await user.create("music");
+    expect((await user.on(other.id, "activate")).status).toBe(409);
+    const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}`);
+    const events = (await createClient({ baseUrl: node.url }).readFloorLog(floorId)).events.toReversed();
+    const refused = events.findIndex(({ type, data }) => type === "arbitration" && data.outcome === "rejected");
+    expect(refused).toBeGreaterThan(0);
+    await page.getByText(`${events.length} of ${events.length} events`).waitFor();
+    /** The height of the mark in the middle of each event's part of the strip, and whether it is red. */
+    const marks = () =>
+      page.evaluate<{ tall: number; isRed: boolean }[]>(`(() => {
+        const strip = document.querySelector("section canvas");
+        const { data, width, height } = strip.getContext("2d").getImageData(0, 0, strip.width, strip.height);
+        return Array.from({ length: ${events.length} }, (_, event) => {
+          const x = Math.floor((event * width) / ${events.length});
+          const column = Array.from({ length: height }, (_, y) => data.slice(4 * (y * width + x), 4 * (y * width + x) + 4));
+          const drawn = column.filter(([, , , alpha]) => alpha > 0);
+          return { tall: drawn.length / height, isRed: drawn.some(([red, green]) => red > 2 * green) };
+        });
+      })()`);
+    await expect.poll(async () => (await marks()).every(({ tall }) => tall > 0)).toBe(true);
+    const ticks = (await marks()).map(({ isRed }) => isRed);
+    expect(ticks).toEqual(events.map((_, event) => event === refused));
+  });
+
   test("the page closes its streams after it was hidden for a while, and opens them when it is shown again", async () => {
     const { page } = await open(node.url);
     await page.clock.install();
