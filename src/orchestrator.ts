@@ -153,7 +153,7 @@ export class Orchestrator {
   readonly #dispatch: Serve = (envelope) => this.#host.dispatch(envelope);
 
   #onJump(byMs: number, log: Logger): void {
-    this.#retention.suspend();
+    this.#retention.suspend(byMs);
     if (!this.#shape.hasOwnTime) return log.warn({ byMs }, "the database's clock jumped");
     log.warn({ byMs }, "the wall clock jumped; due times are shifted so that effects wait as long as before");
     this.#armer.shift(byMs);

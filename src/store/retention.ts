@@ -7,6 +7,9 @@ export const BLOB_GRACE_MS = 600_000;
 /** How long an unused blob of a known session is kept, in ms. */
 export const BLOB_UNUSED_MS = 86_400_000;
 
+/** How long pruning rests after each jump at least, in ms, also when a rest that had begun before it would end. */
+const LEAST_REST_MS = 3_600_000;
+
 export interface RetentionOptions {
   store: Pick<Store, "prune" | "doubtUntil" | "saveDoubt">;
   clock: Clock;
@@ -20,7 +23,10 @@ export interface RetentionOptions {
   stagedMs: number;
   /** How long events of archived sessions are kept, in ms; undefined: forever. */
   retentionMs: number | undefined;
-  /** How long pruning pauses after the wall clock jumped, in ms, because its time is in doubt (rule C9). */
+  /**
+   * How long pruning rests after the wall clock jumped, in ms, because its time is in doubt (rule C9). A further jump
+   * does not begin the rest again, or a machine that sleeps every night would never prune.
+   */
   doubtMs: number;
   /** Whether this node does the pruning, where several nodes share a store. */
   isMine: () => boolean;
@@ -34,6 +40,9 @@ export class Retention {
   #doubtfulUntil = 0;
   /** The store records the doubt, so that it outlives this process. */
   #isDoubtSaved = true;
+  /** Jumps whose rest is not known yet. Nothing is pruned meanwhile. */
+  #newJumps = 0;
+  #noted = Promise.resolve();
   #isStopped = false;
 
   constructor(options: RetentionOptions) {
@@ -53,13 +62,29 @@ export class Retention {
     this.#isStopped = true;
     this.#timer?.cancel();
     await this.#pruning;
+    await this.#noted;
   }
 
-  /** Pause pruning: the wall clock jumped. */
-  suspend(): void {
-    this.#doubtfulUntil = this.#options.clock.now() + this.#options.doubtMs;
+  /** Pause pruning: the wall clock jumped forward, to the present time. */
+  suspend(byMs: number): void {
+    const now = this.#options.clock.now();
+    this.#newJumps += 1;
+    this.#noted = this.#noted.then(async () => {
+      await this.#rest(now, byMs);
+      this.#newJumps -= 1;
+    });
+  }
+
+  /** Begin a rest, or let the rest that was under way before the jump go on for as long as before. Never rejects. */
+  async #rest(now: number, byMs: number): Promise<void> {
+    const { store, doubtMs } = this.#options;
+    const whole = now + doubtMs;
+    const saved = await store.doubtUntil().catch(() => 0);
+    const former = Math.max(this.#doubtfulUntil, saved);
+    const isResting = former > now - byMs;
+    this.#doubtfulUntil = isResting ? Math.min(whole, Math.max(former + byMs, now + LEAST_REST_MS)) : whole;
     this.#isDoubtSaved = false;
-    void this.#saveDoubt();
+    await this.#saveDoubt();
   }
 
   /** Prune until no expired rows are left. Never rejects. */
@@ -69,7 +94,7 @@ export class Retention {
       await this.#recallDoubt();
       for (let isMore = true; isMore && !this.#isStopped && isMine(); ) {
         const now = clock.now();
-        if (now < this.#doubtfulUntil) return;
+        if (this.#newJumps > 0 || now < this.#doubtfulUntil) return;
         isMore = await store.prune({
           now,
           receiptsBefore: now - receiptMs,

@@ -127,7 +127,7 @@ describe("the wall clock after a jump", () => {
     await clock.advance(HOUR);
     const { length } = asked;
     clock.jump(56 * 365 * DAY);
-    retention.suspend();
+    retention.suspend(56 * 365 * DAY);
     await clock.advance(DAY - 1);
     expect(asked).toHaveLength(length);
     await clock.advance(MINUTE);
@@ -137,7 +137,7 @@ describe("the wall clock after a jump", () => {
   test("the doubt about a wall clock that has jumped continues in the next process for the rest of the day", async () => {
     const before = makeRetention();
     before.clock.jump(DAY);
-    before.retention.suspend();
+    before.retention.suspend(DAY);
     await before.clock.advance(HOUR);
     const { retention, clock, asked, hand } = makeRetention();
     hand.doubtUntil = before.hand.doubtUntil;
@@ -154,7 +154,7 @@ describe("the wall clock after a jump", () => {
     retention.start();
     hand.cannotSave = true;
     clock.jump(10 * 365 * DAY);
-    retention.suspend();
+    retention.suspend(10 * 365 * DAY);
     await clock.advance(MINUTE);
     expect(hand.doubtUntil).toBe(0);
     hand.cannotSave = false;
@@ -167,10 +167,51 @@ describe("the wall clock after a jump", () => {
     expect([asked.length, next.asked.length > 0]).toEqual([0, true]);
   });
 
+  test("a machine that sleeps every night is pruned all the same, but never in the first hour after it wakes", async () => {
+    const { retention, clock, asked } = makeRetention();
+    retention.start();
+    await clock.advance(HOUR);
+    const { length } = asked;
+    const counts: number[] = [];
+    for (let night = 0; night < 9; night++) {
+      clock.jump(14 * HOUR);
+      retention.suspend(14 * HOUR);
+      const before = asked.length;
+      await clock.advance(HOUR - 1);
+      expect(asked).toHaveLength(before);
+      await clock.advance(9 * HOUR);
+      counts.push(asked.length - before);
+    }
+    // The day of rest is over in the third day of ten hours, and the next night begins another.
+    expect(asked.length).toBeGreaterThan(length);
+    expect(counts.map((count) => count > 0)).toEqual([false, false, true, false, false, true, false, false, true]);
+  });
+
+  test("a machine that learns the time at each start is pruned when it has worked for a day in all", async () => {
+    let doubtUntil = 0;
+    let time = 0;
+    let starts = 0;
+    for (let isPruned = false; !isPruned; starts++) {
+      const { retention, clock, asked, hand } = makeRetention();
+      hand.doubtUntil = doubtUntil;
+      if (starts > 0) clock.jump(time - clock.now());
+      clock.jump(22 * HOUR);
+      retention.suspend(22 * HOUR);
+      retention.start();
+      await clock.advance(2 * HOUR);
+      await retention.stop();
+      ({ doubtUntil } = hand);
+      time = clock.now();
+      isPruned = asked.length > 0;
+      expect(starts).toBeLessThan(20);
+    }
+    expect(starts).toBe(12);
+  });
+
   test("a jump of the wall clock ends a pruning that uses the former time", async () => {
     const { retention, clock, asked, gate } = await pruning();
     clock.jump(DAY);
-    retention.suspend();
+    retention.suspend(DAY);
     gate.resolve();
     await clock.advance(0);
     expect(asked).toHaveLength(1);
