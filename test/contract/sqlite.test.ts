@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { copyFile, rename, rm } from "node:fs/promises";
+import { copyFile, rename, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
@@ -200,6 +200,21 @@ describe("a store that cannot write", () => {
     await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
     await store.close();
     expect((await (await open()).loadFloor(ANN))?.version).toBeGreaterThanOrEqual(3);
+  });
+
+  test("a read that fails because the write-ahead log was emptied is logged once in a minute", async () => {
+    const store = await open();
+    const floor = new FloorWriter(store);
+    const session = () => [floor.session("a", { title: "x".repeat(200) })];
+    for (let n = 0; n < 3; n++) await floor.write({ sessions: session() });
+    await truncate(`${file}-wal`);
+    const read = () => expect(store.viewSession(A, 1)).rejects.toMatchObject({ code: "unavailable" });
+    await read();
+    await read();
+    expect(log.lines).toEqual(["the database cannot be read"]);
+    clock.time += 60_000;
+    await read();
+    expect(log.lines).toHaveLength(2);
   });
 
   test("a change that cannot be sent to the thread fails alone", async () => {

@@ -8,6 +8,7 @@ import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
+import { LogThrottle } from "../../shared/log-throttle.ts";
 import { TurnBudget } from "../../shared/turn-budget.ts";
 import type { Meta } from "../meta.ts";
 import type {
@@ -109,7 +110,8 @@ export async function openSqliteStore({
     opened.defer(() => check.close());
   }
   const release = () => parts.disposeAsync();
-  const store = new SqliteStore({ meta, writes: new WriteQueue(thread), reader, damage, release });
+  const failedReads = new FailedReads({ file: path, clock, log }, damage);
+  const store = new SqliteStore({ meta, writes: new WriteQueue(thread), reader, damage, failedReads, release });
   const parts = opened.move();
   return store;
 }
@@ -132,11 +134,30 @@ class Damage {
   }
 }
 
+/** Reads that failed because of the database or the disk. They are logged once a minute, and damage once. */
+class FailedReads {
+  readonly #options: SqliteOptions;
+  readonly #damage: Damage;
+  readonly #notes = new LogThrottle();
+
+  constructor(options: SqliteOptions, damage: Damage) {
+    this.#options = options;
+    this.#damage = damage;
+  }
+
+  report(error: Error): void {
+    if (faultOf(error) === "damage") return this.#damage.report(error.message);
+    const { file, clock, log } = this.#options;
+    if (this.#notes.isDue(clock.now())) log.error({ err: error, file }, "the database cannot be read");
+  }
+}
+
 interface SqliteParts {
   meta: Meta;
   writes: WriteQueue<Job, Outcome>;
   reader: DatabaseSync;
   damage: Damage;
+  failedReads: FailedReads;
   /** Called when all writes are done: closes the reader, ends the threads, and releases the file. */
   release: () => Promise<void>;
 }
@@ -145,6 +166,7 @@ class SqliteStore implements Store {
   readonly epoch: string;
   readonly secret: string;
   readonly #writes: WriteQueue<Job, Outcome>;
+  readonly #reader: DatabaseSync;
   readonly #begin: StatementSync;
   readonly #end: StatementSync;
   readonly #state: StateReader;
@@ -154,11 +176,13 @@ class SqliteStore implements Store {
   readonly #floors: FloorList;
   readonly #release: () => Promise<void>;
   readonly #damage: Damage;
+  readonly #failedReads: FailedReads;
 
-  constructor({ meta: { epoch, secret }, writes, reader, damage, release }: SqliteParts) {
+  constructor({ meta: { epoch, secret }, writes, reader, damage, failedReads, release }: SqliteParts) {
     this.epoch = epoch;
     this.secret = secret;
     this.#writes = writes;
+    this.#reader = reader;
     this.#begin = reader.prepare("BEGIN");
     this.#end = reader.prepare("ROLLBACK");
     const onRead = (bytes: number) => this.#budget.spend(bytes);
@@ -168,6 +192,7 @@ class SqliteStore implements Store {
     this.#floors = new FloorList(reader);
     this.#release = release;
     this.#damage = damage;
+    this.#failedReads = failedReads;
   }
 
   /** Whether damaged pages were found, so that some reads and writes fail. */
@@ -346,8 +371,9 @@ class SqliteStore implements Store {
     try {
       return read();
     } catch (error) {
-      if (faultOf(error) === "damage") this.#damage.report((error as Error).message);
-      throw isUnreadable(error) ? new AppError("unavailable", undefined, { cause: error }) : error;
+      if (!isUnreadable(error)) throw error;
+      if (this.#reader.isOpen) this.#failedReads.report(error as Error);
+      throw new AppError("unavailable", undefined, { cause: error });
     }
   }
 }
