@@ -26,6 +26,8 @@ const PATIENT: RedisOptions = {
   autoResendUnfulfilledCommands: true,
   socketTimeout: 15_000,
 };
+/** A fault that is reported again within this time, in ms, belongs to the same outage. */
+const SOON_MS = 10_000;
 /** Distinct faults that are logged per outage; further ones add no information. */
 const MAX_LOGGED = 20;
 const LOST_JOB = /^(Missing (lock|key)|Lock mismatch|could not renew lock) for a job/;
@@ -47,7 +49,7 @@ export interface BullmqQueueOptions {
  */
 export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOptions): Promise<RunQueue> {
   const address = readRedisAddresses(urls)[0]!;
-  const faults = new Faults(log, address.label);
+  const faults = new Faults(log, clock, address.label);
   const clients: Redis[] = [];
   const connect = async (options?: RedisOptions) => {
     const client = await connectRedis(address, clock, options);
@@ -136,23 +138,29 @@ class BullmqQueue implements RunQueue {
 }
 
 /**
- * Logs background faults. The client repeats the same fault at every retry, so each is logged once per outage; a
- * restored connection ends the outage.
+ * Logs background faults. The client repeats the same fault at every retry, so each is logged once per outage. A restored
+ * connection ends the outage, unless the fault comes back soon: a server that refuses writes is connected to again and again.
  */
 class Faults {
   readonly #log: Logger;
+  readonly #clock: Clock;
   readonly #server: string;
-  readonly #logged = new Set<string>();
+  readonly #logged = new Map<string, { at: number; isOver: boolean }>();
 
-  constructor(log: Logger, server: string) {
+  constructor(log: Logger, clock: Clock, server: string) {
     this.#log = log;
+    this.#clock = clock;
     this.#server = server;
   }
 
   report(error: unknown): void {
     const reason = reasonOf(error).replace(/ job \S+/, " a job");
-    if (this.#logged.has(reason) || this.#logged.size >= MAX_LOGGED) return;
-    this.#logged.add(reason);
+    const now = this.#clock.now();
+    for (const [each, { at, isOver }] of this.#logged) if (isOver && now - at >= SOON_MS) this.#logged.delete(each);
+    const isLogged = this.#logged.has(reason);
+    if (!isLogged && this.#logged.size >= MAX_LOGGED) return;
+    this.#logged.set(reason, { at: now, isOver: false });
+    if (isLogged) return;
     const facts = { server: this.#server, reason };
     // Claims make a job that two workers start harmless (rule C10).
     if (LOST_JOB.test(reason)) this.#log.debug(facts, "this worker has lost a job to another");
@@ -160,6 +168,6 @@ class Faults {
   }
 
   forget(): void {
-    this.#logged.clear();
+    for (const fault of this.#logged.values()) fault.isOver = true;
   }
 }

@@ -8,14 +8,18 @@ import type { Effect, RunEffect } from "../../src/protocol/internal/effect.ts";
 import type { Clock } from "../../src/protocol/ports/clock.ts";
 import { openBullmqQueue } from "../../src/queue/bullmq-queue.ts";
 import type { RunQueue } from "../../src/queue/run-queue.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { turn } from "../support/runner/virtual-clock.ts";
 import { BullmqQueues } from "../support/servers/bullmq-queues.ts";
 import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/servers/redis-server.ts";
 import { describeWith } from "../support/servers/server-choice.ts";
+import { KeptLog } from "../support/stores/sqlite-place.ts";
 
 // Long enough for locks to expire and servers to come back.
 vi.setConfig({ testTimeout: 60_000 });
 
+/** More than a series of faults that could be chance. */
+const RECONNECTIONS = 8;
 const CHILD = fileURLToPath(new URL("../support/servers/queue-child.ts", import.meta.url));
 
 describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () => {
@@ -341,5 +345,28 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     expect(wrong).toMatch(`INTERLOCK_BUS: redis://127.0.0.1:${port} cannot be used: WRONGPASS`);
     expect(wrong).not.toContain("hunter2");
     expect(await refusal("redis://127.0.0.1:1")).toMatch("INTERLOCK_BUS: redis://127.0.0.1:1 cannot be used: ");
+  });
+
+  test("a Redis that refuses writes, and breaks a connection with each refusal, is logged once for each reason", async () => {
+    const server = await startOne();
+    const reasons: string[] = [];
+    const log = new KeptLog();
+    log.warn = ({ reason }: { reason?: string }) => void reasons.push(reason!);
+    const options = { urls: [server.url] as const, epoch: "e1", clock: new SystemClock(), log };
+    const queue = await openBullmqQueue(options);
+    onTestFinished(() => queue.close());
+    await take(queue);
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    const connections = async () => {
+      await queue.add(runOf(options.clock)).catch(() => {});
+      return Number(/total_connections_received:(\d+)/.exec(await admin.info("stats"))![1]);
+    };
+    const before = await connections();
+    await admin.replicaof("127.0.0.1", "1");
+    await expect.poll(connections, { timeout: 20_000 }).toBeGreaterThan(before + RECONNECTIONS);
+    await admin.replicaof("NO", "ONE");
+    expect(reasons).not.toEqual([]);
+    expect(reasons).toEqual([...new Set(reasons)]);
   });
 });
