@@ -6,7 +6,7 @@ import { type ChildServer, makeInstallation } from "../../support/nodes/child-se
 
 const CATALOG = { agents: [{ name: "general", when_busy: "enqueue" }] };
 /** The free space of the disk. */
-const ROOM_KIB = 3_072;
+const ROOM_KIB = 384;
 const HEAVY = "x".repeat(8_000);
 
 test("a full disk makes writes fail and nothing else, and everything works when there is room again", async () => {
