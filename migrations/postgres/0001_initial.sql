@@ -1,5 +1,5 @@
 -- Times are ms since 1970. Rows refer to one another by integer keys; ids as clients know them stand once, in the row
--- they name. Every index serves a query of src/store; test/contract/postgres-plans.test.ts looks at their plans. What is
+-- they name. Every index serves a query of src/store; test/contract/postgres/postgres-plans.test.ts looks at their plans. What is
 -- JSON is kept as text: nothing in here looks into it, and an event must come back byte for byte. Ids are compared as
 -- bytes, whatever the database's locale.
 

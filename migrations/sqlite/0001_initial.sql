@@ -1,5 +1,5 @@
 -- Times are ms since 1970. Rows refer to one another by integer keys; ids as clients know them stand once, in the row
--- they name. Every index serves a query of src/store; test/contract/sqlite.test.ts looks at their plans.
+-- they name. Every index serves a query of src/store; test/contract/sqlite/sqlite.test.ts looks at their plans.
 
 PRAGMA application_id = 0x464c6f72;
 

@@ -4,7 +4,7 @@ import type { ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import { createHttpAgent } from "../../examples/adapter/http-agent.ts";
 import type { AgentId } from "../../src/protocol/ids.ts";
-import { type AgentSubject, agentContract, SPOKEN } from "../contract/agent-contract.ts";
+import { type AgentSubject, agentContract, SPOKEN } from "../contract/agents/agent-contract.ts";
 import { play, playToFailure, textOf, turnOf } from "../support/agents/run-stage.ts";
 import { type Answer, SmallServer } from "../support/servers/small-server.ts";
 import { readPage } from "./page.ts";

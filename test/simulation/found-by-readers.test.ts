@@ -13,11 +13,11 @@ import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
 import { NOON } from "../support/stores/floor-writer.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { withMethods } from "../support/stores/temporary-store.ts";
-import { GatewaySide } from "./gateway-side.ts";
-import { Life } from "./life.ts";
-import { MemoryStore } from "./memory-store.ts";
+import { Wire } from "./clients/wire.ts";
+import { GatewaySide } from "./nodes/gateway-side.ts";
+import { Life } from "./nodes/life.ts";
+import { MemoryStore } from "./services/memory-store.ts";
 import { SimClock } from "./sim-clock.ts";
-import { Wire } from "./wire.ts";
 
 /**
  * Faults that histories found in what readers get, each reduced to the necessary steps. The numbers are the seeds of

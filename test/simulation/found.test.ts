@@ -17,7 +17,7 @@ import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
 import { makeMessage, NOON } from "../support/stores/floor-writer.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { withMethods } from "../support/stores/temporary-store.ts";
-import { MemoryStore } from "./memory-store.ts";
+import { MemoryStore } from "./services/memory-store.ts";
 
 /**
  * Faults that histories found, each reduced to the necessary steps. The numbers are the seeds of the histories that

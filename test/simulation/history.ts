@@ -1,15 +1,15 @@
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import { sleep } from "../../src/protocol/ports/clock.ts";
 import { must } from "../support/runner/must.ts";
-import { bindMade } from "./binder.ts";
-import { Client } from "./client.ts";
-import { Cluster } from "./cluster.ts";
-import { drawCommand, flag, rename } from "./commands.ts";
-import { ConnectionReading } from "./connection-reading.ts";
-import { LogReading } from "./log-reading.ts";
-import { BEAT_MS, Participants } from "./participants.ts";
-import { Promptness } from "./promptness.ts";
-import { Reader, type Reading } from "./reader.ts";
+import { Promptness } from "./checks/promptness.ts";
+import { bindMade } from "./clients/binder.ts";
+import { Client } from "./clients/client.ts";
+import { drawCommand, flag, rename } from "./clients/commands.ts";
+import { ConnectionReading } from "./clients/connection-reading.ts";
+import { LogReading } from "./clients/log-reading.ts";
+import { BEAT_MS, Participants } from "./clients/participants.ts";
+import { Reader, type Reading } from "./clients/reader.ts";
+import { Cluster } from "./nodes/cluster.ts";
 import { clearUp, drawWeather, strike } from "./weather.ts";
 import { type Staging, World } from "./world.ts";
 

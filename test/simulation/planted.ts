@@ -7,7 +7,7 @@ import type { LogEntry } from "../../src/protocol/event.ts";
 import type { CommandId } from "../../src/protocol/ids.ts";
 import type { Command } from "../../src/protocol/internal/command.ts";
 import type { CommitOutcome, FloorChange, LogSlice } from "../../src/store/store.ts";
-import { MemoryStore } from "./memory-store.ts";
+import { MemoryStore } from "./services/memory-store.ts";
 import type { Staging } from "./world.ts";
 
 /**

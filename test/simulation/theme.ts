@@ -1,5 +1,5 @@
 import type { Chance } from "../support/runner/chance.ts";
-import type { Kind } from "./commands.ts";
+import type { Kind } from "./clients/commands.ts";
 import type { BlowKind } from "./weather.ts";
 
 /** The main subject of a history. */

@@ -1,7 +1,7 @@
-import type { Cluster } from "./cluster.ts";
-import { FAIR_QUEUE } from "./job-queue.ts";
-import { FAIR_MEMBERS } from "./members.ts";
-import { FAIR_STORE } from "./store-link.ts";
+import type { Cluster } from "./nodes/cluster.ts";
+import { FAIR_MEMBERS } from "./nodes/members.ts";
+import { FAIR_QUEUE } from "./services/job-queue.ts";
+import { FAIR_STORE } from "./services/store-link.ts";
 import type { World } from "./world.ts";
 
 /** The longest sleep of a node, past its lease and its locks, in ms. */

@@ -4,19 +4,19 @@ import type { Envelope } from "../../src/protocol/internal/command.ts";
 import type { FloorChange } from "../../src/store/store.ts";
 import { Chance } from "../support/runner/chance.ts";
 import { Broken } from "../support/runner/must.ts";
-import { drawCatalog } from "./catalogue.ts";
-import { DatabaseClock } from "./database-clock.ts";
+import { Watch } from "./checks/watch.ts";
 import { describeChange, describeMessage } from "./description.ts";
-import { JobQueue } from "./job-queue.ts";
-import { Members } from "./members.ts";
-import type { MemoryStore } from "./memory-store.ts";
-import { Network } from "./network.ts";
-import { type Seams, SOUND } from "./seams.ts";
+import { Members } from "./nodes/members.ts";
+import { type Seams, SOUND } from "./nodes/seams.ts";
+import { drawCatalog } from "./services/catalogue.ts";
+import { DatabaseClock } from "./services/database-clock.ts";
+import { JobQueue } from "./services/job-queue.ts";
+import type { MemoryStore } from "./services/memory-store.ts";
+import { Network } from "./services/network.ts";
+import { FAIR_STORE, type StoreWeather } from "./services/store-link.ts";
 import { SimClock } from "./sim-clock.ts";
-import { FAIR_STORE, type StoreWeather } from "./store-link.ts";
 import { drawTheme, THEMES, type Theme, type ThemeName } from "./theme.ts";
 import { Trace } from "./trace.ts";
-import { Watch } from "./watch.ts";
 
 /** The largest difference between nodes' clocks, in ms. */
 const SKEW_MS = 40;

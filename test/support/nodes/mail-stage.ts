@@ -4,7 +4,7 @@ import type { AppError } from "../../../src/protocol/errors.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
-import type { BusSubject } from "../../contract/bus-contract.ts";
+import type { BusSubject } from "../../contract/bus/bus-contract.ts";
 import { FaultyBus } from "../networks/faulty-bus.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
 

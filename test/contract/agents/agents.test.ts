@@ -1,0 +1,83 @@
+import { createRegistry } from "../../../src/agents/registry.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+import { gone } from "../../support/agents/processes.ts";
+import { acpAdapter, commandAdapter, programSubject } from "../../support/agents/programs.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
+import { WIRES } from "../../support/servers/provider-wire.ts";
+import { type AgentSubject, agentContract, SPOKEN } from "./agent-contract.ts";
+
+const AGENT = "subject" as AgentId;
+
+agentContract("scripted", async (): Promise<AgentSubject> => {
+  const catalog = makeCatalog([
+    {
+      name: AGENT,
+      adapter: {
+        kind: "scripted",
+        replies: [
+          { match: "speak", say: SPOKEN, usage: { input: 3, output: 4 } },
+          { match: "stall", say: [SPOKEN[0], "never"], delay: "1h" },
+          { match: "fail", fail: { code: "provider_rate_limited" } },
+        ],
+      },
+    },
+  ]);
+  return {
+    agent: createRegistry({ catalog: () => catalog, env: {} }).find(AGENT)!,
+    speaks: () => "speak",
+    stalls: () => "stall",
+    fails: () => "fail",
+    released: async () => {},
+    close: async () => {},
+  };
+});
+
+agentContract("acp", async (): Promise<AgentSubject> => {
+  const subject = programSubject({}, acpAdapter());
+  return {
+    agent: subject.agent,
+    speaks: () => "speak",
+    stalls: () => "stall",
+    fails: () => "limited",
+    released: () => gone(subject.tag),
+    close: () => subject.close(),
+  };
+});
+
+agentContract("command, jsonl", async (): Promise<AgentSubject> => {
+  const subject = programSubject({}, { ...commandAdapter("jsonl"), format: "jsonl" });
+  return {
+    agent: subject.agent,
+    speaks: () => "speak",
+    stalls: () => "stall",
+    fails: () => "fail",
+    released: () => gone(subject.tag),
+    close: () => subject.close(),
+  };
+});
+
+for (const provider of Object.keys(WIRES)) {
+  agentContract(`ai-sdk, ${provider}`, async (): Promise<AgentSubject> => {
+    const server = await startProviderServer();
+    const adapter = { kind: "ai-sdk", provider, model: "model", base_url: server.baseUrl, api_key_env: "KEY" };
+    const catalog = makeCatalog([{ name: AGENT, adapter }]);
+    return {
+      agent: createRegistry({ catalog: () => catalog, env: { KEY: "key" } }).find(AGENT)!,
+      speaks() {
+        server.willReply({ kind: "stream", text: SPOKEN, usage: { input: 3, output: 4 } });
+        return "speak";
+      },
+      stalls() {
+        server.willReply({ kind: "stream", text: SPOKEN.slice(0, 1), ending: "never" });
+        return "stall";
+      },
+      fails() {
+        server.willReply({ kind: "refusal", status: 429 });
+        return "fail";
+      },
+      released: () => Promise.all(server.requests.map(({ closed }) => closed)),
+      close: () => server.close(),
+    };
+  });
+}

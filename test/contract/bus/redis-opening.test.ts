@@ -1,0 +1,128 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { promisify } from "node:util";
+import { Redis } from "ioredis";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { turn } from "../../support/runner/virtual-clock.ts";
+import { freePort } from "../../support/servers/free-port.ts";
+import { RedisBuses } from "../../support/servers/redis-buses.ts";
+import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../../support/servers/redis-server.ts";
+import { describeWith } from "../../support/servers/server-choice.ts";
+
+// Long enough for the timeout of a server that does not answer.
+vi.setConfig({ testTimeout: 30_000 });
+
+const encode = (text: string) => new TextEncoder().encode(text);
+const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () => {
+  async function startOne(options: Parameters<typeof startRedis>[0] = {}): Promise<RedisProcess> {
+    const server = await startRedis(options);
+    onTestFinished(() => server.stop());
+    return server;
+  }
+
+  const startGuarded = () => startOne({ password: "open%sesame" });
+
+  /** A message travels over a bus on these servers. */
+  async function expectHeard(...urls: string[]): Promise<void> {
+    const buses = new RedisBuses(urls);
+    onTestFinished(() => buses.close());
+    const bus = await buses.connect();
+    const received = Promise.withResolvers<string>();
+    await bus.subscribe("topic", (message) => received.resolve(decode(message)));
+    await bus.publish("topic", encode("hello"));
+    expect(await received.promise).toBe("hello");
+  }
+
+  /** The error when a bus on these servers cannot be opened. */
+  const refusal = (...urls: string[]): Promise<string> =>
+    new RedisBuses(urls).connect().then(
+      () => expect.unreachable("it was opened"),
+      (error: Error) => `${error.message} ${error.cause ?? ""}`,
+    );
+
+  async function makeFolder(): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), "interlock-test-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    return folder;
+  }
+
+  test("a bus with the server's password opens", async () => {
+    await expectHeard((await startGuarded()).url);
+  });
+
+  test("a wrong or missing password is refused with a sentence that does not contain it", async () => {
+    const { port } = await startGuarded();
+    const wrong = await refusal(`redis://:hunter2@127.0.0.1:${port}`);
+    expect(wrong).toMatch(`INTERLOCK_BUS: redis://127.0.0.1:${port} cannot be used: WRONGPASS`);
+    expect(wrong).not.toContain("hunter2");
+    expect(await refusal(`redis://127.0.0.1:${port}`)).toMatch("cannot be used: NOAUTH");
+  });
+
+  test("a Redis user who may not publish, or not subscribe, is refused in a sentence", async () => {
+    const server = await startOne();
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    await admin.acl("SETUSER", "mute", "on", ">secret", "+@all", "-publish", "~*", "&*");
+    await admin.acl("SETUSER", "deaf", "on", ">secret", "+@all", "~*", "resetchannels");
+    for (const user of ["mute", "deaf"]) {
+      const said = await refusal(`redis://${user}:secret@127.0.0.1:${server.port}`);
+      expect(said).toMatch(/^INTERLOCK_BUS: .+ cannot be used: NOPERM/);
+      expect(said).not.toContain("secret");
+    }
+  });
+
+  test("a missing or silent server is reported in a sentence, and the connections to the others are closed", async () => {
+    const server = await startOne();
+    const gone = await startOne();
+    await gone.stop();
+    expect(await refusal(server.url, gone.url)).toMatch(
+      `INTERLOCK_BUS: ${gone.url} cannot be used: connect ECONNREFUSED 127.0.0.1:${gone.port}`,
+    );
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    // The connections that were opened to it are closed.
+    for (let listening: unknown; listening !== ""; await turn()) {
+      listening = await admin.call("CLIENT", "LIST", "TYPE", "pubsub");
+    }
+    server.freeze();
+    expect(await refusal(server.url)).toMatch(`INTERLOCK_BUS: ${server.url} cannot be used: `);
+  });
+
+  test("a bus opens through Sentinels to their master, and one reachable Sentinel is enough", async () => {
+    const master = await startGuarded();
+    const startSentinel = async () => {
+      const file = join(await makeFolder(), "sentinel.conf");
+      await writeFile(file, `sentinel monitor main 127.0.0.1 ${master.port} 1\nsentinel auth-pass main open%sesame\n`);
+      return startOne({ config: [file, "--sentinel"] });
+    };
+    const [frozen, sentinel] = [await startSentinel(), await startSentinel()];
+    frozen.freeze();
+    const hosts = [await freePort(), frozen.port, sentinel.port].map((port) => `127.0.0.1:${port}`).join();
+    await expectHeard(`redis+sentinel://:open%25sesame@${hosts}/main`);
+    expect(await refusal(`redis+sentinel://:open%25sesame@${hosts}/other`)).toMatch(
+      `INTERLOCK_BUS: redis+sentinel://${hosts}/other cannot be used: `,
+    );
+  });
+
+  test("a rediss address uses encryption, and the server's certificate is verified", async () => {
+    const folder = await makeFolder();
+    const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
+    const words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=redis";
+    const alternative = ["-addext", "subjectAltName=IP:127.0.0.1"];
+    await promisify(execFile)("openssl", [...words.split(" "), ...alternative, "-keyout", key, "-out", certificate]);
+    const port = await freePort();
+    const files = ["--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate];
+    await startOne({ config: ["--tls-port", String(port), "--tls-auth-clients", "no", ...files] });
+    const url = `rediss://127.0.0.1:${port}`;
+    expect(await refusal(url)).toMatch(`INTERLOCK_BUS: ${url} cannot be used: self-signed certificate`);
+    const usual = getCACertificates("default");
+    onTestFinished(() => setDefaultCACertificates(usual));
+    setDefaultCACertificates([...usual, await readFile(certificate, "utf8")]);
+    await expectHeard(url);
+  });
+});

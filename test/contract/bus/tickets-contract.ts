@@ -1,0 +1,53 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { TicketStore } from "../../../src/bus/ticket-store.ts";
+
+export interface TicketPlace {
+  /** The tickets of another gateway. */
+  connect(): Promise<TicketStore>;
+  /** Let time pass for the tickets. */
+  pass(ms: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The contract of every ticket store. */
+export function ticketContract(name: string, open: () => Promise<TicketPlace>): void {
+  const start = async () => {
+    const place = await open();
+    onTestFinished(() => place.close());
+    return place;
+  };
+
+  describe(`tickets in ${name}`, () => {
+    test("a ticket returns its grant unchanged, and once", async () => {
+      const tickets = await (await start()).connect();
+      await tickets.put("one", '{"id":"ann ✓"}', 30_000);
+      await tickets.put("two", '{"id":"bob"}', 30_000);
+      expect(await tickets.take("one")).toBe('{"id":"ann ✓"}');
+      expect(await tickets.take("one")).toBeUndefined();
+      expect(await tickets.take("two")).toBe('{"id":"bob"}');
+    });
+
+    test("an unknown ticket returns nothing", async () => {
+      const tickets = await (await start()).connect();
+      expect(await tickets.take("made-up")).toBeUndefined();
+    });
+
+    test("a ticket is shared by all gateways, and only one of many callers gets it", async () => {
+      const place = await start();
+      const gateways = await Promise.all([place.connect(), place.connect()]);
+      await gateways[0]!.put("one", "grant", 30_000);
+      const taken = await Promise.all(Array.from({ length: 20 }, (_, index) => gateways[index % 2]!.take("one")));
+      expect(taken.filter((grant) => grant !== undefined)).toEqual(["grant"]);
+    });
+
+    test("a ticket expires after its time", async () => {
+      const place = await start();
+      const tickets = await place.connect();
+      await tickets.put("brief", "grant", 40);
+      await tickets.put("long", "grant", 3_600_000);
+      await place.pass(40);
+      expect(await tickets.take("brief")).toBeUndefined();
+      expect(await tickets.take("long")).toBe("grant");
+    });
+  });
+}

@@ -1,0 +1,99 @@
+import { randomUUID } from "node:crypto";
+import { inspect } from "node:util";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { MemoryTickets } from "../../../src/bus/memory-tickets.ts";
+import { RedisTickets } from "../../../src/bus/redis-tickets.ts";
+import { SystemClock } from "../../../src/system-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { type RedisServer, redis } from "../../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { ticketContract } from "./tickets-contract.ts";
+
+ticketContract("memory", async () => {
+  const clock = new VirtualClock();
+  // All gateways of one process share one.
+  const tickets = new MemoryTickets(clock);
+  return { connect: async () => tickets, pass: (ms) => clock.advance(ms), close: async () => {} };
+});
+
+describe("tickets in memory", () => {
+  test("the number of tickets in memory is limited: the oldest is dropped", async () => {
+    const tickets = new MemoryTickets(new VirtualClock());
+    for (let index = 0; index < 10_001; index++) await tickets.put(`ticket-${index}`, "grant", 30_000);
+    expect(await tickets.take("ticket-0")).toBeUndefined();
+    expect(await tickets.take("ticket-1")).toBe("grant");
+    expect(await tickets.take("ticket-10000")).toBe("grant");
+  });
+});
+
+const open = (url: string, epoch: string) => RedisTickets.open({ urls: [url], epoch, clock: new SystemClock() });
+
+describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await start();
+  });
+  afterAll(() => server.stop());
+
+  ticketContract("Redis", async () => {
+    const epoch = randomUUID();
+    const opened: RedisTickets[] = [];
+    return {
+      async connect() {
+        const tickets = await open(server.url, epoch);
+        opened.push(tickets);
+        return tickets;
+      },
+      /** Redis has its own clock: poll it until the time is over. */
+      async pass() {
+        const { connection } = opened[0]!;
+        while ((await connection.exists(`${epoch}.ticket.brief`)) === 1);
+      },
+      async close() {
+        for (const tickets of opened) tickets.close();
+      },
+    };
+  });
+
+  test("a failure's message does not contain the ticket, although the driver's error does", async () => {
+    const tickets = await open(server.url, "spoilt");
+    onTestFinished(() => tickets.close());
+    await tickets.connection.rpush("spoilt.ticket.hidden", "no text");
+    const vendors = await tickets.connection.getdel("spoilt.ticket.hidden").catch((error: unknown) => error);
+    expect(inspect(vendors, { depth: 9 })).toContain("hidden");
+    const ours = await tickets.take("hidden").catch((error: unknown) => error);
+    expect(ours).toMatchObject({ code: "unavailable" });
+    expect(inspect(ours, { depth: 9 })).not.toContain("hidden");
+  });
+
+  test("tickets of another store are unknown", async () => {
+    const [ours, theirs] = [await open(server.url, "ours"), await open(server.url, "theirs")];
+    onTestFinished(() => {
+      for (const tickets of [ours, theirs]) tickets.close();
+    });
+    await ours.put("one", "grant", 30_000);
+    expect(await theirs.take("one")).toBeUndefined();
+    expect(await ours.take("one")).toBe("grant");
+  });
+});
+
+describeWith(redis, await chooseServer(redis, { own: true }), "over a frozen Redis", (start) => {
+  test("tickets become unavailable within a short time", async () => {
+    const server = await start();
+    const tickets = await open(server.url, "e");
+    onTestFinished(async () => {
+      tickets.close();
+      await server.stop();
+    });
+    await tickets.connection.client("PAUSE", 3_000, "ALL");
+    for (const asked of [tickets.put("hidden", "grant", 30_000), tickets.take("hidden")]) {
+      await expect(asked).rejects.toMatchObject({ code: "unavailable" });
+    }
+    const there = () =>
+      tickets.take("another").then(
+        () => true,
+        () => false,
+      );
+    while (!(await there()));
+  });
+});

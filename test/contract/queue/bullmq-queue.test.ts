@@ -1,0 +1,372 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { Redis } from "ioredis";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { Effect, RunEffect } from "../../../src/protocol/internal/effect.ts";
+import type { Clock } from "../../../src/protocol/ports/clock.ts";
+import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
+import type { RunQueue } from "../../../src/queue/run-queue.ts";
+import { SystemClock } from "../../../src/system-clock.ts";
+import { turn } from "../../support/runner/virtual-clock.ts";
+import { BullmqQueues } from "../../support/servers/bullmq-queues.ts";
+import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../../support/servers/redis-server.ts";
+import { describeWith } from "../../support/servers/server-choice.ts";
+import { KeptLog } from "../../support/stores/sqlite-place.ts";
+
+// Long enough for locks to expire and servers to come back.
+vi.setConfig({ testTimeout: 60_000 });
+
+/** More than a series of faults that could be chance. */
+const RECONNECTIONS = 8;
+const CHILD = fileURLToPath(new URL("../../support/servers/queue-child.ts", import.meta.url));
+
+describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () => {
+  let ids = 0;
+
+  async function startOne(options: Parameters<typeof startRedis>[0] = {}): Promise<RedisProcess> {
+    const server = await startRedis(options);
+    onTestFinished(() => server.stop());
+    return server;
+  }
+
+  async function openOn({ url }: RedisProcess): Promise<BullmqQueues> {
+    const queues = new BullmqQueues(url);
+    onTestFinished(() => queues.close());
+    return queues;
+  }
+
+  const runOf = (clock: Clock, rest: Partial<RunEffect> = {}): RunEffect => ({
+    kind: "run",
+    id: `stamp.run.${++ids}` as EffectId,
+    floorId: "u:ann" as FloorId,
+    sessionId: "session" as SessionId,
+    runId: `run${ids}` as RunId,
+    agentId: "music" as AgentId,
+    priority: 50,
+    dueAt: clock.now(),
+    ...rest,
+  });
+
+  /** Takes runs; each runs until `finish`, or ends at once with `atOnce`. */
+  async function take(queue: RunQueue, { atOnce = true, concurrency = 10 } = {}) {
+    const begun: EffectId[] = [];
+    const ends: (() => void)[] = [];
+    let wake = () => {};
+    const processing = await queue.process(
+      "run",
+      ({ id }: Effect) => {
+        begun.push(id);
+        wake();
+        return atOnce ? Promise.resolve() : new Promise<void>((resolve) => void ends.push(resolve));
+      },
+      { concurrency },
+    );
+    const until = async (id: EffectId, times = 1) => {
+      while (begun.filter((each) => each === id).length < times) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    };
+    const finish = () => {
+      for (const end of ends.splice(0)) end();
+    };
+    return { processing, begun, until, finish };
+  }
+
+  /** Adds it repeatedly, as sweeps do, until it is taken. */
+  async function untilAdded(queue: RunQueue, effect: Effect): Promise<void> {
+    for (let isTaken = false; !isTaken; await turn()) {
+      isTaken = await queue.add(effect).then(
+        () => true,
+        () => false,
+      );
+    }
+  }
+
+  const unavailable = { name: "AppError", code: "unavailable" };
+
+  test("a run whose worker was killed is restarted on another node", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const child = fork(CHILD, [server.url, queues.epoch]);
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const run = runOf(queues.clock);
+    await queue.add(run);
+    expect(await once(child, "message")).toEqual([run.id, undefined]);
+    const work = await take(queue);
+    child.kill("SIGKILL");
+    await work.until(run.id);
+  });
+
+  test("a queue is unavailable while Redis is frozen: it adds nothing, and continues by itself afterwards", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const work = await take(queue);
+    const [before, during, after] = [runOf(queues.clock), runOf(queues.clock), runOf(queues.clock)];
+    await queue.add(before);
+    await work.until(before.id);
+    server.freeze();
+    await expect(queue.add(during)).rejects.toMatchObject(unavailable);
+    server.thaw();
+    await untilAdded(queue, after);
+    await work.until(after.id);
+    await untilAdded(queue, during);
+    await work.until(during.id);
+  });
+
+  test("effects are added again to a Redis that was emptied, waiting ones and running ones", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const work = await take(queue, { atOnce: false, concurrency: 1 });
+    const [underWay, waiting] = [runOf(queues.clock), runOf(queues.clock)];
+    for (const run of [underWay, waiting]) await queue.add(run);
+    await work.until(underWay.id);
+    await server.kill();
+    await expect(queue.add(waiting)).rejects.toMatchObject(unavailable);
+    await server.restart();
+    for (const run of [underWay, waiting]) await untilAdded(queue, run);
+    work.finish();
+    await work.until(underWay.id, 2);
+    work.finish();
+    await work.until(waiting.id);
+    work.finish();
+  });
+
+  test("effects whose lists Redis lost are added again, and ones that run are not started twice", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const late = { dueAt: queues.clock.now() - 10_000 };
+    const [underWay, waiting] = [runOf(queues.clock, late), runOf(queues.clock, late)];
+    const work = await take(queue, { atOnce: false, concurrency: 1 });
+    await queue.add(underWay);
+    await work.until(underWay.id);
+    await queue.add(waiting);
+    const redis = new Redis(server.url);
+    onTestFinished(() => redis.disconnect());
+    const lost = await redis.del(...["prioritized", "active"].map((list) => `${queues.epoch}:runs:${list}`));
+    expect(lost).toBe(2);
+    for (const run of [underWay, waiting]) await queue.add(run);
+    work.finish();
+    await work.until(waiting.id);
+    expect(work.begun).toEqual([underWay.id, waiting.id]);
+    work.finish();
+  });
+
+  test("a queue takes work although its connections broke during the start", async () => {
+    const server = await startOne();
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    for (let round = 0; round < 10; round++) {
+      const queues = await openOn(server);
+      const queue = await queues.open();
+      const taking = take(queue);
+      for (let turns = 0; turns < round; turns++) await turn();
+      await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+      const work = await taking;
+      const run = runOf(queues.clock);
+      await untilAdded(queue, run);
+      await work.until(run.id);
+    }
+  });
+
+  test("a queue uses the store's time when a node's own clock is ahead: no run starts early", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const { clock } = queues;
+    const behind: Clock = {
+      now: () => clock.now() - 300,
+      after: (delayMs, callback) => clock.after(delayMs, callback),
+    };
+    const early: boolean[] = [];
+    const done = Promise.withResolvers<void>();
+    await (await queues.open(behind)).process(
+      "timer",
+      async ({ dueAt }) => {
+        early.push(behind.now() < dueAt);
+        if (early.length === 3) done.resolve();
+      },
+      { concurrency: 3 },
+    );
+    const queue = await queues.open();
+    for (const delayMs of [0, 10, 400]) {
+      const id = `stamp.timer.${++ids}` as EffectId;
+      await queue.add({ kind: "timer", id, floorId: "u:ann" as FloorId, dueAt: clock.now() + delayMs });
+    }
+    await done.promise;
+    expect(early).toEqual([false, false, false]);
+  });
+
+  test("a queue uses the store's time when the clock of the node that adds is an hour ahead: nothing is late beyond a sweep", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const { clock } = queues;
+    const [adding, working] = [await queues.open(), await queues.open()];
+    const fired: EffectId[] = [];
+    await working.process("timer", async ({ id }) => void fired.push(id), { concurrency: 3 });
+    const work = await take(working);
+    const dueAt = clock.now() + 1_000;
+    const timer = {
+      kind: "timer",
+      id: `stamp.timer.${++ids}` as EffectId,
+      floorId: "u:ann" as FloorId,
+      dueAt,
+    } as const;
+    const run = runOf(clock, { dueAt });
+    const real = Date.now;
+    const ahead = vi.spyOn(Date, "now").mockImplementation(() => real() + 3_600_000);
+    await adding.add(timer);
+    await adding.add(run);
+    ahead.mockRestore();
+    /** As sweeps do, which another node may make too. */
+    const sweep = async () => {
+      for (const effect of [timer, run]) await working.add(effect);
+    };
+    await sweep();
+    expect([fired, work.begun]).toEqual([[], []]);
+    while (clock.now() < dueAt + 1_000) await turn();
+    await sweep();
+    await work.until(run.id);
+    await vi.waitUntil(() => fired.length === 1);
+  });
+
+  test("a run leaves no keys in Redis, whether it succeeded, failed or was no longer needed", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const ended: string[] = [];
+    const done = Promise.withResolvers<void>();
+    await queue.process(
+      "run",
+      async ({ id }) => {
+        ended.push(id);
+        if (ended.length === 9) done.resolve();
+        if (ended.length % 3 === 0) throw new Error("it broke");
+      },
+      { concurrency: 1 },
+    );
+    for (let index = 0; index < 9; index++) await queue.add(runOf(queues.clock, { priority: 10 * index }));
+    await done.promise;
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    let keys: string[];
+    do keys = await admin.keys("*");
+    while (keys.some((key) => key.includes("stamp.run")));
+    expect(keys.length).toBeGreaterThan(0);
+    for (const key of keys) expect(key).toMatch(new RegExp(`^${queues.epoch}:(runs|timers):`));
+  });
+
+  test("stores that share one Redis are separate", async () => {
+    const server = await startOne();
+    const [mine, theirs] = [await openOn(server), await openOn(server)];
+    const [queue, other] = [await mine.open(), await theirs.open()];
+    const strangers = await take(other);
+    const run = runOf(mine.clock);
+    await queue.add(run);
+    const foreign = runOf(theirs.clock);
+    await other.add(foreign);
+    await strangers.until(foreign.id);
+    const work = await take(queue);
+    await work.until(run.id);
+    expect([strangers.begun, work.begun]).toEqual([[foreign.id], [run.id]]);
+  });
+
+  test("a stopping node starts no run: another node gets the runs in transit", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const [stopping, staying] = [await queues.open(), await queues.open()];
+    for (let round = 0; round < 10; round++) {
+      const runs = Array.from({ length: 20 }, () => runOf(queues.clock));
+      for (const run of runs) await stopping.add(run);
+      const leaving = await take(stopping, { concurrency: 1 });
+      await leaving.until(runs[0]!.id);
+      // At a different moment of fetching each time.
+      for (let turns = 0; turns < round; turns++) await turn();
+      const stopped = leaving.processing.stop();
+      const begun = [...leaving.begun];
+      await stopped;
+      expect(leaving.begun).toEqual(begun);
+      const left = await take(staying);
+      for (const { id } of runs) if (!begun.includes(id)) await left.until(id);
+      await left.processing.stop();
+    }
+  });
+
+  test("a queue stops and closes while Redis is away, when the running work has ended", async () => {
+    for (const trouble of ["freeze", "kill"] as const) {
+      const server = await startOne();
+      const queues = await openOn(server);
+      const queue = await queues.open();
+      const work = await take(queue, { atOnce: false });
+      const run = runOf(queues.clock);
+      await queue.add(run);
+      await work.until(run.id);
+      await server[trouble]();
+      const stopped = work.processing.stop();
+      work.finish();
+      await stopped;
+      await queue.close();
+      await expect(queue.add(run)).rejects.toMatchObject(unavailable);
+    }
+  });
+
+  test("a closed queue leaves no connection behind", async () => {
+    const server = await startOne();
+    const queue = await (await openOn(server)).open();
+    await take(queue);
+    await take(queue).catch((error: Error) => expect(error.message).toBe("the queue runs already has a handler"));
+    await queue.close();
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    while (
+      String(await admin.call("CLIENT", "LIST"))
+        .trim()
+        .includes("\n")
+    )
+      await turn();
+  });
+
+  test("opening a queue fails with a sentence if Redis is missing or refuses the login", async () => {
+    const { port } = await startOne({ password: "open sesame" });
+    const refusal = (url: string) => {
+      const queues = new BullmqQueues(url);
+      return openBullmqQueue({ urls: [url], epoch: "epoch", clock: queues.clock, log: queues.log }).then(
+        () => expect.unreachable("it was opened"),
+        (error: Error) => error.message,
+      );
+    };
+    const wrong = await refusal(`redis://:hunter2@127.0.0.1:${port}`);
+    expect(wrong).toMatch(`INTERLOCK_BUS: redis://127.0.0.1:${port} cannot be used: WRONGPASS`);
+    expect(wrong).not.toContain("hunter2");
+    expect(await refusal("redis://127.0.0.1:1")).toMatch("INTERLOCK_BUS: redis://127.0.0.1:1 cannot be used: ");
+  });
+
+  test("a Redis that refuses writes, and breaks a connection with each refusal, is logged once for each reason", async () => {
+    const server = await startOne();
+    const reasons: string[] = [];
+    const log = new KeptLog();
+    log.warn = ({ reason }: { reason?: string }) => void reasons.push(reason!);
+    const options = { urls: [server.url] as const, epoch: "e1", clock: new SystemClock(), log };
+    const queue = await openBullmqQueue(options);
+    onTestFinished(() => queue.close());
+    await take(queue);
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    const connections = async () => {
+      await queue.add(runOf(options.clock)).catch(() => {});
+      return Number(/total_connections_received:(\d+)/.exec(await admin.info("stats"))![1]);
+    };
+    const before = await connections();
+    await admin.replicaof("127.0.0.1", "1");
+    await expect.poll(connections, { timeout: 20_000 }).toBeGreaterThan(before + RECONNECTIONS);
+    await admin.replicaof("NO", "ONE");
+    expect(reasons).not.toEqual([]);
+    expect(reasons).toEqual([...new Set(reasons)]);
+  });
+});

@@ -1,0 +1,230 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { Effect, RunEffect, TimerEffect } from "../../../src/protocol/internal/effect.ts";
+import type { Clock } from "../../../src/protocol/ports/clock.ts";
+import type { RunQueue } from "../../../src/queue/run-queue.ts";
+
+/** A queue under test, and its clock, which is real. */
+export interface QueueSubject {
+  queue: RunQueue;
+  clock: Clock;
+  close(): Promise<void>;
+}
+
+/** The contract of the port, for every queue. */
+export function queueContract(name: string, open: () => Promise<QueueSubject>): void {
+  describe(`queue: ${name}`, () => {
+    let subject: QueueSubject;
+    let queue: RunQueue;
+    let ids = 0;
+    beforeEach(async () => {
+      subject = await open();
+      queue = subject.queue;
+    });
+    afterEach(() => subject.close());
+
+    const floorId = "u:ann" as FloorId;
+    const runOf = (rest: Partial<RunEffect> = {}): RunEffect => ({
+      kind: "run",
+      id: `stamp.run.${++ids}` as EffectId,
+      floorId,
+      sessionId: "session" as SessionId,
+      runId: `run${ids}` as RunId,
+      agentId: "music" as AgentId,
+      priority: 50,
+      dueAt: subject.clock.now(),
+      ...rest,
+    });
+    const timerOf = (rest: Partial<TimerEffect> = {}): TimerEffect => ({
+      kind: "timer",
+      id: `stamp.timer.${++ids}` as EffectId,
+      floorId,
+      dueAt: subject.clock.now(),
+      ...rest,
+    });
+
+    /** Executes one kind of effects; each runs until `finish`, or ends at once with `atOnce`. */
+    async function carryOut(kind: Effect["kind"], concurrency = 100, { atOnce = true } = {}) {
+      const begun: Effect[] = [];
+      const ends = new Map<EffectId, PromiseWithResolvers<void>>();
+      let wake = () => {};
+      const processing = await queue.process(
+        kind,
+        (effect: Effect) => {
+          begun.push(effect);
+          wake();
+          if (atOnce) return Promise.resolve();
+          const end = Promise.withResolvers<void>();
+          ends.set(effect.id, end);
+          return end.promise;
+        },
+        { concurrency },
+      );
+      return {
+        setConcurrency: (more: number) => processing.setConcurrency(more),
+        stop: () => processing.stop(),
+        begun,
+        beginnings: () => begun.map(({ id }) => id),
+        until: async (count: number) => {
+          while (begun.length < count) {
+            await new Promise<void>((resolve) => {
+              wake = resolve;
+            });
+          }
+        },
+        finish: ({ id }: Effect) => ends.get(id)!.resolve(),
+        fail: ({ id }: Effect) => ends.get(id)!.reject(new Error("it broke")),
+      };
+    }
+
+    test("a queue delivers an effect once and unchanged", async () => {
+      const work = await carryOut("run");
+      const run = runOf({ priority: 100 });
+      await queue.add(run);
+      await work.until(1);
+      expect(work.begun).toEqual([run]);
+      const next = runOf();
+      await queue.add(next);
+      await work.until(2);
+      expect(work.begun).toEqual([run, next]);
+    });
+
+    test("a queue keeps an added effect until a handler executes it", async () => {
+      const runs = [runOf(), runOf(), runOf()];
+      for (const run of runs) await queue.add(run);
+      const work = await carryOut("run");
+      await work.until(3);
+      expect(work.beginnings()).toEqual(runs.map(({ id }) => id));
+    });
+
+    test("an effect that the queue already has, waiting or running, is not added twice", async () => {
+      const run = runOf();
+      await queue.add(run);
+      await queue.add(run);
+      const work = await carryOut("run", 100, { atOnce: false });
+      await work.until(1);
+      await queue.add(run);
+      const next = runOf();
+      await queue.add(next);
+      await work.until(2);
+      expect(work.beginnings()).toEqual([run.id, next.id]);
+      for (const effect of [run, next]) work.finish(effect);
+    });
+
+    test("a queue executes nothing before it is due", async () => {
+      const early: boolean[] = [];
+      const done = Promise.withResolvers<void>();
+      await queue.process(
+        "timer",
+        async ({ dueAt }) => {
+          early.push(subject.clock.now() < dueAt);
+          if (early.length === 5) done.resolve();
+        },
+        { concurrency: 100 },
+      );
+      for (const delayMs of [80, 20, 0, 50, 5]) await queue.add(timerOf({ dueAt: subject.clock.now() + delayMs }));
+      await done.promise;
+      expect(early).toEqual([false, false, false, false, false]);
+    });
+
+    test("a queue delivers an effect that is due now before one that is due later", async () => {
+      const work = await carryOut("run", 1);
+      const later = runOf({ dueAt: subject.clock.now() + 100, priority: 100 });
+      await queue.add(later);
+      const now = runOf({ priority: 1 });
+      await queue.add(now);
+      await work.until(2);
+      expect(work.beginnings()).toEqual([now.id, later.id]);
+    });
+
+    test("a queue delivers runs of higher priority first, and equals in order of arrival", async () => {
+      const work = await carryOut("run", 1, { atOnce: false });
+      const first = runOf();
+      await queue.add(first);
+      await work.until(1);
+      const waiting = [20, 90, 0, 20, 100, 50].map((priority) => runOf({ priority }));
+      for (const run of waiting) await queue.add(run);
+      const begun = [first, ...[4, 1, 5, 0, 3, 2].map((index) => waiting[index]!)];
+      for (const [index, run] of begun.entries()) {
+        await work.until(index + 1);
+        expect(work.begun[index]).toEqual(run);
+        work.finish(run);
+      }
+    });
+
+    test("a queue runs no more effects at once than its limit, and more when the limit is raised", async () => {
+      const work = await carryOut("run", 2, { atOnce: false });
+      const runs = [runOf(), runOf(), runOf(), runOf(), runOf()];
+      for (const run of runs) await queue.add(run);
+      await work.until(2);
+      work.finish(runs[0]!);
+      await work.until(3);
+      expect(work.begun).toHaveLength(3);
+      work.setConcurrency(4);
+      await work.until(5);
+      for (const run of runs.slice(1)) work.finish(run);
+    });
+
+    test("a queue keeps runs and timers apart: neither waits for the other", async () => {
+      const runs = await carryOut("run", 1, { atOnce: false });
+      const timers = await carryOut("timer", 1);
+      const run = runOf();
+      await queue.add(run);
+      await runs.until(1);
+      await queue.add(timerOf({ sessionId: "session" as SessionId }));
+      await timers.until(1);
+      expect([runs.begun.length, timers.begun.length]).toEqual([1, 1]);
+      runs.finish(run);
+    });
+
+    test("a queue forgets an effect whose handler fails: it can be added again, and other effects are not affected", async () => {
+      const work = await carryOut("run", 1, { atOnce: false });
+      const [run, next] = [runOf(), runOf()];
+      await queue.add(run);
+      await work.until(1);
+      work.fail(run);
+      await queue.add(next);
+      await work.until(2);
+      await queue.add(run);
+      work.finish(next);
+      await work.until(3);
+      expect(work.beginnings()).toEqual([run.id, next.id, run.id]);
+      work.finish(run);
+    });
+
+    test("a stopping queue starts no further work, and reports when all running work has ended", async () => {
+      const work = await carryOut("run", 1, { atOnce: false });
+      const [run, never] = [runOf(), runOf()];
+      for (const effect of [run, never]) await queue.add(effect);
+      await work.until(1);
+      let isStopped = false;
+      const stopped = work.stop().then(() => {
+        isStopped = true;
+      });
+      await new Promise(setImmediate);
+      expect(isStopped).toBe(false);
+      work.finish(run);
+      await stopped;
+      expect(work.beginnings()).toEqual([run.id]);
+    });
+
+    test("a queue without running work stops at once", async () => {
+      const work = await carryOut("run");
+      await work.stop();
+    });
+
+    test("a queue executes many effects, each once", async () => {
+      const work = await carryOut("run", 16);
+      const runs = Array.from({ length: 500 }, (_, index) => runOf({ priority: index % 101 }));
+      await Promise.all(runs.map((run) => queue.add(run)));
+      await work.until(500);
+      expect(new Set(work.beginnings()).size).toBe(500);
+      expect(work.begun).toHaveLength(500);
+    });
+
+    test("a closed queue accepts no work: unavailable", async () => {
+      await queue.close();
+      await expect(queue.add(runOf())).rejects.toMatchObject({ name: "AppError", code: "unavailable" });
+    });
+  });
+}

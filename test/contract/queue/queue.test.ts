@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { EffectId, FloorId } from "../../../src/protocol/ids.ts";
+import type { TimerEffect } from "../../../src/protocol/internal/effect.ts";
+import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
+import { SystemClock } from "../../../src/system-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { BullmqQueues } from "../../support/servers/bullmq-queues.ts";
+import { type RedisServer, redis } from "../../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { queueContract } from "./queue-contract.ts";
+
+queueContract("memory", async () => {
+  const clock = new SystemClock();
+  const queue = new MemoryQueue(clock);
+  return { queue, clock, close: () => queue.close() };
+});
+
+describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await start();
+  });
+  afterAll(() => server.stop());
+
+  queueContract("BullMQ", async () => {
+    const queues = new BullmqQueues(server.url);
+    return { queue: await queues.open(), clock: queues.clock, close: () => queues.close() };
+  });
+});
+
+describe("the memory queue", () => {
+  const timerOf = (id: string, dueAt: number): TimerEffect => ({
+    kind: "timer",
+    id: id as EffectId,
+    floorId: "u:ann" as FloorId,
+    dueAt,
+  });
+
+  test("the memory queue holds at most ten thousand effects, and accepts more when one is done", async () => {
+    const clock = new VirtualClock();
+    const queue = new MemoryQueue(clock);
+    for (let count = 0; count < 10_000; count += 1) await queue.add(timerOf(`t${count}`, clock.now() + 1_000 + count));
+    const further = timerOf("further", clock.now());
+    await expect(queue.add(further)).rejects.toMatchObject({ code: "unavailable" });
+    // An effect that the queue already has is not added again.
+    await queue.add(timerOf("t1", clock.now() + 1_001));
+    await queue.process("timer", async () => {}, { concurrency: 1 });
+    await clock.advance(1_000);
+    await queue.add(further);
+    await queue.close();
+  });
+
+  test("the memory queue waits by the clock it was given, and leaves no timer when it is closed", async () => {
+    const clock = new VirtualClock();
+    const queue = new MemoryQueue(clock);
+    const fired: string[] = [];
+    await queue.process("timer", async ({ id }) => void fired.push(id), { concurrency: 1 });
+    await queue.add(timerOf("soon", clock.now() + 100));
+    await queue.add(timerOf("later", clock.now() + 200));
+    await clock.advance(99);
+    expect(fired).toEqual([]);
+    await clock.advance(1);
+    expect(fired).toEqual(["soon"]);
+    await queue.close();
+    expect(clock.timerCount).toBe(0);
+    await clock.advance(1_000);
+    expect(fired).toEqual(["soon"]);
+  });
+
+  test("the memory queue refuses an effect due further ahead than a timer can wait", async () => {
+    const clock = new VirtualClock();
+    const queue = new MemoryQueue(clock);
+    await expect(queue.add(timerOf("far", clock.now() + 2 ** 31))).rejects.toThrow(RangeError);
+    expect(clock.timerCount).toBe(0);
+  });
+
+  test("the memory queue has one handler for each kind", async () => {
+    const queue = new MemoryQueue(new VirtualClock());
+    await queue.process("timer", async () => {}, { concurrency: 1 });
+    await expect(queue.process("timer", async () => {}, { concurrency: 1 })).rejects.toThrow("already have a handler");
+  });
+});

@@ -1,0 +1,89 @@
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { expect, onTestFinished, test } from "vitest";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+import { prepareFile } from "../../../src/store/sqlite/database-file.ts";
+import { FileGuard } from "../../../src/store/sqlite/file-identity.ts";
+import { JobWriter } from "../../../src/store/sqlite/rows/job-writer.ts";
+import { SessionList } from "../../../src/store/sqlite/session-list.ts";
+import { StateReader } from "../../../src/store/sqlite/state-reader.ts";
+import { ViewReader } from "../../../src/store/sqlite/view-reader.ts";
+import type { SessionQuery } from "../../../src/store/store.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
+
+/** Scans that the query intends. */
+const MEANT = [
+  /^SCAN (session_words|message_words) VIRTUAL TABLE/,
+  /^SCAN json_each VIRTUAL TABLE/,
+  /^SCAN (CONSTANT ROW|hits|\(subquery-\d+\))$/,
+  // Receipts are stored in the order of their creation: the first few, or the last one, are read from the end.
+  /^SCAN receipts$/,
+  // A list without a user or an owner reads all sessions, newest first.
+  /^SCAN sessions USING (COVERING )?INDEX sessions_by_activity$/,
+  // Every node keeps all definitions.
+  /^SCAN agent_definitions$/,
+  // Counting them reads them all, in the smallest index.
+  /^SCAN sessions USING COVERING INDEX/,
+];
+
+const LISTS: Partial<SessionQuery>[] = [
+  {},
+  { includeArchived: true },
+  { userId: "ann" },
+  { ownerId: "o" },
+  { ownerId: "o", userId: "ann", state: "paused" },
+  { state: "archived" },
+  { agentId: "a" as AgentId },
+  { workspaceId: "w" },
+  { q: "jazz" },
+  { q: "…" },
+  { q: "导航", ownerId: "o", state: "created" },
+];
+
+/** Records the prepared statements. */
+class WatchedDatabase extends DatabaseSync {
+  readonly prepared: string[] = [];
+
+  override prepare(sql: string): StatementSync {
+    this.prepared.push(sql);
+    return super.prepare(sql);
+  }
+
+  plan(sql: string): string[] {
+    return super
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map(({ detail }) => String(detail));
+  }
+}
+
+test("every statement finds its rows by an index", async () => {
+  const { file, remove } = await makeFolder();
+  onTestFinished(remove);
+  const opened = { database: undefined, lock: undefined };
+  await prepareFile({ file, opened, isDurable: false }, { now: 0, checksPages: true });
+  const db = new WatchedDatabase(file);
+  onTestFinished(() => db.close());
+  new JobWriter(db, new FileGuard(file, opened));
+  new StateReader(db, () => {});
+  new ViewReader(db, () => {});
+  const list = new SessionList(db);
+  for (const query of LISTS) list.list({ page: 0, pageSize: 10, includeArchived: false, ...query });
+
+  const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT)/.test(sql));
+  expect(statements.length).toBeGreaterThan(60);
+  const slow = statements
+    // Every effect is moved.
+    .filter((sql) => sql !== "UPDATE effects SET due_at = due_at + ?")
+    .map((sql) => ({ sql, scans: db.plan(sql).filter((step) => isScan(step) && !isMeant(step)) }))
+    .filter(({ scans }) => scans.length > 0);
+  expect(slow).toEqual([]);
+
+  const sorting = statements.filter((sql) => db.plan(sql).includes("USE TEMP B-TREE FOR ORDER BY"));
+  // The ducked sessions of one floor are few: max_paused bounds them.
+  const isShort = (sql: string) => sql.includes("hits") || sql.includes("standing < 0");
+  expect(sorting.filter((sql) => !isShort(sql))).toEqual([]);
+});
+
+/** SQLite builds an index for one execution of a statement by reading the whole table. */
+const isScan = (step: string): boolean => step.startsWith("SCAN") || step.includes(" AUTOMATIC ");
+const isMeant = (step: string): boolean => MEANT.some((pattern) => pattern.test(step));

@@ -1,0 +1,251 @@
+import { describe, expect, test } from "vitest";
+import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import type { Effect } from "../../../src/protocol/internal/effect.ts";
+import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import type { StoreStage } from "./store-contract.ts";
+
+const A = "a" as SessionId;
+const M = "m" as MessageId;
+
+export function commitContract(stage: StoreStage): void {
+  describe("commits", () => {
+    test("an unused floor has no record, and version 0", async () => {
+      const { store } = stage;
+      expect(await store.loadFloor("u:nobody" as FloorId)).toBeUndefined();
+      expect(await store.confirm("u:nobody" as FloorId, 0)).toBe(true);
+    });
+
+    test("a committed floor is read back unchanged, with its version raised by one", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store, "u:ann/rear-left");
+      floor.event("floor_updated", {});
+      expect(await floor.write({ snapshot: '{"name":"安"}', format: 3 })).toBe("committed");
+      expect(await store.loadFloor(floor.id)).toEqual({ version: 1, head: 1, snapshot: '{"name":"安"}', format: 3 });
+      expect(await store.confirm(floor.id, 1)).toBe(true);
+    });
+
+    test("a change made from another version is a conflict, and is not written", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      await floor.write({ sessions: [floor.session("a")] });
+      const before = await store.viewFloor(floor.id, { sessions: 9, decisions: 9 });
+      for (const expected of [0, 2]) {
+        const change = floor.change({
+          sessions: [floor.session("a", { title: "Changed" }), floor.session("b")],
+          messages: [{ kind: "add", message: makeMessage("a", "m") }],
+          receipts: [floor.receipt("c")],
+          flags: { emergency: true },
+        });
+        expect(await store.commit({ ...change, expected })).toBe("conflict");
+      }
+      expect((await store.loadFloor(floor.id))?.version).toBe(1);
+      expect(await store.viewFloor(floor.id, { sessions: 9, decisions: 9 })).toEqual(before);
+      expect((await store.loadSession(A))?.session.title).toBe("New Session");
+      expect(await store.loadSession("b" as SessionId)).toBeUndefined();
+      expect(await store.findMessage(A, M)).toBeUndefined();
+      expect(await store.findReceipts([{ caller: "ann", commandId: "c" }])).toEqual([]);
+    });
+
+    test("several sessions are read together, and missing ones are left out", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      await floor.write({ sessions: [floor.session("a"), floor.session("b")] });
+      const rows = await store.loadSessions(["b", "missing", "a"] as SessionId[]);
+      const both = [await store.loadSession(A), await store.loadSession("b" as SessionId)];
+      expect(rows.toSorted((one, other) => one.session.id.localeCompare(other.session.id))).toEqual(both);
+      expect(await store.loadSessions([])).toEqual([]);
+    });
+
+    test("exactly one of many concurrent changes from the same version is committed", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const outcomes = await Promise.all(Array.from({ length: 20 }, () => store.commit(floor.change())));
+      expect(outcomes.filter((outcome) => outcome === "committed")).toHaveLength(1);
+      expect((await store.loadFloor(floor.id))?.version).toBe(1);
+    });
+
+    test("changes of one floor that are sent without waiting are committed in their order", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const changes = Array.from({ length: 50 }, (_, expected) => ({ ...floor.change(), expected }));
+      const outcomes = await Promise.all(changes.map((change) => store.commit(change)));
+      expect(new Set(outcomes)).toEqual(new Set(["committed"]));
+      expect((await store.loadFloor(floor.id))?.version).toBe(50);
+    });
+
+    test("a conflict or a fault of one floor does not affect other floors of the same group", async () => {
+      const { store } = stage;
+      const floors = Array.from({ length: 40 }, (_, index) => new FloorWriter(store, `u:user${index}`));
+      await floors[7]!.write();
+      const results = await Promise.allSettled(
+        floors.map((floor, index) => {
+          const sessions = [floor.session(`s${index}`)];
+          const log = { id: "1", stream: "stdout", text: "", timestamp: NOON } as const;
+          const orphan = { sessionId: `s${index}` as SessionId, messageId: "nothing" as MessageId, line: log };
+          if (index === 7) return store.commit({ ...floor.change({ sessions }), expected: 0 });
+          return store.commit(floor.change({ sessions, logs: index === 11 ? [orphan] : [] }));
+        }),
+      );
+      const outcomes = results.map((result) => (result.status === "fulfilled" ? result.value : "fault"));
+      const expected = floors.map((_, index) => (index === 7 ? "conflict" : index === 11 ? "fault" : "committed"));
+      expect(outcomes).toEqual(expected);
+      expect(await store.loadFloor(floors[11]!.id)).toBeUndefined();
+      expect(await store.loadSession("s11" as SessionId)).toBeUndefined();
+      expect(await store.loadSession("s12" as SessionId)).toBeDefined();
+    });
+
+    test("a receipt's key is unique across all floors", async () => {
+      const { store } = stage;
+      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
+      const receipt = ann.receipt("c-1", { reply: '{"ok":true,"text":"…"}' });
+      expect(await ann.write({ receipts: [receipt] })).toBe("committed");
+      expect(await bob.write({ receipts: [bob.receipt("c-1")], sessions: [bob.session("b")] })).toBe("conflict");
+      expect(await ann.write({ receipts: [ann.receipt("c-1")] })).toBe("conflict");
+      expect(await store.loadFloor(bob.id)).toBeUndefined();
+      expect(await store.loadSession("b" as SessionId)).toBeUndefined();
+      expect(await bob.write({ receipts: [bob.receipt("c-1", { caller: "bob" })] })).toBe("committed");
+      const keys = ["c-1", "c-2"].map((commandId) => ({ caller: "ann", commandId }));
+      expect(await store.findReceipts(keys)).toEqual([receipt]);
+    });
+
+    test("a change that uses a key twice is a conflict, and leaves nothing", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      expect(await floor.write({ receipts: [floor.receipt("c"), floor.receipt("c")] })).toBe("conflict");
+      expect(await store.loadFloor(floor.id)).toBeUndefined();
+    });
+
+    test("a session's id is unique across all floors", async () => {
+      const { store } = stage;
+      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
+      await ann.write({ sessions: [ann.session("a")] });
+      expect(await bob.write({ sessions: [bob.session("a")] })).toBe("conflict");
+      expect((await store.whereIs(A))?.floorId).toBe("u:ann");
+    });
+
+    test("a change that creates an id writes nothing if the id is or was in use", async () => {
+      const { store } = stage;
+      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
+      const make = (floor: FloorWriter, id: string) =>
+        floor.write({
+          newIds: [id as SessionId],
+          sessions: [floor.session(id)],
+          receipts: [floor.receipt(`${id}${floor.version}`)],
+        });
+      expect(await make(ann, "a")).toBe("committed");
+      for (const floor of [ann, bob]) expect(await make(floor, "a"), floor.id).toBe("conflict");
+      expect(await bob.write({ newIds: ["b" as SessionId, A] })).toBe("conflict");
+      const last = ann.event("session_transition", { to: "deleted" }, { session: "a" });
+      expect(await ann.write({ deleted: [{ sessionId: A, last, at: NOON }] })).toBe("committed");
+      for (const floor of [ann, bob]) expect(await make(floor, "a"), floor.id).toBe("conflict");
+      expect([ann.version, bob.version, await store.loadFloor(bob.id)]).toEqual([2, 0, undefined]);
+      expect(await make(bob, "b")).toBe("committed");
+      expect((await store.whereIs("b" as SessionId))?.floorId).toBe("u:bob");
+    });
+
+    test("a message's id is unique in its session, and free in any other", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const add = (session: string, content: string) => ({
+        sessions: [floor.session(session)],
+        messages: [{ kind: "add" as const, message: makeMessage(session, "m", { content }) }],
+      });
+      expect(await floor.write(add("a", "first"))).toBe("committed");
+      expect(await floor.write(add("a", "second"))).toBe("conflict");
+      expect(await floor.write(add("b", "other"))).toBe("committed");
+      expect((await store.findMessage(A, M))?.content).toBe("first");
+    });
+
+    test("a session's row is replaced completely, with its machine's context", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const over = { summary: "About jazz", zone: "rear", ownerId: "o", workspaceId: "w", queuedAt: NOON };
+      const event = floor.event("session_created", {}, { session: "a" });
+      await floor.write({ sessions: [floor.session("a", over)], memory: '{"turns":[]}', events: [event] });
+      const written = { session: floor.session("a", over), memory: '{"turns":[]}', head: 1 };
+      expect(await store.loadSession(A)).toEqual(written);
+      await floor.write({ sessions: [floor.session("a", { title: "Jazz" })] });
+      expect((await store.loadSession(A))?.session).toEqual(floor.session("a", { title: "Jazz" }));
+    });
+
+    test("a message grows, is finished, and is found with all its fields", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const agent = { kind: "master" as const, name: "music_agent", depth: 0, path: ["music_agent"] };
+      const draft = makeMessage("a", "m", { role: "assistant", content: "Blue", status: "running", agent });
+      await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message: draft }] });
+      await floor.write({ messages: [{ kind: "append", sessionId: A, id: M, text: " in Gr" }] });
+      await floor.write({ messages: [{ kind: "append", sessionId: A, id: M, text: "een 🎷" }] });
+      expect(await store.findMessage(A, M)).toEqual({ ...draft, content: "Blue in Green 🎷" });
+      expect(await store.loadDrafts(floor.id)).toEqual({ messages: [{ ...draft, content: "Blue in Green 🎷" }] });
+      await floor.write({ messages: [{ kind: "status", sessionId: A, id: M, status: "interrupted" }] });
+      expect(await store.loadDrafts(floor.id)).toEqual({ messages: [] });
+      const done = {
+        ...draft,
+        status: "success" as const,
+        content: "So what",
+        parts: [{ type: "x" }],
+        finishedAt: NOON,
+      };
+      await floor.write({ messages: [{ kind: "put", message: done }] });
+      expect(await store.findMessage(A, M)).toEqual(done);
+      await floor.write({ messages: [{ kind: "remove", sessionId: A, id: M }] });
+      expect(await store.findMessage(A, M)).toBeUndefined();
+    });
+
+    test("the drafts of a floor are only that floor's", async () => {
+      const { store } = stage;
+      for (const id of ["u:ann", "u:bob"]) {
+        const floor = new FloorWriter(store, id);
+        const message = makeMessage(id.slice(2), "m", { status: "running" });
+        await floor.write({ sessions: [floor.session(id.slice(2))], messages: [{ kind: "add", message }] });
+      }
+      const { messages } = await store.loadDrafts("u:bob" as FloorId);
+      expect(messages.map(({ sessionId }) => sessionId)).toEqual(["bob"]);
+    });
+
+    test("due effects are read by time and id, in pages", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const run = {
+        ...{ kind: "run", id: "r", floorId: floor.id, dueAt: 20, sessionId: "a", runId: "r1", agentId: "music_agent" },
+        ...{ priority: 20, trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" },
+      } as Effect;
+      const timer = (id: string, dueAt: number) => ({ kind: "timer", id, floorId: floor.id, dueAt }) as Effect;
+      const effects = [timer("z", 30), run, timer("b", 20), timer("a", 10), timer("late", 40)];
+      await floor.write({ effectsAdded: effects });
+      const due = await store.dueEffects({ until: 30, limit: 10 });
+      expect(due).toEqual([timer("a", 10), timer("b", 20), run, timer("z", 30)]);
+      expect(await store.dueEffects({ until: 30, limit: 2 })).toEqual(due.slice(0, 2));
+      expect(await store.dueEffects({ until: 30, after: due[1], limit: 10 })).toEqual(due.slice(2));
+      await floor.write({ effectsRemoved: ["a", "b", "unknown"] as EffectId[] });
+      await store.shiftEffects(-15);
+      const shifted = await store.dueEffects({ until: 15, limit: 10 });
+      expect(shifted.map(({ id, dueAt }) => [id, dueAt])).toEqual([
+        ["r", 5],
+        ["z", 15],
+      ]);
+    });
+
+    test("a query for due effects selects the floors' hashes", async () => {
+      const { store } = stage;
+      const floors = Array.from({ length: 12 }, (_, index) => new FloorWriter(store, `u:user${index}`));
+      const timerOf = ({ id }: FloorWriter, index: number) =>
+        ({ kind: "timer", id: `t${index}`, floorId: id, dueAt: 100 - index }) as Effect;
+      await Promise.all(floors.map((floor, index) => floor.write({ effectsAdded: [timerOf(floor, index)] })));
+      const due = async (floorHashes: number[] | undefined, after?: Effect) => {
+        const effects = await store.dueEffects({ until: 100, floorHashes, after, limit: 5 });
+        return effects.map(({ id }) => id);
+      };
+      const own = [7, 2, 11].map((index) => floorHash(floors[index]!.id));
+      const wanted = floors.flatMap(({ id }, index) => (own.includes(floorHash(id)) ? [`t${index}`] : [])).reverse();
+      expect(wanted).toEqual(expect.arrayContaining(["t11", "t7", "t2"]));
+      expect(wanted.length).toBeLessThan(6);
+      expect(await due(own)).toEqual(wanted);
+      expect(await due(own, timerOf(floors[11]!, 11))).toEqual(wanted.slice(1));
+      expect(await due([])).toEqual([]);
+      expect(await due(undefined)).toHaveLength(5);
+    });
+  });
+}

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, describe } from "vitest";
+import type { Store } from "../../../src/store/store.ts";
+import { commitContract } from "./store-commit.ts";
+import { definitionContract } from "./store-definitions.ts";
+import { historiesContract } from "./store-histories.ts";
+import { lifeContract } from "./store-life.ts";
+import { logContract } from "./store-log.ts";
+import { pageContract } from "./store-pages.ts";
+import { pruneContract } from "./store-prune.ts";
+import { searchContract } from "./store-search.ts";
+import { stagedContract } from "./store-staged.ts";
+import { viewContract } from "./store-views.ts";
+
+/** A new, empty place for a store. */
+export interface StorePlace {
+  /** A store is opened once at a time. */
+  open(): Promise<Store>;
+  /** Whether data survives closing the store. */
+  isLasting: boolean;
+  /** Called after the store was closed. */
+  remove(): Promise<void>;
+}
+
+/** The context of a test. */
+export interface StoreStage {
+  store: Store;
+  readonly isLasting: boolean;
+  reopen(): Promise<Store>;
+}
+
+/** The contract of the port, for every implementation. */
+export function storeContract(name: string, makePlace: () => Promise<StorePlace>): void {
+  describe(`store: ${name}`, () => {
+    let place: StorePlace;
+    let store: Store;
+    beforeEach(async () => {
+      place = await makePlace();
+      store = await place.open();
+    });
+    afterEach(async () => {
+      await store.close();
+      await place.remove();
+    });
+    const stage: StoreStage = {
+      get store() {
+        return store;
+      },
+      get isLasting() {
+        return place.isLasting;
+      },
+      async reopen() {
+        await store.close();
+        store = await place.open();
+        return store;
+      },
+    };
+    for (const contract of [
+      commitContract,
+      logContract,
+      historiesContract,
+      pageContract,
+      viewContract,
+      searchContract,
+      pruneContract,
+      lifeContract,
+      stagedContract,
+      definitionContract,
+    ]) {
+      contract(stage);
+    }
+  });
+}

@@ -1,0 +1,167 @@
+import { describe, expect, test } from "vitest";
+import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
+import type { PruneLimits } from "../../../src/store/store.ts";
+import { DAY, FloorWriter, HOUR, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import type { StoreStage } from "./store-contract.ts";
+
+const A = "a" as SessionId;
+
+export function pruneContract(stage: StoreStage): void {
+  const prune = (limits: Partial<PruneLimits> = {}) =>
+    stage.store.prune({ now: NOON, receiptsBefore: NOON - DAY, limit: 100, ...limits });
+  const seqsOf = async (id: string) => {
+    const log = await stage.store.readSessionLog(id as SessionId, 0, 100);
+    return [log?.entries.map(({ seq }) => seq), log?.lowWater];
+  };
+
+  test("a doubt about the clock is stored, and replaced by the next one", async () => {
+    const { store } = stage;
+    expect(await store.doubtUntil()).toBe(0);
+    await store.saveDoubt(NOON + DAY);
+    expect(await store.doubtUntil()).toBe(NOON + DAY);
+    await store.saveDoubt(NOON);
+    expect(await store.doubtUntil()).toBe(NOON);
+  });
+
+  describe("pruning", () => {
+    test("receipts are pruned when they expire, in pieces", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const old = Array.from({ length: 5 }, (_, n) => floor.receipt(`old${n}`, { at: NOON - DAY - 5 + n }));
+      await floor.write({ receipts: [...old, floor.receipt("new", { at: NOON - DAY })] });
+      const left = async () =>
+        (await store.findReceipts([...old, floor.receipt("new")])).map(({ commandId }) => commandId);
+      expect([await prune({ limit: 2 }), (await left()).sort()]).toEqual([true, ["new", "old2", "old3", "old4"]]);
+      expect(await prune({ limit: 2 })).toBe(true);
+      expect([await prune({ limit: 2 }), await left()]).toEqual([false, ["new"]]);
+      expect([await prune({ limit: 2 }), await left()]).toEqual([false, ["new"]]);
+    });
+
+    test("tombstones are pruned when they expire, and the id is then as if never used", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      await floor.write({ sessions: [floor.session("a")] });
+      const last = floor.event("session_transition", {}, { session: "a" });
+      await floor.write({ deleted: [{ sessionId: A, last, at: NOON - DAY }] });
+      await prune();
+      expect(await store.whereIs(A)).toBeDefined();
+      await prune({ receiptsBefore: NOON - DAY + 1 });
+      expect(await store.whereIs(A)).toBeUndefined();
+      expect((await store.readFloorLog(floor.id, 0, 10)).entries).toEqual([]);
+    });
+
+    test("connections are pruned when they expire", async () => {
+      const { store } = stage;
+      const row = { slots: [], version: 0 };
+      await store.saveConnection({ ...row, id: "gone" as ConnectionId, expiresAt: NOON });
+      await store.saveConnection({ ...row, id: "stays" as ConnectionId, expiresAt: NOON + 1 });
+      await prune();
+      expect(await store.loadConnection("gone" as ConnectionId)).toBeUndefined();
+      expect(await store.loadConnection("stays" as ConnectionId)).toBeDefined();
+    });
+
+    test("only old events of archived sessions are pruned, and the low-water marks rise", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const events = [
+        floor.event("data", {}, { session: "a", at: 10 }),
+        floor.event("data", {}, { session: "live", at: 11 }),
+        floor.event("arbitration", { say: "kept" }, { at: 12 }),
+        floor.event("data", {}, { session: "a", at: 13 }),
+        floor.event("data", {}, { session: "a", at: 14 }),
+        floor.event("data", {}, { session: "b", at: 15 }),
+      ];
+      const archived = (id: string) => floor.session(id, { state: "archived", archivedAt: 20 });
+      await floor.write({ sessions: [floor.session("a"), floor.session("live"), floor.session("b")], events });
+      await floor.write({ sessions: [archived("a"), archived("b")] });
+      await prune();
+      expect(await seqsOf("a")).toEqual([[1, 2, 3], 0]);
+      expect(await prune({ eventsBefore: 14 })).toBe(false);
+      expect(await seqsOf("a")).toEqual([[3], 2]);
+      expect(await seqsOf("b")).toEqual([[1], 0]);
+      expect(await seqsOf("live")).toEqual([[1], 0]);
+      const log = await store.readFloorLog(floor.id, 0, 10);
+      expect([log.entries.map(({ floorSeq }) => floorSeq), log.lowWater, log.head]).toEqual([[2, 3, 5, 6], 4, 6]);
+      await prune({ eventsBefore: 99 });
+      expect(await seqsOf("a")).toEqual([[], 3]);
+      expect((await store.readSessionLog(A, 0, 10))?.head).toBe(3);
+      expect((await store.readFloorLog(floor.id, 0, 10)).lowWater).toBe(6);
+      expect((await store.viewFloor(floor.id, { sessions: 1, decisions: 9 })).decisions).toEqual([{ say: "kept" }]);
+    });
+
+    test("a long log is pruned in pieces", async () => {
+      const floor = new FloorWriter(stage.store);
+      const events = [...Array(7).keys()].map((at) => floor.event("data", {}, { session: at < 5 ? "a" : "b", at }));
+      const sessions = ["a", "b"].map((id) => floor.session(id, { state: "archived" }));
+      await floor.write({ sessions, events });
+      const pieces = [];
+      for (let more = true; more; pieces.push([...(await seqsOf("a")), ...(await seqsOf("b"))])) {
+        more = await prune({ eventsBefore: 99, limit: 3 });
+      }
+      expect(pieces[0]).toEqual([[4, 5], 3, [1, 2], 0]);
+      expect(pieces[1]).toEqual([[], 5, [2], 1]);
+      expect(pieces.at(-1)).toEqual([[], 5, [], 2]);
+    });
+
+    test("an image is kept as long as a message shows it", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const blob = (n: number, createdAt: number) => {
+        return { hash: `${n}`.repeat(64), mimeType: "image/png", bytes: new Uint8Array([n]), createdAt };
+      };
+      const old = NOON - 30 * DAY;
+      const [shown, shownTwice, unused, fresh] = [blob(1, old), blob(2, old), blob(3, old), blob(4, NOON - HOUR)];
+      for (const each of [shown, shownTwice, unused, fresh]) await store.putBlob(A, each);
+      const there = async () => {
+        const found = [];
+        for (const { hash } of [shown, shownTwice, unused, fresh]) found.push(await store.getBlob(A, hash));
+        return found.map((each) => each?.bytes[0]);
+      };
+      const showing = (id: string, ...blobs: { hash: string }[]) => {
+        const images = blobs.map(({ hash }) => ({ hash, mimeType: "image/png", bytes: 1 }));
+        return makeMessage("a", id, { images });
+      };
+      await floor.write({
+        sessions: [floor.session("a")],
+        messages: [
+          { kind: "add", message: showing("m1", shown, shownTwice) },
+          { kind: "add", message: showing("m2", shownTwice) },
+        ],
+      });
+      await prune();
+      expect(await there()).toEqual([1, 2, undefined, 4]);
+      await floor.write({ messages: [{ kind: "put", message: showing("m1", shownTwice) }] });
+      await floor.write({ messages: [{ kind: "remove", sessionId: A, id: "m2" as never }] });
+      await prune();
+      expect(await there()).toEqual([undefined, 2, undefined, 4]);
+      const last = floor.event("session_transition", {}, { session: "a" });
+      await floor.write({ deleted: [{ sessionId: A, last, at: NOON }] });
+      await prune();
+      expect(await there()).toEqual([undefined, undefined, undefined, undefined]);
+    });
+
+    test("an image that waits for its message is not pruned", async () => {
+      const { store } = stage;
+      const blob = { hash: "a".repeat(64), mimeType: "image/png", bytes: new Uint8Array([1]), createdAt: NOON - 5_000 };
+      await store.putBlob(A, blob);
+      await prune();
+      expect(await store.getBlob(A, blob.hash)).toEqual(blob);
+      await prune({ now: NOON + HOUR });
+      expect(await store.getBlob(A, blob.hash)).toBeUndefined();
+      // Sent again much later: it waits for its message again.
+      const floor = new FloorWriter(store);
+      await floor.write({ sessions: [floor.session("a")] });
+      await store.putBlob(A, blob);
+      await store.putBlob(A, { ...blob, createdAt: NOON + 3 * DAY });
+      await prune({ now: NOON + 3 * DAY + HOUR });
+      expect(await store.getBlob(A, blob.hash)).toBeDefined();
+    });
+
+    test("floors and their versions are never pruned", async () => {
+      const floor = new FloorWriter(stage.store);
+      await floor.write();
+      await prune({ now: NOON + 999 * DAY, receiptsBefore: NOON + 999 * DAY, eventsBefore: NOON + 999 * DAY });
+      expect((await stage.store.loadFloor("u:ann" as FloorId))?.version).toBe(1);
+    });
+  });
+}

@@ -1,0 +1,94 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { gone } from "../../../support/agents/processes.ts";
+import { acpAdapter, commandAdapter } from "../../../support/agents/programs.ts";
+import { SessionReader } from "../../../support/clients/session-reader.ts";
+import { makeInstallation } from "../../../support/nodes/child-server.ts";
+
+/** A node whose agents are programs, with a session of each and a reader in it. */
+async function open(adapters: Record<string, object>) {
+  const tag = `tag-${randomUUID()}`;
+  const agents = Object.entries(adapters).map(([name, adapter]) => ({
+    name,
+    adapter: { ...adapter, env: ["THE_KEY"], set: { TEST_TAG: tag } },
+  }));
+  const installation = await makeInstallation({ agents }, { THE_KEY: "sk-very-secret-1234" });
+  const server = await installation.start();
+  const play = async (agentId: string, content: string) => {
+    await server.post("/session/create", { id: agentId, agentId, userId: agentId, activate: true });
+    const reader = await new SessionReader(`${server.url}/session/${agentId}/events`).open();
+    await server.post("/message", { type: "chat", sessionId: agentId, content });
+    const events = () => reader.transcript.logs.get(agentId) ?? [];
+    await reader.until(() => events().some(({ type }) => type === "complete"));
+    await gone(tag);
+    const { messages } = (await server.ask("GET", `/session/${agentId}/messages`)).body;
+    return { events: events(), reply: messages.at(-1)! };
+  };
+  return { server, play };
+}
+
+describe("an agent that is a program", () => {
+  test("an agent that is a program shows its log, in pages, and its one exit, but never its secrets", async () => {
+    const { server, play } = await open({ tells: commandAdapter("secret") });
+    const { events, reply } = await play("tells", "go");
+    const path = `/session/tells/messages/${reply.id}/logs`;
+    const { body } = await server.ask("GET", path);
+    expect(body).toMatchObject({ logs: [{ stream: "stderr", text: "using [THE_KEY]" }], hasMore: false });
+    const [line] = (body as unknown as { logs: { id: string }[] }).logs;
+    expect((await server.ask("GET", `${path}?after=${line!.id}`)).body).toMatchObject({ logs: [], hasMore: false });
+    const exits = events.filter(
+      ({ type, data }) => type === "data" && (data as never as { name: string }).name === "exit",
+    );
+    expect(exits.map(({ data }) => data)).toMatchObject([{ data: { code: 3, signal: null } }]);
+    expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
+      { errorCode: "provider_unreachable", message: "This agent's program ended with code 3." },
+    ]);
+    const everything = [JSON.stringify(events), JSON.stringify(reply), JSON.stringify(body), server.stderr].join();
+    expect(everything).not.toContain("sk-very-secret");
+  });
+
+  test.each([
+    ["command", commandAdapter("flood", "lines")],
+    ["acp", acpAdapter()],
+  ])(
+    "a hundred megabytes of output of a program (%s) are cut at the limit, with a clear error",
+    async (name, adapter) => {
+      const { play } = await open({ [name]: adapter });
+      const { events } = await play(name, "floods");
+      expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
+        { errorCode: "too_large", message: "The reply is longer than 4,194,304 characters, and was cut there." },
+      ]);
+      const said = events.flatMap(({ type, data }) =>
+        type === "message" ? [data as never as { role: string; content: string }] : [],
+      );
+      const length = said
+        .filter(({ role }) => role === "assistant")
+        .reduce((sum, { content }) => sum + content.length, 0);
+      expect(length).toBeGreaterThan(4_000_000);
+      expect(length).toBeLessThanOrEqual(4_194_304);
+    },
+  );
+
+  test.each([
+    ["command", { ...commandAdapter("nested"), format: "jsonl" }],
+    ["acp", acpAdapter()],
+  ])("a program (%s) whose output is nested a hundred thousand levels deep ends no node", async (name, adapter) => {
+    const { server, play } = await open({ [name]: adapter });
+    const { events, reply } = await play(name, "nests");
+    expect(reply).toMatchObject({ content: "Still here.", status: "success" });
+    expect(events.filter(({ type }) => type === "error")).toEqual([]);
+    expect((await server.ask("GET", "/health")).status).toBe(200);
+  });
+
+  test("an agent that is a program is available where its program is found", async () => {
+    const missing = { kind: "command", command: "no-such-program-anywhere" };
+    const { server } = await open({ here: commandAdapter("echo"), missing });
+    const { body } = await server.ask("GET", "/agents");
+    expect(body).toMatchObject({
+      agents: [
+        { id: "here", available: true },
+        { id: "missing", available: false },
+      ],
+    });
+  });
+});

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { accepted, refused } from "../../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { serverOf } from "../../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../../support/servers/postgres-server.ts";
+import { type RedisServer, redis } from "../../../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../../../support/servers/server-choice.ts";
+
+const ANN = "ann-key-0123456789abcdef0123456789";
+const BOB = "bob-key-0123456789abcdef0123456789";
+/** A key that begins as an operator's. */
+const EVA = "eva-key-0123456789abcdef0123456789";
+/** Owners who make no other requests, one for each try of the test that counts them. */
+const COUNTED = ["cid", "dan", "eve"].map((owner) => ({ owner, key: `${owner}-key-0123456789abcdef0123456789` }));
+
+interface Issued {
+  ticket: string;
+}
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startPostgres) => {
+  const postgres = serverOf(startPostgres);
+  const closing: (() => Promise<unknown>)[] = [];
+  let settings: Record<string, string>;
+  let nodes: [NodeUnderTest, NodeUnderTest];
+
+  beforeAll(async () => {
+    const choice = await chooseServer(redis);
+    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
+    const server: RedisServer = await choice.start();
+    closing.push(() => server.stop());
+    const { url, drop } = await postgres().makeDatabase();
+    closing.push(drop);
+    const people = [
+      { owner: "ann", key: ANN },
+      { owner: "bob", key: BOB },
+      { owner: "eva", key: EVA, operator: true },
+    ];
+    const entries = [...people, ...COUNTED];
+    const keys = await writeTemporary("keys.yaml", keysFile(entries), (remove) => closing.push(remove));
+    settings = {
+      INTERLOCK_STORE: url,
+      INTERLOCK_BUS: server.url,
+      INTERLOCK_AUTH: `keys:${keys}`,
+      INTERLOCK_RATE_LIMITS: "owner=20/1d,address=off,refused=off",
+    };
+    nodes = [await NodeUnderTest.start({ settings }), await NodeUnderTest.start({ settings })];
+    closing.push(() => Promise.all(nodes.map((node) => node.stop())));
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  }, 60_000);
+
+  test("any gateway accepts a ticket that another issued, and all gateways together accept it once", async () => {
+    const [here, there] = nodes;
+    const ann = new Caller(here, ANN);
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
+    const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as Issued;
+    const path = `/session/${session.id}/events?ticket=${ticket}`;
+    expect((await (await there.stream(path)).next()).type).toBe("session_created");
+    for (const node of nodes) expect((await refused(node.get(path))).errorCode).toBe("unauthorized");
+    const another = (await accepted(new Caller(there, BOB).post("/ticket"))) as unknown as Issued;
+    const hers = `/session/${session.id}/events?ticket=${another.ticket}`;
+    expect((await refused(here.get(hers))).errorCode).toBe("session_not_found");
+  });
+
+  test("a ticket of a key that is no longer in the file, or has another role there, opens no stream at a restarted gateway", async () => {
+    const [here] = nodes;
+    const tickets: string[] = [];
+    for (const key of [ANN, BOB, EVA]) {
+      tickets.push(((await accepted(new Caller(here, key).post("/ticket"))) as unknown as Issued).ticket);
+    }
+    const entries = [
+      { owner: "bob", key: BOB },
+      { owner: "eva", key: EVA },
+    ];
+    const keys = await writeTemporary("fewer-keys.yaml", keysFile(entries), onTestFinished);
+    const restarted = await NodeUnderTest.start({ settings: { ...settings, INTERLOCK_AUTH: `keys:${keys}` } });
+    onTestFinished(() => restarted.stop());
+    const codes: string[] = [];
+    for (const ticket of tickets) {
+      codes.push((await refused(restarted.get(`/session/unknown/events?ticket=${ticket}`))).errorCode);
+    }
+    expect(codes).toEqual(["unauthorized", "session_not_found", "unauthorized"]);
+  });
+
+  test("any gateway resumes a connection, for its owner only", async () => {
+    const [here, there] = nodes;
+    const stream = await new Caller(here, ANN).stream("/events?userId=ann");
+    const { connectionId } = (await stream.next()).data;
+    await stream.find("agent_list");
+    const position = stream.lastEventId!;
+    await stream.close();
+    const foreign = await new Caller(there, BOB).stream("/events", { "Last-Event-ID": position });
+    expect((await foreign.next()).data["connectionId"]).not.toBe(connectionId);
+    const own = await new Caller(there, ANN).stream("/events", { "Last-Event-ID": position });
+    expect((await own.next()).data["connectionId"]).toBe(connectionId);
+  });
+
+  test("all gateways count an owner's requests together", async ({ task }) => {
+    const { key } = COUNTED[task.result?.retryCount ?? 0]!;
+    const callers = nodes.map((node) => new Caller(node, key));
+    const statuses: number[] = [];
+    for (let index = 0; index < 30; index++) statuses.push((await callers[index % 2]!.get("/agents")).status);
+    const first = statuses.indexOf(429);
+    expect(first).toBeGreaterThan(10);
+    expect(first).toBeLessThanOrEqual(20);
+    expect(new Set(statuses.slice(first))).toEqual(new Set([429]));
+  });
+});

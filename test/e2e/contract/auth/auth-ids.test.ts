@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { accepted, refused } from "../../../support/clients/e2e-client.ts";
+import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { serverOf } from "../../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../../support/servers/postgres-server.ts";
+import { redis } from "../../../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../../../support/servers/server-choice.ts";
+
+const KEYS = [
+  { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
+  { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
+  { owner: "ops", key: "ops-key-0123456789abcdef0123456789", operator: true },
+];
+
+type AtEnd = (close: () => Promise<unknown>) => void;
+
+async function startNode(settings: Record<string, string>, atEnd: AtEnd): Promise<Caller[]> {
+  const keys = await writeTemporary("keys.yaml", keysFile(KEYS), atEnd);
+  const auth = { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" };
+  const node = await NodeUnderTest.start({ settings: { ...auth, ...settings } });
+  atEnd(() => node.stop());
+  return KEYS.map(({ key }) => new Caller(node, key));
+}
+
+const floor = (session: string) => `/floor/${encodeURIComponent(`s:${session}`)}`;
+
+/** Every way to request a session by an id; each returns the answer. */
+const WAYS: [name: string, ask: (caller: Caller, id: string) => Promise<Answer>][] = [
+  ["load", (caller, id) => caller.post("/session/load", { sessionId: id })],
+  ["get", (caller, id) => caller.get(`/session/${id}`)],
+  ["search", (caller, id) => caller.get(`/session/list?q=${id}`)],
+  ["messages", (caller, id) => caller.get(`/session/${id}/messages`)],
+  ["logs", (caller, id) => caller.get(`/session/${id}/messages/m/logs`)],
+  ["image", (caller, id) => caller.get(`/session/${id}/images/${"0".repeat(64)}`)],
+  ["events", (caller, id) => caller.get(`/session/${id}/events`)],
+  ["events with a ticket", askWithTicket],
+  ["chat", (caller, id) => caller.post("/message", { type: "chat", sessionId: id, content: "hello" })],
+  ["delete", (caller, id) => caller.ask("DELETE", `/session/${id}`)],
+  ["floor", (caller, id) => caller.get(floor(id))],
+  ["floor events", (caller, id) => caller.get(`${floor(id)}/events`)],
+  ["floor stop", (caller, id) => caller.post(`${floor(id)}/stop`)],
+  ["what-if", (caller, id) => caller.post(`${floor(id)}/what-if`, { agentId: "phone" })],
+];
+
+async function askWithTicket(caller: Caller, id: string): Promise<Answer> {
+  const { ticket } = (await accepted(caller.post("/ticket"))) as unknown as { ticket: string };
+  return caller.node.get(`/session/${id}/events?ticket=${ticket}`);
+}
+
+/** An answer without the parts that differ between requests. */
+const essence = ({ status, text }: Answer, id: string) => ({
+  status,
+  text: text.replaceAll(id, "<id>").replace(/"(traceId|commandId)":"[^"]+"/g, ""),
+});
+
+/** The answer of a create, without the parts that are new in each session. */
+function kind({ status, body: { session } }: Answer, id: string): unknown {
+  const { createdAt: _, updatedAt: __, lastActivityAt: ___, id: made, floorId, ...rest } = session;
+  return {
+    status,
+    isTagged: made.startsWith(`${id}-`),
+    length: made.length - id.length,
+    floorId: floorId === `s:${made}`,
+    rest,
+  };
+}
+
+function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
+  const closing: (() => Promise<unknown>)[] = [];
+  let ann: Caller;
+  let bob: Caller;
+  let ops: Caller;
+  beforeAll(async () => {
+    [ann, bob, ops] = (await start((close) => closing.push(close))) as [Caller, Caller, Caller];
+    // One session is held, so that routes about floors return something.
+    await accepted(ann.post("/session/create", { id: "call", agentId: "phone", activate: true }));
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  }, 60_000);
+
+  test.each(WAYS)("another owner's id and an unused one get the same answer: %s", async (_, ask) => {
+    const answer = await ask(bob, "call");
+    expect(essence(answer, "call")).toEqual(essence(await ask(bob, "free"), "free"));
+  });
+
+  test("another owner's id is not taken: each owner can create a session with it", async () => {
+    const fields = { agentId: "chat" };
+    const taken = await bob.post("/session/create", { id: "call", ...fields });
+    const free = await bob.post("/session/create", { id: "memo", ...fields });
+    expect(taken.status).toBe(200);
+    expect(kind(taken, "call")).toEqual(kind(free, "memo"));
+    const [hers, his] = [await accepted(ann.get("/session/call")), await accepted(bob.get("/session/call"))];
+    expect([hers.session.ownerId, hers.session.agentId, hers.session.state]).toEqual(["ann", "phone", "active"]);
+    expect([his.session.ownerId, his.session.agentId, his.session.state]).toEqual(["bob", "chat", "created"]);
+    expect(his.session.id).toBe(taken.body.session.id);
+    // Nor with the complete id of another owner's session.
+    const { status, body } = await bob.post("/session/create", { id: hers.session.id, ...fields });
+    expect([status, body.session.ownerId]).toEqual([200, "bob"]);
+  });
+
+  test("a session is named by the chosen id and by the full one, on every route", async ({ task }) => {
+    // A deleted id stays blocked, for a second try too.
+    const chosen = `walk${task.result?.retryCount ?? 0}`;
+    const { session } = await accepted(ann.post("/session/create", { id: chosen, agentId: "chat", activate: true }));
+    for (const name of [chosen, session.id]) {
+      expect((await accepted(ann.get(`/session/${name}`))).session.id).toBe(session.id);
+      expect((await accepted(ann.post("/session/load", { sessionId: name }))).session.id).toBe(session.id);
+      expect((await accepted(ann.get(floor(name)))).holder?.id).toBe(session.id);
+      const { sessions } = await accepted(ann.get(`/session/list?q=${name}`));
+      expect(sessions.map(({ id }) => id)).toEqual([session.id]);
+      const stream = await ann.stream(`/session/${name}/events`);
+      expect(await stream.next()).toMatchObject({ type: "session_created", sessionId: session.id });
+      await stream.close();
+      await accepted(ann.post(`/session/${name}/pause`));
+      await accepted(ann.post(`/session/${name}/resume`));
+      const again = await ann.post("/session/create", { id: name, agentId: "chat" });
+      expect(again.body.session.id).toBe(session.id);
+    }
+    expect((await accepted(ann.ask("DELETE", `/session/${chosen}`))).deleted).toBe(true);
+    expect((await refused(ann.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
+    // Rule C20 applies to the owner only.
+    const mine = await refused(ann.post("/session/create", { id: chosen, agentId: "chat" }));
+    expect(mine.errorCode).toBe("idempotency_mismatch");
+    expect((await bob.post("/session/create", { id: chosen, agentId: "chat" })).status).toBe(200);
+  });
+
+  test("an id of the full length is accepted from every owner", async () => {
+    const id = "x".repeat(64);
+    const { session } = await accepted(ann.post("/session/create", { id, agentId: "chat" }));
+    expect(session.id).toHaveLength(64);
+    expect((await accepted(ann.get(`/session/${id}`))).session.id).toBe(session.id);
+    const other = await accepted(ann.post("/session/create", { id: `${"x".repeat(63)}y`, agentId: "chat" }));
+    expect(other.session.id).not.toBe(session.id);
+  });
+
+  test("an operator creates a session with a user's id, and names any session by its full id", async () => {
+    const fields = { id: "memo", userId: "ann", agentId: "chat" };
+    const { session } = await accepted(ops.post("/session/create", fields));
+    expect((await accepted(ann.get("/session/memo"))).session).toMatchObject({ id: session.id, ownerId: "ann" });
+    expect((await accepted(ops.get(`/session/${session.id}`))).session.ownerId).toBe("ann");
+    expect((await refused(ops.get("/session/memo"))).errorCode).toBe("session_not_found");
+  });
+}
+
+describe("ids of several owners, embedded", () => ownIds((atEnd) => startNode({}, atEnd)));
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "ids of several owners, scaled out", (startPostgres) => {
+  const postgres = serverOf(startPostgres);
+  ownIds(async (atEnd) => {
+    const choice = await chooseServer(redis);
+    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
+    const server = await choice.start();
+    atEnd(() => server.stop());
+    const { url, drop } = await postgres().makeDatabase();
+    atEnd(drop);
+    return startNode({ INTERLOCK_STORE: url, INTERLOCK_BUS: server.url }, atEnd);
+  });
+});

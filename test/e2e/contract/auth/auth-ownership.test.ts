@@ -1,0 +1,311 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { accepted, refused } from "../../../support/clients/e2e-client.ts";
+import {
+  essence,
+  floor,
+  IMAGE,
+  MESSAGES,
+  NOTHING,
+  NOTHING_THERE,
+  OF_NOBODY,
+  ROUTES,
+  type Things,
+} from "../../../support/clients/owned-resources.ts";
+import type { SseReader, StreamEvent } from "../../../support/clients/sse-reader.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+const KEYS = [
+  { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
+  { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
+  { owner: "ops", key: "ops-key-0123456789abcdef0123456789", operator: true },
+];
+
+const keys = await writeTemporary("keys.yaml", keysFile(KEYS), afterAll);
+
+const node = await NodeUnderTest.start({
+  settings: { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" },
+});
+
+afterAll(() => node.stop());
+
+const [ann, bob, ops] = KEYS.map(({ key }) => new Caller(node, key)) as [Caller, Caller, Caller];
+
+interface FloorPage {
+  floors: { floorId: string }[];
+  hasMore: boolean;
+}
+
+const annsStreams: SseReader[] = [];
+let things: Things;
+
+beforeAll(async () => {
+  const { session } = await accepted(
+    ann.post("/session/create", { agentId: "music", userId: "ann", title: "whale songs", activate: true }),
+  );
+  const alone = (await accepted(ann.post("/session/create", { agentId: "chat", title: "whale talk" }))).session;
+  const said = { type: "chat", sessionId: session.id, content: "hello leviathan", images: [IMAGE] };
+  const { messageId } = await accepted(ann.post("/message", said));
+  const { messages } = await accepted(ann.get(`/session/${session.id}/messages`));
+  const stream = await ann.stream(`/events?userId=ann&sessionId=${session.id}`);
+  annsStreams.push(stream);
+  const connected = await stream.next();
+  await stream.find("agent_list");
+  const log = await ann.stream(`/session/${session.id}/events`);
+  await log.find("complete");
+  await log.close();
+  const image = messages.find(({ id }) => id === messageId)!.images![0]!.hash;
+  things = {
+    session: session.id,
+    alone: alone.id,
+    message: messageId,
+    image,
+    floor: session.floorId,
+    connection: String(connected.data["connectionId"]),
+    position: `${stream.lastEventId}0_1`,
+  };
+});
+
+test("every route of the node is tested", async () => {
+  const { paths } = JSON.parse((await node.send("GET", "/openapi.json")).text) as { paths: Record<string, object> };
+  const all = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect([...new Set([...ROUTES.map(([route]) => route), ...OF_NOBODY])].toSorted()).toEqual(all.toSorted());
+});
+
+describe("a resource of another owner", () => {
+  let before: string;
+  beforeAll(async () => {
+    before = (await ann.get(`/session/${things.session}`)).text;
+  });
+
+  test.each(ROUTES)("a resource of another owner does not exist: %s", async (_, ask) => {
+    const answer = await ask(bob, things);
+    expect(essence(answer, things)).toEqual(essence(await ask(bob, NOTHING), NOTHING));
+    expect(answer.status === 404 || NOTHING_THERE.test(answer.text)).toBe(true);
+  });
+
+  test.each(MESSAGES)("a resource of another owner does not exist for a message: %s", async (type, fields) => {
+    const say = (of: Things) => bob.post("/message", { type, sessionId: of.session, ...fields });
+    const answer = await say(things);
+    expect(essence(answer, things)).toEqual(essence(await say(NOTHING), NOTHING));
+    expect(answer.text).toContain("session_not_found");
+  });
+
+  test.each(MESSAGES)("a resource of another owner does not exist through its connection: %s", async (type, fields) => {
+    const say = (of: Things) => bob.post("/message", { type, connectionId: of.connection, ...fields });
+    const answer = await say(things);
+    expect(essence(answer, things)).toEqual(essence(await say(NOTHING), NOTHING));
+    expect(answer.body.errorCode).toBe("connection_not_found");
+  });
+
+  test("a floor of another owner's session does not exist, whether it is in use or not", async () => {
+    for (const path of ["", "/log", "/events"]) {
+      const ask = (of: Things) => bob.get(`${floor(`s:${of.alone}`)}${path}`);
+      const answer = await ask(things);
+      expect(essence(answer, things)).toEqual(essence(await ask(NOTHING), NOTHING));
+      expect(answer.body.errorCode).toBe("not_found");
+    }
+    expect((await accepted(ann.get(floor(`s:${things.alone}`)))).floorId).toBe(`s:${things.alone}`);
+  });
+
+  test("another owner's resource is in no list and no search", async () => {
+    for (const query of ["", "?q=whale", "?q=leviathan", `?q=${things.session}`, "?userId=ann", "?state=active"]) {
+      const { sessions, total, hasMore } = await accepted(bob.get(`/session/list${query}`));
+      expect({ sessions, total, hasMore }, query).toEqual({ sessions: [], total: 0, hasMore: false });
+    }
+    expect((await accepted(ann.get("/session/list?q=leviathan"))).total).toBe(1);
+    expect((await accepted(ops.get("/session/list?q=whale"))).total).toBe(2);
+  });
+
+  test("another owner's floor is in no list of floors", async () => {
+    const floorsOf = async (caller: Caller, query: string) => {
+      const { floors, hasMore } = (await accepted(caller.get(`/floors${query}`))) as unknown as FloorPage;
+      expect(hasMore, query).toBe(false);
+      return floors.map(({ floorId }) => floorId);
+    };
+    for (const query of ["", "?state=held", "?state=idle", "?after=s%3Aa", "?after=u%3Aa", "?limit=1"]) {
+      expect(await floorsOf(bob, query), query).toEqual([]);
+    }
+    const hers = [`s:${things.alone}`, things.floor];
+    expect(await floorsOf(ann, "")).toEqual(hers);
+    expect(await floorsOf(ops, "")).toEqual(hers);
+    expect(await floorsOf(ann, "?state=held")).toEqual([things.floor]);
+  });
+
+  test("another owner's floor is not in the stream of all floors", async () => {
+    const [toBob, toOps] = await Promise.all([bob.stream("/floors/events"), ops.stream("/floors/events")]);
+    const about = (id: string) => (event: StreamEvent) => event.type === "floor" && event.data["floorId"] === id;
+    await toOps.find(about(things.floor));
+    const { session } = await accepted(bob.post("/session/create", { agentId: "chat", userId: "bob", activate: true }));
+    // Both get the result of one read of the floors, Ann's before Bob's.
+    await toBob.find(about("u:bob"));
+    await toOps.find(about("u:bob"));
+    const events = toBob.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
+    expect(events.flatMap(({ type, data }) => (type === "floor" ? [data["floorId"]] : []))).toEqual(["u:bob"]);
+    await accepted(bob.post(`/session/${session.id}/archive`));
+    await Promise.all([toBob.close(), toOps.close()]);
+  });
+
+  test("another owner's session is not bound to a stream, which reports it like a missing one", async () => {
+    const errors: unknown[] = [];
+    for (const { session } of [things, NOTHING]) {
+      const stream = await bob.stream(`/events?sessionId=${session}`);
+      errors.push((await stream.find("error")).data);
+      await stream.close();
+    }
+    expect(errors[0]).toEqual(errors[1]);
+    expect(errors[0]).toMatchObject({ errorCode: "session_not_found" });
+  });
+
+  test("a position does not reach another owner's connection: the connection counts as unknown", async () => {
+    for (const position of [things.position, things.position.replace(things.connection, "unknown")]) {
+      const stream = await bob.stream("/events", { "Last-Event-ID": position });
+      const connected = await stream.next();
+      expect(connected.data["connectionId"]).not.toBe(things.connection);
+      await stream.find("agent_list");
+      expect((await stream.next()).type).toBe("reset");
+      await stream.close();
+    }
+  });
+
+  test("a caller cannot take over a resource of another owner by its id or its key", async () => {
+    for (const id of [things.session, things.alone]) {
+      const { session } = await accepted(bob.post("/session/create", { id, agentId: "chat" }));
+      expect(session.ownerId).toBe("bob");
+      expect(session.id).not.toBe(id);
+    }
+    const options = { key: "the-same-key" };
+    const hers = await accepted(ann.post("/session/create", { agentId: "chat" }, options));
+    const his = await accepted(bob.post("/session/create", { agentId: "chat" }, options));
+    expect(his.session.id).not.toBe(hers.session.id);
+    expect(his.session.ownerId).toBe("bob");
+    const again = await accepted(ann.post("/session/create", { agentId: "chat" }, options));
+    expect(again.session.id).toBe(hers.session.id);
+  });
+
+  test("the same message id in two owners' sessions does not collide", async () => {
+    const { session } = await accepted(bob.post("/session/create", { agentId: "chat" }));
+    const said = { type: "chat", sessionId: session.id, id: things.message, content: "silence" };
+    expect((await accepted(bob.post("/message", said))).messageId).toBe(things.message);
+  });
+
+  test("another owner's resource is unchanged after all attempts", async () => {
+    expect((await ann.get(`/session/${things.session}`)).text).toBe(before);
+  });
+});
+
+describe("a user", () => {
+  test("a user may not act for another user: forbidden, and nothing is created", async () => {
+    const before = await accepted(ops.get("/session/list?includeArchived=true"));
+    for (const answer of [
+      bob.post("/session/create", { userId: "ann", agentId: "chat" }),
+      bob.post("/session/create", { userId: "ann", zone: "rear", agentId: "chat", activate: true }),
+      bob.post("/message", { type: "chat", content: "hello", userId: "ann" }),
+      bob.get("/events?userId=ann"),
+    ]) {
+      expect(await refused(answer)).toMatchObject({
+        errorCode: "forbidden",
+        error: "You may only use your own userId.",
+      });
+    }
+    expect((await accepted(ops.get("/session/list?includeArchived=true"))).total).toBe(before.total);
+  });
+
+  test("a user has a floor in each zone, and sees them all", async () => {
+    for (const zone of ["driver", "rear left"]) {
+      await accepted(bob.post(`${floor(`u:bob/${encodeURIComponent(zone)}`)}/stop-all`));
+      const fields = { userId: "bob", zone, agentId: "chat", activate: true };
+      const { session } = await accepted(bob.post("/session/create", fields));
+      expect(session).toMatchObject({ ownerId: "bob", userId: "bob", zone });
+      expect((await accepted(bob.get(floor(session.floorId)))).holder?.id).toBe(session.id);
+      expect((await refused(ann.get(floor(session.floorId)))).errorCode).toBe("not_found");
+    }
+  });
+
+  test("a user may not set flags, even on its own floor", async () => {
+    const answer = await refused(bob.ask("PUT", `${floor("u:bob")}/flags`, { emergency: true }));
+    expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators set flags." });
+    expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
+  });
+
+  test("a user may not read the node's metrics", async () => {
+    expect((await refused(bob.get("/metrics"))).errorCode).toBe("forbidden");
+    expect((await refused(bob.get("/nodes"))).errorCode).toBe("forbidden");
+  });
+});
+
+describe("an operator", () => {
+  test("an operator sees every owner's resources, on every route that reads", async () => {
+    for (const path of [
+      `/session/${things.session}`,
+      `/session/${things.session}/messages`,
+      `/session/${things.session}/messages/${things.message}/logs`,
+      `/session/${things.session}/images/${things.image}`,
+      floor(things.floor),
+      `${floor(things.floor)}/log`,
+      floor(`s:${things.alone}`),
+      floor("u:nobody"),
+      "/metrics",
+      "/nodes",
+    ]) {
+      expect((await ops.get(path)).status, path).toBe(200);
+    }
+    for (const path of [`/session/${things.session}/events`, `${floor(things.floor)}/events`]) {
+      const stream = await ops.stream(path);
+      expect((await stream.next()).type).toBe("session_created");
+      await stream.close();
+    }
+    const stream = await ops.stream(`/events?sessionId=${things.session}`);
+    await stream.find("agent_list");
+    const list = await stream.find("agent_list");
+    expect(list.data["currentAgentId"]).toBe("music");
+    await stream.close();
+  });
+
+  test("a session that an operator creates for a user belongs to the user", async () => {
+    const stream = await ann.stream(`${floor("u:ann")}/events`);
+    const { session } = await accepted(
+      ops.post("/session/create", { agentId: "phone", userId: "ann", activate: true, title: "from the centre" }),
+    );
+    expect(session).toMatchObject({ ownerId: "ann", userId: "ann", state: "active" });
+    await stream.findState(session.id, "active.idle");
+    expect((await accepted(ann.get(floor("u:ann")))).holder?.id).toBe(session.id);
+    expect((await accepted(ann.post(`/session/${session.id}/archive`))).session.state).toBe("archived");
+    const quick = await accepted(ops.post("/message", { type: "chat", content: "nod", userId: "ann" }));
+    expect((await accepted(ann.get(`/session/${quick.sessionId}`))).session.ownerId).toBe("ann");
+    await accepted(ann.post(`/session/${quick.sessionId}/stop`));
+  });
+
+  test("an operator has sessions of its own if it names no user", async () => {
+    const { session } = await accepted(ops.post("/session/create", { agentId: "chat" }));
+    expect(session.ownerId).toBe("ops");
+    expect((await refused(ann.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
+  });
+
+  test("an operator changes every owner's resources, and sets flags", async () => {
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
+    const renamed = await accepted(ops.ask("PATCH", `/session/${session.id}`, { title: "seen" }));
+    expect(renamed.session).toMatchObject({ title: "seen", ownerId: "ann" });
+    const { flags } = await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, { emergency: true }));
+    expect(flags).toEqual({ emergency: true });
+    await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, {}));
+  });
+
+  test("an operator cannot use another client's connection", async () => {
+    const answer = await refused(ops.post("/session/create", { agentId: "chat", connectionId: things.connection }));
+    expect(answer.errorCode).toBe("connection_not_found");
+  });
+});
+
+test("an owner can use its own session by every route", async () => {
+  const ending = /(events|stream)$|DELETE|flags|archive|stop|create|pause|resume|rollback|resend|edit/;
+  // A scripted agent has neither.
+  const lacking = /summarize|mode$/;
+  const own = ROUTES.filter(([route]) => !ending.test(route) && !lacking.test(route));
+  for (const [route, ask] of own) expect((await ask(ann, things)).status, route).toBe(200);
+  for (const path of [`/session/${things.session}/events`, `${floor(things.floor)}/events`]) {
+    expect((await (await ann.stream(path)).next()).type).toBe("session_created");
+  }
+});

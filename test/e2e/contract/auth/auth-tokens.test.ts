@@ -1,0 +1,444 @@
+import { createHmac, generateKeyPairSync } from "node:crypto";
+import { type CryptoKey, exportSPKI, importJWK } from "jose";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { createApp } from "../../../../src/app.ts";
+import { readSettings } from "../../../../src/config/settings.ts";
+import { Caller, writeTemporary } from "../../../support/clients/callers.ts";
+import { accepted, refused } from "../../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { forge, nowS, signWithSecret, TokenIssuer } from "../../../support/servers/token-issuer.ts";
+
+const SECRET = "0123456789abcdef0123456789abcdef";
+
+async function startWithSecret(secret: string | Uint8Array = SECRET, settings: Record<string, string> = {}) {
+  const path = await writeTemporary("secret", secret, afterAll);
+  const node = await NodeUnderTest.start({
+    settings: { INTERLOCK_AUTH: `jwt:${path}`, INTERLOCK_RATE_LIMITS: "off", ...settings },
+  });
+  afterAll(() => node.stop());
+  return node;
+}
+
+const node = await startWithSecret();
+/** The node's answer to a token. */
+const judge = (token: string, at = node) => new Caller(at, token).get("/agents");
+const judgeClaims = async (claims: Record<string, unknown>) => judge(await signWithSecret(SECRET, claims));
+
+describe("a token signed with the secret of a file", () => {
+  test("a signed token's sub is the owner", async () => {
+    const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
+    expect(session.ownerId).toBe("ann");
+    const bob = new Caller(node, await signWithSecret(SECRET, { sub: "bob" }));
+    expect((await refused(bob.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
+    const annAgain = new Caller(node, await signWithSecret(SECRET, { sub: "ann", jti: "another" }));
+    expect((await accepted(annAgain.get(`/session/${session.id}`))).session.ownerId).toBe("ann");
+  });
+
+  const statusFor = async (claims: object) => {
+    const caller = new Caller(node, await signWithSecret(SECRET, { sub: "somebody", ...claims }));
+    return (await caller.get("/metrics")).status;
+  };
+
+  test.each<object>([
+    { scope: "operator" },
+    { scope: "read operator write" },
+    { scp: ["read", "operator"] },
+    { scp: "operator" },
+  ])("a signed token with %j makes its caller an operator", async (claims) => {
+    expect(await statusFor(claims)).toBe(200);
+  });
+
+  test.each<object>([
+    { scope: "operators" },
+    { scope: "Operator" },
+    { scope: { operator: true } },
+    { scp: [["operator"]] },
+    { operator: true, role: "operator", roles: ["operator"] },
+    {},
+  ])("a signed token with %j makes its caller no operator", async (claims) => {
+    expect(await statusFor(claims)).toBe(403);
+  });
+
+  test.each<[string, Record<string, unknown>, string]>([
+    ["has expired", { sub: "ann", exp: nowS() - 60 }, "The token has expired."],
+    ["never expires", { sub: "ann", exp: null }, "The token is not accepted."],
+    ["says so in words", { sub: "ann", exp: "tomorrow" }, "The token is not accepted."],
+    ["is not good yet", { sub: "ann", nbf: nowS() + 60 }, "The token is not accepted."],
+    ["has no sub", {}, "The token is not accepted."],
+    ["has an empty sub", { sub: "" }, "The token's sub is not a valid name."],
+    ["has a sub too long to be a name", { sub: "x".repeat(129) }, "The token's sub is not a valid name."],
+    ["has control characters in its sub", { sub: "ann\nbob" }, "The token's sub is not a valid name."],
+    ["has a number for its sub", { sub: 7 }, "The token's sub is not a valid name."],
+  ])("a signed token that %s is 401", async (_, claims, error) => {
+    const { status, body, headers } = await judgeClaims(claims);
+    expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
+    expect(headers["www-authenticate"]).toContain('error="invalid_token"');
+  });
+
+  test("a signed token may come from a clock that is slightly ahead or behind", async () => {
+    expect((await judgeClaims({ sub: "ann", exp: nowS() - 5 })).status).toBe(200);
+    expect((await judgeClaims({ sub: "ann", nbf: nowS() + 5 })).status).toBe(200);
+  });
+
+  test.each([1e308, 1e300, 8.64e12, 253_402_300_799, 4_102_444_800.1234])(
+    "a token signed with the secret of a file may have any expiry, such as %d, and works for tickets and cookies",
+    async (exp) => {
+      const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann", exp }));
+      await accepted(ann.get("/agents"));
+      const { ticket, expiresAt } = (await accepted(ann.post("/ticket"))) as never as Record<string, unknown>;
+      expect(expiresAt).toEqual(expect.any(Number));
+      expect((await (await node.stream(`/events?ticket=${ticket}`)).next()).type).toBe("connected");
+      expect(await accepted(ann.post("/cookie"))).toMatchObject({ expiresAt: expect.any(Number) });
+    },
+  );
+
+  test.each([{ exp: -1e308 }, { exp: 0 }, { nbf: 1e308 }, { exp: "1e308" }, { exp: [1e308] }, { nbf: "0" }])(
+    "a signed token whose times are invalid, as %j, is 401",
+    async (claims) => {
+      expect((await judgeClaims({ sub: "ann", ...claims })).status).toBe(401);
+    },
+  );
+
+  test("a token of another algorithm, without a signature, or with another key's signature, is 401", async () => {
+    const claims = { sub: "ann", exp: nowS() + 60 };
+    const long = SECRET + SECRET;
+    const another = await startWithSecret(long);
+    const tokens = [
+      await signWithSecret(long, claims, "HS512"),
+      await signWithSecret(long, claims, "HS384"),
+      await signWithSecret(SECRET, claims),
+      forge({ alg: "none" }, claims),
+      forge({ alg: "None" }, claims, "eA"),
+      forge({}, claims),
+      forge({ alg: "HS256" }, claims),
+      forge({ alg: "HS256", crit: ["b64"], b64: false }, claims, "eA"),
+      (await signWithSecret(long, claims)).replace(/\.[^.]+$/, ".AAAA"),
+      "a.b.c",
+      "token",
+    ];
+    for (const token of tokens) {
+      const { status, body } = await judge(token, another);
+      expect([status, body.errorCode, body.error], token).toEqual([401, "unauthorized", "The token is not accepted."]);
+    }
+    expect((await judge(await signWithSecret(long, claims), another)).status).toBe(200);
+  });
+
+  test("a signed token whose claims were changed is 401", async () => {
+    const [header, , signature] = (await signWithSecret(SECRET, { sub: "ann" })).split(".");
+    const claims = Buffer.from(JSON.stringify({ sub: "ops", scope: "operator", exp: nowS() + 60 })).toString(
+      "base64url",
+    );
+    expect((await judge(`${header}.${claims}.${signature}`)).status).toBe(401);
+  });
+});
+
+describe("a secret", () => {
+  test.each(["\n", "\r\n"])("a secret is the same with %j at its end, which editors add", async (end) => {
+    const other = await startWithSecret(SECRET + end);
+    expect((await judge(await signWithSecret(SECRET, { sub: "ann" }), other)).status).toBe(200);
+  });
+
+  test("a secret may be any bytes", async () => {
+    const bytes = Uint8Array.from({ length: 64 }, (_, index) => index * 4);
+    const other = await startWithSecret(bytes);
+    expect((await judge(await signWithSecret(bytes, { sub: "ann" }), other)).status).toBe(200);
+  });
+
+  const boot = async (auth: string) => {
+    const reading = readSettings({
+      PORT: "0",
+      INTERLOCK_STORE: "sqlite::memory:",
+      INTERLOCK_AUTH: auth,
+      LOG_LEVEL: "silent",
+    });
+    if (!reading.ok) throw new Error("these settings are fine");
+    const app = createApp({ settings: reading.settings, env: {} });
+    await app.start();
+    await app.stop();
+  };
+
+  test("a secret that is too short, too long or missing is refused in a sentence when the node starts", async () => {
+    const short = await writeTemporary("secret", `${"x".repeat(31)}\n`, onTestFinished);
+    await expect(boot(`jwt:${short}`)).rejects.toThrow(
+      `the secret that tokens are signed with cannot be used: ${short}: it has 31 bytes; HS256 needs at least 32`,
+    );
+    const long = await writeTemporary("secret", "x".repeat(4_097), onTestFinished);
+    await expect(boot(`jwt:${long}`)).rejects.toThrow("it is larger than 4096 bytes");
+    await expect(boot("jwt:/nowhere/secret")).rejects.toThrow("/nowhere/secret: there is no such file");
+  });
+
+  test("an unusable file of keys is refused when the node starts", async () => {
+    const keys = await writeTemporary("keys.yaml", "keys:\n  - owner: ann\n    sha256: hunter2\n", onTestFinished);
+    await expect(boot(`keys:${keys}`)).rejects.toThrow(
+      `the keys cannot be used\n${keys}:3:13 keys[0].sha256: must be the SHA-256 of a key: 64 of 0-9 a-f`,
+    );
+    await expect(boot("keys:/nowhere/keys")).rejects.toThrow("/nowhere/keys:1:1 there is no such file");
+  });
+});
+
+describe("a token's issuer and audience", () => {
+  test("a token's issuer and audience are checked if they are configured", async () => {
+    const strict = await startWithSecret(SECRET, {
+      INTERLOCK_ISSUER: "https://id.example",
+      INTERLOCK_AUDIENCE: "interlock",
+    });
+    const right = { sub: "ann", iss: "https://id.example", aud: "interlock" };
+    const verdict = async (claims: object) =>
+      (await judge(await signWithSecret(SECRET, { ...right, ...claims }), strict)).status;
+    expect(await verdict({})).toBe(200);
+    expect(await verdict({ aud: ["other", "interlock"] })).toBe(200);
+    expect(await verdict({ aud: "other" })).toBe(401);
+    expect(await verdict({ aud: undefined })).toBe(401);
+    expect(await verdict({ iss: "https://evil.example" })).toBe(401);
+    expect(await verdict({ iss: undefined })).toBe(401);
+  });
+});
+
+describe("a token signed with a published key", () => {
+  const start = async (issuer: TokenIssuer) => {
+    const other = await NodeUnderTest.start({
+      settings: { INTERLOCK_AUTH: `jwt:${issuer.url}`, INTERLOCK_RATE_LIMITS: "off" },
+    });
+    onTestFinished(() => other.stop());
+    return other;
+  };
+
+  test.each(["ES256", "RS256", "PS256", "EdDSA"])("a published key may be one of %s", async (alg) => {
+    await using issuer = await TokenIssuer.start();
+    const key = await issuer.makeKey(alg);
+    issuer.publish(await issuer.makeKey(), key);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+    expect((await accepted(ann.post("/session/create"))).session.ownerId).toBe("ann");
+  });
+
+  test("a token stays valid when the published keys change, and a token of a new key is valid at once", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [first, second, third] = [await issuer.makeKey(), await issuer.makeKey("RS256"), await issuer.makeKey()];
+    issuer.publish(first);
+    const other = await start(issuer);
+    const token = await issuer.sign(first, { sub: "ann" });
+    expect((await judge(token, other)).status).toBe(200);
+    issuer.publish(first, second);
+    expect((await judge(await issuer.sign(second, { sub: "ann" }), other)).status).toBe(200);
+    expect((await judge(await issuer.sign(first, { sub: "ann", jti: "2" }), other)).status).toBe(200);
+    // The first key is revoked: tokens signed with it from now on are refused.
+    issuer.publish(second, third);
+    expect((await judge(await issuer.sign(third, { sub: "ann" }), other)).status).toBe(200);
+    expect((await judge(await issuer.sign(first, { sub: "ann", jti: "3" }), other)).status).toBe(401);
+  });
+
+  test("a token signed with a published key is refused, and its streams end, once the key is withdrawn; others continue", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [old, next, newest] = [await issuer.makeKey(), await issuer.makeKey(), await issuer.makeKey()];
+    issuer.publish(old, next);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(old, { sub: "ann" }));
+    const bob = new Caller(other, await issuer.sign(next, { sub: "bob" }));
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
+    const streams = await Promise.all(
+      ["/events", "/floors/events", `/session/${session.id}/events`].map((path) => ann.stream(path)),
+    );
+    const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    streams.push(await other.stream(`/events?ticket=${ticket}`));
+    const lasting = await bob.stream("/events");
+    const kept = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    issuer.publish(next, newest);
+    // The unknown key makes the node read the set.
+    expect((await judge(await issuer.sign(newest, { sub: "bob" }), other)).status).toBe(200);
+    for (const stream of streams) {
+      expect((await stream.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    }
+    expect((await refused(ann.get("/agents"))).errorCode).toBe("unauthorized");
+    expect((await other.stream(`/events?ticket=${kept.ticket}`)).status).toBe(401);
+    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
+    expect((await lasting.find("session_created")).sessionId).toBe(made.session.id);
+  });
+
+  test.each<[string, string | undefined]>([
+    ["replaced under its own id", "signing"],
+    ["replaced, where keys have no id", undefined],
+  ])("a token is refused, and its streams and tickets end, once its key is %s", async (_, kid) => {
+    await using issuer = await TokenIssuer.start();
+    const [former, latter] = [await issuer.makeKeyNamed(kid), await issuer.makeKeyNamed(kid)];
+    issuer.publish(former);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(former, { sub: "ann" }));
+    const stream = await ann.stream("/events");
+    const opened = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    const ticketed = await other.stream(`/events?ticket=${opened.ticket}`);
+    const kept = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    issuer.publish(latter);
+    // No known key verifies this token, which makes the node read the set.
+    const bob = new Caller(other, await issuer.sign(latter, { sub: "bob" }));
+    expect((await bob.get("/agents")).status).toBe(200);
+    const lasting = await bob.stream("/events");
+    for (const each of [stream, ticketed]) {
+      expect((await each.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    }
+    expect((await refused(ann.get("/agents"))).errorCode).toBe("unauthorized");
+    expect((await other.stream(`/events?ticket=${kept.ticket}`)).status).toBe(401);
+    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
+    expect((await lasting.find("session_created")).sessionId).toBe(made.session.id);
+  });
+
+  test("a token may be signed with any of several published keys without an id, and one of them is withdrawn alone", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [one, two, unpublished] = [
+      await issuer.makeKeyNamed(undefined),
+      await issuer.makeKeyNamed(undefined),
+      await issuer.makeKeyNamed(undefined),
+    ];
+    const strange = [{ kty: "future", x: "eA" }, { kty: "RSA", n: "", e: "" }, { kty: "EC" }];
+    issuer.published = [...strange, one.publicJwk, two.publicJwk] as never;
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(one, { sub: "ann" }));
+    const bob = new Caller(other, await issuer.sign(two, { sub: "bob" }));
+    const [anns, bobs] = [await ann.stream("/events"), await bob.stream("/events")];
+    expect([anns.status, bobs.status]).toEqual([200, 200]);
+    issuer.publish(two);
+    expect((await judge(await issuer.sign(unpublished, { sub: "eve" }), other)).status).toBe(401);
+    expect((await anns.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    expect((await ann.get("/agents")).status).toBe(401);
+    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
+    expect((await bobs.find("session_created")).sessionId).toBe(made.session.id);
+  });
+
+  test("a token is accepted although another published key without an id is too short to be used", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [short, key] = [await issuer.makeKeyNamed(undefined, "RS256"), await issuer.makeKeyNamed(undefined, "RS256")];
+    const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 1_024 });
+    issuer.publish({ ...short, publicJwk: { ...short.publicJwk, n: publicKey.export({ format: "jwk" }).n! } }, key);
+    const other = await start(issuer);
+    expect((await judge(await issuer.sign(key, { sub: "ann" }), other)).status).toBe(200);
+    expect((await judge(await issuer.sign(short, { sub: "ann" }), other)).status).toBe(401);
+  });
+
+  test("a token's streams go on when its key is published in another form", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [key, next] = [await issuer.makeKey("RS256"), await issuer.makeKey()];
+    issuer.publish(key);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+    const stream = await ann.stream("/events");
+    const { n, alg: _, ...rest } = key.publicJwk;
+    const padded = Buffer.concat([Buffer.alloc(1), Buffer.from(n!, "base64url")]).toString("base64url");
+    issuer.published = [{ ...rest, n: padded, x5t: "eA" }, next.publicJwk];
+    expect((await judge(await issuer.sign(next, { sub: "bob" }), other)).status).toBe(200);
+    const made = await accepted(ann.post("/session/create", { agentId: "chat" }));
+    expect((await stream.find("session_created")).sessionId).toBe(made.session.id);
+    expect((await judge(await issuer.sign(key, { sub: "ann", jti: "2" }), other)).status).toBe(200);
+  });
+
+  test("a token of an unpublished key is 401, and does not make the node fetch the key set repeatedly", async () => {
+    await using issuer = await TokenIssuer.start();
+    issuer.publish(await issuer.makeKey());
+    const other = await start(issuer);
+    const stranger = await issuer.makeKey();
+    for (let index = 0; index < 20; index++) {
+      const token = await issuer.sign({ ...stranger, kid: `made-up-${index}` }, { sub: "ann" });
+      expect((await judge(token, other)).status).toBe(401);
+    }
+    expect(issuer.fetches).toBeLessThanOrEqual(7);
+  });
+
+  test("a token cannot be forged with the published key: the public key is not a secret", async () => {
+    await using issuer = await TokenIssuer.start();
+    const key = await issuer.makeKey("RS256");
+    const secretJwk = { kty: "oct", k: Buffer.from(SECRET).toString("base64url"), kid: "shared" };
+    issuer.published = [key.publicJwk, secretJwk];
+    const other = await start(issuer);
+    const pem = await exportSPKI((await importJWK(key.publicJwk, "RS256")) as CryptoKey);
+    const claims = { sub: "ann", scope: "operator", exp: nowS() + 60 };
+    const hmac = (secret: string, kid: string) => {
+      const unsigned = forge({ alg: "HS256", kid }, claims).slice(0, -1);
+      return `${unsigned}.${createHmac("sha256", secret).update(unsigned).digest("base64url")}`;
+    };
+    const forged = [
+      hmac(pem, key.kid),
+      hmac(pem.trim(), key.kid),
+      hmac(JSON.stringify(key.publicJwk), key.kid),
+      hmac(key.publicJwk.n!, key.kid),
+      // Not even if a shared secret is among the published keys.
+      hmac(SECRET, "shared"),
+      forge({ alg: "none", kid: key.kid }, claims),
+      forge({ alg: "RS256", kid: key.kid, jwk: key.publicJwk }, claims, "eA"),
+    ];
+    for (const token of forged) {
+      expect((await judge(token, other)).body.error, token).toBe("The token is not accepted.");
+    }
+    expect((await judge(await issuer.sign(key, claims), other)).status).toBe(200);
+  });
+
+  test("a token is unavailable while the keys cannot be fetched, and accepted afterwards", async () => {
+    await using issuer = await TokenIssuer.start();
+    const key = await issuer.makeKey();
+    issuer.publish(key);
+    issuer.isDown = true;
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+    const answer = await ann.get("/agents");
+    expect([answer.status, answer.body.errorCode]).toEqual([503, "unavailable"]);
+    const away = await ann.stream("/events");
+    expect((await away.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
+    issuer.isDown = false;
+    expect((await ann.get("/agents")).status).toBe(200);
+    issuer.isDown = true;
+    const bob = new Caller(other, await issuer.sign(key, { sub: "bob" }));
+    expect((await bob.get("/agents")).status).toBe(200);
+  });
+});
+
+describe("a stream", () => {
+  /** Expires within a second or two: clocks may differ by ten seconds. */
+  const shortly = (claims: Record<string, unknown> = {}) =>
+    signWithSecret(SECRET, { sub: "ann", exp: nowS() - 8, ...claims });
+
+  test("a stream ends with its token, reports it, and continues with a new token", async () => {
+    const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat", title: "before" }));
+    const brief = new Caller(node, await shortly());
+    const paths = ["/events", `/events?sessionId=${session.id}`, `/session/${session.id}/events`];
+    paths.push(`/floor/${encodeURIComponent(session.floorId)}/events`);
+    const streams = await Promise.all(paths.map((path) => brief.stream(path)));
+    const { ticket } = (await accepted(brief.post("/ticket"))) as unknown as { ticket: string };
+    streams.push(await node.stream(`/session/${session.id}/events?ticket=${ticket}`));
+    const lasting = await ann.stream(`/session/${session.id}/events`);
+    for (const stream of streams) {
+      const last = (await stream.end()).at(-1);
+      expect(last).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    }
+    expect((await refused(brief.get("/agents"))).error).toBe("The token has expired.");
+    await accepted(ann.ask("PATCH", `/session/${session.id}`, { title: "after" }));
+    for (const stream of [streams[1]!, streams[2]!, streams[4]!]) {
+      const path = paths[streams.indexOf(stream)] ?? paths[2]!;
+      const again = await ann.stream(path, { "Last-Event-ID": stream.lastEventId! });
+      const event = await again.find("session_updated");
+      expect(event.data).toEqual({ title: "after" });
+    }
+    expect((await lasting.find("session_updated")).data).toEqual({ title: "after" });
+  });
+
+  test("a connection that an operator bound shows its owner no other owner's session once the role is gone", async () => {
+    const bob = new Caller(node, await signWithSecret(SECRET, { sub: "bob" }));
+    const { session } = await accepted(bob.post("/session/create", { agentId: "music", title: "bob's" }));
+    const operator = new Caller(node, await signWithSecret(SECRET, { sub: "ops", scope: "operator" }));
+    const stream = await operator.stream(`/events?sessionId=${session.id}`);
+    await stream.find("agent_list");
+    expect((await stream.find("agent_list")).data["currentAgentId"]).toBe("music");
+    await accepted(bob.ask("PATCH", `/session/${session.id}`, { title: "seen" }));
+    await stream.find("session_updated");
+    const position = stream.lastEventId!;
+    await stream.close();
+    await accepted(bob.ask("PATCH", `/session/${session.id}`, { title: "not seen" }));
+    const lesser = new Caller(node, await signWithSecret(SECRET, { sub: "ops" }));
+    const resumed = await lesser.stream("/events", { "Last-Event-ID": position });
+    expect((await resumed.find("agent_list")).data["currentAgentId"]).toBe("general");
+    const own = await accepted(
+      lesser.post("/session/create", { agentId: "chat", connectionId: position.split(".")[1] }),
+    );
+    const events = await resumed.until(({ sessionId }) => sessionId === own.session.id);
+    expect(events.map(({ sessionId }) => sessionId).filter((id) => id === session.id)).toEqual([]);
+  });
+});

@@ -1,0 +1,388 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { accepted, refused } from "../../../support/clients/e2e-client.ts";
+import { OpenApiDocument } from "../../../support/documents/openapi-document.ts";
+import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+const ANN = "ann-key-0123456789abcdef0123456789";
+const BOB = "bob-key-0123456789abcdef0123456789";
+const OPS = "ops-key-0123456789abcdef0123456789";
+const LISTED = "https://app.example.com";
+
+const keys = await writeTemporary(
+  "keys.yaml",
+  keysFile([
+    { owner: "ann", key: ANN },
+    { owner: "bob", key: BOB },
+    { owner: "ops", key: OPS, operator: true },
+  ]),
+  afterAll,
+);
+const node = await NodeUnderTest.start({
+  settings: {
+    INTERLOCK_AUTH: `keys:${keys}`,
+    INTERLOCK_RATE_LIMITS: "off",
+    INTERLOCK_ORIGINS: LISTED,
+    INTERLOCK_PROXIES: "127.0.0.1",
+  },
+});
+afterAll(() => node.stop());
+const ann = new Caller(node, ANN);
+const bob = new Caller(node, BOB);
+const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
+
+const JSON_TYPE = { "Content-Type": "application/json" };
+
+/** Routes of every kind: reads, writes, streams. */
+const PATHS: [method: string, path: string][] = [
+  ["GET", "/agents"],
+  ["GET", "/session/list"],
+  ["GET", `/session/${session.id}`],
+  ["GET", "/session/no-such-session"],
+  ["GET", "/metrics"],
+  ["POST", "/session/create"],
+  ["POST", "/message"],
+  ["POST", "/ticket"],
+  ["POST", "/cookie"],
+  ["PUT", "/floor/u%3Aann/flags"],
+  ["DELETE", `/session/${session.id}`],
+  ["GET", "/events"],
+  ["GET", `/session/${session.id}/events`],
+  ["GET", "/floor/u%3Aann/events"],
+];
+
+describe("a caller without a credential", () => {
+  test.each(PATHS)("a caller without a credential is refused: %s %s", async (method, path) => {
+    const { status, body, headers } = await node.send(method, path, JSON_TYPE);
+    expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", "Authentication is required."]);
+    expect(headers["www-authenticate"]).toBe('Bearer realm="interlock"');
+  });
+
+  test("a request without a credential gets 401 before its body is read", async () => {
+    for (const content of ["{", '{"type": "sing"}', "x".repeat(3_000_000)]) {
+      const { status } = await node.send("POST", "/message", { ...JSON_TYPE, Connection: "close" }, content);
+      expect(status).toBe(401);
+    }
+    expect((await node.get(`/session/${"x".repeat(65)}`)).status).toBe(401);
+  });
+
+  test("a caller without a credential may read the probes and the description of the API", async () => {
+    for (const path of ["/health", "/ready", "/openapi.json"]) {
+      expect((await node.send("GET", path)).status, path).toBe(200);
+    }
+    expect((await node.get("/nothing")).status).toBe(404);
+  });
+});
+
+test("/openapi.json says how requests authenticate, and which need no credential", async () => {
+  const { text } = await node.send("GET", "/openapi.json");
+  const { components, security, paths } = OpenApiDocument.parse(JSON.parse(text));
+  const proven = [{ token: [] }, { cookie: [] }];
+  expect(Object.keys(components.securitySchemes!)).toEqual(["token", "cookie", "ticket"]);
+  expect(security).toEqual(proven);
+  const open: string[] = [];
+  const streams: string[] = [];
+  for (const [path, methods] of Object.entries(paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      const name = `${method.toUpperCase()} ${path}`;
+      if (operation.security?.length === 0) open.push(name);
+      else if (operation.security) {
+        expect(operation.security, name).toEqual([...proven, { ticket: [] }]);
+        // A generated client sends a ticket as a parameter, or not at all.
+        expect(operation.parameters, name).toContainEqual(expect.objectContaining({ name: "ticket", in: "query" }));
+        streams.push(name);
+      }
+    }
+  }
+  expect(open.toSorted()).toEqual(["DELETE /cookie", "GET /health", "GET /ready"]);
+  expect(streams.toSorted()).toEqual([
+    "GET /events",
+    "GET /floor/{id}/events",
+    "GET /floors/events",
+    "GET /session/{id}/events",
+  ]);
+});
+
+describe("an invalid key", () => {
+  test.each([
+    ["with a character too many", `Bearer ${ANN}x`, "The key is not accepted."],
+    ["without its last character", `Bearer ${ANN.slice(0, -1)}`, "The key is not accepted."],
+    ["in capital letters", `Bearer ${ANN.toUpperCase()}`, "The key is not accepted."],
+    ["that is empty, after a space", "Bearer ", "Authorization must be a Bearer token."],
+    ["that is missing", "Bearer", "Authorization must be a Bearer token."],
+    ["that is given twice", `Bearer ${ANN} ${ANN}`, "Authorization must be a Bearer token."],
+    [
+      "of Basic authentication",
+      `Basic ${Buffer.from(`ann:${ANN}`).toString("base64")}`,
+      "Authorization must be a Bearer token.",
+    ],
+    ["without the word Bearer", ANN, "Authorization must be a Bearer token."],
+    ["in an empty header", "", "Authorization must be a Bearer token."],
+  ])("an invalid key is 401: a key %s", async (_, authorization, error) => {
+    const { status, body, headers } = await node.send("GET", "/agents", { Authorization: authorization });
+    expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
+    expect(headers["www-authenticate"]).toBe(
+      `Bearer realm="interlock", error="invalid_token", error_description="${error}"`,
+    );
+  });
+
+  test("an invalid key is refused even with a valid cookie or ticket", async () => {
+    const { ticket } = await newTicket(ann);
+    const headers = {
+      Authorization: "Bearer nonsense",
+      Cookie: `interlock_token=${ANN}`,
+      "Sec-Fetch-Site": "same-origin",
+    };
+    expect((await node.send("GET", `/events?ticket=${ticket}`, headers)).status).toBe(401);
+    expect((await node.stream(`/events?ticket=${ticket}`)).status).toBe(200);
+  });
+});
+
+test("a key admits its owner, with the scheme's name in any case", async () => {
+  for (const scheme of ["Bearer", "bearer", "BEARER "]) {
+    expect((await node.send("GET", "/agents", { Authorization: `${scheme} ${ANN}` })).status, scheme).toBe(200);
+  }
+});
+
+interface Issued {
+  ticket: string;
+  expiresAt: number;
+}
+const newTicket = async (caller: Caller) => (await accepted(caller.post("/ticket"))) as unknown as Issued;
+
+describe("a ticket", () => {
+  const path = `/session/${session.id}/events`;
+
+  test("a ticket opens a stream, once", async () => {
+    const before = Date.now();
+    const { ticket, expiresAt } = await newTicket(ann);
+    expect(ticket).toMatch(/^[A-Za-z0-9_-]{32}$/);
+    // The server's clock runs independently, and may differ from this process's by milliseconds.
+    expect(expiresAt).toBeGreaterThan(before + 20_000);
+    const stream = await node.stream(`${path}?ticket=${ticket}`);
+    expect((await stream.next()).type).toBe("session_created");
+    const again = await refused(node.get(`${path}?ticket=${ticket}`));
+    expect(again).toMatchObject({
+      errorCode: "unauthorized",
+      error: "The ticket is unknown, used or expired.",
+    });
+    expect(JSON.stringify(again)).not.toContain(ticket);
+  });
+
+  test("a ticket opens one of many streams that present it at the same time", async () => {
+    const { ticket } = await newTicket(ann);
+    const streams = await Promise.all(Array.from({ length: 8 }, () => node.stream(`/events?ticket=${ticket}`)));
+    expect(streams.map(({ status }) => status).toSorted()).toEqual([200, ...Array(7).fill(401)]);
+  });
+
+  test("a ticket acts for the caller that requested it, and shows no other caller's sessions", async () => {
+    const { ticket } = await newTicket(bob);
+    expect((await refused(node.get(`${path}?ticket=${ticket}`))).errorCode).toBe("session_not_found");
+    const another = await newTicket(bob);
+    expect((await refused(node.get(`/events?userId=ann&ticket=${another.ticket}`))).errorCode).toBe("forbidden");
+  });
+
+  test("a ticket opens streams only: no other route accepts one, and a ticket cannot request another", async () => {
+    const { ticket } = await newTicket(ann);
+    for (const [method, other] of [
+      ["GET", "/agents"],
+      ["POST", "/ticket"],
+      ["POST", "/session/create"],
+    ] as const) {
+      expect((await node.send(method, `${other}?ticket=${ticket}`, JSON_TYPE)).status).toBe(401);
+    }
+    expect((await node.stream(`/events?ticket=${ticket}`)).status).toBe(200);
+  });
+
+  test.each(["nonsense", "", "a".repeat(65), "a&ticket=b", "%00"])(
+    "a ticket that is malformed, as %j, is 401",
+    async (ticket) => {
+      const answer = await node.get(`/events?ticket=${ticket}`);
+      expect([answer.status, answer.body.errorCode]).toEqual([401, "unauthorized"]);
+    },
+  );
+
+  test("a ticket is not cached, and each one is different", async () => {
+    const first = await ann.post("/ticket");
+    expect(first.headers["cache-control"]).toBe("no-store");
+    const key = { key: "same" };
+    const tickets = [await ann.post("/ticket", {}, key), await ann.post("/ticket", {}, key)];
+    expect(tickets[0]!.text).not.toBe(tickets[1]!.text);
+  });
+});
+
+describe("a cookie", () => {
+  const Cookie = `theme=dark; interlock_token=${ANN}; x=1`;
+  const own = { "Sec-Fetch-Site": "same-origin" };
+  const ask = (headers: Record<string, string>, path = "/agents") => node.send("GET", path, { Cookie, ...headers });
+  const write = (headers: Record<string, string>) =>
+    node.send("POST", "/session/create", { Cookie, ...JSON_TYPE, ...headers }, "{}");
+
+  test("a cookie is set for the node's own pages, and is not readable by their scripts", async () => {
+    const { status, headers, body } = await ann.post("/cookie");
+    expect([status, body]).toEqual([200, { success: true, ownerId: "ann" }]);
+    expect(headers["set-cookie"]).toEqual([`interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict`]);
+    expect(headers["cache-control"]).toBe("no-store");
+  });
+
+  test("a cookie is limited to TLS if the node is reached over TLS", async () => {
+    const { headers } = await ann.post("/cookie", {}, { headers: { "X-Forwarded-Proto": "https" } });
+    expect(headers["set-cookie"]![0]).toBe(`__Host-interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict; Secure`);
+  });
+
+  test("over TLS a cookie has a name that only the node's own host can set", async () => {
+    const tls = { ...own, "X-Forwarded-Proto": "https" };
+    const over = (cookie: string, headers = {}) => node.send("GET", "/agents", { Cookie: cookie, ...own, ...headers });
+    expect((await over(`__Host-interlock_token=${ANN}`, tls)).status).toBe(200);
+    expect((await over(`interlock_token=${ANN}`, tls)).status).toBe(401);
+    expect((await over(`__Host-interlock_token=${ANN}`)).status).toBe(401);
+    // A cookie that another host of the same domain has set changes nothing.
+    expect((await over(`interlock_token=x; __Host-interlock_token=${ANN}`, tls)).status).toBe(200);
+  });
+
+  test("a cookie that is sent twice is ignored: the node cannot know which one it has set", async () => {
+    for (const [first, second] of [
+      [ANN, BOB],
+      [BOB, ANN],
+      [ANN, ANN],
+      [ANN, "x y"],
+    ]) {
+      const { status, body } = await ask({ Cookie: `interlock_token=${first}; interlock_token=${second}`, ...own });
+      expect([status, body.error]).toEqual([401, "The request has more than one interlock_token cookie."]);
+    }
+  });
+
+  test("a cookie is removed without a key, which may have expired", async () => {
+    const { status, headers } = await node.send("DELETE", "/cookie");
+    expect(status).toBe(200);
+    expect(headers["set-cookie"]).toEqual(["interlock_token=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"]);
+  });
+
+  test("a cookie is not set for a page of another origin", async () => {
+    for (const [method, caller] of [
+      ["POST", ann.headers],
+      ["DELETE", {}],
+    ] as const) {
+      const { status, headers } = await node.send(method, "/cookie", { ...caller, ...JSON_TYPE, Origin: LISTED });
+      expect([status, headers["set-cookie"]]).toEqual([403, undefined]);
+    }
+  });
+
+  test("a cookie authenticates the node's own pages: reads, writes and streams", async () => {
+    expect((await ask(own)).status).toBe(200);
+    expect((await ask({ Origin: node.url, ...own })).status).toBe(200);
+    const { body } = await write({ Origin: node.url, ...own });
+    expect(body.session.ownerId).toBe("ann");
+    const stream = await node.stream(`/session/${session.id}/events`, { Cookie, ...own });
+    expect((await stream.next()).type).toBe("session_created");
+    const ticket = await node.send("POST", "/ticket", { Cookie, ...JSON_TYPE, Origin: node.url, ...own });
+    expect(ticket.status).toBe(200);
+  });
+
+  test("a cookie authenticates a read without an origin, and no write", async () => {
+    expect((await ask({})).status).toBe(200);
+    expect((await write({ Origin: node.url })).status).toBe(200);
+    expect((await write({})).status).toBe(401);
+  });
+
+  test.each(["same-site", "cross-site", "none"])("a cookie does not authenticate requests from %s", async (site) => {
+    const from = { "Sec-Fetch-Site": site };
+    expect((await ask(from)).status).toBe(401);
+    expect((await ask(from, "/events")).status).toBe(401);
+    expect((await write(from)).status).toBe(401);
+    expect((await write({ ...from, Origin: node.url })).status).toBe(401);
+  });
+
+  test("a cookie does not authenticate a listed page of another origin", async () => {
+    expect((await ask({ Origin: LISTED })).status).toBe(401);
+    expect((await write({ Origin: LISTED })).status).toBe(401);
+    expect((await ask({ Origin: LISTED, ...own })).headers["access-control-allow-credentials"]).toBeUndefined();
+  });
+
+  test.each([
+    "interlock_token=",
+    "xinterlock_token=KEY",
+    "interlock_token=KEYx",
+    'interlock_token="KEY"',
+    "x=interlock_token=KEY",
+  ])("another cookie, such as %s, is ignored", async (cookie) => {
+    expect((await node.send("GET", "/agents", { Cookie: cookie.replace("KEY", ANN), ...own })).status).toBe(401);
+  });
+});
+
+describe("a page of a listed origin", () => {
+  test.each(["/events", `/session/${session.id}/events`, "/message"])(
+    "a page of a listed origin may request %s with a token",
+    async (path) => {
+      const method = path === "/message" ? "POST" : "GET";
+      const { status, headers } = await node.send("OPTIONS", path, {
+        Origin: LISTED,
+        "Access-Control-Request-Method": method,
+        "Access-Control-Request-Headers": "authorization,content-type,idempotency-key,last-event-id",
+      });
+      expect(status).toBe(204);
+      expect(headers["access-control-allow-origin"]).toBe(LISTED);
+      const allowed = headers["access-control-allow-headers"]!.split(", ");
+      expect(allowed).toEqual(
+        expect.arrayContaining(["authorization", "content-type", "idempotency-key", "last-event-id"]),
+      );
+    },
+  );
+
+  test("a page of a listed origin follows a stream with a token or a ticket, and can read why it is refused", async () => {
+    const stream = await ann.stream(`/session/${session.id}/events`, { Origin: LISTED });
+    expect(stream.headers["access-control-allow-origin"]).toBe(LISTED);
+    const { ticket } = await newTicket(ann);
+    const other = await node.stream(`/events?ticket=${ticket}`, { Origin: LISTED });
+    expect(other.headers["access-control-allow-origin"]).toBe(LISTED);
+    const { status, headers } = await node.send("GET", "/events", { Origin: LISTED });
+    expect([status, headers["access-control-allow-origin"]]).toEqual([401, LISTED]);
+    expect(headers["access-control-expose-headers"]).toContain("retry-after, www-authenticate");
+  });
+});
+
+describe("every answer", () => {
+  const answers: [string, () => Promise<Answer>][] = [
+    ["a success", () => ann.get("/agents")],
+    ["a failure", () => ann.get("/session/nowhere")],
+    ["a refusal", () => node.get("/agents")],
+    ["nothing", () => node.get("/nothing")],
+  ];
+  test.each(answers)("every answer has headers that keep a browser from executing it: %s", async (_, ask) => {
+    const { headers } = await ask();
+    expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
+    expect(headers["x-content-type-options"]).toBe("nosniff");
+    expect(headers["x-frame-options"]).toBe("DENY");
+    expect(headers["referrer-policy"]).toBe("no-referrer");
+    expect(headers["strict-transport-security"]).toBe("max-age=31536000");
+    expect(headers["cross-origin-resource-policy"]).toBe("same-origin");
+    expect(headers["x-powered-by"]).toBeUndefined();
+  });
+
+  test("a stream's answer has these headers in addition to its own", async () => {
+    const { headers } = await ann.stream("/events");
+    expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
+    expect(headers["content-type"]).toBe("text/event-stream; charset=utf-8");
+    expect(headers["cache-control"]).toBe("no-cache, no-transform");
+    expect(headers["x-content-type-options"]).toBe("nosniff");
+  });
+});
+
+describe("without authentication", () => {
+  test("every caller is the operator; the routes for tickets and cookies answer, and have no effect", async () => {
+    const open = await NodeUnderTest.start();
+    try {
+      const { ticket } = (await accepted(open.post("/ticket"))) as unknown as Issued;
+      expect((await open.stream(`/events?ticket=${ticket}`)).status).toBe(200);
+      expect((await open.stream("/events?ticket=made%20up")).status).toBe(200);
+      const cookie = await open.post("/cookie", {}, { headers: { Authorization: "Bearer x" } });
+      expect([cookie.status, cookie.headers["set-cookie"]]).toEqual([200, undefined]);
+      expect((await open.get("/metrics")).status).toBe(200);
+      const made = await accepted(open.post("/session/create", { userId: "anybody" }));
+      expect(made.session.ownerId).toBeUndefined();
+      expect(cookie.headers["content-security-policy"]).toBeUndefined();
+    } finally {
+      await open.stop();
+    }
+  });
+});

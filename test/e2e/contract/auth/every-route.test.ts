@@ -1,0 +1,185 @@
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { accepted } from "../../../support/clients/e2e-client.ts";
+import { OpenApiDocument, type Operation } from "../../../support/documents/openapi-document.ts";
+import { type Schema, samplesOf } from "../../../support/documents/openapi-samples.ts";
+import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+/**
+ * The order in which every route of /openapi.json checks a request: its bytes, the caller, the request itself; and the
+ * receipt of a repeat before the state. New routes are included without being named here.
+ */
+
+const ANN = "ann-key-0123456789abcdef0123456789";
+const BOB = "bob-key-0123456789abcdef0123456789";
+const OPS = "ops-key-0123456789abcdef0123456789";
+const GOOD = "talk";
+const MAX_BODY = 65_536;
+const agents = [{ name: GOOD, priority: 20, adapter: { kind: "scripted", replies: [{ say: ["Hello."] }] } }];
+
+const keys = await writeTemporary(
+  "keys.yaml",
+  keysFile([
+    { owner: "ann", key: ANN },
+    { owner: "bob", key: BOB },
+    { owner: "ops", key: OPS, operator: true },
+  ]),
+  afterAll,
+);
+const node = await NodeUnderTest.start({
+  agents,
+  catalog: { default_agent: GOOD },
+  settings: { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off", INTERLOCK_MAX_BODY: "64KiB" },
+});
+afterAll(() => node.stop());
+const document = OpenApiDocument.parse(JSON.parse((await node.send("GET", "/openapi.json")).text));
+
+const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
+
+interface Route {
+  name: string;
+  method: string;
+  template: string;
+  operation: Operation;
+  /** The content type of its body. */
+  type: string | undefined;
+}
+
+const ROUTES: Route[] = Object.entries(document.paths).flatMap(([template, operations]) =>
+  Object.entries(operations).map(([verb, operation]) => {
+    const method = verb.toUpperCase();
+    const [type] = Object.keys(operation!.requestBody?.content ?? {});
+    return { name: `${method} ${template}`, method, template, operation: operation!, type };
+  }),
+);
+const named = (routes: Route[]) => routes.map((route) => [route.name, route] as const);
+const isOpen = ({ operation }: Route) => operation.security?.length === 0;
+
+/** The route's path with the ids of a session and its message, or of its user's floor. */
+function pathOf({ template }: Route, sessionId: string, messageId = "m"): string {
+  const id = template.startsWith("/floor/") ? `s%3A${sessionId}` : sessionId;
+  const names: Record<string, string> = { id, messageId, hash: "0".repeat(64), model: GOOD };
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => names[name]!);
+}
+
+/** The answer to a request whose body never arrives. */
+async function answerToHead(route: Route, path: string, headers: Record<string, string | number>): Promise<number> {
+  const socket = await RawSocket.open(node.url);
+  onTestFinished(() => socket.destroy());
+  await socket.send(headOf(route.method, path, { "Content-Type": route.type ?? "application/json", ...headers }));
+  const [, status] = /^HTTP\/1\.1 (\d+) /.exec(await socket.until(/\r\n\r\n/)) ?? [];
+  return Number(status);
+}
+
+async function statusOf(route: Route, path: string, headers: Record<string, string>, body?: string): Promise<number> {
+  const type = { "Content-Type": route.type ?? "application/json" };
+  const content = body === undefined ? {} : { body };
+  const answer = await fetch(node.url + path, { method: route.method, headers: { ...type, ...headers }, ...content });
+  await answer.body?.cancel();
+  return answer.status;
+}
+
+let sessions = 0;
+/** A session of Ann's with one message. */
+async function makeSession(): Promise<{ sessionId: string; messageId: string }> {
+  sessions += 1;
+  const headers = bearer(ANN);
+  const create = { id: `${GOOD}${sessions}`, agentId: GOOD, activate: true };
+  const { session } = await accepted(node.post("/session/create", create, { headers }));
+  const say = { type: "chat", sessionId: session.id, content: "hello" };
+  const { messageId } = await accepted(node.post("/message", say, { headers }));
+  return { sessionId: session.id, messageId };
+}
+
+describe("a request without credentials, or with unknown ones", () => {
+  test.each(named(ROUTES.filter((route) => !isOpen(route))))(
+    "a request without valid credentials is 401, whatever it requests: %s",
+    async (_, route) => {
+      const { sessionId, messageId } = await makeSession();
+      for (const path of [pathOf(route, sessionId, messageId), `${pathOf(route, "%00")}?limit=x&after=%00`]) {
+        for (const headers of [{}, bearer("made-up-key-0123456789abcdef012345")]) {
+          const body = route.type === undefined ? undefined : "{ this is no JSON";
+          expect(await statusOf(route, path, headers, body), path).toBe(401);
+        }
+      }
+    },
+  );
+
+  test.each(named(ROUTES.filter((route) => route.type !== undefined && !isOpen(route))))(
+    "a request without valid credentials is 401 before its body has arrived, whatever its length: %s",
+    async (_, route) => {
+      for (const bytes of [2, MAX_BODY * 100_000]) {
+        expect(await answerToHead(route, pathOf(route, "any"), { "Content-Length": bytes })).toBe(401);
+      }
+    },
+  );
+});
+
+describe("a body above the size limit", () => {
+  test.each(named(ROUTES.filter((route) => route.type !== undefined)))(
+    "a body above the size limit is refused before it has arrived: %s",
+    async (_, route) => {
+      const headers = { ...bearer(OPS), "Content-Length": MAX_BODY * 100_000 };
+      expect(await answerToHead(route, pathOf(route, "any"), headers)).toBe(413);
+    },
+  );
+});
+
+describe("another owner's session, or an unknown one", () => {
+  const about = ROUTES.filter(({ template }) => template.includes("{id}") && !template.startsWith("/agents"));
+
+  test.each(named(about))(
+    "a malformed request for another owner's session, or an unknown one, gets the same answer for both: %s",
+    async (_, route) => {
+      const { sessionId, messageId } = await makeSession();
+      const bodies =
+        route.type === undefined ? [undefined] : ["{}", "[]", "{ this is no JSON", '{"title":7,"flags":[]}'];
+      for (const body of bodies) {
+        for (const query of ["", "?limit=x&after=%00&before=&lastEventId=%00&format=x"]) {
+          const ask = (id: string, message?: string) =>
+            statusOf(route, `${pathOf(route, id, message)}${query}`, bearer(BOB), body);
+          const status = await ask(sessionId, messageId);
+          expect(status, `${query} ${body}`).toBe(await ask("no-such-session"));
+          expect(status, `${query} ${body}`).toBeLessThan(500);
+          // A delete of something that does not exist, and the stream of a chat without a run.
+          const isNothing = route.method === "DELETE" || route.template.startsWith("/api/chat");
+          if (!isNothing) expect(status, `${query} ${body}`).toBeGreaterThanOrEqual(400);
+        }
+      }
+    },
+  );
+});
+
+describe("a repeat under its key", () => {
+  const takesKey = ({ operation }: Route) => operation.parameters?.some(({ name }) => name === "Idempotency-Key");
+  /** Their answers are those of runs, which the doors' own tests repeat. */
+  const isDoor = ({ operation }: Route) => operation.tags[0] === "doors";
+  const writes = ROUTES.filter((route) => takesKey(route) && !isDoor(route) && route.type === "application/json");
+
+  test.each(named(writes))(
+    "a repeat with the same key is answered as before when its session is gone: %s",
+    async (_, route) => {
+      const { sessionId, messageId } = await makeSession();
+      const { schema } = route.operation.requestBody!.content["application/json"]!;
+      const about = {
+        ...bearer(OPS),
+        "Content-Type": "application/json",
+        "Idempotency-Key": `every-route-${sessions}`,
+      };
+      const samples = samplesOf(schema as Schema, document, () => GOOD) as Record<string, unknown>[];
+      const body = { ...samples[0] };
+      for (const name of ["commandId", "connectionId", "id"]) delete body[name];
+      if ("sessionId" in body) body["sessionId"] = sessionId;
+      const content = JSON.stringify(body);
+      const headers = { ...about, "Content-Length": Buffer.byteLength(content) };
+      const ask = () => node.send(route.method, pathOf(route, sessionId, messageId), headers, content);
+      const first = await ask();
+      await node.delete(`/session/${sessionId}`, { headers: bearer(ANN) });
+      const again = await ask();
+      // A refusal that changed nothing may be decided again.
+      if (first.status === 200) expect([again.status, again.text]).toEqual([first.status, first.text]);
+      expect(Math.max(first.status, again.status)).toBeLessThan(500);
+    },
+  );
+});

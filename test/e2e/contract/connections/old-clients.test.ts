@@ -1,0 +1,234 @@
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { NodeUnderTest, type RequestOptions } from "../../../support/nodes/node-under-test.ts";
+
+/** Clients written for other servers: fields they leave out, and their formats. */
+
+const node = await NodeUnderTest.start({ settings: { INTERLOCK_ORIGINS: "null,https://app.example" } });
+afterAll(() => node.stop());
+
+const PICTURE = Buffer.from("not really a picture").toString("base64");
+
+/** A node without connections of other tests. */
+async function startAlone(): Promise<NodeUnderTest> {
+  const alone = await NodeUnderTest.start();
+  onTestFinished(() => alone.stop());
+  return alone;
+}
+
+describe("a client that names no connection", () => {
+  test("a session created without naming a connection sends its events on the client's only connection", async () => {
+    const alone = await startAlone();
+    const stream = await alone.stream("/events");
+    const { session } = await accepted(alone.post("/session/create", { agentId: "music", activate: true }));
+    expect(await stream.find("session_created")).toMatchObject({ sessionId: session.id, seq: 1 });
+    const quick = await accepted(alone.post("/message", { type: "chat", content: "hello" }));
+    const isQuick = ({ sessionId, type }: { sessionId?: string; type: string }) =>
+      sessionId === quick.sessionId && type === "complete";
+    await stream.until(isQuick as never);
+  });
+
+  test("a session created without naming a connection is bound to none of several, since the right one is unknown", async () => {
+    const alone = await startAlone();
+    const streams = [await alone.stream("/events"), await alone.stream("/events")];
+    const [first] = streams;
+    await accepted(alone.post("/session/create", { agentId: "music" }));
+    const { connectionId } = (await first!.next()).data as { connectionId: string };
+    const named = await accepted(alone.post("/session/create", { agentId: "chat", connectionId }));
+    // It receives the named session first.
+    expect((await first!.find("session_created")).sessionId).toBe(named.session.id);
+  });
+
+  test("more sessions than a connection can carry are created, but those beyond the limit are not bound", async () => {
+    const alone = await startAlone();
+    const stream = await alone.stream("/events");
+    const made: string[] = [];
+    for (let count = 0; count < 9; count += 1) {
+      made.push((await accepted(alone.post("/session/create", { agentId: "music" }))).session.id);
+    }
+    for (const id of made.slice(0, 8)) expect((await stream.find("session_created")).sessionId).toBe(id);
+    expect((await accepted(alone.get(`/session/${made[8]}`))).session.id).toBe(made[8]);
+  });
+
+  test("a session created without naming a connection is bound once when the client repeats its key", async () => {
+    const alone = await startAlone();
+    const stream = await alone.stream("/events");
+    const options = { key: "once" };
+    const first = await accepted(alone.post("/session/create", { agentId: "music" }, options));
+    expect(await accepted(alone.post("/session/create", { agentId: "music" }, options))).toEqual(first);
+    const { session } = await accepted(alone.post("/session/create", { agentId: "music" }));
+    const created = [await stream.find("session_created"), await stream.find("session_created")];
+    expect(created.map(({ sessionId }) => sessionId)).toEqual([first.session.id, session.id]);
+  });
+});
+
+describe("an image", () => {
+  test("an image may be given as a data: URI, whose type then applies", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const images = [
+      { data: `data:image/png;base64,${PICTURE}`, mimeType: "image/jpeg" },
+      { data: `data:image/svg+xml;charset=utf-8;base64,${PICTURE}` },
+      { data: `DATA:Image/GIF;BASE64,${PICTURE}` },
+      { data: PICTURE, mimeType: "image/webp" },
+    ];
+    const { messageId } = await accepted(ann.say(id, "look", { images }));
+    const message = (await ann.messages(id)).find((each) => each.id === messageId)!;
+    const types = ["image/png", "image/svg+xml", "image/gif", "image/webp"];
+    expect(message.images!.map(({ mimeType }) => mimeType)).toEqual(types);
+    const answer = await node.get(`/session/${id}/images/${message.images![0]!.hash}`);
+    expect(answer.text).toBe("not really a picture");
+  });
+
+  test.each([
+    ["a data: URI of a web page", { data: `data:text/html;base64,${PICTURE}` }],
+    ["a data: URI that is not declared as base64", { data: `data:image/png,${PICTURE}` }],
+    ["an empty data: URI", { data: "data:image/png;base64,", mimeType: "image/png" }],
+    ["a data: URI with other characters than base64", { data: "data:image/png;base64,***", mimeType: "image/png" }],
+    ["base64 without a type", { data: PICTURE }],
+    ["base64 of a web page", { data: PICTURE, mimeType: "text/html" }],
+  ])("an image is refused if it is %s", async (_, image) => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("general");
+    const { errorCode, issues } = await refused(ann.say(id, "look", { images: [image] }));
+    expect(errorCode).toBe("bad_request");
+    expect(issues[0]!.path).toMatch(/^body\.images/);
+  });
+});
+
+describe("a session's title", () => {
+  test.each([
+    ["find some whale songs", "find some whale songs"],
+    ["  many \n\n spaces\t between  ", "many spaces between"],
+    [
+      "please find me the quickest way home that does not lead over the bridge today",
+      "please find me the quickest way home that does not lead…",
+    ],
+    ["导航回家".repeat(30), `${"导航回家".repeat(30).slice(0, 59)}…`],
+    [`${"😀".repeat(100)}`, `${"😀".repeat(29)}…`],
+  ])("a session's title is its first message, cut between words: %j", async (content, title) => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const events = await ann.talk(id, content);
+    const named = events.find(({ type, data }) => type === "session_updated" && "title" in data);
+    expect(named!.data).toEqual({ title });
+    expect((await ann.see(id)).title).toBe(title);
+    await ann.talk(id, "and now something else");
+    expect((await ann.see(id)).title).toBe(title);
+  });
+
+  test("a session has the title that a client set, at its creation or later", async () => {
+    const ann = new E2eClient(node);
+    const given = await ann.hold("general", { title: "New Session" });
+    await ann.talk(given.id, "hello");
+    expect((await ann.see(given.id)).title).toBe("New Session");
+    const bob = new E2eClient(node);
+    const renamed = await bob.create("chat");
+    await accepted(node.patch(`/session/${renamed.id}`, { title: "mine" }));
+    await accepted(bob.say(renamed.id, "hello"));
+    expect((await bob.see(renamed.id)).title).toBe("mine");
+  });
+
+  test("a session gets its title from the first message that contains words", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const images = [{ data: PICTURE, mimeType: "image/png" }];
+    const stream = await ann.follow(id);
+    await accepted(ann.say(id, "", { images }));
+    await stream.find("complete");
+    expect((await ann.see(id)).title).toBe("New Session");
+    await accepted(ann.say(id, "what is this?"));
+    expect((await ann.see(id)).title).toBe("what is this?");
+  });
+});
+
+test("the first agent_list names the agent of the session that a connection is opened for", async () => {
+  const ann = new E2eClient(node);
+  const { id } = await ann.create("music");
+  const stream = await node.stream(`/events?sessionId=${id}`);
+  expect((await stream.find("agent_list")).data["currentAgentId"]).toBe("music");
+});
+
+describe("a page that was opened from a file", () => {
+  const fromFile = { headers: { Origin: "null" } } satisfies RequestOptions;
+
+  test("a page opened from a file may call a node that lists its origin, and its browser may read the answer", async () => {
+    const answer = await node.post("/session/create", { agentId: "music" }, fromFile);
+    expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, "null"]);
+  });
+
+  test("a page opened from a file is refused by other nodes, like any page that is not listed", async () => {
+    const alone = await startAlone();
+    for (const origin of ["null", "https://foreign.example", "null"]) {
+      const { errorCode } = await refused(alone.get("/agents", { headers: { Origin: origin } }));
+      expect(errorCode).toBe("forbidden");
+    }
+  });
+});
+
+describe("an id that is the name of an object's built-in property", () => {
+  const NAMES = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf", "__defineGetter__"];
+
+  test.each(NAMES)("a session id that is a built-in property's name is refused in a sentence: %s", async (id) => {
+    const answers = [
+      node.post("/session/create", { id, agentId: "music", activate: true }),
+      node.get(`/session/${id}`),
+      node.post("/message", { type: "chat", sessionId: id, content: "hello" }),
+    ];
+    for (const answer of answers) {
+      const { errorCode, issues } = await refused(answer);
+      expect(errorCode).toBe("bad_request");
+      expect(issues[0]!.message).toBe("reserved");
+    }
+  });
+
+  test.each(NAMES)(
+    "the id of a user, zone, workspace or message may be a built-in property's name: %s",
+    async (name) => {
+      const alone = await startAlone();
+      const ann = new E2eClient(alone, name);
+      const { id } = await ann.hold("general", { zone: name, workspaceId: name });
+      const said = { id: name };
+      const { messageId } = await accepted(ann.say(id, "hello", said, { key: name }));
+      expect(messageId).toBe(name);
+      const stream = await ann.follow(id);
+      await stream.find("complete");
+      const [first] = await ann.messages(id);
+      expect([first!.id, first!.content]).toEqual([name, "hello"]);
+      const logs = await alone.get(`/session/${id}/messages/${name}/logs`);
+      expect(logs.status).toBe(200);
+      const floor = `/floor/${encodeURIComponent(`u:${name}/${name}`)}`;
+      expect((await accepted(alone.get(floor))).holder?.id).toBe(id);
+      const open = await alone.stream(`/events?userId=${name}&zone=${name}`);
+      expect((await open.next()).type).toBe("connected");
+      expect((await accepted(alone.get(`/session/list?userId=${name}`))).total).toBe(1);
+    },
+  );
+
+  test("a flag may be a built-in property's name, if it has a flag's format", async () => {
+    const ann = new E2eClient(node);
+    const flags = { constructor: true };
+    const answer = await node.put(`${ann.floorPath}/flags`, flags);
+    if (answer.status === 200) expect((await ann.floor()).flags).toEqual(flags);
+    else expect(answer.body.errorCode).toBe("bad_request");
+    const raw = '{"__proto__": true}';
+    expect((await refused(node.put(`${ann.floorPath}/flags`, undefined, { raw }))).errorCode).toBe("bad_request");
+    await ann.hold("music");
+  });
+
+  test("a built-in property's name is no agent's id", async () => {
+    const ann = new E2eClient(node);
+    for (const agentId of NAMES) {
+      const { status } = await ann.askToCreate({ agentId });
+      expect([400, 404]).toContain(status);
+      const { id } = await ann.create("music");
+      const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId }));
+      expect(outcome.errorCode).toMatch(/^(agent_not_found|invalid_agent_id_format)$/);
+    }
+  });
+
+  test.each(NAMES)("a built-in property's name is no connection's id: %s", async (connectionId) => {
+    const answer = await refused(node.post("/session/create", { agentId: "music", connectionId }));
+    expect(["bad_request", "connection_not_found"]).toContain(answer.errorCode);
+  });
+});

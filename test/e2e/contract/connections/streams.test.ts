@@ -1,0 +1,297 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+/** A session whose log has `events` events. */
+async function withLog(ann: E2eClient, events: number) {
+  const session = await ann.create("music");
+  for (let title = 2; title <= events; title += 1) {
+    await accepted(ann.node.patch(`/session/${session.id}`, { title: `Title ${title}` }));
+  }
+  const { position } = await accepted(ann.node.get(`/session/${session.id}`));
+  return { ...session, path: `/session/${session.id}/events`, epoch: position.split(".")[0]!, position };
+}
+
+describe("every event stream", () => {
+  test("every event stream has headers that keep proxies and browsers from buffering it, and is not compressed", async () => {
+    const ann = new E2eClient(node);
+    const { path } = await withLog(ann, 1);
+    for (const each of [path, "/events", `${ann.floorPath}/events`]) {
+      const { status, headers } = await node.stream(each, { "Accept-Encoding": "gzip, br" } as never);
+      expect(status).toBe(200);
+      expect(headers).toMatchObject({
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-cache, no-transform",
+        "x-accel-buffering": "no",
+        "x-content-type-options": "nosniff",
+      });
+      expect(headers["content-encoding"]).toBeUndefined();
+    }
+  });
+
+  test("every event stream opens with retry, and if it follows a log with the position before its first event", async () => {
+    const ann = new E2eClient(node);
+    const { path, epoch } = await withLog(ann, 3);
+    for (const each of [path, `${ann.floorPath}/events`]) {
+      const fresh = await node.stream(each);
+      await fresh.next();
+      expect(fresh.frames.slice(0, 2)).toEqual([
+        { kind: "retry", ms: 2000 },
+        { kind: "place", id: `${epoch}.0` },
+      ]);
+      const resumed = await node.stream(each, { "Last-Event-ID": `${epoch}.1` });
+      await accepted(node.patch(path.replace("/events", ""), { title: "Next" }));
+      await accepted(node.put(`${ann.floorPath}/flags`, {}));
+      await resumed.next();
+      expect(resumed.frames[1]).toEqual({ kind: "place", id: `${epoch}.1` });
+    }
+  });
+
+  test("every event stream is sent to clients that accept it, and refused with 406 to others", async () => {
+    const ann = new E2eClient(node);
+    const { path } = await withLog(ann, 1);
+    for (const each of [path, "/events", `${ann.floorPath}/events`]) {
+      for (const Accept of ["text/event-stream", "*/*", "text/*", "application/json, text/event-stream;q=0.5", ""]) {
+        expect((await node.stream(each, { Accept })).status, Accept).toBe(200);
+      }
+      for (const Accept of ["application/json", "text/html, application/xml", "text/event-stream;q=0"]) {
+        expect((await refused(node.get(each, { headers: { Accept } }))).errorCode).toBe("not_acceptable");
+      }
+    }
+  });
+});
+
+describe("the stream of a session", () => {
+  test("a session's stream has its events from the first, with dense seq from 1, a position and a time", async () => {
+    const ann = new E2eClient(node);
+    const { id, path, epoch } = await withLog(ann, 4);
+    const stream = await node.stream(path);
+    const events = await stream.until(({ seq }) => seq === 4);
+    expect(events.map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
+    for (const event of events) {
+      expect(event).toMatchObject({ id: `${epoch}.${event.seq}`, sessionId: id });
+      expect(new Date(event.timestamp).toISOString()).toBe(event.timestamp);
+    }
+    await accepted(node.patch(`/session/${id}`, { title: "live" }));
+    expect(await stream.next()).toMatchObject({ seq: 5, data: { title: "live" } });
+  });
+
+  test("a session's stream has the same events live and in a replay", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("general");
+    const live = await ann.follow(id);
+    await live.find("session_created");
+    await accepted(ann.say(id, "hello"));
+    await live.findState(id, "active.idle");
+    await live.findState(id, "active.idle");
+    const replayed = await ann.log(id);
+    expect(live.events.filter(({ seq }) => seq !== undefined)).toEqual(replayed);
+  });
+
+  test("a session's stream continues after the position of the header or the query; the header takes precedence", async () => {
+    const ann = new E2eClient(node);
+    const { path, epoch } = await withLog(ann, 5);
+    const seqs = async (query: string, header?: string) => {
+      const stream = await node.stream(`${path}${query}`, header === undefined ? {} : { "Last-Event-ID": header });
+      return (await stream.until(({ seq }) => seq === 5)).map(({ seq }) => seq);
+    };
+    expect(await seqs("", `${epoch}.2`)).toEqual([3, 4, 5]);
+    expect(await seqs(`?lastEventId=${epoch}.3`)).toEqual([4, 5]);
+    expect(await seqs(`?lastEventId=${epoch}.1`, `${epoch}.3`)).toEqual([4, 5]);
+    expect(await seqs(`?lastEventId=${epoch}.0`)).toEqual([1, 2, 3, 4, 5]);
+    expect(await seqs(`?lastEventId=`, "")).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  test("a session's stream says bye when the session is archived, and ends", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("music");
+    const stream = await ann.follow(id);
+    await accepted(ann.on(id, "archive"));
+    const events = await stream.end();
+    expect(typesOf(events).slice(-2)).toEqual(["session_transition", "bye"]);
+    expect(events.at(-1)!.data).toEqual({ reason: "ended" });
+  });
+
+  test("an archived session's stream is its whole log for a new reader, then bye and the end", async () => {
+    const ann = new E2eClient(node);
+    const { id, path } = await withLog(ann, 3);
+    await accepted(ann.on(id, "archive"));
+    const events = await (await node.stream(path)).end();
+    expect(events.map(({ seq, type }) => seq ?? type)).toEqual([1, 2, 3, 4, "bye"]);
+  });
+
+  test("an archived session's stream is 204 for a reader that has the last event", async () => {
+    const ann = new E2eClient(node);
+    const { id, path, epoch } = await withLog(ann, 2);
+    await accepted(ann.on(id, "archive"));
+    expect((await node.get(path, { headers: { "Last-Event-ID": `${epoch}.3` } })).status).toBe(204);
+    const late = await (await node.stream(path, { "Last-Event-ID": `${epoch}.2` })).end();
+    expect(typesOf(late)).toEqual(["session_transition", "bye"]);
+  });
+
+  test("a deleted session's stream is its last event, bye and the end; then 204", async () => {
+    const ann = new E2eClient(node);
+    const { id, path, epoch } = await withLog(ann, 2);
+    const live = await node.stream(path);
+    await live.find("session_created");
+    await accepted(node.delete(`/session/${id}`));
+    expect(typesOf(await live.end()).slice(-2)).toEqual(["session_transition", "bye"]);
+    for (const headers of [{}, { "Last-Event-ID": `${epoch}.1` }]) {
+      const [last, bye, ...rest] = await (await node.stream(path, headers)).end();
+      expect(last).toMatchObject({ id: `${epoch}.3`, seq: 3, data: { to: "deleted", event: "delete" } });
+      expect(bye).toMatchObject({ type: "bye", data: { reason: "ended" } });
+      expect(rest).toEqual([]);
+    }
+    expect((await node.get(path, { headers: { "Last-Event-ID": `${epoch}.3` } })).status).toBe(204);
+  });
+
+  test("a session's stream answers an unknown position in the query with a reset, whatever its length", async () => {
+    const ann = new E2eClient(node);
+    const { path } = await withLog(ann, 2);
+    for (const position of ["nonsense", "x".repeat(2_000)]) {
+      const stream = await node.stream(`${path}?lastEventId=${position}`);
+      expect(await stream.next()).toMatchObject({ type: "reset", data: { from: 2 } });
+    }
+  });
+
+  test("a session's stream has its store's epoch in every position: a position of another store is unknown", async () => {
+    const other = await NodeUnderTest.start();
+    const [here, there] = [await withLog(new E2eClient(node), 2), await withLog(new E2eClient(other), 2)];
+    expect(there.epoch).not.toBe(here.epoch);
+    const stream = await node.stream(here.path, { "Last-Event-ID": there.position });
+    expect((await stream.next()).type).toBe("reset");
+    await other.stop();
+  });
+
+  test.each(["nonsense", "zzzzzz.1", "FUTURE", "x".repeat(200), "%00"])(
+    "a session's stream answers the invalid position %j with a reset at the head, and later events follow",
+    async (text) => {
+      const ann = new E2eClient(node);
+      const { id, path, epoch } = await withLog(ann, 3);
+      const position = text === "FUTURE" ? `${epoch}.4` : text;
+      const stream = await node.stream(path, { "Last-Event-ID": position });
+      const reset = await stream.next();
+      expect(reset).toMatchObject({ type: "reset", id: `${epoch}.3`, data: { sessionId: id, from: 3 } });
+      await accepted(node.patch(`/session/${id}`, { title: "later" }));
+      expect(await stream.next()).toMatchObject({ seq: 4, data: { title: "later" } });
+    },
+  );
+
+  test("an archived session's stream with a malformed position resets, and ends", async () => {
+    const ann = new E2eClient(node);
+    const { id, path } = await withLog(ann, 1);
+    await accepted(ann.on(id, "archive"));
+    expect(typesOf(await (await node.stream(path, { "Last-Event-ID": "nonsense" })).end())).toEqual(["reset", "bye"]);
+  });
+
+  test("the stream of an unknown session is not found, and with a malformed id it is a bad request", async () => {
+    expect((await refused(node.get("/session/nowhere/events"))).errorCode).toBe("session_not_found");
+    expect((await refused(node.get("/session/no%20id/events"))).errorCode).toBe("bad_request");
+  });
+
+  test("a session's stream sends a reader that joins during a reply its text so far, and its end once", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const first = await ann.follow(id);
+    await accepted(ann.say(id, "play"));
+    const delta = await first.find("delta");
+    expect(delta).toMatchObject({ sessionId: id, data: { kind: "text", offset: 0, text: "♪ ", attempt: 1 } });
+    expect(delta.id).toBeUndefined();
+    const late = await ann.follow(id);
+    const draft = await late.find(({ type, data }) => type === "message" && data["streaming"] === true);
+    expect(draft.data).toMatchObject({ id: delta.data["messageId"], content: "♪ ", status: "running" });
+    expect(draft.seq).toBeUndefined();
+  });
+});
+
+describe("a node that shuts down", () => {
+  test("a node that shuts down ends every stream with a different time to return, and exits cleanly", async () => {
+    const leaving = await NodeUnderTest.start();
+    const ann = new E2eClient(leaving);
+    const { path } = await withLog(ann, 1);
+    const streams = [];
+    for (let reader = 0; reader < 6; reader += 1) {
+      const stream = await leaving.stream(reader % 2 === 0 ? path : `${ann.floorPath}/events`);
+      await stream.next();
+      streams.push(stream);
+    }
+    const shutDown = leaving.shutDown();
+    const waits = [];
+    for (const stream of streams) {
+      const events = await stream.end();
+      expect(typesOf(events)).toEqual(["bye"]);
+      const { reason, reconnectInMs } = events[0]!.data;
+      expect(reason).toBe("draining");
+      expect(stream.frames.at(-2)).toEqual({ kind: "retry", ms: reconnectInMs });
+      waits.push(Number(reconnectInMs));
+    }
+    expect(new Set(waits).size).toBeGreaterThan(1);
+    expect(Math.min(...waits)).toBeGreaterThan(0);
+    await shutDown;
+    await leaving.stop();
+  });
+});
+
+describe("the stream of a floor", () => {
+  test("a floor's stream has its decisions, the transitions of all its sessions and its flags, in order", async () => {
+    const ann = new E2eClient(node);
+    const stream = await node.stream(`${ann.floorPath}/events`);
+    const music = await ann.hold("music");
+    await ann.talk(music.id, "hello");
+    await refused(ann.askToCreate({ agentId: "chat", activate: true }));
+    const phone = await ann.hold("phone");
+    await accepted(ann.send({ type: "switch_agent", sessionId: phone.id, agentId: "planner" }));
+    await accepted(node.put(`${ann.floorPath}/flags`, { night: true }));
+    const events = await stream.until("floor_updated");
+    expect(events.map(({ type, sessionId, data }) => [type, sessionId, data["event"] ?? data["outcome"]])).toEqual([
+      ["session_created", music.id, undefined],
+      ["arbitration", music.id, "granted"],
+      ["session_transition", music.id, "activate"],
+      ["session_transition", music.id, "turn"],
+      ["session_transition", music.id, "done"],
+      ["arbitration", undefined, "rejected"],
+      ["session_created", phone.id, undefined],
+      ["arbitration", phone.id, "granted"],
+      ["session_transition", music.id, "preempt"],
+      ["session_transition", phone.id, "activate"],
+      ["agent_switched", phone.id, undefined],
+      ["floor_updated", undefined, undefined],
+    ]);
+    const places = events.map(({ id }) => Number(id!.split(".")[1]));
+    expect(places).toEqual(places.toSorted((one, other) => one - other));
+  });
+
+  test("a floor's stream continues after a position, including that of the floor's own answer", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("music");
+    const { position } = await ann.floor();
+    const stream = await node.stream(`${ann.floorPath}/events?lastEventId=${position}`);
+    const phone = await ann.hold("phone");
+    expect(await stream.next()).toMatchObject({ type: "session_created", sessionId: phone.id });
+  });
+
+  test("a floor's stream resets an unknown position", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("music");
+    const { position } = await ann.floor();
+    for (const wrong of ["zzzzzz.1", "nonsense", `${position}9`]) {
+      const stream = await node.stream(`${ann.floorPath}/events`, { "Last-Event-ID": wrong });
+      expect(await stream.next()).toMatchObject({
+        type: "reset",
+        id: position,
+        data: { from: Number(position.split(".")[1]) },
+      });
+    }
+  });
+
+  test("a floor's stream contains no event of another floor", async () => {
+    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
+    const stream = await node.stream(`${ann.floorPath}/events`);
+    await bob.hold("music");
+    await accepted(node.put(`${ann.floorPath}/flags`, {}));
+    expect(typesOf(await stream.until("floor_updated"))).toEqual(["floor_updated"]);
+  });
+});

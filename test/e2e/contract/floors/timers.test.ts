@@ -1,0 +1,209 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
+import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+/** The timers of a catalogue. Times are short and real; every test awaits the event, not the time. */
+
+const agents = [
+  ...E2E_AGENTS,
+  scripted("guest", { priority: 50, after_turn: "yield" }),
+  scripted("once", { priority: 50, after_turn: "archive" }),
+  scripted("sleepy", { priority: 50, idle_timeout: "30ms" }),
+  scripted("fleeting", { priority: 20, max_pause: "30ms" }),
+  scripted("hurried", { priority: 10, when_blocked: "queue", queue_timeout: "30ms" }),
+  scripted("polite", { priority: 10, when_blocked: "queue", when_busy: "enqueue", after_turn: "yield" }),
+];
+const node = await NodeUnderTest.start({ agents });
+const slow = await NodeUnderTest.start({
+  agents,
+  catalog: { default_agent: "general", policy: { resume_delay: "1h" } },
+});
+const soon = await NodeUnderTest.start({
+  agents,
+  catalog: { default_agent: "general", policy: { resume_delay: "30ms" } },
+});
+afterAll(() => Promise.all([node.stop(), slow.stop(), soon.stop()]));
+
+describe("after_turn", () => {
+  test("after_turn yield releases the floor when the answer is complete; a new turn requests it again", async () => {
+    const ann = new E2eClient(node);
+    const music = await ann.hold("music");
+    const { id } = await ann.hold("guest");
+    const stream = await ann.follow(id);
+    await accepted(ann.say(id, "hello"));
+    const yielded = await stream.findState(id, "paused");
+    expect(yielded.data).toMatchObject({ from: "active.idle", event: "yield", reason: "after_turn" });
+    expect(await ann.see(id)).toMatchObject({ state: "paused", pausedBy: "yield", activity: "idle" });
+    expect((await ann.see(music.id)).state).toBe("active");
+    const { decision } = await accepted(ann.say(id, "hello"));
+    expect(decision.reason).toBe("preempted");
+  });
+
+  test("after_turn yield is undone only by a resume, never by a release", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("guest");
+    const stream = await ann.follow(id);
+    await accepted(ann.say(id, "hello"));
+    await stream.findState(id, "paused");
+    const phone = await ann.hold("phone");
+    await accepted(ann.on(phone.id, "archive"));
+    expect(await ann.floor()).toMatchObject({ holder: null });
+    expect((await accepted(ann.on(id, "resume"))).session.state).toBe("active");
+  });
+
+  test("after_turn archive ends the session when the answer is complete", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("once");
+    const stream = await ann.follow(id);
+    await accepted(ann.say(id, "hello"));
+    const events = await stream.end();
+    expect(typesOf(events).slice(-3)).toEqual(["session_transition", "session_transition", "bye"]);
+    expect(events.at(-2)!.data).toMatchObject({ from: "active.idle", to: "archived", reason: "after_turn" });
+    expect(await ann.messages(id)).toHaveLength(2);
+  });
+
+  test("after_turn does not apply to a turn that failed, nor while another waits", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("once");
+    await ann.talk(id, "refused");
+    expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed" });
+    await accepted(ann.on(id, "archive"));
+
+    const polite = await ann.hold("polite");
+    const stream = await ann.follow(polite.id);
+    await accepted(ann.say(polite.id, "ask"));
+    const { requestId } = await stream.find("user_question_request");
+    await accepted(ann.say(polite.id, "hello"));
+    const answer = { type: "user_question_response", sessionId: polite.id, requestId, response: "a" };
+    await accepted(ann.send(answer));
+    await stream.findState(polite.id, "paused");
+    expect(transitionsOf(await ann.log(polite.id)).slice(-4)).toEqual([
+      "active.running→active.idle",
+      "active.idle→active.running",
+      "active.running→active.idle",
+      "active.idle→paused",
+    ]);
+  });
+});
+
+describe("idle_timeout", () => {
+  test("idle_timeout releases the floor when nothing happens, and the next session gets it", async () => {
+    const ann = new E2eClient(node);
+    const music = await ann.hold("music");
+    const stream = await ann.follow(music.id);
+    const { id } = await ann.hold("sleepy");
+    await stream.findState(music.id, "paused");
+    await stream.findState(music.id, "active.idle");
+    expect(await ann.see(id)).toMatchObject({ state: "paused", pausedBy: "yield" });
+    expect((await ann.log(id)).at(-1)!.data).toMatchObject({ event: "yield", reason: "idle_timeout" });
+  });
+
+  test("idle_timeout is not counted during a run", async () => {
+    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
+    const { session } = await accepted(ann.askToCreate({ agentId: "sleepy" }));
+    await accepted(ann.say(session.id, "play"));
+    const idle = await bob.hold("sleepy");
+    const stream = await bob.follow(idle.id);
+    await stream.findState(idle.id, "paused");
+    expect(await ann.see(session.id)).toMatchObject({ state: "active", activity: "running" });
+    await accepted(ann.send({ type: "abort", sessionId: session.id }));
+    await (await ann.follow(session.id)).findState(session.id, "paused");
+  });
+});
+
+describe("max_pause", () => {
+  test("max_pause archives a session that was paused for longer, by its user or by preemption", async () => {
+    const ann = new E2eClient(node);
+    for (const pausedBy of ["preemption", "user"]) {
+      const { id } = await ann.hold("fleeting");
+      const stream = await ann.follow(id);
+      const phone = pausedBy === "user" ? undefined : await ann.hold("phone");
+      if (!phone) await accepted(ann.on(id, "pause"));
+      const expired = await stream.findState(id, "archived");
+      expect(expired.data).toMatchObject({ from: "paused", event: "expire", reason: "max_pause" });
+      expect((await stream.end()).at(-1)!.type).toBe("bye");
+      if (phone) await accepted(ann.on(phone.id, "archive"));
+      expect((await ann.floor()).holder).toBeNull();
+    }
+  });
+
+  test("max_pause does not apply to a session that was resumed in time", async () => {
+    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
+    const { id } = await ann.hold("fleeting");
+    await accepted(ann.on(id, "pause"));
+    await accepted(ann.on(id, "resume"));
+    const other = await bob.hold("fleeting");
+    await accepted(bob.on(other.id, "pause"));
+    await (await bob.follow(other.id)).findState(other.id, "archived");
+    expect((await ann.see(id)).state).toBe("active");
+  });
+});
+
+describe("queue_timeout", () => {
+  test("queue_timeout removes a session from the queue: it stays created, and its waiting turn ends", async () => {
+    const ann = new E2eClient(node);
+    const phone = await ann.hold("phone");
+    const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "hurried" };
+    const { sessionId, runId, decision } = await accepted(ann.send(chat));
+    expect(decision.outcome).toBe("queued");
+    const stream = await ann.follow(sessionId);
+    const events = await stream.until("complete");
+    expect(events.findLast(({ type }) => type === "arbitration")!.data).toMatchObject({
+      outcome: "rejected",
+      reason: "queue_timeout",
+      holder: { sessionId: phone.id },
+    });
+    expect(events.at(-2)).toMatchObject({ type: "error", data: { errorCode: "rejected", runId } });
+    expect(events.at(-1)!.data).toMatchObject({ runId, cancelled: true });
+    const session = await ann.see(sessionId);
+    expect(session.state).toBe("created");
+    expect(session).not.toHaveProperty("queuedAt");
+    expect(await ann.messages(sessionId)).toMatchObject([{ content: "hello", status: "error" }]);
+    await accepted(ann.on(phone.id, "archive"));
+    expect(await ann.floor()).toMatchObject({ holder: null, queued: [] });
+    expect((await accepted(ann.on(sessionId, "activate"))).session.state).toBe("active");
+  });
+});
+
+describe("resume_delay", () => {
+  test("resume_delay waits before the interrupted session resumes", async () => {
+    const ann = new E2eClient(soon);
+    const music = await ann.hold("music");
+    const stream = await ann.follow(music.id);
+    const phone = await ann.hold("phone");
+    await accepted(ann.on(phone.id, "archive"));
+    await stream.findState(music.id, "paused");
+    const resumed = await stream.findState(music.id, "active.idle");
+    expect(resumed.data).toMatchObject({ from: "paused", event: "resume", reason: "resumed" });
+  });
+
+  test("resume_delay keeps the floor without a holder, and rejects sessions of lower priority", async () => {
+    const ann = new E2eClient(slow);
+    const weather = await ann.hold("weather");
+    const phone = await ann.hold("phone");
+    await accepted(ann.on(phone.id, "archive"));
+    expect(await ann.floor()).toMatchObject({ holder: null, paused: [{ id: weather.id, state: "paused" }] });
+    const { decision } = await refused(ann.askToCreate({ agentId: "music", activate: true }));
+    expect(decision).toMatchObject({ reason: "lower_priority", rule: 5, holder: { sessionId: weather.id } });
+  });
+
+  test("resume_delay allows a session that outranks the waiting one, without a second pause", async () => {
+    const ann = new E2eClient(slow);
+    const weather = await ann.hold("weather");
+    const phone = await ann.hold("phone");
+    await accepted(ann.on(phone.id, "archive"));
+    const { decision } = await accepted(ann.askToCreate({ agentId: "planner", activate: true }));
+    expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free", rule: 2 });
+    expect(transitionsOf(await ann.log(weather.id))).toEqual(["created→active.idle", "active.idle→paused"]);
+  });
+
+  test("resume_delay ends at once when the session itself requests the floor", async () => {
+    const ann = new E2eClient(slow);
+    const weather = await ann.hold("weather");
+    const phone = await ann.hold("phone");
+    await accepted(ann.on(phone.id, "archive"));
+    expect((await accepted(ann.on(weather.id, "resume"))).decision).toMatchObject({ reason: "floor_free", rule: 2 });
+    expect((await ann.floor()).holder!.id).toBe(weather.id);
+  });
+});

@@ -1,0 +1,327 @@
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { LIVE_EVENTS, LOGGED_EVENTS } from "../../../../src/protocol/event.ts";
+import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
+import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { OpenApiDocument, type Operation, referencesIn } from "../../../support/documents/openapi-document.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+interface Discriminator {
+  propertyName: string;
+  mapping: Record<string, string>;
+}
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+describe("/health", () => {
+  test("/health says that the node is alive, its version, and the number of open streams", async () => {
+    const { status, body } = await node.get("/health");
+    expect(status).toBe(200);
+    expect(body).toEqual({ status: "ok", connections: 0, version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
+    const streams = [await node.stream("/events"), await node.stream("/floor/u%3Aann/events")];
+    await streams[0]!.next();
+    const connections = async () => (await node.send("GET", "/health")).text.match(/"connections":(\d+)/)![1];
+    while ((await connections()) !== "2");
+    for (const stream of streams) await stream.close();
+    while ((await connections()) !== "0");
+  });
+});
+
+describe("/ready", () => {
+  test("/ready says that nothing is missing, and which catalogue is in use since when", async () => {
+    const { status, body } = await node.get("/ready");
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      status: "ok",
+      missing: [],
+      catalog: { hash: expect.stringMatching(/^[0-9a-f]{12}$/), loadedAt: expect.any(Number) },
+    });
+  });
+
+  test("/ready is 200 with the faults while the file is broken, and the old catalogue remains in use", async () => {
+    const reloaded = await NodeUnderTest.start({ mayFail: true });
+    const ready = () => accepted(reloaded.get("/ready"));
+    const { catalog: before } = await ready();
+    await reloaded.writeCatalog("agents:\n  - name: general\n    priority: 101\n  - name: general\n");
+    let { catalog } = await ready();
+    while (!catalog.faults) ({ catalog } = await ready());
+    expect(catalog).toMatchObject({ hash: before.hash, loadedAt: before.loadedAt });
+    expect(catalog.faultCount).toBe(catalog.faults.length);
+    expect(catalog.faults.map(({ line }) => line)).toEqual(expect.arrayContaining([3, 4]));
+    const ann = new E2eClient(reloaded);
+    expect((await ann.hold("music")).priority).toBe(20);
+
+    const agents = [...E2E_AGENTS, scripted("newcomer", { priority: 99 })];
+    await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "newcomer" }));
+    while (catalog.hash === before.hash) ({ catalog } = await ready());
+    expect(catalog.faults).toBeUndefined();
+    expect((await accepted(reloaded.get("/agents"))).defaultAgentId).toBe("newcomer");
+    const { session } = await accepted(ann.askToCreate({ activate: true }));
+    expect(session).toMatchObject({ agentId: "newcomer", priority: 99 });
+    await reloaded.stop();
+  });
+
+  test("a new catalogue applies to later requests: the holder and resumed sessions keep their numbers", async () => {
+    const reloaded = await NodeUnderTest.start();
+    const ann = new E2eClient(reloaded);
+    const music = await ann.hold("music");
+    const phone = await ann.hold("phone");
+    const agents = E2E_AGENTS.map((agent) => (agent["name"] === "music" ? { ...agent, priority: 70 } : agent));
+    const { catalog: before } = await accepted(reloaded.get("/ready"));
+    await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
+    while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
+    await accepted(ann.on(phone.id, "archive"));
+    expect(await ann.see(music.id)).toMatchObject({ state: "active", priority: 20 });
+    await accepted(ann.on(music.id, "pause"));
+    const { session, decision } = await accepted(ann.on(music.id, "resume"));
+    expect([session.priority, decision.challenger.priority]).toEqual([70, 70]);
+    await reloaded.stop();
+  });
+
+  test("sessions created before a reload distinguish an agent that was removed from a disabled one", async () => {
+    const reloaded = await NodeUnderTest.start();
+    const ann = new E2eClient(reloaded);
+    const [gone, off] = [await ann.create("music"), await ann.create("chat")];
+    const agents = E2E_AGENTS.filter(({ name }) => name !== "music").map((agent) =>
+      agent["name"] === "chat" ? { ...agent, enabled: false } : agent,
+    );
+    const { catalog: before } = await accepted(reloaded.get("/ready"));
+    await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
+    while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
+    expect((await refused(ann.on(gone.id, "activate"))).decision).toMatchObject({ reason: "unknown_agent", rule: 1 });
+    expect((await refused(ann.on(off.id, "activate"))).decision).toMatchObject({ reason: "agent_disabled", rule: 1 });
+    await reloaded.stop();
+  });
+});
+
+test("/ready reports that a catalogue has faults, and lists them to operators only", async () => {
+  const [OPS, ANN] = ["ops-key-0123456789abcdef0123456789", "ann-key-0123456789abcdef0123456789"];
+  const entries = [
+    { owner: "ops", key: OPS, operator: true },
+    { owner: "ann", key: ANN },
+  ];
+  const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
+  const settings = { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "refused=2/1d" };
+  const guarded = await NodeUnderTest.start({ settings, mayFail: true });
+  onTestFinished(() => guarded.stop());
+  await guarded.writeCatalog("agents:\n  - name: general\n    priority: sk-secret-value\n");
+  const ready = async (key?: string) => {
+    const caller = key === undefined ? guarded : new Caller(guarded, key);
+    return (await accepted(caller.get("/ready"))).catalog;
+  };
+  while ((await ready()).faultCount === undefined);
+  const { hash, loadedAt } = await ready();
+  expect(await ready()).toEqual({ hash, loadedAt, faultCount: 1 });
+  expect(await ready(ANN)).toEqual({ hash, loadedAt, faultCount: 1 });
+  expect((await ready(OPS)).faults).toMatchObject([{ line: 3, path: "agents[0].priority" }]);
+  // It does not check keys either.
+  await ready("guess-1");
+  await ready("guess-2");
+  expect((await new Caller(guarded, "guess-3").get("/agents")).status).toBe(429);
+});
+
+describe("/metrics", () => {
+  test("/metrics is Prometheus text, and counts commands", async () => {
+    const counted = async () => {
+      const { text } = await node.get("/metrics");
+      return Number(/interlock_commands_total\{type="session.create",outcome="ok"\} (\d+)/.exec(text)?.[1] ?? 0);
+    };
+    const before = await counted();
+    await new E2eClient(node).create("music");
+    expect(await counted()).toBe(before + 1);
+    const { status, headers, text } = await node.get("/metrics");
+    expect(status).toBe(200);
+    expect(headers["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
+    for (const name of [
+      "interlock_connections",
+      "interlock_floors_active",
+      "interlock_runs",
+      "process_cpu_seconds_total",
+    ]) {
+      expect(text).toContain(`# TYPE ${name}`);
+    }
+    for (const line of text.split("\n").filter((each) => each !== "")) {
+      expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? [-+0-9.eNaInf]+)$/);
+    }
+  });
+});
+
+describe("/openapi.json", async () => {
+  const { text } = await node.send("GET", "/openapi.json");
+  const document = OpenApiDocument.parse(JSON.parse(text));
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      name: `${method.toUpperCase()} ${path}`,
+      path,
+      operation: operation as Operation,
+    })),
+  );
+
+  const componentAt = (reference: string) =>
+    document.components.schemas[reference.replace("#/components/schemas/", "")];
+
+  test("/openapi.json has exactly the routes of the contract, each with a stable operation id", () => {
+    const ids = Object.fromEntries(operations.map(({ name, operation }) => [operation.operationId, name]));
+    expect(ids).toEqual({
+      createSession: "POST /session/create",
+      loadSession: "POST /session/load",
+      listSessions: "GET /session/list",
+      getSession: "GET /session/{id}",
+      renameSession: "PATCH /session/{id}",
+      deleteSession: "DELETE /session/{id}",
+      listMessages: "GET /session/{id}/messages",
+      withdrawMessage: "DELETE /session/{id}/messages/{messageId}",
+      listLogLines: "GET /session/{id}/messages/{messageId}/logs",
+      getImage: "GET /session/{id}/images/{hash}",
+      activateSession: "POST /session/{id}/activate",
+      pauseSession: "POST /session/{id}/pause",
+      resumeSession: "POST /session/{id}/resume",
+      archiveSession: "POST /session/{id}/archive",
+      stopSession: "POST /session/{id}/stop",
+      summarizeSession: "POST /session/{id}/summarize",
+      switchMode: "POST /session/{id}/mode",
+      streamSession: "GET /session/{id}/events",
+      getFloor: "GET /floor/{id}",
+      listFloors: "GET /floors",
+      listFloorEvents: "GET /floor/{id}/log",
+      stopFloor: "POST /floor/{id}/stop",
+      stopAllOnFloor: "POST /floor/{id}/stop-all",
+      setFloorFlags: "PUT /floor/{id}/flags",
+      changeFloorFlags: "PATCH /floor/{id}/flags",
+      previewDecision: "POST /floor/{id}/what-if",
+      streamFloor: "GET /floor/{id}/events",
+      streamFloors: "GET /floors/events",
+      listAgents: "GET /agents",
+      sendMessage: "POST /message",
+      streamConnection: "GET /events",
+      createTicket: "POST /ticket",
+      setCookie: "POST /cookie",
+      clearCookie: "DELETE /cookie",
+      getHealth: "GET /health",
+      getReadiness: "GET /ready",
+      getMetrics: "GET /metrics",
+      listNodes: "GET /nodes",
+      forkSession: "POST /session/{id}/fork",
+      rollBackSession: "POST /session/{id}/rollback",
+      resendMessage: "POST /session/{id}/messages/{messageId}/resend",
+      editMessage: "POST /session/{id}/messages/{messageId}/edit",
+      exportSession: "GET /session/{id}/export",
+      importSession: "POST /session/import",
+      listQueue: "GET /session/{id}/queue",
+      listDefinitions: "GET /agents/definitions",
+      createDefinition: "POST /agents/definitions",
+      getDefinition: "GET /agents/definitions/{id}",
+      changeDefinition: "PATCH /agents/definitions/{id}",
+      deleteDefinition: "DELETE /agents/definitions/{id}",
+      createChatCompletion: "POST /v1/chat/completions",
+      createResponse: "POST /v1/responses",
+      listModels: "GET /v1/models",
+      getModel: "GET /v1/models/{model}",
+      postChat: "POST /api/chat",
+      resumeChat: "GET /api/chat/{id}/stream",
+      abortChat: "DELETE /api/chat/{id}/stream",
+      callMcp: "POST /mcp",
+    });
+    expect(Object.keys(ids)).toHaveLength(operations.length);
+  });
+
+  test("/openapi.json describes each route, in one of the described groups", () => {
+    // `OpenApiDocument` checks that each has an id, a summary, a description and a tag.
+    const described = document.tags.map(({ name }) => name);
+    expect([...new Set(operations.flatMap(({ operation }) => operation.tags))].toSorted()).toEqual(
+      described.toSorted(),
+    );
+    const summaries = operations.map(({ operation }) => operation.summary);
+    expect(new Set(summaries).size).toBe(summaries.length);
+  });
+
+  test("/openapi.json has every event as a component, and lists those of each stream", () => {
+    const carried = (path: string) => {
+      const { content } = document.paths[path]!.get!.responses["200"]!;
+      const { $ref } = content!["text/event-stream"]!.schema as { $ref: string };
+      const union = componentAt($ref) as { oneOf: { $ref: string }[]; discriminator: Discriminator };
+      const { propertyName, mapping } = union.discriminator;
+      expect(propertyName).toBe("type");
+      expect(Object.values(mapping)).toEqual(union.oneOf.map((each) => each.$ref));
+      for (const [type, place] of Object.entries(mapping)) {
+        expect(componentAt(place), type).toMatchObject({ properties: { type: { const: type } } });
+      }
+      return Object.keys(mapping);
+    };
+    const logged = Object.keys(LOGGED_EVENTS);
+    const ofSessions = logged.filter((type) => type !== "floor_updated");
+    const ends = ["reset", "bye"];
+    const ofFloor = ["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"];
+    expect(carried("/session/{id}/events")).toEqual([...ofSessions, "delta", ...ends]);
+    expect(carried("/floor/{id}/events")).toEqual([...ofFloor, ...ends]);
+    expect(carried("/floors/events").toSorted()).toEqual(["bye", "floor", "reset"]);
+    const ofConnection = carried("/events");
+    expect(ofConnection).toEqual(["connected", "agent_list", ...ofSessions, "delta", ...ends]);
+    const all = [...ofConnection, "floor", "floor_updated"];
+    expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
+  });
+
+  test("/openapi.json declares the key of each write that accepts one, and the position of each stream that has one", () => {
+    const headed = (header: string) =>
+      operations
+        .filter(({ operation }) =>
+          operation.parameters?.some(({ name, in: place }) => place === "header" && name === header),
+        )
+        .map(({ operation }) => operation.operationId);
+    expect(headed("Last-Event-ID").toSorted()).toEqual(["streamConnection", "streamFloor", "streamSession"]);
+    const writes = operations
+      .filter(({ operation }) => operation.requestBody)
+      .map(({ operation }) => operation.operationId);
+    const keyless = ["loadSession", "previewDecision", "createTicket", "setCookie", "clearCookie", "callMcp"];
+    expect(headed("Idempotency-Key").toSorted()).toEqual(writes.filter((id) => !keyless.includes(id)).toSorted());
+  });
+
+  test("/openapi.json declares each parameter of a path, and every reference in it is valid", () => {
+    for (const { name, path, operation } of operations) {
+      const declared = operation.parameters?.filter((parameter) => parameter.in === "path").map((each) => each.name);
+      expect(declared ?? [], name).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter));
+    }
+    const components = new Set(Object.keys(document.components.schemas).map((each) => `#/components/schemas/${each}`));
+    const references = referencesIn(document);
+    for (const reference of references) expect(components, reference).toContain(reference);
+    for (const component of components) expect(references, component).toContain(component);
+  });
+
+  test("/openapi.json requires no credential when authentication is off", () => {
+    expect(document.security).toEqual([]);
+    expect(document.components.securitySchemes).toBeUndefined();
+    for (const { name, operation } of operations) expect(operation.security, name).toBeUndefined();
+  });
+
+  test("/openapi.json has a schema for each success, and one Problem for all failures except those in OpenAI's format", () => {
+    expect(document.components.schemas).toHaveProperty("Problem");
+    for (const { name, operation } of operations) {
+      expect(Object.keys(operation.responses), name).toEqual(expect.arrayContaining(["200", "4XX", "default"]));
+      expect(operation.responses["200"]!.content, name).toBeDefined();
+      const problem = name.includes(" /v1/") ? "OpenAiProblem" : "Problem";
+      for (const failure of ["4XX", "default"]) {
+        expect(operation.responses[failure]!.content, name).toEqual({
+          "application/json": { schema: { $ref: `#/components/schemas/${problem}` } },
+        });
+      }
+    }
+  });
+
+  test("/openapi.json requires a body only where one is needed", () => {
+    const needed = operations.filter(({ operation }) => operation.requestBody?.required).map(({ name }) => name);
+    expect(needed.toSorted()).toEqual([
+      "PATCH /session/{id}",
+      "POST /agents/definitions",
+      "POST /api/chat",
+      "POST /floor/{id}/what-if",
+      "POST /message",
+      "POST /session/import",
+      "POST /session/load",
+      "POST /session/{id}/messages/{messageId}/edit",
+      "POST /session/{id}/mode",
+      "POST /v1/chat/completions",
+      "POST /v1/responses",
+    ]);
+  });
+});

@@ -1,0 +1,178 @@
+import { randomUUID } from "node:crypto";
+import { copyFile, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { readPage, root } from "../../../docs/page.ts";
+import { keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { OUTSIDE_MODULES, runNode, runProgram, testWithPrograms } from "../../../support/documents/outside-programs.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+const KEY = "ann-key-0123456789abcdef0123456789";
+const folder = await mkdtemp(join(tmpdir(), "interlock-openapi-"));
+const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), afterAll);
+const open = await NodeUnderTest.start();
+const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
+afterAll(async () => {
+  await Promise.all([open.stop(), guarded.stop()]);
+  await rm(folder, { recursive: true });
+});
+
+interface Finding {
+  rule: string;
+  where: string;
+  what: string;
+}
+
+/** All errors and warnings of Redocly's recommended rules for a document. */
+async function redocly(file: string): Promise<Finding[]> {
+  const args = ["lint", file, "--extends=recommended", "--format=json", "--max-problems=1000"];
+  const { stdout, stderr } = await runProgram("redocly", args, folder);
+  if (!stdout.startsWith("{")) throw new Error(`redocly printed no report: ${stdout}${stderr}`);
+  const { problems } = JSON.parse(stdout) as {
+    problems: { ruleId: string; message: string; location: { pointer?: string }[] }[];
+  };
+  return problems.map(({ ruleId, message, location }) => ({
+    rule: ruleId,
+    where: location[0]?.pointer ?? "",
+    what: message,
+  }));
+}
+
+/** All results of Spectral's recommended rules for a document, including hints. */
+async function spectral(file: string): Promise<Finding[]> {
+  await writeFile(join(folder, "spectral.yaml"), 'extends: ["spectral:oas"]\n');
+  const args = ["lint", file, "--ruleset=spectral.yaml", "--format=json", "--quiet"];
+  const { stdout, stderr } = await runProgram("spectral", args, folder);
+  if (!stdout.startsWith("[")) throw new Error(`spectral printed no report: ${stdout}${stderr}`);
+  const problems = JSON.parse(stdout) as { code: string; message: string; path: string[] }[];
+  return problems.map(({ code, message, path }) => ({ rule: code, where: path.join("/"), what: message }));
+}
+
+async function download(node: NodeUnderTest, name: string): Promise<{ file: string; text: string }> {
+  const { text } = await node.send("GET", "/openapi.json");
+  await writeFile(join(folder, name), text);
+  return { file: name, text };
+}
+
+describe.each([
+  ["without authentication", open],
+  ["with authentication", guarded],
+])("the document of a node %s", (_, node) => {
+  const name = `${node === open ? "open" : "guarded"}.json`;
+
+  testWithPrograms(
+    ["redocly"],
+    "the document passes Redocly's recommended rules without an error or a warning",
+    async () => {
+      expect(await redocly((await download(node, name)).file)).toEqual([]);
+    },
+  );
+
+  testWithPrograms(["spectral"], "the document passes Spectral's recommended rules without a finding", async () => {
+    expect(await spectral((await download(node, name)).file)).toEqual([]);
+  });
+});
+
+testWithPrograms(["redocly", "spectral"], "both programs find the faults of a faulty document", async () => {
+  const { text } = await download(open, "open.json");
+  const broken = JSON.parse(text);
+  delete broken.paths["/agents"].get.operationId;
+  delete broken.paths["/agents"].get.summary;
+  delete broken.paths["/agents"].get.tags;
+  delete broken.servers;
+  await writeFile(join(folder, "broken.json"), JSON.stringify(broken));
+  const rulesOf = (findings: Finding[]) => findings.map(({ rule }) => rule).toSorted();
+  expect(rulesOf(await redocly("broken.json"))).toEqual([
+    "no-empty-servers",
+    "operation-operationId",
+    "operation-summary",
+  ]);
+  expect(rulesOf(await spectral("broken.json"))).toEqual([
+    "oas3-api-servers",
+    "operation-operationId",
+    "operation-tags",
+  ]);
+});
+
+describe("a client that openapi-typescript generates", () => {
+  const compilerOptions = {
+    strict: true,
+    target: "es2023",
+    module: "nodenext",
+    lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
+    types: [],
+  };
+
+  /** Generates the types from the node's URL, and compiles a client with them. */
+  async function compile(node: NodeUnderTest, source: string): Promise<void> {
+    await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+    await symlink(OUTSIDE_MODULES, join(folder, "node_modules"), "dir").catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EEXIST") throw error;
+    });
+    const generated = await runProgram(
+      "openapi-typescript",
+      [`${node.url}/openapi.json`, "-o", "interlock.d.ts"],
+      folder,
+    );
+    expect(generated.code, generated.stdout + generated.stderr).toBe(0);
+    await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: [source] }));
+    const compiled = await runProgram("tsc", [], folder);
+    expect(compiled.stdout).toBe("");
+    expect(compiled.code).toBe(0);
+  }
+
+  async function call(module: string, name: string, args: readonly string[]): Promise<unknown> {
+    const script = `const { ${name} } = await import("./${module}");
+      console.log(JSON.stringify(await ${name}(...process.argv.slice(1))));
+      process.exit();`;
+    const { stdout, stderr, code } = await runNode(["--input-type=module", "-e", script, ...args], folder);
+    expect(code, stderr).toBe(0);
+    return JSON.parse(stdout);
+  }
+
+  testWithPrograms(
+    ["openapi-typescript", "tsc"],
+    "the generated client of docs/protocol.md compiles under strict, and talks to a node",
+    async () => {
+      const blocks = readPage("docs/protocol.md").blocks.filter(({ info }) => info === "ts");
+      expect(blocks).toHaveLength(1);
+      await writeFile(join(folder, "say.ts"), blocks[0]!.text);
+      await compile(open, "say.ts");
+      expect(await call("say.js", "say", [open.url, "hello"])).toBe("Hello there.");
+    },
+  );
+
+  testWithPrograms(
+    ["openapi-typescript", "tsc"],
+    "the generated client has types for keys, bodyless writes, failures, tickets and events of streams",
+    async () => {
+      await copyFile(join(root, "test/outside-programs/client.ts"), join(folder, "client.ts"));
+      await compile(guarded, "client.ts");
+      const name = randomUUID();
+      expect(await call("client.js", "play", [guarded.url, KEY, name])).toEqual({
+        isSame: true,
+        states: ["active", "paused", "active"],
+        reason: "floor_free",
+        preview: "rejected",
+        refused: "forbidden",
+        transitions: ["resume", "pause", "activate"],
+        isPlaced: true,
+        streamed: ["activate", "pause", "resume"],
+        deleted: true,
+        missing: "session_not_found",
+      });
+    },
+  );
+});
+
+test("the programs are pinned, and are no dependencies of Interlock", async () => {
+  const { default: outside } = await import("../../../outside-programs/package.json", { with: { type: "json" } });
+  const { default: own } = await import("../../../../package.json", { with: { type: "json" } });
+  // The outside programs use another version of the compiler, and render a page with React.
+  const shared = ["typescript", "react", "react-dom"];
+  for (const [name, version] of Object.entries(outside.dependencies)) {
+    expect(version, name).toMatch(/^\d+\.\d+\.\d+$/);
+    if (!shared.includes(name)) expect({ ...own.dependencies, ...own.devDependencies }).not.toHaveProperty([name]);
+  }
+});

@@ -1,0 +1,289 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+/** A session with `turns` turns, one message each way. */
+async function conversation(ann: E2eClient, turns: number) {
+  const session = await ann.hold("general");
+  const stream = await ann.follow(session.id);
+  for (let turn = 0; turn < turns; turn += 1) {
+    await accepted(ann.say(session.id, `hello ${turn}`, { id: `m${turn}` }));
+    await stream.find("complete");
+  }
+  await stream.close();
+  return session;
+}
+
+describe("loading a session", () => {
+  test("loading a session returns its newest 500 messages, oldest first, and says that there are more", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await conversation(ann, 251);
+    const { session, position } = await accepted(node.post("/session/load", { sessionId: id }));
+    expect(session.messageCount).toBe(502);
+    expect(session.hasMore).toBe(true);
+    expect(session.messages).toHaveLength(500);
+    expect(session.messages[0]).toMatchObject({ role: "user", content: "hello 1" });
+    expect(session.messages.at(-1)).toMatchObject({ role: "assistant", content: "Hello there.", status: "success" });
+    expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
+  });
+
+  test("loading a session returns its state, with a position from which its stream continues", async () => {
+    const ann = new E2eClient(node);
+    const created = await ann.create("music");
+    const { session, position } = await accepted(node.post("/session/load", { sessionId: created.id }));
+    expect(session).toEqual({ ...created, messages: [], hasMore: false });
+    const stream = await node.stream(`/session/${created.id}/events`, { "Last-Event-ID": position });
+    await accepted(node.patch(`/session/${created.id}`, { title: "Next" }));
+    expect(await stream.next()).toMatchObject({ type: "session_updated", data: { title: "Next" } });
+  });
+
+  test("loading an unknown session, or with an unknown connection, is not found", async () => {
+    expect((await refused(node.post("/session/load", { sessionId: "nowhere" }))).errorCode).toBe("session_not_found");
+    const { id: sessionId } = await new E2eClient(node).create("music");
+    const answer = await refused(node.post("/session/load", { sessionId, connectionId: "nobody" }));
+    expect(answer.errorCode).toBe("connection_not_found");
+  });
+
+  test("an archived session can be loaded indefinitely", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await conversation(ann, 1);
+    await accepted(ann.on(id, "archive"));
+    const { session } = await accepted(node.post("/session/load", { sessionId: id }));
+    expect(session).toMatchObject({ state: "archived", archivedAt: expect.any(Number) });
+    expect(session.messages.map(({ content }) => content)).toEqual(["hello 0", "Hello there."]);
+  });
+});
+
+describe("messages", () => {
+  test("messages are read in pages forwards and backwards, always oldest first", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await conversation(ann, 3);
+    const page = async (query: string) => {
+      const { messages, hasMore } = await accepted(node.get(`/session/${id}/messages${query}`));
+      return { said: messages.filter(({ role }) => role === "user").map(({ content }) => content), hasMore };
+    };
+    expect(await page("")).toEqual({ said: ["hello 0", "hello 1", "hello 2"], hasMore: false });
+    expect(await page("?limit=2")).toEqual({ said: ["hello 2"], hasMore: true });
+    expect(await page("?after=m0&limit=2")).toEqual({ said: ["hello 1"], hasMore: true });
+    expect(await page("?after=m1")).toEqual({ said: ["hello 2"], hasMore: false });
+    expect(await page("?before=m2&limit=2")).toEqual({ said: ["hello 1"], hasMore: true });
+    expect(await page("?before=m1")).toEqual({ said: ["hello 0"], hasMore: false });
+  });
+
+  test("messages have every field of the contract", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await conversation(ann, 1);
+    const [asked, said] = await ann.messages(id);
+    expect(asked).toEqual({
+      id: "m0",
+      sessionId: id,
+      role: "user",
+      content: "hello 0",
+      status: "success",
+      runId: expect.any(String),
+      createdAt: expect.any(Number),
+    });
+    expect(said).toEqual({
+      id: expect.any(String),
+      sessionId: id,
+      role: "assistant",
+      content: "Hello there.",
+      status: "success",
+      agent: { kind: "master", name: "general", depth: 0, path: ["general"] },
+      runId: asked!.runId,
+      usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
+      createdAt: expect.any(Number),
+      startedAt: expect.any(Number),
+      finishedAt: expect.any(Number),
+    });
+  });
+
+  test("messages are read with a position from which the session's stream continues", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await conversation(ann, 1);
+    const { position } = await accepted(node.get(`/session/${id}/messages`));
+    expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
+  });
+
+  test.each(["limit=0", "limit=501", "limit=x", "after=a&before=b", "after=not%20an%20id"])(
+    "messages are refused with %s",
+    async (query) => {
+      const { id } = await new E2eClient(node).create("music");
+      expect((await refused(node.get(`/session/${id}/messages?${query}`))).errorCode).toBe("bad_request");
+    },
+  );
+
+  test("messages of an unknown session are not found, nor are their logs", async () => {
+    for (const path of ["/session/nowhere/messages", "/session/nowhere/messages/m/logs"]) {
+      expect((await refused(node.get(path))).errorCode).toBe("session_not_found");
+    }
+  });
+
+  test("a message has a log, which is empty if the agent logged nothing", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await conversation(ann, 1);
+    for (const after of ["%00", "a%20b", "%F0%9F%8E%B7"]) {
+      const refused = await node.send("GET", `/session/${id}/messages/m0/logs?after=${after}`);
+      expect(refused.status, after).toBe(400);
+    }
+    expect(await accepted(node.get(`/session/${id}/messages/m0/logs?limit=10`))).toEqual({
+      success: true,
+      logs: [],
+      hasMore: false,
+    });
+  });
+});
+
+describe("a queued message", () => {
+  test("a queued message can be withdrawn before its turn: it is removed, and its run ends without having begun", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("stacker");
+    await accepted(ann.say(id, "play"));
+    const queued = await accepted(ann.say(id, "hello", { id: "regretted" }));
+    expect((await ann.messages(id)).at(-1)).toMatchObject({ id: "regretted", status: "queued" });
+    expect(await accepted(node.delete(`/session/${id}/messages/regretted`))).toEqual({ success: true, deleted: true });
+    const log = await ann.log(id);
+    expect(log.at(-1)).toMatchObject({ type: "complete", data: { runId: queued.runId, cancelled: true } });
+    expect((await ann.messages(id)).map((message) => message.id)).not.toContain("regretted");
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+    expect((await ann.see(id)).activity).toBe("idle");
+  });
+
+  test("only a queued message can be withdrawn", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await conversation(ann, 1);
+    for (const message of ["m0", "nothing"]) {
+      const answer = await refused(node.delete(`/session/${id}/messages/${message}`));
+      expect(answer.errorCode).toBe("illegal_command");
+    }
+    expect(await ann.messages(id)).toHaveLength(2);
+  });
+});
+
+describe("an answer that contains a session or a floor", () => {
+  test("an answer that contains a session or a floor has its log's position, from which the stream continues", async () => {
+    const ann = new E2eClient(node);
+    const { body: created } = await ann.askToCreate({ agentId: "general", activate: true });
+    const { id } = created.session;
+    const answers = [created];
+    for (const verb of ["pause", "resume", "activate"] as const) answers.push(await accepted(ann.on(id, verb)));
+    answers.push(await accepted(node.patch(`/session/${id}`, { title: "x" })));
+    answers.push(await accepted(ann.say(id, "nod")));
+    answers.push(await accepted(ann.on(id, "stop")));
+    const log = await ann.log(id);
+    const positions = answers.map(({ position }) => position);
+    for (const [index, position] of positions.entries()) {
+      const event = log.find((each) => each.id === position);
+      expect(event, `answer ${index}`).toBeDefined();
+      const { session } = answers[index]!;
+      if (session) expect(session.updatedAt).toBeGreaterThanOrEqual(Date.parse(event!.timestamp));
+    }
+    expect(positions.at(-1)).toBe(log.at(-1)!.id);
+    const { position } = await ann.floor();
+    const stream = await node.stream(`${ann.floorPath}/events?lastEventId=${position}`);
+    await accepted(node.put(`${ann.floorPath}/flags`, {}));
+    expect((await stream.next()).type).toBe("floor_updated");
+  });
+});
+
+describe("a session", () => {
+  test("a session is read by its id, and an unknown or malformed id is refused", async () => {
+    const ann = new E2eClient(node);
+    const session = await ann.create("music");
+    expect((await accepted(node.get(`/session/${session.id}`))).session).toEqual(session);
+    expect((await refused(node.get("/session/nowhere"))).errorCode).toBe("session_not_found");
+    expect((await refused(node.get("/session/not%20an%20id"))).errorCode).toBe("bad_request");
+  });
+
+  test("a renamed session logs the change, and no other field changes", async () => {
+    const ann = new E2eClient(node);
+    const before = await ann.hold("music");
+    const { session } = await accepted(node.patch(`/session/${before.id}`, { title: " 上班 路上 " }));
+    expect(session).toEqual({ ...before, title: "上班 路上", updatedAt: session.updatedAt });
+    expect((await ann.log(before.id)).at(-1)).toMatchObject({ type: "session_updated", data: { title: "上班 路上" } });
+  });
+
+  test.each([{}, { title: "" }, { title: 7 }, { title: null }])("a session cannot be renamed to %j", async (body) => {
+    const { id } = await new E2eClient(node).create("music");
+    const { issues } = await refused(node.patch(`/session/${id}`, body));
+    expect(issues[0]!.path).toBe("body.title");
+  });
+
+  test("a session is deleted with its messages, its log and its images; deleting it again deletes nothing", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
+    await accepted(ann.say(id, "play", { id: "m0", images }));
+    const hash = (await ann.messages(id))[0]!.images![0]!.hash;
+    expect(await accepted(node.delete(`/session/${id}`))).toEqual({ success: true, deleted: true });
+    const paths = ["", "/messages", "/messages/m0/logs", `/images/${hash}`].map((path) => `/session/${id}${path}`);
+    for (const path of paths) expect((await refused(node.get(path))).errorCode).toBe("session_not_found");
+    expect((await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`))).total).toBe(0);
+    expect((await refused(ann.on(id, "archive"))).errorCode).toBe("session_not_found");
+    expect((await refused(ann.say(id, "hello"))).errorCode).toBe("session_not_found");
+    expect(await accepted(node.delete(`/session/${id}`))).toEqual({ success: true, deleted: false });
+    expect((await ann.floor()).holder).toBeNull();
+  });
+
+  test("deleting a session that never existed is not an error", async () => {
+    expect(await accepted(node.delete("/session/never-was"))).toEqual({ success: true, deleted: false });
+  });
+});
+
+describe("images", () => {
+  const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 10, 13]);
+  const image = { data: png.toString("base64"), mimeType: "image/png" };
+
+  test("images are stored with their message and read back byte for byte", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await accepted(ann.say(id, "hello", { id: "m", type: "image", images: [image] }));
+    const [message] = await ann.messages(id);
+    expect(message!.images).toEqual([{ hash: expect.any(String), mimeType: "image/png", bytes: png.length }]);
+    const read = await node.get(`/session/${id}/images/${message!.images![0]!.hash}`);
+    expect(read.status).toBe(200);
+    expect(read.headers["content-type"]).toBe("image/png");
+    expect(read.headers["x-content-type-options"]).toBe("nosniff");
+    expect(read.bytes).toEqual(png);
+  });
+
+  test("images may be a message of their own, without text", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const { messageId } = await accepted(ann.say(id, "", { images: [image] }));
+    expect(messageId).toEqual(expect.any(String));
+  });
+
+  test("images belong to their session: no other session shows them", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const other = await ann.create("general");
+    await accepted(ann.say(id, "hello", { images: [image] }));
+    const { hash } = (await ann.messages(id))[0]!.images![0]!;
+    expect((await refused(node.get(`/session/${other.id}/images/${hash}`))).errorCode).toBe("not_found");
+    expect((await refused(node.get(`/session/${id}/images/${"0".repeat(64)}`))).errorCode).toBe("not_found");
+  });
+
+  test("images of more than 1 MiB encoded are too large, and the message is not kept", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const images = [{ data: "A".repeat(1_048_580), mimeType: "image/png" }];
+    expect((await refused(ann.say(id, "hello", { images }))).errorCode).toBe("too_large");
+    expect(await ann.messages(id)).toEqual([]);
+  });
+
+  test.each([
+    ["a request whose image is not base64", [{ data: "a b", mimeType: "image/png" }], "body.images.0.data"],
+    ["a request whose image is empty", [{ data: "", mimeType: "image/png" }], "body.images.0.data"],
+    ["a request whose image is a web page", [{ data: "aGk=", mimeType: "text/html" }], "body.images.0.mimeType"],
+    ["a request with nine images", Array.from({ length: 9 }, () => image), "body.images"],
+  ])("%s is refused", async (_, images, path) => {
+    const { id } = await new E2eClient(node).create("general");
+    const answer = await refused(node.post("/message", { type: "chat", sessionId: id, content: "hello", images }));
+    expect(answer.errorCode).toBe("bad_request");
+    expect(answer.issues.map((issue) => issue.path)).toContain(path);
+  });
+});

@@ -1,0 +1,206 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { makeInstallation, type ToldEvent } from "../../../support/nodes/child-server.ts";
+import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../../support/servers/postgres-server.ts";
+import { startProviderServer } from "../../../support/servers/provider-server.ts";
+import { chooseServer, describeWith } from "../../../support/servers/server-choice.ts";
+
+const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
+
+const isSummary = ({ type, data }: ToldEvent) => type === "message" && data["summary"] !== undefined;
+
+/** A node whose model summarises after two turns, and keeps one of them. */
+async function open(settings: Record<string, string>, summary: object = { after: 2, keep: 1 }) {
+  const provider = await startProviderServer();
+  onTestFinished(() => provider.close());
+  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "large", base_url: provider.baseUrl };
+  const installation = await makeInstallation(
+    { agents: [{ name: "model", adapter: { ...adapter, summary } }] },
+    settings,
+  );
+  let node = await installation.start();
+  const { id } = (await node.post("/session/create", { agentId: "model", activate: true })).body.session;
+
+  const talk = async (content: string, text = `Heard ${content}.`) => {
+    provider.willReply({ kind: "stream", text: [text] });
+    const { runId } = (await node.post("/message", { type: "chat", sessionId: id, content })).body;
+    await node.follow(id, ({ type, data }) => type === "complete" && data["runId"] === runId);
+  };
+  /** Send two messages to the session; `answer` is the model's reply to the request for a summary. */
+  const summarised = async (...text: string[]) => {
+    await talk("one");
+    provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "stream", text });
+    await node.post("/message", { type: "chat", sessionId: id, content: "two" });
+    await node.follow(id, isSummary);
+  };
+  return {
+    provider,
+    id,
+    talk,
+    summarised,
+    get node() {
+      return node;
+    },
+    async restart() {
+      await node.kill();
+      node = await installation.start();
+    },
+    see: async () => (await node.ask("GET", `/session/${id}`)).body.session,
+    messages: async (of = id) => (await node.ask("GET", `/session/${of}/messages`)).body.messages,
+    asked: (index: number): { model: string; messages: { role: string; content: string }[] } =>
+      JSON.parse(provider.requests.at(index)!.body),
+  };
+}
+
+const said = (messages: readonly { role: string; content: string }[]) =>
+  messages.map(({ role, content }) => `${role}: ${content}`);
+
+const NOTE = `What was said before, in short:\n<summary>\n${SUMMARY}\n</summary>`;
+
+function suite(settings: () => Promise<Record<string, string>>): void {
+  test("a summary is written after the configured number of turns, summarises the session, and replaces the messages it covers", async () => {
+    const stage = await open(await settings());
+    await stage.summarised("A trip to Oslo", "\n\nThe user flies to Oslo on Friday.");
+    const request = stage.asked(2).messages;
+    expect(request[0]).toMatchObject({ role: "system", content: expect.stringContaining("You summarise") });
+    expect(request[1]!.content).toContain("User: one\n\nAssistant (model): Heard one.\n\nUser: two\n\nAssistant");
+
+    const messages = await stage.messages();
+    const summary = messages.at(-1)!;
+    expect(summary).toMatchObject({ role: "system", content: SUMMARY, summary: { upTo: messages[3]!.id } });
+    const session = await stage.see();
+    expect(session).toMatchObject({ summary: "A trip to Oslo", summaryId: summary.id, messageCount: 5 });
+    const listed = (await stage.node.ask("GET", "/session/list?q=Oslo")).body.sessions;
+    expect(listed).toEqual([session]);
+
+    await stage.talk("three");
+    expect(said(stage.asked(-1).messages)).toEqual([`user: ${NOTE}\n\ntwo`, "assistant: Heard two.", "user: three"]);
+    expect((await stage.see()).summary).toBe("A trip to Oslo");
+  });
+
+  test("a summary is used after a restart, and the next summary continues it", async () => {
+    const stage = await open(await settings());
+    await stage.summarised(SUMMARY);
+    await stage.restart();
+    await stage.talk("three");
+    expect(stage.asked(-1).messages[0]!.content).toContain(NOTE);
+    stage.provider.willReply({ kind: "stream", text: ["Heard four."] }, { kind: "stream", text: ["Oslo and Bergen"] });
+    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "four" });
+    await stage.node.follow(stage.id, ({ data }) => data["summary"] === "Oslo and Bergen");
+    const asked = stage.asked(-1).messages[1]!.content;
+    expect(asked).toContain(`<summary>\n${SUMMARY}\n</summary>`);
+    expect(asked).toContain("User: three");
+    expect(asked).not.toContain("User: two");
+    await stage.talk("five");
+    expect(said(stage.asked(-1).messages)).toEqual([
+      "user: What was said before, in short:\n<summary>\nOslo and Bergen\n</summary>\n\nfour",
+      "assistant: Heard four.",
+      "user: five",
+    ]);
+  });
+
+  test("a summary is copied by a fork, and by an export that is imported, unless its messages are left out", async () => {
+    const stage = await open(await settings());
+    await stage.summarised(SUMMARY);
+    const { node, id, provider } = stage;
+    const talkIn = async (sessionId: string) => {
+      provider.willReply({ kind: "stream", text: ["Yes."] });
+      await node.post(`/session/${sessionId}/activate`);
+      await node.post("/message", { type: "chat", sessionId, content: "more" });
+      await node.follow(sessionId, ({ type }) => type === "complete");
+      return stage.asked(-1).messages[0]!.content;
+    };
+    const forked = (await node.post(`/session/${id}/fork`, {})).body.session;
+    expect(forked).toMatchObject({ summary: "A trip to Oslo", summaryId: expect.any(String) });
+    const copies = await stage.messages(forked.id);
+    expect(copies.at(-1)).toMatchObject({ id: forked.summaryId, summary: { upTo: copies[3]!.id } });
+    expect(await talkIn(forked.id)).toBe(`${NOTE}\n\ntwo`);
+
+    const file = await (await fetch(`${node.url}/session/${id}/export?format=jsonl`)).text();
+    const headers = { "Content-Type": "application/x-ndjson" };
+    const answer = await fetch(`${node.url}/session/import`, { method: "POST", body: file, headers });
+    const { session: imported } = (await answer.json()) as { session: { id: string } };
+    expect(await talkIn(imported.id)).toBe(`${NOTE}\n\ntwo`);
+    const forged = file.replace(/"summary":\{"upTo":"[^"]+"\}/, '"summary":{"upTo":"elsewhere"}');
+    const refused = await fetch(`${node.url}/session/import`, { method: "POST", body: forged, headers });
+    expect(await refused.json()).toMatchObject({ errorCode: "bad_request", error: expect.stringContaining("upTo") });
+    expect(await (await fetch(`${node.url}/session/${id}/export?format=md`)).text()).toContain("## Summary, ");
+
+    const [, first] = await stage.messages();
+    const { session: short } = (await node.post(`/session/${id}/fork`, { messageId: first!.id })).body;
+    expect(short.summaryId).toBeUndefined();
+    expect(await talkIn(short.id)).toBe("one");
+  });
+
+  test("a summary delays no turn, and a silent provider delays no session", async () => {
+    const stage = await open(await settings());
+    await stage.talk("one");
+    stage.provider.willReply(
+      { kind: "stream", text: ["Heard two."] },
+      { kind: "stream", text: ["A"], ending: "never" },
+    );
+    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
+    while (stage.provider.requests.length < 3) await stage.provider.nextRequest();
+    await stage.talk("three");
+    expect((await stage.messages()).map(({ role }) => role)).not.toContain("system");
+    await stage.node.post(`/session/${stage.id}/archive`);
+    // Let the request continue: the summary is no longer needed.
+    await stage.provider.requests[2]!.closed;
+    expect(await stage.see()).toMatchObject({ state: "archived", messageCount: 6, summary: "Heard three." });
+  });
+
+  test("a summary that the provider refuses leaves the session unchanged, and a line in the log", async () => {
+    const stage = await open(await settings());
+    await stage.talk("one");
+    stage.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
+    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
+    await stage.node.logged(({ msg }) => msg === "a summary failed; the session stays as it is");
+    await stage.talk("three");
+    expect(await stage.see()).toMatchObject({ summary: "Heard three.", messageCount: 6 });
+  });
+
+  test("attempts at summaries are counted by agent and outcome, and failed ones by their code", async () => {
+    const stage = await open(await settings());
+    const counted = (labels: string) => stage.node.metric(`interlock_summary_seconds_count{agent="model",${labels}}`);
+    await stage.talk("one");
+    stage.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
+    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
+    await expect.poll(() => counted('outcome="failed",code="provider_refused"')).toBe(1);
+    expect(await counted('outcome="written",code=""')).toBe(0);
+    stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
+    await stage.node.post(`/session/${stage.id}/summarize`);
+    await expect.poll(() => counted('outcome="written",code=""')).toBe(1);
+  });
+
+  test("the next node writes a summary whose node was killed", async () => {
+    const stage = await open(await settings());
+    await stage.talk("one");
+    stage.provider.willReply(
+      { kind: "stream", text: ["Heard two."] },
+      { kind: "stream", text: ["A"], ending: "never" },
+    );
+    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
+    while (stage.provider.requests.length < 3) await stage.provider.nextRequest();
+    stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
+    await stage.restart();
+    await stage.node.follow(stage.id, isSummary);
+    expect((await stage.messages()).filter(({ summary }) => summary)).toMatchObject([{ content: SUMMARY }]);
+  });
+
+  test("a summary is written at a client's request, by the entry's model for summaries", async () => {
+    const stage = await open(await settings(), { model: "small" });
+    await stage.talk("one");
+    stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
+    const { status, body } = await stage.node.post(`/session/${stage.id}/summarize`);
+    expect([status, body.session.id]).toEqual([200, stage.id]);
+    await stage.node.follow(stage.id, isSummary);
+    expect(stage.provider.requests.map(({ body }) => JSON.parse(body).model)).toEqual(["large", "small"]);
+  });
+}
+
+describe("a summary on SQLite", () => suite(async () => ({})));
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "a summary on PostgreSQL", (start) => {
+  const server = serverOf(start);
+  suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
+});

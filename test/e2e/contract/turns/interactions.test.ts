@@ -1,0 +1,231 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
+import type { SseReader } from "../../../support/clients/sse-reader.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+const node = await NodeUnderTest.start();
+const impatient = await NodeUnderTest.start({ settings: { INTERLOCK_INTERACTION_TIMEOUT: "50ms" } });
+afterAll(() => Promise.all([node.stop(), impatient.stop()]));
+
+/** A session whose agent waits for an answer. */
+async function ask(content: string, ann = new E2eClient(node), agentId = "general") {
+  const { id: sessionId } = await ann.hold(agentId);
+  const stream = await ann.follow(sessionId);
+  await accepted(ann.say(sessionId, content));
+  const request = await nextRequest(stream);
+  return { ann, sessionId, stream, request, requestId: request.requestId! };
+}
+
+const nextRequest = (stream: SseReader) => stream.find(({ type }) => /_request$/.test(type));
+
+async function answer(asked: Awaited<ReturnType<typeof ask>>, response: unknown) {
+  const { ann, sessionId, stream, request, requestId } = asked;
+  const type = request.type === "user_question_request" ? "user_question_response" : "tool_confirmation_response";
+  await accepted(ann.send({ type, sessionId, requestId, response }));
+  return stream.until("complete");
+}
+
+/** The agent's last message. */
+const lastMessage = (events: Awaited<ReturnType<typeof answer>>) =>
+  events.findLast(({ type }) => type === "message")!.data["content"];
+
+describe("a confirmation", () => {
+  test("a confirmation is requested with the call and the possible answers, and the session waits", async () => {
+    const { ann, sessionId, stream, request } = await ask("delete");
+    expect(request.data).toEqual({
+      toolCall: {
+        toolCallId: expect.any(String),
+        function: { name: "delete_file", arguments: '{"path":"a.txt"}' },
+      },
+      isSensitive: true,
+      availableOptions: [
+        { value: "approve", label: expect.any(String) },
+        { value: "approve_always", label: expect.any(String) },
+        { value: "reject_with_reply", label: expect.any(String) },
+        { value: "reject", label: expect.any(String) },
+      ],
+      expiresAt: expect.any(Number),
+    });
+    expect(request.requestId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+    const call = stream.events.find(({ type }) => type === "tool_call")!;
+    expect(call.data).toMatchObject({ ...(request.data["toolCall"] as object), agent: { name: "general" } });
+    await stream.findState(sessionId, "active.waiting");
+    expect((await ann.see(sessionId)).activity).toBe("waiting");
+  });
+
+  test("an approved confirmation lets the tool run, and the turn continues to its end", async () => {
+    const asked = await ask("delete");
+    await asked.stream.findState(asked.sessionId, "active.waiting");
+    const events = await answer(asked, "approve");
+    expect(events[0]).toMatchObject({
+      type: "interaction_resolved",
+      requestId: asked.requestId,
+      data: { by: "client" },
+    });
+    expect(typesOf(events).filter((type) => type !== "delta")).toEqual([
+      "interaction_resolved",
+      "session_transition",
+      "tool_result",
+      "message",
+      "session_updated",
+      "complete",
+    ]);
+    expect(events.find(({ type }) => type === "tool_result")!.data).toMatchObject({
+      toolName: "delete_file",
+      status: "success",
+    });
+    expect(lastMessage(events)).toBe("Deleted.");
+  });
+
+  test("a tool that is always approved needs no further confirmation in this session, but in another", async () => {
+    const asked = await ask("delete");
+    await answer(asked, "approve_always");
+    const { ann, sessionId } = asked;
+    const again = await ann.talk(sessionId, "delete it again");
+    const since = again.slice(again.findIndex(({ data }) => data["content"] === "delete it again"));
+    expect(typesOf(since)).toContain("tool_call");
+    expect(typesOf(since)).not.toContain("tool_confirmation_request");
+    await accepted(ann.on(sessionId, "archive"));
+    await ask("delete", ann);
+  });
+
+  test.each([
+    ["reject", "Rejected."],
+    [{ type: "reject_with_reply", reason: "not now" }, "Rejected: not now"],
+    [{ rejectWithReply: "not now" }, "Rejected: not now"],
+  ])("a confirmation that is answered %j gives the agent this answer", async (response, content) => {
+    const events = await answer(await ask("delete"), response);
+    expect(events.find(({ type }) => type === "tool_result")!.data).toMatchObject({ content, status: "error" });
+    expect(lastMessage(events)).toBe("Kept it.");
+  });
+
+  test.each(["maybe", "reject_with_reply", {}, { type: "reject_with_reply" }, { type: "other", reason: "x" }, null, 1])(
+    "a confirmation does not accept the answer %j",
+    async (response) => {
+      const { ann, sessionId, requestId } = await ask("delete");
+      const message = { type: "tool_confirmation_response", sessionId, requestId, response };
+      const { errorCode, issues } = await refused(ann.send(message));
+      expect(errorCode).toBe("bad_request");
+      expect(issues[0]!.path).toMatch(/^body\.response/);
+    },
+  );
+});
+
+describe("a question", () => {
+  test("a question is asked with its options", async () => {
+    const one = await ask("ask");
+    expect(one.request).toMatchObject({
+      type: "user_question_request",
+      data: { question: "Which one?", options: ["a", "b"] },
+    });
+    const several = await ask("pick");
+    expect(several.request.data).toMatchObject({ multiSelect: true });
+  });
+
+  test.each([
+    ["ask", { selected: "a" }, "You chose a."],
+    ["ask", { selected: ["b"] }, "You chose b."],
+    ["ask", "b", "You chose b."],
+    ["ask", { customInput: "neither" }, "You chose neither."],
+    ["ask", { selected: [], customInput: "neither" }, "You chose neither."],
+    ["ask", { cancelled: true }, "None."],
+    ["ask", { selected: "a", cancelled: true }, "None."],
+    ["pick", { selected: ["a", "b"] }, "You picked a, b."],
+  ])("a question to %j that is answered %j has the result: %s", async (content, response, said) => {
+    expect(lastMessage(await answer(await ask(content), response))).toBe(said);
+  });
+
+  test("a question's answer has its NUL replaced", async () => {
+    expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
+  });
+});
+
+describe("an answer", () => {
+  test("an answer is accepted once: a second answer is interaction_not_found", async () => {
+    const asked = await ask("ask");
+    const { ann, sessionId, requestId } = asked;
+    const message = { type: "user_question_response", sessionId, requestId, response: "a" };
+    const answers = await Promise.all([ann.send(message), ann.send({ ...message, response: "b" })]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 404]);
+    await asked.stream.find("complete");
+    expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
+  });
+
+  test("an answer to an unknown request, of the other kind, or without a run is interaction_not_found", async () => {
+    const { ann, sessionId, requestId } = await ask("ask");
+    const wrong = [
+      { type: "user_question_response", sessionId, requestId: "unknown", response: "a" },
+      { type: "tool_confirmation_response", sessionId, requestId, response: "approve" },
+    ];
+    for (const message of wrong) expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
+    const idle = await new E2eClient(node).create("general");
+    const message = { type: "user_question_response", sessionId: idle.id, requestId, response: "a" };
+    expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
+    expect((await ann.see(sessionId)).activity).toBe("waiting");
+  });
+
+  test("an answer may arrive on another connection, after the connection that received the question has closed", async () => {
+    const { ann, sessionId, stream, requestId } = await ask("ask");
+    await stream.close();
+    expect((await ann.see(sessionId)).activity).toBe("waiting");
+    const other = await node.stream(`/session/${sessionId}/events`);
+    expect(await nextRequest(other)).toMatchObject({ requestId });
+    await accepted(ann.send({ type: "user_question_response", sessionId, requestId, response: "a" }));
+    expect((await other.find("complete")).data).not.toHaveProperty("cancelled");
+  });
+
+  test("an answer is accepted while the session is paused, and the turn continues when it is resumed", async () => {
+    const { ann, sessionId, stream, requestId } = await ask("ask");
+    const phone = await ann.hold("phone");
+    expect(await ann.see(sessionId)).toMatchObject({ state: "paused", activity: "waiting" });
+    await accepted(ann.send({ type: "user_question_response", sessionId, requestId, response: "a" }));
+    await stream.find("interaction_resolved");
+    await accepted(ann.on(phone.id, "archive"));
+    expect(lastMessage(await stream.until("complete"))).toBe("You chose a.");
+  });
+});
+
+describe("a pending request", () => {
+  test("a pending request ends with an abort, and a later answer is interaction_not_found", async () => {
+    const { ann, sessionId, stream, requestId } = await ask("ask");
+    await accepted(ann.send({ type: "abort", sessionId }));
+    const events = await stream.until("complete");
+    expect(events.findLast(({ type }) => type === "interaction_resolved")).toMatchObject({
+      requestId,
+      data: { by: "abort" },
+    });
+    expect(events.at(-1)!.data).toMatchObject({ cancelled: true });
+    const message = { type: "user_question_response", sessionId, requestId, response: "a" };
+    expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
+  });
+
+  test("a pending request that times out is resolved, reported as an error and completed, and the session has failed", async () => {
+    const ann = new E2eClient(impatient);
+    const { sessionId, stream, requestId } = await ask("ask", ann);
+    const events = await stream.until("complete");
+    expect(events.find(({ type }) => type === "interaction_resolved")).toMatchObject({
+      requestId,
+      data: { by: "timeout" },
+    });
+    expect(typesOf(events).slice(-2)).toEqual(["error", "complete"]);
+    expect(events.at(-2)!.data).toMatchObject({ errorCode: "interaction_timeout", runId: expect.any(String) });
+    await stream.findState(sessionId, "active.failed");
+    expect((await ann.see(sessionId)).activity).toBe("failed");
+  });
+
+  test("a later answer to a timed-out request says so, and the session accepts the next message", async () => {
+    const ann = new E2eClient(impatient);
+    const { sessionId, stream, requestId } = await ask("ask", ann);
+    await stream.findState(sessionId, "active.failed");
+    const message = { type: "user_question_response", sessionId, requestId, response: "a" };
+    expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
+    // Also when the floor is only in the store: a repeated key makes it read the store.
+    await accepted(ann.on(sessionId, "pause"));
+    for (let time = 0; time < 2; time += 1)
+      await ann.askToCreate({ id: "other", agentId: "chat" }, { key: "repeated" });
+    expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
+    expect((await refused(ann.send({ ...message, requestId: "other" }))).errorCode).toBe("interaction_not_found");
+    await ann.talk(sessionId, "hello");
+    expect((await ann.messages(sessionId)).at(-1)).toMatchObject({ content: "Hello there." });
+  });
+});

@@ -1,0 +1,394 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+/** The texts of a session's messages from one role, oldest first. */
+const said = async (ann: E2eClient, sessionId: string, by: "user" | "assistant") =>
+  (await ann.messages(sessionId)).filter(({ role }) => role === by).map(({ content }) => content);
+
+describe("a quick chat", () => {
+  test("a quick chat makes a session with the given fields, requests the floor, and is its first turn", async () => {
+    const ann = new E2eClient(node);
+    const about = { userId: ann.userId, zone: "rear", workspaceId: "w", agentId: "music" };
+    const answer = await accepted(ann.send({ type: "chat", content: "hello", ...about }));
+    expect(answer).toEqual({
+      success: true,
+      sessionId: expect.any(String),
+      messageId: expect.any(String),
+      runId: expect.any(String),
+      decision: expect.objectContaining({ outcome: "granted", reason: "floor_free" }),
+      position: expect.any(String),
+    });
+    expect(await ann.see(answer.sessionId)).toMatchObject({ ...about, state: "active" });
+    const stream = await ann.follow(answer.sessionId);
+    await stream.find("complete");
+    expect(await said(ann, answer.sessionId, "assistant")).toEqual(["Hello there."]);
+    await ann.talk(answer.sessionId, "hello again");
+    expect(await said(ann, answer.sessionId, "user")).toEqual(["hello", "hello again"]);
+  });
+
+  test("a quick chat without agent and user has the default agent and a floor of its own", async () => {
+    const { body } = await node.post("/message", { type: "chat", content: "hello" });
+    const session = (await accepted(node.get(`/session/${body.sessionId}`))).session;
+    expect(session).toMatchObject({ agentId: "general", floorId: `s:${body.sessionId}` });
+  });
+
+  test("a quick chat that is rejected leaves no session and no message", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "music", id: "lost" };
+    const { errorCode, decision } = await refused(ann.send(chat));
+    expect(errorCode).toBe("rejected");
+    expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
+    const { sessions } = await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`));
+    expect(sessions.map(({ agentId }) => agentId)).toEqual(["phone"]);
+  });
+
+  test.each(["nobody", "off"])(
+    "a quick chat with the agent %s is agent_not_found and leaves nothing",
+    async (agentId) => {
+      const ann = new E2eClient(node);
+      const answer = await refused(ann.send({ type: "chat", content: "hello", userId: ann.userId, agentId }));
+      expect(answer.errorCode).toBe("agent_not_found");
+      expect(answer.availableAgents.length).toBeGreaterThan(0);
+      expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(0);
+    },
+  );
+
+  test("a quick chat is bound to the named connection, and its events are sent there from the first", async () => {
+    const ann = new E2eClient(node);
+    const stream = await node.stream(`/events?userId=${ann.userId}`);
+    const { connectionId } = (await stream.find("connected")).data as { connectionId: string };
+    await stream.find("agent_list");
+    const { sessionId } = await accepted(ann.send({ type: "chat", content: "hello", connectionId, agentId: "music" }));
+    const created = await stream.find("session_created");
+    expect(created).toMatchObject({ sessionId, seq: 1, data: { userId: ann.userId } });
+    await stream.find("complete");
+    // The session is bound: the next message need not name it.
+    expect((await accepted(ann.send({ type: "chat", content: "hello", connectionId }))).sessionId).toBe(sessionId);
+  });
+
+  test("a quick chat that is rejected leaves its connection unbound", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const stream = await node.stream(`/events?userId=${ann.userId}`);
+    const { connectionId } = (await stream.find("connected")).data as { connectionId: string };
+    const chat = { type: "chat", content: "hello", connectionId, agentId: "music" };
+    expect((await refused(ann.send(chat))).errorCode).toBe("rejected");
+    expect((await stream.find("error")).data).toMatchObject({ errorCode: "rejected" });
+    const answer = await refused(ann.send({ type: "abort", connectionId }));
+    expect(answer.errorCode).toBe("session_not_found");
+  });
+});
+
+describe("a chat", () => {
+  test("a chat is answered when it is committed, before its turn has ended", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const { position } = await accepted(ann.say(id, "play"));
+    const { session, position: next } = await accepted(node.get(`/session/${id}`));
+    expect(session.activity).toBe("running");
+    expect(next).toBe(position);
+  });
+
+  test("a chat is accepted although its client disconnected, and is not aborted", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const stream = await ann.follow(id);
+    await node.sendAndLeave("/message", { type: "chat", sessionId: id, content: "hello", id: "left" });
+    expect((await stream.find("complete")).data).not.toHaveProperty("cancelled");
+    expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["hello", "Hello there."]);
+  });
+
+  test("a chat keeps the user's text, with NUL and lone surrogates replaced", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await accepted(
+      ann.say(id, "", {}, { raw: `{"type":"chat","sessionId":"${id}","content":"a\\u0000b\\ud800c 😀"}` }),
+    );
+    expect(await said(ann, id, "user")).toEqual(["a\uFFFDb\uFFFDc 😀"]);
+  });
+
+  test.each(["", "   ", "\n"])("a chat of %j without an image is malformed", async (content) => {
+    const { id } = await new E2eClient(node).create("general");
+    const { errorCode, issues } = await refused(node.post("/message", { type: "chat", sessionId: id, content }));
+    expect(errorCode).toBe("bad_request");
+    expect(issues[0]!.path).toBe("body.content");
+  });
+
+  test("a chat may have at most 262144 units", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await accepted(ann.say(id, `play ${"x".repeat(262_139)}`));
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+    expect((await refused(ann.say(id, `play ${"x".repeat(262_140)}`))).errorCode).toBe("too_large");
+    expect(await said(ann, id, "user")).toHaveLength(1);
+  });
+
+  test("a chat with an unknown session is session_not_found", async () => {
+    const answer = await refused(node.post("/message", { type: "chat", sessionId: "nowhere", content: "hello" }));
+    expect(answer.errorCode).toBe("session_not_found");
+  });
+
+  test("a chat ignores unknown fields, including a caller's priority", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "music", priority: 100, force: true };
+    expect((await refused(ann.send(chat))).decision.challenger.priority).toBe(20);
+  });
+});
+
+describe("a message's id", () => {
+  test("a message's id is the client's, or the server makes one", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("stacker");
+    expect((await accepted(ann.say(id, "play", { id: "mine" }))).messageId).toBe("mine");
+    expect((await accepted(ann.say(id, "hello"))).messageId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+  });
+
+  test("a message id repeated with the same content changes nothing and gets the same answer", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const first = await accepted(ann.say(id, "hello", { id: "m1" }));
+    await (await ann.follow(id)).find("complete");
+    const before = await ann.log(id);
+    const again = await accepted(ann.say(id, "hello", { id: "m1" }));
+    expect(again).toMatchObject({ sessionId: id, messageId: "m1", runId: first.runId });
+    expect(await ann.log(id)).toEqual(before);
+    expect(await said(ann, id, "user")).toEqual(["hello"]);
+  });
+
+  test("a message id repeated with the same content during its run has no further effect, for every when_busy", async () => {
+    for (const agent of ["general", "stacker", "hasty"]) {
+      const ann = new E2eClient(node);
+      const { id } = await ann.hold(agent);
+      const first = await accepted(ann.say(id, "play", { id: "m1" }));
+      const again = await accepted(ann.say(id, "play", { id: "m1" }));
+      expect(again, agent).toMatchObject({ messageId: "m1", runId: first.runId });
+      expect(await ann.see(id), agent).toMatchObject({ activity: "running" });
+      expect(typesOf(await ann.log(id)), agent).not.toContain("complete");
+    }
+  });
+
+  test("a message id repeated with other content or images is a mismatch, and the message is unchanged", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await accepted(ann.say(id, "hello", { id: "m1" }));
+    await (await ann.follow(id)).find("complete");
+    const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
+    for (const other of [{ content: "bye" }, { images }]) {
+      const answer = await refused(ann.say(id, "hello", { id: "m1", ...other }));
+      expect(answer.errorCode).toBe("idempotency_mismatch");
+    }
+    expect(await said(ann, id, "user")).toEqual(["hello"]);
+  });
+
+  test("a message id repeated with other content during its run is a mismatch too", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await accepted(ann.say(id, "play", { id: "m1" }));
+    expect((await refused(ann.say(id, "hello", { id: "m1" }))).errorCode).toBe("idempotency_mismatch");
+  });
+
+  test("a message id sent twice at once is accepted once", async () => {
+    const ann = new E2eClient(node);
+    for (let round = 0; round < 5; round += 1) {
+      const { id } = await ann.hold("stacker");
+      // The first command keeps the floor busy, so that the other two are in one batch.
+      const renamed = node.patch(`/session/${id}`, { title: "Once" });
+      const answers = await Promise.all(["play one", "play two"].map((text) => ann.say(id, text, { id: "m1" })));
+      await renamed;
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+      expect(answers.find(({ status }) => status === 409)!.body.errorCode).toBe("idempotency_mismatch");
+      const kept = answers[0]!.status === 200 ? "play one" : "play two";
+      expect(await ann.messages(id)).toMatchObject([{ id: "m1", content: kept, status: "success" }]);
+      await accepted(ann.on(id, "archive"));
+    }
+  });
+
+  test("a message id belongs to its session, and may be used in another", async () => {
+    const ann = new E2eClient(node);
+    for (const agent of ["chat", "general"]) {
+      const { id } = await ann.hold(agent);
+      expect((await accepted(ann.say(id, `hello ${agent}`, { id: "m1" }))).messageId).toBe("m1");
+    }
+  });
+});
+
+describe("a chat while a run is in progress", () => {
+  test("a chat during a run is queued if its agent enqueues, and queued turns run in the order of arrival", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("stacker");
+    await accepted(ann.say(id, "play"));
+    for (const content of ["hello 1", "hello 2"]) await accepted(ann.say(id, content));
+    expect((await ann.messages(id)).map(({ status }) => status)).toEqual(["success", "queued", "queued"]);
+    const stream = await ann.follow(id);
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+    for (let run = 0; run < 3; run += 1) await stream.find("complete");
+    const runs = stream.events.filter(
+      ({ type, data }) => type === "message" && data["status"] === "success" && data["role"] === "assistant",
+    );
+    expect(runs.map(({ data }) => data["content"])).toEqual(["Hello there.", "Hello there."]);
+    expect((await ann.messages(id)).filter(({ status }) => status === "queued")).toEqual([]);
+  });
+
+  test("a chat during a run is refused if too many already wait", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("stacker");
+    await accepted(ann.say(id, "play"));
+    for (let turn = 0; turn < 16; turn += 1) await accepted(ann.say(id, "hello"));
+    expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
+  });
+
+  test("a chat during a run interrupts it if its agent allows that, reports the kept text, and is the next turn", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("hasty");
+    const first = await accepted(ann.say(id, "play"));
+    // Streamed text is stored within a moment: from then on it survives.
+    let spoken = (await ann.messages(id))[1];
+    while (!spoken) spoken = (await ann.messages(id))[1];
+    const stream = await ann.follow(id);
+    const { interrupted, runId } = await accepted(ann.say(id, "hello"));
+    expect(interrupted).toEqual({ runId: first.runId, messageId: spoken.id });
+    await stream.find(({ type, data }) => type === "complete" && data["runId"] === runId);
+    const ends = stream.events.filter(({ type }) => type === "complete").map(({ data }) => data);
+    expect(ends).toMatchObject([{ runId: first.runId, cancelled: true }, { runId }]);
+    expect(await ann.messages(id)).toMatchObject([
+      { content: "play" },
+      { content: "♪ ", status: "interrupted" },
+      { content: "hello" },
+      { content: "Hello there.", status: "success" },
+    ]);
+  });
+
+  test("a chat during a paused session's run does not interrupt it as long as the floor is taken", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("hasty");
+    const { runId } = await accepted(ann.say(id, "play"));
+    const phone = await ann.hold("phone");
+    expect((await refused(ann.say(id, "hello"))).errorCode).toBe("rejected");
+    expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "running" });
+    await accepted(ann.on(id, "pause"));
+    await accepted(ann.on(phone.id, "archive"));
+    const { interrupted, decision } = await accepted(ann.say(id, "hello"));
+    expect(decision).toMatchObject({ outcome: "granted" });
+    expect(interrupted.runId).toBe(runId);
+  });
+});
+
+describe("an abort", () => {
+  test("an abort ends the run and keeps its text", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const { runId } = await accepted(ann.say(id, "play"));
+    while ((await ann.messages(id)).length < 2);
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+    const log = await ann.log(id);
+    expect(typesOf(log).slice(-3)).toEqual(["message", "complete", "session_transition"]);
+    expect(log.at(-3)!.data).toMatchObject({ content: "♪ ", status: "interrupted", streaming: false });
+    expect(log.at(-2)!.data).toMatchObject({ runId, cancelled: true });
+  });
+
+  test("an abort needs no connection, and has no effect without a run", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const before = await ann.log(id);
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+    expect(await ann.log(id)).toEqual(before);
+  });
+
+  test("an abort allows the next message to begin", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await accepted(ann.say(id, "play"));
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+    await ann.talk(id, "hello");
+    expect(await said(ann, id, "assistant")).toContain("Hello there.");
+  });
+});
+
+describe("pause, resume and archive", () => {
+  test("pause, resume and archive as messages do what the routes do", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("music");
+    for (const [type, state] of [
+      ["pause", "paused"],
+      ["resume", "active"],
+      ["archive", "archived"],
+    ] as const) {
+      expect(await accepted(ann.send({ type, sessionId: id }))).toMatchObject({ success: true, sessionId: id });
+      expect((await ann.see(id)).state).toBe(state);
+    }
+    expect((await refused(ann.send({ type: "resume", sessionId: id }))).errorCode).toBe("session_archived");
+    expect(transitionsOf(await ann.log(id))).toEqual([
+      "created→active.idle",
+      "active.idle→paused",
+      "paused→active.idle",
+      "active.idle→archived",
+    ]);
+  });
+
+  test("refused pause, resume and archive return the errors of the routes", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("music");
+    const answer = await refused(ann.send({ type: "resume", sessionId: id }));
+    expect(answer.errorCode).toBe("illegal_command");
+    expect(answer.allowed).toContain("activate");
+  });
+});
+
+describe("a message", () => {
+  test.each(["ping", "heartbeat"])("a message that is a %s is welcome at any time, and has no effect", async (type) => {
+    expect(await accepted(node.post("/message", { type }))).toEqual({ success: true });
+    expect(await accepted(node.post("/message", { type, sessionId: "nowhere" }))).toEqual({ success: true });
+  });
+
+  test.each(["abort", "pause", "resume", "archive"])(
+    "a message of type %s without a session is session_not_found",
+    async (type) => {
+      expect((await refused(node.post("/message", { type }))).errorCode).toBe("session_not_found");
+    },
+  );
+
+  test("a message that names an unknown connection is connection_not_found", async () => {
+    const answer = await refused(node.post("/message", { type: "chat", content: "hello", connectionId: "nobody" }));
+    expect(answer.errorCode).toBe("connection_not_found");
+  });
+
+  test("a message without a session is for the session bound last to its connection", async () => {
+    const ann = new E2eClient(node);
+    const stream = await node.stream(`/events?userId=${ann.userId}`);
+    const { connectionId } = (await stream.find("connected")).data as { connectionId: string };
+    await ann.create("music", { connectionId });
+    const last = await ann.create("chat", { connectionId });
+    expect((await accepted(ann.send({ type: "archive", connectionId }))).sessionId).toBe(last.id);
+  });
+
+  test("a message that fails is reported to the session's readers, or only to the connection that it names", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("music");
+    const reader = await ann.follow(id);
+    await reader.find("session_created");
+    await refused(ann.send({ type: "resume", sessionId: id }));
+    const error = await reader.find("error");
+    expect(error).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command", message: expect.any(String) } });
+    expect(error.seq).toBeUndefined();
+
+    const mine = await node.stream(`/events?sessionId=${id}`);
+    const { connectionId } = (await mine.find("connected")).data as { connectionId: string };
+    await mine.until((event) => event.type === "agent_list" && event.data["currentAgentId"] === "music");
+    await refused(ann.send({ type: "resume", sessionId: id, connectionId }));
+    expect(await mine.find("error")).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command" } });
+    // Without one, a connection that is bound to the session is one of its readers.
+    await refused(ann.send({ type: "pause", sessionId: id }));
+    for (const stream of [reader, mine]) {
+      expect(await stream.find("error")).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command" } });
+    }
+    await accepted(node.patch(`/session/${id}`, { title: "after" }));
+    expect(typesOf(await reader.until("session_updated"))).toEqual(["session_updated"]);
+  });
+});
