@@ -61,7 +61,7 @@ describeInChromium("the explanation of a session's state", (open) => {
     const music = await cay.hold("radio_agent");
     const { page } = await open(addressOf("floor", music));
     const card = page.locator("[data-front=true]");
-    await card.getByText(/^\D*[\d,]+ s of its lease left$/).waitFor();
+    await card.getByText(/^(?:\d+h )?(?:\d+m )?\d+s of its lease left$/).waitFor();
     await expect.poll(() => page.getByLabel("Say something").count()).toBe(0);
     await page.goto(addressOf("machine", music));
     await page.getByRole("button", { name: "session.heartbeat" }).waitFor();
