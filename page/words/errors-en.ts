@@ -1,11 +1,11 @@
-import { type ClientErrorCode, ERROR_TEXTS } from "../../src/client/client-error.ts";
+import { type ClientErrorCode, errorTexts } from "../../src/client/client-error.ts";
 
 /** A sentence for each code of an error. */
 export type ErrorWords = Readonly<Record<`error.${ClientErrorCode}`, string>>;
 
 /** In English the server's own sentences. */
 export const errorsEn = {
-  ...Object.fromEntries(Object.entries(ERROR_TEXTS).map(([code, text]) => [`error.${code}`, text])),
+  ...Object.fromEntries(errorTexts().map(([code, text]) => [`error.${code}`, text])),
   "error.unreachable": "The server does not answer.",
   "error.unexpected_answer": "The answer is not one of this server's.",
 } as ErrorWords;

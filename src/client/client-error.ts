@@ -8,10 +8,9 @@ import type { AgentInfo } from "../protocol/session.ts";
  */
 export type ClientErrorCode = ErrorCode | "unreachable" | "unexpected_answer";
 
-/** The text of each code of the server: the message of a failure of which it says no more. */
-export const ERROR_TEXTS = Object.fromEntries(
-  Object.entries(ERRORS).map(([code, { text }]) => [code, text]),
-) as Readonly<Record<ErrorCode, string>>;
+/** Each code of the server with its text, the message of a failure of which it says no more. */
+export const errorTexts = (): [code: ErrorCode, text: string][] =>
+  Object.entries(ERRORS).map(([code, { text }]) => [code as ErrorCode, text]);
 
 /** The details of a failure, besides its code and text. */
 export interface ClientErrorFacts {

@@ -106,32 +106,31 @@ export class LiveSession extends Live<SessionLiveView> {
     try {
       if (this.#position === undefined) await this.#load(signal);
       lease.note(this.known.session);
-      const onStatus: typeof this.note = (status, state) => {
-        this.note(status, state);
-        if (status === "open" && this.#isOld) void this.#readSession();
-      };
-      while ((await this.#readEvents(signal, onStatus, lease)) === "again");
+      while (await this.#readEvents(signal));
     } finally {
       this.#lease = undefined;
       lease.stop();
     }
   }
 
-  /** @returns `again`: the stream is to be opened again, from the view's position */
-  async #readEvents(signal: AbortSignal, onStatus: typeof this.note, lease: Lease): Promise<"again" | "over"> {
+  /** @returns whether the stream is to be opened again, from the view's position */
+  async #readEvents(signal: AbortSignal): Promise<boolean> {
+    const onStatus: typeof this.note = (status, state) => {
+      this.note(status, state);
+      if (status === "open" && this.#isOld) void this.#readSession();
+    };
     const stream = this.#client.openSession(this.id, { position: this.#position, signal, onStatus });
     for await (const event of stream) {
       if (event.type === "reset") {
         const wentBackTo = this.#wentBackTo;
         // The answer holds what was missed. Applying its later events twice changes nothing.
         await this.#load(signal);
-        this.change({ interactions: [], toolUses: [], summaryFailure: undefined, error: undefined });
-        if (this.#wentBackTo !== undefined && this.#wentBackTo !== wentBackTo) return "again";
+        if (this.#wentBackTo && this.#wentBackTo !== wentBackTo) return true;
       } else this.#take(event);
       this.#position = stream.position;
-      lease.note(this.known.session);
+      this.#lease?.note(this.known.session);
     }
-    return "over";
+    return false;
   }
 
   async #load(signal: AbortSignal): Promise<void> {
@@ -141,7 +140,8 @@ export class LiveSession extends Live<SessionLiveView> {
     this.#messages = new Map(messages.map((message) => [message.id, messageOf(message)]));
     this.#wentBackTo = session.activity === "waiting" ? before(position) : undefined;
     this.#position = this.#wentBackTo ?? position;
-    this.change({ session: session as Session, messages: [...this.#messages.values()], hasMore });
+    const { status } = this.known;
+    this.change({ ...NOTHING, status, session: session as Session, messages: [...this.#messages.values()], hasMore });
   }
 
   #take(event: ServerEvent): void {
