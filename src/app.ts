@@ -316,20 +316,13 @@ function createRollCall({ shape, nodeId }: Basics, report: RollCallOptions["repo
 }
 
 /** Why this node should get no requests now, as sentences for `/ready` and the roll call; empty if it should get them. */
-function findMissing(
-  { bus, isDamaged, isReplaced }: Shape,
-  storeWatch: StoreWatch | undefined,
-  isStopping: boolean,
-): string[] {
+function findMissing({ bus, storeFaults }: Shape, storeWatch: StoreWatch | undefined, isStopping: boolean): string[] {
   return [
     ...(isStopping ? ["the node is shutting down"] : []),
     ...(bus.isAway() ? ["the bus is away"] : []),
     // Report this only if the store answers other nodes: otherwise no node is a better choice.
     ...(storeWatch?.isCutOff ? ["the store does not answer this node"] : []),
-    // Nodes that are restarted serve what is there now.
-    ...(isReplaced() ? ["the database is not the store that this node opened: the log says what to do"] : []),
-    // The node serves what it can read. Only the log names the file, because `/ready` needs no authentication.
-    ...(isDamaged() ? ["the database is damaged: the log says what to do"] : []),
+    ...storeFaults(),
   ];
 }
 

@@ -30,10 +30,11 @@ export interface Shape {
   stopwatch: Clock;
   /** Whether the clock is this machine's: then it can jump, and due times are shifted by each jump (rule C9). */
   hasOwnTime: boolean;
-  /** Whether damaged pages were found in the database's file. A database server watches over its own files. */
-  isDamaged: () => boolean;
-  /** Whether the database has another store than the node opened, or none. A file's lock keeps it in place. */
-  isReplaced: () => boolean;
+  /**
+   * What is wrong with the store, so that this node should get no requests: sentences for `/ready`, which needs no
+   * authentication, so only the log names the database. Empty while a database server is away: no other node does better.
+   */
+  storeFaults: () => string[];
   /** Stores the membership; absent for a single node. */
   redis?: RedisMembershipOptions["redis"] | undefined;
 }
@@ -52,9 +53,9 @@ export async function openShape(
   await using opened = new AsyncDisposableStack();
   const stored = opened.use(await whenReachable(() => openStore(settings, log), log, stopping));
   const transport = opened.use(await whenReachable(() => openTransport(settings, stored, log), log, stopping));
-  const { store, clock, stopwatch, hasOwnTime, isDamaged, isReplaced } = stored;
+  const { store, clock, stopwatch, hasOwnTime, storeFaults } = stored;
   const { bus, queue, redis } = transport;
-  return disposedBy(opened.move(), { store, bus, queue, clock, stopwatch, hasOwnTime, isDamaged, isReplaced, redis });
+  return disposedBy(opened.move(), { store, bus, queue, clock, stopwatch, hasOwnTime, storeFaults, redis });
 }
 
 /**
@@ -103,7 +104,7 @@ async function openTransport(
   return disposedBy(opened.move(), { bus, queue, redis });
 }
 
-type Stored = Pick<Shape, "store" | "clock" | "stopwatch" | "hasOwnTime" | "isDamaged" | "isReplaced">;
+type Stored = Pick<Shape, "store" | "clock" | "stopwatch" | "hasOwnTime" | "storeFaults">;
 
 async function openStore({ store: where }: Settings, log: Logger): Promise<Stored & AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
@@ -114,8 +115,9 @@ async function openStore({ store: where }: Settings, log: Logger): Promise<Store
     own.startAt(await store.newestTime());
     own.start();
     opened.defer(() => own.stop());
-    const facts = { isDamaged: () => store.isDamaged, isReplaced: () => false };
-    return disposedBy(opened.move(), { store, clock: own, stopwatch: new SystemClock(), hasOwnTime: true, ...facts });
+    const storeFaults = () => store.faults();
+    const stopwatch = new SystemClock();
+    return disposedBy(opened.move(), { store, clock: own, stopwatch, hasOwnTime: true, storeFaults });
   }
   const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
   const store = await openPostgresStore({ url: where.url, clock: own, log });
@@ -126,8 +128,10 @@ async function openStore({ store: where }: Settings, log: Logger): Promise<Store
   opened.defer(keepComparing(time, { measure: () => store.timeOffset(), clock: own, log }));
   clock.start();
   opened.defer(() => clock.stop());
-  const facts = { isDamaged: () => false, isReplaced: () => store.isReplaced };
-  return disposedBy(opened.move(), { store, clock, stopwatch: own, hasOwnTime: false, ...facts });
+  // Nodes that are restarted serve what is there now.
+  const replaced = "the database is not the store that this node opened: the log says what to do";
+  const storeFaults = () => (store.isReplaced ? [replaced] : []);
+  return disposedBy(opened.move(), { store, clock, stopwatch: own, hasOwnTime: false, storeFaults });
 }
 
 /** The parts, as one object whose disposal disposes the stack. */

@@ -15,7 +15,8 @@ const MAX_LINKS = 40;
 
 /**
  * The real path of a database file, whose folder is created if missing and readable by its owner only. Two names of one
- * file would have two logs and two locks, so links are followed, and a file with two hard links is refused (rule C27).
+ * file would have two logs and two locks, so links are followed, and a file with two hard links is refused (rule C27). A
+ * new database is not made beside the log of another one, which its commits would overwrite.
  * @throws Error with a sentence
  */
 export async function preparePath(file: string): Promise<string> {
@@ -23,6 +24,7 @@ export async function preparePath(file: string): Promise<string> {
     await makeFolder(dirname(resolve(file)), FOLDER_MODE);
     const path = await followLinks(file);
     await makeFolder(dirname(path), FOLDER_MODE);
+    await refuseOrphanedLog(path);
     await make(path);
     const facts = await stat(path);
     if (!facts.isFile()) throw new Error(`${file} cannot be opened: it is not a file`);
@@ -32,6 +34,26 @@ export async function preparePath(file: string): Promise<string> {
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
     throw new Error(`${file} cannot be opened: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** SQLite writes the first page into the database before it makes a log, so a log never belongs to an empty file. */
+async function refuseOrphanedLog(path: string): Promise<void> {
+  const [size, logSize] = await Promise.all([sizeOf(path), sizeOf(`${path}-wal`)]);
+  if (size || !logSize) return;
+  throw new Error(
+    `${path} is ${size === undefined ? "missing" : "empty"}, but ${path}-wal has commits of it: put the database back; ` +
+      `or, for a new one, move ${path}-wal away and keep it with the database that it belongs to`,
+  );
+}
+
+/** In bytes; undefined if there is no such file. */
+async function sizeOf(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
   }
 }
 

@@ -84,7 +84,7 @@ export async function openSqliteStore({
   clock,
   log,
   startCheckSize = START_CHECK_SIZE,
-}: SqliteOptions): Promise<Store & { readonly isDamaged: boolean }> {
+}: SqliteOptions): Promise<SqliteStore> {
   const temporary = file === ":memory:" ? await mkdtemp(join(tmpdir(), "interlock-")) : undefined;
   const named = temporary === undefined ? resolve(file) : join(temporary, "interlock.db");
   await using opened = new AsyncDisposableStack();
@@ -111,7 +111,13 @@ export async function openSqliteStore({
   }
   const release = () => parts.disposeAsync();
   const failedReads = new FailedReads({ file: path, clock, log }, damage);
-  const store = new SqliteStore({ meta, writes: new WriteQueue(thread), reader, damage, failedReads, release });
+  const faults = () => [
+    ...(damage.isFound ? ["the database is damaged: the log says what to do"] : []),
+    ...(identityOf(path) === files.database ? [] : ["the database's file was moved, removed or replaced: put it back"]),
+    ...(thread.isRefusing ? ["the database refuses writes: the log says why"] : []),
+  ];
+  const writes = new WriteQueue(thread);
+  const store = new SqliteStore({ meta, writes, reader, failedReads, faults, release });
   const parts = opened.move();
   return store;
 }
@@ -156,8 +162,8 @@ interface SqliteParts {
   meta: Meta;
   writes: WriteQueue<Job, Outcome>;
   reader: DatabaseSync;
-  damage: Damage;
   failedReads: FailedReads;
+  faults: () => string[];
   /** Called when all writes are done: closes the reader, ends the threads, and releases the file. */
   release: () => Promise<void>;
 }
@@ -175,10 +181,11 @@ class SqliteStore implements Store {
   readonly #list: SessionList;
   readonly #floors: FloorList;
   readonly #release: () => Promise<void>;
-  readonly #damage: Damage;
   readonly #failedReads: FailedReads;
+  /** Why requests fail, as sentences for `/ready` without the file's name. A file may be gone before a write finds out. */
+  readonly faults: () => string[];
 
-  constructor({ meta: { epoch, secret }, writes, reader, damage, failedReads, release }: SqliteParts) {
+  constructor({ meta: { epoch, secret }, writes, reader, failedReads, faults, release }: SqliteParts) {
     this.epoch = epoch;
     this.secret = secret;
     this.#writes = writes;
@@ -191,13 +198,8 @@ class SqliteStore implements Store {
     this.#list = new SessionList(reader);
     this.#floors = new FloorList(reader);
     this.#release = release;
-    this.#damage = damage;
+    this.faults = faults;
     this.#failedReads = failedReads;
-  }
-
-  /** Whether damaged pages were found, so that some reads and writes fail. */
-  get isDamaged(): boolean {
-    return this.#damage.isFound;
   }
 
   async commit(change: FloorChange): Promise<CommitOutcome> {

@@ -196,7 +196,7 @@ describe("opening a SQLite file", () => {
     const fault = await error;
     expect(fault).toContain(`${file} is damaged (`);
     expect(fault).toContain("restore a backup");
-    expect(store.isDamaged).toBe(true);
+    expect(store.faults()).toEqual(["the database is damaged: the log says what to do"]);
     expect((await store.loadFloor(ANN))?.version).toBe(MESSAGES);
     await store.saveDoubt(1);
   });
@@ -211,13 +211,13 @@ describe("opening a SQLite file", () => {
     const store = await open();
     await damage(file, rootpage - 1);
     const error = log.nextError();
-    expect(store.isDamaged).toBe(false);
+    expect(store.faults()).toEqual([]);
     const row: ConnectionRow = { id: "c" as ConnectionId, slots: [], expiresAt: 1, version: 0 };
     const saved = Promise.allSettled([store.saveConnection(row), store.saveDoubt(1), store.saveConnection(row)]);
     const lost = { status: "rejected", reason: expect.objectContaining({ code: "unavailable" }) };
     expect(await saved).toMatchObject([lost, { status: "fulfilled" }, lost]);
     expect(await error).toContain(`${file} is damaged (`);
-    expect(store.isDamaged).toBe(true);
+    expect(store.faults()).toEqual(["the database is damaged: the log says what to do"]);
     expect(log.lines).toHaveLength(1);
   });
 
@@ -227,7 +227,7 @@ describe("opening a SQLite file", () => {
     const store = await open(file, { startCheckSize: 0 });
     // -1: the thread has ended.
     await vi.waitUntil(() => threads[1]?.threadId === -1, { timeout: 20_000 });
-    expect(store.isDamaged).toBe(false);
+    expect(store.faults()).toEqual([]);
     expect(log.lines).toEqual([]);
   });
 

@@ -40,6 +40,12 @@ test("a full disk makes writes fail and nothing else, and everything works when 
       expect([status, body]).toMatchObject([503, { errorCode: "unavailable", retryable: true, commandId: key }]);
     }
   }
+  const readiness = async () => {
+    await say(full, "key-refused");
+    const { status, body } = await full.ask("GET", "/ready");
+    return [status, body.missing];
+  };
+  await expect.poll(readiness).toEqual([503, ["the database refuses writes: the log says why"]]);
   const accepted = [...answers].filter(([, status]) => status === 200).map(([key]) => key);
   expect(accepted.length).toBeGreaterThan(5);
   expect(full.log.filter(({ msg }) => msg === "the database refuses writes").length).toBeGreaterThan(0);

@@ -55,15 +55,47 @@ test("a node whose database is moved is unavailable, and acknowledges nothing th
   const first = await installation.start();
   expect((await first.post("/session/create", { id: "a", userId: "ann" })).status).toBe(200);
   await rename(installation.file, `${installation.file}.away`);
+  const ready = await first.ask("GET", "/ready");
+  expect([ready.status, ready.body.missing]).toEqual([
+    503,
+    ["the database's file was moved, removed or replaced: put it back"],
+  ]);
   const refused = await first.post("/session/create", { id: "b", userId: "ann" }, "key-b");
   expect([refused.status, refused.body.errorCode]).toEqual([503, "unavailable"]);
   expect(first.stderr).toContain("was moved, removed or replaced while it was open");
+  expect((await first.ask("GET", "/ready")).status).toBe(503);
   await rename(`${installation.file}.away`, installation.file);
   expect((await first.post("/session/create", { id: "b", userId: "ann" }, "key-b")).status).toBe(200);
+  expect((await first.ask("GET", "/ready")).status).toBe(200);
   await first.kill();
   const second = await installation.start();
   for (const id of ["a", "b"]) expect((await second.ask("GET", `/session/${id}`)).status).toBe(200);
 });
+
+test.each(["absent", "empty"])(
+  "a node whose database is %s beside a log of commits refuses to start, and finds all of them when it is put back",
+  async (kind) => {
+    const installation = await makeInstallation(CATALOG);
+    const first = await installation.start();
+    for (const id of ["a", "b"]) expect((await first.post("/session/create", { id, userId: "ann" })).status).toBe(200);
+    await first.kill();
+    const { file } = installation;
+    await rename(file, `${file}.away`);
+    if (kind === "empty") await writeFile(file, "");
+    // Each try is refused: the first one must not leave a file with which the second one would begin.
+    for (let tries = 0; tries < 2; tries++) {
+      const refused = installation.begin();
+      expect(await refused.ended).toEqual({ code: 1, signal: null });
+      expect(refused.stderr).toBe(
+        `interlock: ${file} is ${kind === "empty" ? "empty" : "missing"}, but ${file}-wal has commits of it: put the database ` +
+          `back; or, for a new one, move ${file}-wal away and keep it with the database that it belongs to\n`,
+      );
+    }
+    await rename(`${file}.away`, file);
+    const second = await installation.start();
+    for (const id of ["a", "b"]) expect((await second.ask("GET", `/session/${id}`)).status).toBe(200);
+  },
+);
 
 test("a damaged database is refused with the fault and the remedy", async () => {
   const installation = await makeInstallation(CATALOG);

@@ -260,6 +260,7 @@ export interface AnswerBody {
   deleted: boolean;
   archived: string[];
   status: string;
+  missing: string[];
   session: {
     id: string;
     title: string;

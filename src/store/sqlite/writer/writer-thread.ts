@@ -58,6 +58,11 @@ export class WriterThread implements Carrier<Job, Outcome> {
     this.#onDamage = onDamage;
   }
 
+  /** Whether the last transaction had an engine error, or the thread was lost and its successor does not write yet. */
+  get isRefusing(): boolean {
+    return this.#isRefused || !this.#worker;
+  }
+
   /** Resolves when the thread is ready to write. Rejects with the error that ended it. */
   async start(): Promise<Worker> {
     const worker = new Worker(ENTRY, { workerData: this.#settings });
