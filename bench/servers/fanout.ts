@@ -92,7 +92,7 @@ serveParent(`http://127.0.0.1:${port}`, {
       const last = place + 1;
       for (const { sessionId, floorId, topic } of places.slice(0, floors)) {
         const entry = { floorSeq: last, sessionId, seq: last, type: "session_updated" as const, at: clock.now(), json };
-        const message = { kind: "commit" as const, floorId, prev: place, last, entries: [toWire(entry)] };
+        const message = { kind: "commit" as const, floorId, prev: place, last, entries: [toWire(entry)], at: entry.at };
         void bus.publish(topic, encodeFloorMessage(message, bus.isLocal));
       }
       place = last;

@@ -9,8 +9,10 @@ CREATE TABLE meta (
   epoch      TEXT    NOT NULL,
   secret     TEXT    NOT NULL,
   created_at INTEGER NOT NULL,
-  -- The snapshot format nodes write; an operator raises it when all of them can read it.
-  format     INTEGER NOT NULL
+  -- Until when nothing may be pruned because the clock jumped, in ms since 1970: it outlives the process that saw the jump.
+  doubt_until         INTEGER NOT NULL DEFAULT 0,
+  -- Rises with each change of a definition, so that nodes notice one by reading a single row.
+  definitions_version INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Never deleted, and a version never starts again.
@@ -23,8 +25,13 @@ CREATE TABLE floors (
   low_water INTEGER NOT NULL DEFAULT 0,
   format    INTEGER NOT NULL,
   flags     TEXT    NOT NULL,
-  snapshot  TEXT    NOT NULL
+  snapshot  TEXT    NOT NULL,
+  -- The session for which the floor is reserved, as JSON.
+  reserved  TEXT
 ) STRICT;
+-- Receipts of writes that belong to no floor, and staged sessions, name this one. Its empty id comes before every other, so
+-- no list shows it.
+INSERT INTO floors (floor_key, id, version, head, format, flags, snapshot) VALUES (0, '', 0, 0, 0, '{}', '{}');
 
 -- What a query filters or sorts by is a column; `view` is the session as answers show it, whole.
 CREATE TABLE sessions (
@@ -38,7 +45,7 @@ CREATE TABLE sessions (
   workspace_id     TEXT,
   last_activity_at INTEGER NOT NULL,
   queued_at        INTEGER,
-  -- 0 while it holds its floor; while it is paused, the place in the floor's log where it was paused.
+  -- 0 while it holds its floor, -1 while it is ducked; while it is paused, the place in the floor's log where it was paused.
   standing         INTEGER,
   head             INTEGER NOT NULL,
   low_water        INTEGER NOT NULL DEFAULT 0,
@@ -52,6 +59,9 @@ CREATE INDEX sessions_by_user ON sessions (user_id, last_activity_at, state) WHE
 CREATE INDEX sessions_by_owner ON sessions (owner_id, last_activity_at, state) WHERE owner_id IS NOT NULL;
 CREATE INDEX sessions_standing ON sessions (floor_key, standing) WHERE standing IS NOT NULL;
 CREATE INDEX sessions_queued ON sessions (floor_key, queued_at) WHERE queued_at IS NOT NULL;
+-- A history that is being copied or imported belongs to a staged session: a row of state 'staged' on floor 0, with an id
+-- that no client can name. The commit that makes the session renames that row, however many messages it has.
+CREATE INDEX sessions_staged ON sessions (last_activity_at) WHERE state = 'staged';
 CREATE INDEX sessions_to_prune ON sessions (oldest_at) WHERE state = 'archived' AND oldest_at IS NOT NULL;
 
 -- In the order of their keys. `details` is all of a message that has no column, as JSON.
@@ -82,10 +92,10 @@ CREATE INDEX message_logs_in_order ON message_logs (message_key);
 -- One row with a place in its floor's log and, unless it is the floor's alone, one in its session's. The key is the
 -- floor's key and the place in its log in one number (floor_key << 32 | floor_seq), so that a floor's log lies together
 -- and needs no index. The text of a message is kept once: its event says where in the JSON it goes (text_at, in UTF-16
--- units) and leaves it out.
+-- units) and leaves it out. The writer deletes a session's events: a foreign key would need an index.
 CREATE TABLE events (
   event_key   INTEGER PRIMARY KEY,
-  session_key INTEGER REFERENCES sessions ON DELETE CASCADE,
+  session_key INTEGER,
   seq         INTEGER,
   type        TEXT    NOT NULL,
   request_id  TEXT,
@@ -95,14 +105,23 @@ CREATE TABLE events (
   message_key INTEGER REFERENCES messages,
   text_at     INTEGER
 ) STRICT;
-CREATE UNIQUE INDEX events_of_session ON events (session_key, seq) WHERE session_key IS NOT NULL;
 CREATE INDEX events_of_message ON events (message_key) WHERE message_key IS NOT NULL;
-CREATE INDEX events_decisions ON events (event_key) WHERE type = 'arbitration';
 
 CREATE TABLE event_blobs (
   event_key INTEGER PRIMARY KEY REFERENCES events ON DELETE CASCADE,
   json      TEXT    NOT NULL
 ) STRICT;
+
+-- A floor's log is divided into blocks of 32 places; a block's number is event_key >> 5. Two tables say which blocks hold
+-- events of a session, each with the session's first place in it, and which hold decisions of the arbiter: a commit writes
+-- fewer pages for them than for two indexes with an entry for each event.
+CREATE TABLE session_blocks (
+  session_key INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+  seq         INTEGER NOT NULL,
+  block       INTEGER NOT NULL,
+  PRIMARY KEY (session_key, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE decision_blocks (block INTEGER PRIMARY KEY) STRICT;
 
 -- Work that is wanted. `payload` is what its kind has beside the columns.
 CREATE TABLE effects (
@@ -188,3 +207,10 @@ END;
 CREATE TRIGGER message_words_gone AFTER DELETE ON messages BEGIN
   DELETE FROM message_words WHERE rowid = old.message_key;
 END;
+
+-- Agents that operators define for a workspace. `body` is what the definition says, as JSON; nothing in it is executed.
+CREATE TABLE agent_definitions (
+  id      TEXT    PRIMARY KEY,
+  version INTEGER NOT NULL,
+  body    TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -53,8 +53,8 @@ const Request = z.object({
   replyTo: z.string(),
   askId: z.string(),
   envelope: z.unknown(),
-  /** How long the asker waits, counted from the sending of this request, in ms. Older releases do not send it. */
-  leftMs: z.number().optional(),
+  /** How long the asker waits, counted from the sending of this request, in ms. */
+  leftMs: z.number(),
   /** The owner's clock reading from its last `again` response to this ask. */
   seen: Reading.optional().catch(undefined),
 });
@@ -151,7 +151,6 @@ export class Mailbox {
     const { clock, nodeId } = this.#options;
     const now = clock.now();
     const untilMs = deadline - now;
-    if (leftMs === undefined) return untilMs;
     if (seen?.by === nodeId && seen.at <= now) return leftMs - (now - seen.at);
     return untilMs >= 0 && untilMs <= leftMs + CLOCKS_MS ? Math.min(untilMs, leftMs) : "doubtful";
   }

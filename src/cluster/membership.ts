@@ -62,8 +62,8 @@ export class RedisMembership implements Membership {
 
   get #keys(): [string, string] {
     const { epoch } = this.#options;
-    // The second key has the number of partitions. It keeps its name, because nodes of older releases read it.
-    return [`${epoch}.members`, `${epoch}.shares`];
+    // The second key has the number of partitions.
+    return [`${epoch}.members`, `${epoch}.partitions`];
   }
 
   async #ask(nodeId: string): Promise<string[]> {

@@ -134,7 +134,7 @@ describe("docs/operations.md", () => {
   });
 
   test("docs/operations.md names the present format of a floor", () => {
-    expect(operations.prose.replace(/\s+/g, " ")).toContain(`The present format is ${SNAPSHOT_FORMAT},`);
+    expect(operations.prose.replace(/\s+/g, " ")).toContain(`The present format is ${SNAPSHOT_FORMAT}.`);
   });
 
   test("docs/operations.md has every metric, with its type and its meaning", async () => {

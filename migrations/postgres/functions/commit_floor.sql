@@ -89,31 +89,3 @@ BEGIN
   IF sessions_deleted IS NOT NULL THEN PERFORM delete_sessions(this, sessions_deleted); END IF;
   RETURN true;
 END $$;
-
--- The signatures of earlier releases, for nodes that still run them.
-CREATE OR REPLACE FUNCTION commit_floor(
-  floor_id text, expected bigint, new_head bigint, new_format integer, new_flags text, new_snapshot text,
-  sessions_put json, messages_written json, logs_added json, events_added json,
-  effects_removed text[], effects_added json, receipts_added json, sessions_deleted json, ids_free text[],
-  new_reserved text
-) RETURNS boolean LANGUAGE sql AS $$
-  SELECT commit_floor(floor_id, expected, new_head, new_format, new_flags, new_snapshot, sessions_put, messages_written,
-    logs_added, events_added, effects_removed, effects_added, receipts_added, sessions_deleted, ids_free, new_reserved,
-    NULL)
-$$;
-CREATE OR REPLACE FUNCTION commit_floor(
-  floor_id text, expected bigint, new_head bigint, new_format integer, new_flags text, new_snapshot text,
-  sessions_put json, messages_written json, logs_added json, events_added json,
-  effects_removed text[], effects_added json, receipts_added json, sessions_deleted json, ids_free text[]
-) RETURNS boolean LANGUAGE sql AS $$
-  SELECT commit_floor(floor_id, expected, new_head, new_format, new_flags, new_snapshot, sessions_put, messages_written,
-    logs_added, events_added, effects_removed, effects_added, receipts_added, sessions_deleted, ids_free, NULL)
-$$;
-CREATE OR REPLACE FUNCTION commit_floor(
-  floor_id text, expected bigint, new_head bigint, new_format integer, new_flags text, new_snapshot text,
-  sessions_put json, messages_written json, logs_added json, events_added json,
-  effects_removed text[], effects_added json, receipts_added json, sessions_deleted json
-) RETURNS boolean LANGUAGE sql AS $$
-  SELECT commit_floor(floor_id, expected, new_head, new_format, new_flags, new_snapshot, sessions_put, messages_written,
-    logs_added, events_added, effects_removed, effects_added, receipts_added, sessions_deleted, NULL, NULL)
-$$;

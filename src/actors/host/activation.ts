@@ -28,8 +28,8 @@ export async function loadActivation(id: FloorId, store: Reads): Promise<Activat
   const snapshot = readSnapshot(record);
   const rows = await loadSessions(id, version, snapshot.sessionIds, store);
   const drafts = await loadDrafts(id, store);
-  const { seqs, lastNow } = snapshot;
-  for (const row of rows) seqs.set(row.session.id, row.head);
+  const { lastNow } = snapshot;
+  const seqs = new Map(rows.map((row) => [row.session.id, row.head]));
   const persisted = rows.length > 0 ? withSessions(snapshot, rows) : snapshot.actors;
   try {
     return { actors: new FloorActors(id, persisted), state: { version, head, lastNow, seqs, drafts } };

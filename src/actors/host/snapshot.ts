@@ -1,25 +1,19 @@
 import { AppError } from "../../protocol/errors.ts";
-import type { Seq, SessionId } from "../../protocol/ids.ts";
+import type { SessionId } from "../../protocol/ids.ts";
 import type { Session } from "../../protocol/session.ts";
 import type { FloorRecord, SessionRow } from "../../store/store.ts";
 import { arbiterMachine } from "../floor/arbiter.ts";
 import { recallSession, type SessionContext } from "../session/session-context.ts";
 
-/**
- * The version of the snapshots that this release writes. It reads all older ones too (rule C24).
- * Version 1: one session is heard at a time. Version 2: the arbiter lists the ducked sessions. Version 3: the snapshot
- * names the sessions that matter, and their rows hold them.
- */
-export const SNAPSHOT_FORMAT = 3;
+/** The format of the snapshots that this release writes and reads (rule C24). */
+export const SNAPSHOT_FORMAT = 1;
 
 /** The content of a floor's row without its columns. */
 export interface FloorSnapshot {
-  /** XState's persisted snapshot of the arbiter; before version 3 with its sessions inside. */
+  /** XState's persisted snapshot of the arbiter. */
   actors: Record<string, unknown>;
   /** The sessions to restore from their rows. */
   sessionIds: SessionId[];
-  /** The last `seq` of each session inside `actors`. */
-  seqs: Map<SessionId, Seq>;
   /** The largest `now` given to the machines, in ms since 1970. */
   lastNow: number;
 }
@@ -42,22 +36,20 @@ export function writeSnapshot(actors: string, sessionIds: ReadonlySet<SessionId>
 }
 
 /**
- * Read a floor's row, and upgrade the snapshot of an older release; nothing else upgrades snapshots.
- * @throws AppError `unavailable` for a snapshot of a newer release: another node may be able to read it
+ * Read a floor's row.
+ * @throws AppError `unavailable` for a snapshot of another release: another node may be able to read it
  * @throws BrokenSnapshot for anything else that this release did not write
  */
 export function readSnapshot({ snapshot, format }: FloorRecord): FloorSnapshot {
-  if (format > SNAPSHOT_FORMAT) throw new AppError("unavailable", "this floor was written by a newer release");
+  if (format !== SNAPSHOT_FORMAT) throw new AppError("unavailable", "this floor was written by another release");
   const parsed = parse(snapshot);
   if (!isRecord(parsed) || parsed["machine"] !== arbiterMachine.id) {
     throw new BrokenSnapshot("another machine wrote it");
   }
-  const { lastNow, sessions = [], seqs = {}, actors } = parsed;
-  const isWhole = typeof lastNow === "number" && isRecord(seqs) && isRecord(actors) && Array.isArray(sessions);
-  if (!isWhole || !((format < 3 ? "seqs" : "sessions") in parsed)) throw new BrokenSnapshot("parts are missing");
-  if (format < 2) upgrade(actors);
-  const ofSessions = new Map(Object.entries(seqs) as [SessionId, Seq][]);
-  return { actors, sessionIds: sessions as SessionId[], seqs: ofSessions, lastNow };
+  const { lastNow, sessions, actors } = parsed;
+  const isWhole = typeof lastNow === "number" && isRecord(actors) && Array.isArray(sessions);
+  if (!isWhole) throw new BrokenSnapshot("parts are missing");
+  return { actors, sessionIds: sessions as SessionId[], lastNow };
 }
 
 /**
@@ -90,10 +82,3 @@ function parse(json: string): unknown {
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
-
-/** From version 1 to 2: version 1 had no ducked sessions. */
-function upgrade(actors: Record<string, unknown>): void {
-  const { context } = actors;
-  if (!isRecord(context) || !isRecord(context["floor"])) throw new BrokenSnapshot("it has no floor");
-  context["floor"]["ducked"] ??= [];
-}

@@ -222,7 +222,7 @@ export class Follower {
   #takeCommit({ prev, last, entries, at }: Extract<FloorMessage, { kind: "commit" }>): void {
     const { now, onHeard, onBehind } = this.#options;
     if (last <= this.#place) return;
-    if (at !== undefined) onHeard?.(Math.max(0, now() - at));
+    onHeard?.(Math.max(0, now() - at));
     if (prev !== this.#place && !this.#catchingUp) onBehind?.();
     if (prev !== this.#place || !entries || this.#catchingUp) return this.#catchUp();
     this.#append(entries, last);

@@ -9,9 +9,9 @@ import type { FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../ids
 export type FloorMessage =
   /**
    * One commit. It takes a follower from `prev` to `last`; a follower at another position reads the store. Entries are
-   * omitted when they exceed the bus's limit. `at`: when it became durable, ms since 1970; older releases omit it.
+   * omitted when they exceed the bus's limit. `at`: when it became durable, ms since 1970.
    */
-  | { kind: "commit"; floorId: FloorId; prev: FloorSeq; last: FloorSeq; entries?: WireEntry[]; at?: number }
+  | { kind: "commit"; floorId: FloorId; prev: FloorSeq; last: FloorSeq; entries?: WireEntry[]; at: number }
   /** A piece of a message that is still being written. */
   | { kind: "delta"; floorId: FloorId; sessionId: SessionId; frame: Frame }
   /** The store has the text up to `length`: a reader with a gap can read it there. */

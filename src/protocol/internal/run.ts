@@ -60,9 +60,8 @@ export const SummaryResult = z.discriminatedUnion("kind", [
     kind: z.literal("failed"),
     /** Whether another attempt may succeed. */
     mayRepeat: z.boolean(),
-    /** Why; absent from a worker of an older release. */
-    code: z.enum(ERROR_CODES).optional(),
-    message: z.string().optional(),
+    code: z.enum(ERROR_CODES),
+    message: z.string(),
     retryAfterMs: z.number().optional(),
     usage: Usage.optional(),
   }),
@@ -83,10 +82,7 @@ export const Standing = z.object({
 });
 export type Standing = z.infer<typeof Standing>;
 
-/**
- * A durable part of an agent's output. Reports list parts in the order in which they happened. An orchestrator of the
- * former release refuses a report with a part of an unknown kind, and drops unknown fields (rule C24).
- */
+/** A durable part of an agent's output. Reports list parts in the order in which they happened. */
 export const ReportPart = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("open"), messageId: MessageId, agent: AgentRef }),
   /** `offset`: the position of `text` in the message, in UTF-16 units. */

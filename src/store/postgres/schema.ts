@@ -34,10 +34,11 @@ export async function prepareDatabase(client: Client, name: string, now: number,
   await migrate(new PostgresTarget(client, name), await listMigrations(folder));
   await putFunctions(client, await readFunctions(new URL("functions/", folder)));
   const { epoch, secret } = newMeta();
-  await client.query(
-    "INSERT INTO meta (id, epoch, secret, created_at, format) VALUES (1, $1, $2, $3, 1) ON CONFLICT DO NOTHING",
-    [epoch, secret, now],
-  );
+  await client.query("INSERT INTO meta (id, epoch, secret, created_at) VALUES (1, $1, $2, $3) ON CONFLICT DO NOTHING", [
+    epoch,
+    secret,
+    now,
+  ]);
   const { rows } = await client.query<Meta>("SELECT epoch, secret FROM meta");
   return rows[0]!;
 }

@@ -51,7 +51,7 @@ export async function prepareFile(
     if (checksPages) checkPages(db, settings.file);
     await migrate(new SqliteTarget(settings.file, db), await listMigrations(migrationsFolder("sqlite")));
     const { epoch, secret } = newMeta();
-    db.prepare("INSERT OR IGNORE INTO meta (id, epoch, secret, created_at, format) VALUES (1, ?, ?, ?, 1)").run(
+    db.prepare("INSERT OR IGNORE INTO meta (id, epoch, secret, created_at) VALUES (1, ?, ?, ?)").run(
       epoch,
       secret,
       now,

@@ -167,17 +167,6 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(served).toHaveLength(1);
     });
 
-    test("a request of a former release, without its remaining time, is limited by its deadline", async () => {
-      const { served, until } = await serveAll();
-      const ask = (envelope: Envelope) =>
-        mail.asker.bus.publish(TOPIC, new TextEncoder().encode(JSON.stringify({ replyTo: "r", askId: "a", envelope })));
-      await ask({ ...envelopeOf(), deadline: mail.server.clock.now() - 1 });
-      const timely = envelopeOf();
-      await ask(timely);
-      await until(1);
-      expect(served).toEqual([timely]);
-    });
-
     test("a command of a newer release is unknown: it is unavailable, and not served", async () => {
       const { served } = await serveAll();
       const command = { type: "floor.fly", height: 3 } as unknown as Envelope["command"];

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
@@ -37,16 +37,6 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       await floor.write({ sessions: [floor.session("a")] });
       expect(await other.confirm(floor.id, 1)).toBe(true);
       expect((await other.loadSession("a" as SessionId))?.session).toEqual(floor.session("a"));
-    });
-
-    test("a node of the previous release continues to commit while a newer node runs", async () => {
-      const url = await empty();
-      const store = await openNode(url);
-      const commit = `SELECT interlock.commit_floor('u:ann', 0, 0, 1, '{}', 'theirs', ${Array(8).fill("NULL").join()}) AS done`;
-      const inSchema = `${url}?options=${encodeURIComponent("-c search_path=interlock")}`;
-      expect(await askDatabase(inSchema, commit)).toEqual([{ done: true }]);
-      expect(await askDatabase(inSchema, commit)).toEqual([{ done: false }]);
-      expect(await store.loadFloor("u:ann" as FloorId)).toMatchObject({ version: 1, snapshot: "theirs" });
     });
 
     test("the database's functions are applied again if their files have changed", async () => {

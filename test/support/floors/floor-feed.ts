@@ -149,6 +149,9 @@ export class FloorFeed {
     if (events.length === 0) return;
     const { id: floorId, head: last } = this.writer;
     const entries = events.map(toWire);
-    await this.#bus.publish(this.#topic, encodeFloorMessage({ kind: "commit", floorId, prev, last, entries }));
+    await this.#bus.publish(
+      this.#topic,
+      encodeFloorMessage({ kind: "commit", floorId, prev, last, entries, at: NOON }),
+    );
   }
 }

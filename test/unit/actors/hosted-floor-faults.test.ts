@@ -199,27 +199,6 @@ describe("a floor whose row is unreadable", () => {
     await checkOutOfOrder(await withRow({ rewrite }));
   });
 
-  /** A snapshot in format 2, with the sessions inside. */
-  const withChild = (child: object) =>
-    edit(({ actors }) => ({
-      machine: "arbiter",
-      lastNow: 1,
-      seqs: {},
-      actors: { ...actors, children: { music: child } },
-    }));
-  const snapshot = { status: "active", value: { lifecycle: "active", activity: "running" }, context: {} };
-
-  test.each([
-    ["lacks where its logs stand", edit((whole) => whole)],
-    [
-      "has a session in a state that was removed",
-      withChild({ src: "session", snapshot: { ...snapshot, value: { lifecycle: "levitating", activity: "idle" } } }),
-    ],
-    ["has a session of another machine", withChild({ src: "toaster", snapshot })],
-  ])("a floor that an older release wrote is out of order if its row %s, and no other floor is", async (_, rewrite) => {
-    await checkOutOfOrder(await withRow({ rewrite, format: 2 }));
-  });
-
   async function checkOutOfOrder(stage: HostStage): Promise<void> {
     const { snapshot } = (await stage.store.store.loadFloor("u:ann" as never))!;
     const asked = [stage.rename("music", "a"), stage.rename("music", "b")];

@@ -32,7 +32,9 @@ const message: fc.Arbitrary<FloorMessage> = fc.oneof(
   fc
     .record({ entries: fc.array(entry, { maxLength: 5 }), prev: fc.nat(), last: fc.nat(), at: fc.nat() })
     .map((commit) => ({ kind: "commit" as const, floorId, ...commit })),
-  fc.record({ prev: fc.nat(), last: fc.nat() }).map((commit) => ({ kind: "commit" as const, floorId, ...commit })),
+  fc
+    .record({ prev: fc.nat(), last: fc.nat(), at: fc.nat() })
+    .map((commit) => ({ kind: "commit" as const, floorId, ...commit })),
   fc
     .tuple(fc.constantFrom("delta" as const, "notice" as const), text)
     .map(([kind, said]) => ({ kind, floorId, sessionId, frame: dataFrame(JSON.stringify({ said })) })),
@@ -99,7 +101,7 @@ describe("messages on a floor's topic", () => {
       [stored("session_updated", { id: "m1", runId: "r1", to: "paused" }), undefined],
     ];
     for (const [entry, subject] of cases) {
-      const sent: FloorMessage = { kind: "commit", floorId, prev: 0, last: 1, entries: [toWire(entry)] };
+      const sent: FloorMessage = { kind: "commit", floorId, prev: 0, last: 1, entries: [toWire(entry)], at: 0 };
       const decoded = decodeFloorMessage(travelled(encodeFloorMessage(sent)));
       expect(decoded.kind === "commit" && decoded.entries![0]!.subject, entry.type).toEqual(subject);
     }
