@@ -46,23 +46,31 @@ export type Interaction = z.infer<typeof Interaction>;
 const text = (max: number) => z.string().max(max).overwrite(cleanText);
 
 /** The `response` of a client to a `tool_confirmation_request`. */
-export const ConfirmationResponse = z.union([
-  z.enum(["approve", "approve_always", "reject"]),
-  z.object({ type: z.literal("reject_with_reply"), reason: text(16_384) }),
-  z.object({ rejectWithReply: text(16_384) }),
-]);
+export const ConfirmationResponse = z.union(
+  [
+    z.enum(["approve", "approve_always", "reject"]),
+    z.object({ type: z.literal("reject_with_reply"), reason: text(16_384) }),
+    z.object({ rejectWithReply: text(16_384) }),
+  ],
+  { error: `must be approve, approve_always, reject, or {"type": "reject_with_reply", "reason": "…"}` },
+);
 
 /** The `response` of a client to a `user_question_request`. */
-export const QuestionResponse = z.union([
-  text(16_384),
-  z.object({
-    selected: z.union([text(MAX_OPTION_UNITS), z.array(text(MAX_OPTION_UNITS)).max(MAX_OPTIONS)]),
-    customInput: text(16_384).optional(),
-    cancelled: z.boolean().optional(),
-  }),
-  z.object({ customInput: text(16_384) }),
-  z.object({ cancelled: z.literal(true) }),
-]);
+export const QuestionResponse = z.union(
+  [
+    text(16_384),
+    z.object({
+      selected: z.union([text(MAX_OPTION_UNITS), z.array(text(MAX_OPTION_UNITS)).max(MAX_OPTIONS)]),
+      customInput: text(16_384).optional(),
+      cancelled: z.boolean().optional(),
+    }),
+    z.object({ customInput: text(16_384) }),
+    z.object({ cancelled: z.literal(true) }),
+  ],
+  {
+    error: `must be a text of up to 16384 units, or have {"selected": …} with an option or a list, {"customInput": "…"} or {"cancelled": true}`,
+  },
+);
 
 /** An answer as the agent receives it. */
 export const Answer = z.discriminatedUnion("kind", [

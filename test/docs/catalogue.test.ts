@@ -3,6 +3,7 @@ import { z } from "zod";
 import { Adapter } from "../../src/config/catalog/adapter.ts";
 import { CatalogFile } from "../../src/config/catalog/catalog.ts";
 import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
+import { AgentDefinition, findDefinitionFault } from "../../src/config/catalog/definition.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
 import { mentions, readPage, readPages } from "./page.ts";
 
@@ -19,6 +20,14 @@ test("every excerpt of a catalogue on a page is valid", () => {
     const reading = readCatalog(text);
     expect(reading.ok ? [] : reading.faults, path).toEqual([]);
   }
+});
+
+test("the shipped catalogue accepts the definition that docs/agents.md shows", () => {
+  const { text } = readPage("docs/agents.md").blocks.find((block) => block.text.includes('"basedOn"'))!;
+  const definition = AgentDefinition.parse(JSON.parse(text));
+  const shipped = readCatalog(readPage("config/agents_config.yaml").text);
+  if (!shipped.ok) throw new Error("the shipped catalogue has faults");
+  expect(findDefinitionFault(shipped.catalog, definition)).toBeUndefined();
 });
 
 test("docs/operations.md shows a valid file of keys", () => {

@@ -28,11 +28,18 @@ export function openInteractions(step: SessionStep, interactions: readonly Inter
   }
 }
 
+/** The client messages that answer each kind. */
+const ANSWERS = { confirmation: "tool_confirmation_response", question: "user_question_response" } as const;
+
 /** `session.answer`: settle one interaction. A second answer gets an error. */
 export function settleInteraction(step: SessionStep, command: CommandOf<"session.answer">): void {
   const { requestId, answer: chosen } = command;
   const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
-  if (!pending || pending.interaction.kind !== chosen.kind) return refuseAnswer(step, command);
+  if (!pending) return refuseAnswer(step, command);
+  const { kind } = pending.interaction;
+  if (kind !== chosen.kind) {
+    return refuse(step, "interaction_not_found", { message: `This request waits for a ${ANSWERS[kind]}.` });
+  }
   const run = editRun(step);
   run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
   run.answers.push(chosen);

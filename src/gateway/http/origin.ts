@@ -12,6 +12,9 @@ export interface OriginOptions {
   origins: readonly string[];
 }
 
+const UNKNOWN_HOST = "Unknown Host: INTERLOCK_HOSTS of the node lists the further names that it answers to.";
+const FOREIGN_ORIGIN = "Foreign Origin: INTERLOCK_ORIGINS of the node lists those whose pages may call.";
+
 /** The CORS answer for a listed origin. It allows no cookies, which only the node's own pages use. */
 export const CORS_OPTIONS = {
   methods: ["GET", "POST", "PUT", "PATCH", "DELETE"],
@@ -75,11 +78,11 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
     if (hasSeveralHosts(request)) return new AppError("bad_request", "The request has more than one Host.");
     if (!isOurs(host)) {
       logHost(host);
-      return new AppError("forbidden", "Unknown Host.");
+      return new AppError("forbidden", UNKNOWN_HOST);
     }
     if (origin === undefined || origin === ownOrigin(request) || options.origins.includes(origin)) return undefined;
     logOrigin(origin);
-    return new AppError("forbidden", "Foreign Origin.");
+    return new AppError("forbidden", FOREIGN_ORIGIN);
   };
   app.addHook("onRequest", (request, _reply, done) => {
     done(findSenderFault(request) ?? (writes(request) ? findWriteFault(request) : undefined));
@@ -96,7 +99,7 @@ function findWriteFault(request: FastifyRequest): AppError | undefined {
     const wanted = takesLines ? "application/x-ndjson" : "application/json";
     return new AppError("bad_request", `A write needs Content-Type: ${wanted}.`);
   }
-  return origin === undefined && isFromAnotherSite(request) ? new AppError("forbidden", "Foreign Origin.") : undefined;
+  return origin === undefined && isFromAnotherSite(request) ? new AppError("forbidden", FOREIGN_ORIGIN) : undefined;
 }
 
 /** Whether a proxy before this node may have read another `Host` than this node does (RFC 9112, section 3.2). */

@@ -306,6 +306,7 @@ describe("the Host of a request", () => {
       for (const path of ["/health", "/agents", "/events", "/nothing"]) {
         const { status, body } = await asked(host, path);
         expect([status, body.errorCode]).toEqual([403, "forbidden"]);
+        expect(body.error).toContain("INTERLOCK_HOSTS");
       }
       const headers = { Host: host, "Content-Type": "application/json" };
       expect((await node.send("POST", "/session/create", headers, "{}")).status).toBe(403);
@@ -330,6 +331,7 @@ describe("a page of another origin", () => {
     ] as const) {
       const { status, body, headers: answered } = await node.send(method, path, headers, content);
       expect([status, body.errorCode]).toEqual([403, "forbidden"]);
+      expect(body.error).toContain("INTERLOCK_ORIGINS");
       expect(answered["access-control-allow-origin"]).toBeUndefined();
     }
   });

@@ -164,6 +164,25 @@ describe("an answer", () => {
     expect((await ann.see(sessionId)).activity).toBe("waiting");
   });
 
+  test.each([
+    ["delete", "tool_confirmation_response", "yes", /approve, approve_always, reject, .*reject_with_reply/],
+    ["ask", "user_question_response", 7, /a text .*selected.*customInput.*cancelled/],
+  ])("a malformed answer to %s is refused with the forms that are right", async (content, type, response, forms) => {
+    const { ann, sessionId, requestId } = await ask(content);
+    const { status, body } = await ann.send({ type, sessionId, requestId, response });
+    expect([status, body.issues]).toEqual([400, [{ path: "body.response", message: expect.stringMatching(forms) }]]);
+    expect((await ann.see(sessionId)).activity).toBe("waiting");
+  });
+
+  test.each([
+    ["delete", "user_question_response", "tool_confirmation_response"],
+    ["ask", "tool_confirmation_response", "user_question_response"],
+  ])("an answer to %s of the other kind is refused with the kind that is right", async (content, type, right) => {
+    const { ann, sessionId, requestId } = await ask(content);
+    const { errorCode, error } = await refused(ann.send({ type, sessionId, requestId, response: "approve" }));
+    expect([errorCode, error]).toEqual(["interaction_not_found", `This request waits for a ${right}.`]);
+  });
+
   test("an answer may arrive on another connection, after the connection that received the question has closed", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     await stream.close();
