@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 
 /** A row of the dependency table in docs/architecture.md. Names that end with `/` are folders. */
@@ -58,9 +58,6 @@ interface Import {
   to: string;
   isType: boolean;
 }
-
-/** The largest number of source files in one folder. */
-const MAX_FILES_IN_FOLDER = 16;
 
 const IMPORT = /^\s*(?:import|export)\s+(type\s+)?(?:[^"';]*?\sfrom\s+)?"([^"]+)"|\bimport\("([^"]+)"\)/gm;
 
@@ -178,19 +175,6 @@ describe("the code", () => {
     const loaded = loadedBy(entry);
     expect(loaded.size).toBeGreaterThan(5);
     expect([...loaded].filter((each) => !each.startsWith("node:") && refused.test(each))).toEqual([]);
-  });
-
-  test("no file is longer than 400 lines", () => {
-    const long = files.filter((file) => readFileSync(file, "utf8").split("\n").length > 400);
-    expect(long.map((file) => relative(root, file))).toEqual([]);
-  });
-
-  test("no folder has more files than the limit, and no two files have the same name", () => {
-    const sizes = Map.groupBy(files, (file) => relative(root, dirname(file)));
-    const crowded = [...sizes].filter(([, inside]) => inside.length > MAX_FILES_IN_FOLDER);
-    expect(crowded.map(([folder, inside]) => `${folder}: ${inside.length} files`)).toEqual([]);
-    const names = Map.groupBy(files, (file) => basename(file));
-    expect([...names].filter(([, inside]) => inside.length > 1).map(([name]) => name)).toEqual([]);
   });
 
   test("no file imports itself through other files", () => {
