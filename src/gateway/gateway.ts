@@ -24,7 +24,7 @@ import { responseRoutes } from "./doors/openai/responses.ts";
 import { uiChatRoutes } from "./doors/ui-chat/ui-chat.ts";
 import { Histories } from "./histories/histories.ts";
 import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
-import { acceptJsonOnly, discardBody } from "./http/json-bodies.ts";
+import { acceptJsonOnly, settleBody } from "./http/json-bodies.ts";
 import { KnownPaths } from "./http/known-paths.ts";
 import { boundAnswers } from "./http/large-answers.ts";
 import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./http/origin.ts";
@@ -211,11 +211,12 @@ function createSockets({ stopwatch, proxies, addressConnections, onCut }: Gatewa
 function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): Routes {
   const { access, log, newId, origin, proxies, maxBodyBytes, tracer } = options;
   const paths = new KnownPaths();
+  const bodies = { maxBytes: maxBodyBytes, pace, sockets };
   const describe = (url: string) => (isOpenAi(url) ? describeOpenAiProblem : describeProblem);
   /** Answers what the framework refuses before it finds a route, for example a malformed path. */
   const refuse = async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const error = toAppError((await gate.keeper?.countAddress(request).then(() => thrown, toAppError)) ?? thrown);
-    discardBody(request, maxBodyBytes, pace);
+    settleBody(request, reply, bodies);
     await sendProblem(reply, describe(request.url)(error, request.id));
   };
   const app: Routes = Fastify({
@@ -246,7 +247,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
     // Every request is counted, including unknown paths and open routes.
     app.addHook("onRequest", (request) => gate.keeper!.countAddress(request));
   }
-  acceptJsonOnly(app, maxBodyBytes, pace);
+  acceptJsonOnly(app, bodies);
   boundAnswers(app);
   guardOrigins(app, origin, log);
   if (origin.origins.length > 0) {

@@ -37,15 +37,17 @@ export class ByteLines {
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     const { maxLineBytes } = this.#options;
-    let pieces: Buffer[] = [];
+    let started: Buffer[] = [];
     let length = 0;
     try {
-      for await (const piece of this.#source as AsyncIterable<Buffer>) {
+      // If the body is refused, the rest of it is dropped by what answers the request.
+      const pieces: AsyncIterable<Buffer> = this.#source.iterator({ destroyOnReturn: false });
+      for await (const piece of pieces) {
         this.#count(piece);
         let from = 0;
         for (let end = piece.indexOf(NEWLINE); end >= 0; end = piece.indexOf(NEWLINE, from)) {
-          const line = Buffer.concat([...pieces, piece.subarray(from, end)]);
-          pieces = [];
+          const line = Buffer.concat([...started, piece.subarray(from, end)]);
+          started = [];
           length = 0;
           from = end + 1;
           if (line.length > maxLineBytes) throw tooLong(maxLineBytes);
@@ -55,12 +57,12 @@ export class ByteLines {
         const rest = piece.subarray(from);
         length += rest.length;
         this.#borrow(length);
-        if (rest.length > 0) pieces.push(rest);
+        if (rest.length > 0) started.push(rest);
       }
     } catch (error) {
       throw error instanceof AppError ? error : new AppError("bad_request", "The body ended early.", { cause: error });
     }
-    if (length > 0) yield Buffer.concat(pieces);
+    if (length > 0) yield Buffer.concat(started);
   }
 
   async #letOthersWork(): Promise<void> {

@@ -1,11 +1,12 @@
 import type { ServerResponse } from "node:http";
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { ByteBudget, type Loan } from "./byte-budget.ts";
 import { hasMoreValues } from "./json-values.ts";
 import { networkOf } from "./network-address.ts";
+import type { Sockets } from "./sockets/sockets.ts";
 import type { TurnPace } from "./sockets/turn-pace.ts";
 
 /** Smallest average size of a body's chunks, in bytes. Each chunk costs work, however small it is. */
@@ -33,6 +34,17 @@ export interface BodyArrival {
   /** The node's memory that the body occupies until its request is answered. */
   loan: Loan;
   response: ServerResponse;
+  /** Whether the client sends the body: false for one that waits until it is asked for it. */
+  isInvited: boolean;
+  /** The rest of the body is dropped. */
+  isSettled: boolean;
+}
+
+export interface BodyOptions {
+  /** The largest body. */
+  maxBytes: number;
+  pace: TurnPace;
+  sockets: Pick<Sockets, "endAfterAnswer">;
 }
 
 /**
@@ -40,7 +52,8 @@ export interface BodyArrival {
  * hooks have admitted the request. A write without a body is treated like one with an empty object. A route that takes
  * lines of JSON gets them as a stream, which it bounds itself.
  */
-export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: TurnPace): void {
+export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void {
+  const { maxBytes, pace } = options;
   const parse = app.getDefaultJsonParser("error", "error");
   const { bodyBytes: node, addressBodyBytes, freeBodyBytes: free } = BOUNDS;
   const budget = new ByteBudget({ node, address: Math.max(addressBodyBytes, maxBytes), free });
@@ -49,7 +62,8 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
   app.addHook("onRequest", (request, reply, done) => {
     if (hasBody(request)) {
       const loan = budget.open(() => networkOf(request.ip));
-      request.arrival = { loan, response: reply.raw };
+      const isInvited = request.headers.expect === undefined || request.raw.httpVersion === "1.0";
+      request.arrival = { loan, response: reply.raw, isInvited, isSettled: false };
       reply.raw.once("close", () => loan.close());
     }
     done();
@@ -61,7 +75,7 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
     if (declared > maxBytes) return done(new AppError("too_large"));
     if (!request.arrival) return done(null, undefined);
     const { loan, response } = request.arrival;
-    inviteBody(request, response);
+    inviteBody(request.arrival);
     const body = new BodyText(declared, maxBytes, loan);
     const finish = (failure?: AppError) => {
       payload.off("data", add).off("end", end).off("error", fail);
@@ -101,19 +115,22 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
     if (declaredLength(request) > BOUNDS.importBytes) return done(new AppError("too_large"));
     done(null, payload);
   });
-  app.addHook("preValidation", (request, _reply, done) => {
-    if (request.method !== "GET" && request.body === undefined) request.body = {};
+  app.addHook("preValidation", (request, reply, done) => {
+    // A read, which may become an event stream, needs no body.
+    if (request.method === "GET") settleBody(request, reply, options);
+    else if (request.body === undefined) request.body = {};
     done();
   });
-  app.addHook("onSend", (request, _reply, payload, done) => {
-    discardBody(request, maxBytes, pace);
+  app.addHook("onSend", (request, reply, payload, done) => {
+    settleBody(request, reply, options);
     done(null, payload);
   });
 }
 
 /** Ask for the body of a client that waits until its request is admitted. A client of HTTP/1.0 sends it at once. */
-export function inviteBody({ headers, raw }: FastifyRequest, response: ServerResponse): void {
-  if (headers.expect !== undefined && raw.httpVersion !== "1.0") response.writeContinue();
+export function inviteBody(arrival: BodyArrival): void {
+  if (!arrival.isInvited) arrival.response.writeContinue();
+  arrival.isInvited = true;
 }
 
 /** How much of a body has arrived, and whether it exceeds a limit. */
@@ -208,19 +225,33 @@ function release(buffer: Buffer<ArrayBuffer> | undefined): void {
 }
 
 /**
- * Read and drop the rest of a body whose request is already answered, so that the client reads its answer. At most the
- * allowed size of a body is read.
+ * Leave no part of a body on a connection whose request is answered before all of it came: the next request, which is
+ * another client's if a proxy shares its connections, would wait behind it. A body that announces at most the allowed
+ * size is read to its end and dropped. Otherwise the answer says that the connection closes, and at most that size is
+ * read, so that a client that is still sending reads its answer. Call this before the answer's head is sent.
  */
-export function discardBody(request: FastifyRequest, maxBytes: number, pace: TurnPace): void {
-  const { raw } = request;
-  if (raw.complete || raw.readableDidRead || !hasBody(request)) return;
+export function settleBody(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { maxBytes, pace, sockets }: BodyOptions,
+): void {
+  const { raw, arrival, headers } = request;
+  const { socket } = raw;
+  if (raw.complete || raw.destroyed || arrival?.isSettled || !hasBody(request)) return;
+  if (arrival) arrival.isSettled = true;
+  const willCome = arrival?.isInvited ?? headers.expect === undefined;
+  if (!willCome || !(declaredLength(request) <= maxBytes) || !reply.raw.shouldKeepAlive) {
+    void reply.header("connection", "close");
+    sockets.endAfterAnswer(reply.raw);
+  }
   const intake = new Intake(maxBytes);
   const tookPiece = pace.body(raw);
   raw.on("data", (piece: Buffer) => {
-    if (!intake.take(piece)) return void raw.socket.destroy();
+    if (!intake.take(piece)) return void socket.destroy();
     tookPiece(piece);
   });
   raw.on("error", () => {});
+  raw.resume();
 }
 
 /** The body's length by its head; NaN if it is not declared. */

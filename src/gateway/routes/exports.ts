@@ -113,7 +113,7 @@ export function exportRoutes(app: Routes, context: RouteContext): void {
       if (!arrival || !(request.body instanceof Readable)) {
         throw new AppError("bad_request", "An import needs a body: the lines of an export, as application/x-ndjson.");
       }
-      inviteBody(request, arrival.response);
+      inviteBody(arrival);
       const { loan } = arrival;
       const source = new ByteLines(request.body, { maxLineBytes: MAX_LINE_BYTES, maxBytes: BOUNDS.importBytes, loan });
       const identity = commands.identify(caller, request, query);

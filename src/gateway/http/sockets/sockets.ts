@@ -148,6 +148,20 @@ export class Sockets {
     this.#endRefused(line);
   }
 
+  /**
+   * End a socket behind this answer, whose request has a body that is still being sent. Node.js would close it at once,
+   * and the system would then reset it, so that the client may not read the answer. Only the socket's own side is
+   * closed; its client has as long to close the other one as to read the answer.
+   */
+  endAfterAnswer(response: LineResponse & { _last?: boolean }): void {
+    const line = response[LINE];
+    if (!line) return;
+    response.once("prefinish", () => {
+      line.farewell ??= "";
+      response._last = false;
+    });
+  }
+
   #accept(socket: Socket): void {
     const address = this.#isProxy(socket.remoteAddress) ? undefined : networkOf(socket.remoteAddress);
     const line: Line = {
