@@ -1,7 +1,8 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
-import { RepeatedTests } from "./test/support/runner/repeated-tests.ts";
+import { findPrograms } from "./test/support/programs/find-programs.ts";
+import { EndOfRun } from "./test/support/runner/end-of-run.ts";
 
 // Programs that tests start, and threads of the store, find their code compiled. Node.js compares it with the source.
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/compile", import.meta.url));
@@ -38,7 +39,8 @@ class LongFirst extends BaseSequencer {
  * Tests that start real processes get another try on a shared CI machine. A fault that stays fails every try, and the end
  * of the run names each test that was tried again.
  */
-const RETRIES = process.env["CI"] === "true" ? 2 : 0;
+const IS_CI = process.env["CI"] === "true";
+const RETRIES = IS_CI ? 2 : 0;
 /** `TEST_SECOND_TRY=true`: each test fails once at first, which shows whether a second try can pass. */
 const fails = process.env["TEST_SECOND_TRY"] === "true";
 const retry = fails ? 1 : RETRIES;
@@ -76,6 +78,8 @@ const PROGRAMS = ["test/unit/agents/**/*.test.ts"];
 
 export default defineConfig({
   test: {
+    // Once per run, and no server is started for it.
+    provide: { found: await findPrograms() },
     projects: [
       {
         extends: true,
@@ -111,7 +115,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     expect: { poll: { timeout: 15_000 } },
     pool: "forks",
-    reporters: ["default", new RepeatedTests()],
+    reporters: ["default", new EndOfRun(IS_CI)],
     setupFiles: fails ? ["test/support/runner/failing-first-try.ts"] : [],
     sequence: { sequencer: LongFirst },
     // One more than the cores of the machines that check: many tests wait for real processes.

@@ -1,10 +1,11 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { createApp, readSettings } from "../../src/index.ts";
 import { SseReader } from "../support/clients/sse-reader.ts";
+import { testWith } from "../support/programs/suites.ts";
 import { makeFolder } from "../support/stores/sqlite-place.ts";
 import { readPage, root } from "./page.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
@@ -24,18 +25,6 @@ async function startCar(): Promise<string> {
   const { url } = await app.start();
   onTestFinished(() => app.stop());
   return url;
-}
-
-/** A test that runs curl. Without it the test is skipped with a message; where `CI` is set it fails. */
-function testWithCurl(name: string, run: () => Promise<void>): void {
-  if (spawnSync("curl", ["--version"]).status === 0) return void test(name, run, 60_000);
-  if (process.env["CI"]) {
-    return void test(name, () => {
-      throw new Error("curl is missing: install Debian's package curl");
-    });
-  }
-  console.warn(`skipped, since curl is missing: ${name}`);
-  test.skip(`${name} (skipped: curl is missing)`, () => {});
 }
 
 test.each(PAGES)(
@@ -72,7 +61,8 @@ test.each(PAGES)(
   60_000,
 );
 
-testWithCurl(
+testWith(
+  ["curl", "bash"],
   "the player of the page follows its session, sends heartbeats, and loses its place when it is killed",
   async () => {
     const url = await startCar();
@@ -106,4 +96,5 @@ testWithCurl(
     const { data } = await stream.find(({ data }) => data["reason"] === "lease_expired");
     expect(data).toMatchObject({ from: "active.idle", to: "paused", event: "yield" });
   },
+  60_000,
 );

@@ -4,11 +4,11 @@ import { text as textOf } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { SseReader } from "../support/clients/sse-reader.ts";
+import { describeWith } from "../support/programs/suites.ts";
 import { freePort } from "../support/servers/free-port.ts";
 import { serverOf } from "../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../support/servers/postgres-server.ts";
-import { redis } from "../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
+import { REDIS } from "../support/servers/redis-server.ts";
 import { readPage, root } from "./page.ts";
 
 /** The addresses of the store and the bus on the pages. */
@@ -26,16 +26,14 @@ const WORDS = /"((?:[^"\\]|\\.)*)"|'([^']*)'|(\S+)/g;
 const wordsOf = (line: string) =>
   [...line.matchAll(WORDS)].map(([, double, single, plain]) => double ?? single ?? plain!);
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes as the pages show them", (startPostgres) => {
+describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPostgres, startRedis) => {
   const postgres = serverOf(startPostgres);
   const closing: (() => unknown)[] = [];
   let store: string;
   let bus: string;
 
   beforeAll(async () => {
-    const choice = await chooseServer(redis);
-    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
-    const server = await choice.start();
+    const server = await startRedis();
     closing.push(() => server.stop());
     bus = server.url;
     const { url, drop } = await postgres().makeDatabase();

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { RedisBuses } from "../../support/servers/redis-buses.ts";
-import { type RedisServer, redis } from "../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
 import { busContract } from "./bus-contract.ts";
 
 busContract("memory", async () => {
@@ -11,9 +11,8 @@ busContract("memory", async () => {
   return { connect: async () => bus, close: () => bus.close() };
 });
 
-const choice = await chooseServer(redis);
 for (const count of [1, 2]) {
-  describeWith(redis, choice, `over Redis with ${count} servers`, (start) => {
+  describeWith([REDIS], `over Redis with ${count} servers`, (start) => {
     const servers: RedisServer[] = [];
     beforeAll(async () => {
       for (let index = 0; index < count; index++) servers.push(await start());

@@ -7,10 +7,10 @@ import { Mailbox } from "../../../src/cluster/mailbox.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { RedisBuses } from "../../support/servers/redis-buses.ts";
-import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../../support/servers/redis-server.ts";
-import { describeWith } from "../../support/servers/server-choice.ts";
+import { REDIS_PROCESS, type RedisProcess } from "../../support/servers/redis-server.ts";
 
 // Long enough for servers to start and stop.
 vi.setConfig({ testTimeout: 30_000 });
@@ -18,7 +18,7 @@ vi.setConfig({ testTimeout: 30_000 });
 const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
-describeWith(redis, await chooseRedisProcess(), "the bus over a failing Redis", () => {
+describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   async function startOne(): Promise<RedisProcess> {
     const server = await startRedis();
     onTestFinished(() => server.stop());

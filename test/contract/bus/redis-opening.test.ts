@@ -6,11 +6,11 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 import { RedisBuses } from "../../support/servers/redis-buses.ts";
-import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../../support/servers/redis-server.ts";
-import { describeWith } from "../../support/servers/server-choice.ts";
+import { REDIS_PROCESS, type RedisProcess } from "../../support/servers/redis-server.ts";
 
 // Long enough for the timeout of a server that does not answer.
 vi.setConfig({ testTimeout: 30_000 });
@@ -18,7 +18,7 @@ vi.setConfig({ testTimeout: 30_000 });
 const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
-describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () => {
+describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
   async function startOne(options: Parameters<typeof startRedis>[0] = {}): Promise<RedisProcess> {
     const server = await startRedis(options);
     onTestFinished(() => server.stop());

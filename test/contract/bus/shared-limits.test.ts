@@ -7,13 +7,13 @@ import { expect, onTestFinished, test } from "vitest";
 import { RedisTickets } from "../../../src/bus/redis-tickets.ts";
 import { limitRates } from "../../../src/gateway/access/rate-limiter.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
-import { redis } from "../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { describeWith } from "../../support/programs/suites.ts";
+import { OWN_REDIS } from "../../support/servers/redis-server.ts";
 
 const DAY_MS = 86_400_000;
 const LIMITS = { owner: { max: 4, windowMs: DAY_MS }, refused: { max: 2, windowMs: DAY_MS } };
 
-describeWith(redis, await chooseServer(redis, { own: true }), "requests counted over Redis", (startServer) => {
+describeWith([OWN_REDIS], "requests counted over Redis", (startServer) => {
   const start = async () => {
     const server = await startServer();
     onTestFinished(() => server.stop());

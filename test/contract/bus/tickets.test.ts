@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { MemoryTickets } from "../../../src/bus/memory-tickets.ts";
 import { RedisTickets } from "../../../src/bus/redis-tickets.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { type RedisServer, redis } from "../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { OWN_REDIS, REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
 import { ticketContract } from "./tickets-contract.ts";
 
 ticketContract("memory", async () => {
@@ -28,7 +28,7 @@ describe("tickets in memory", () => {
 
 const open = (url: string, epoch: string) => RedisTickets.open({ urls: [url], epoch, clock: new SystemClock() });
 
-describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
+describeWith([REDIS], "over Redis", (start) => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await start();
@@ -77,7 +77,7 @@ describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
   });
 });
 
-describeWith(redis, await chooseServer(redis, { own: true }), "over a frozen Redis", (start) => {
+describeWith([OWN_REDIS], "over a frozen Redis", (start) => {
   test("tickets become unavailable within a short time", async () => {
     const server = await start();
     const tickets = await open(server.url, "e");

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { RedisBuses } from "../../support/servers/redis-buses.ts";
-import { type RedisServer, redis } from "../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
 import { mailboxBounds } from "./mailbox-bounds.ts";
 import { mailboxContract } from "./mailbox-contract.ts";
 
@@ -13,7 +13,7 @@ const openMemory = async () => {
 mailboxContract("the memory bus", openMemory);
 mailboxBounds("the memory bus", openMemory);
 
-describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
+describeWith([REDIS], "over Redis", (start) => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await start();

@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { RedisMembership } from "../../../src/cluster/membership.ts";
-import { type RedisServer, redis } from "../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { describeWith } from "../../support/programs/suites.ts";
+import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
 
 const LEASE_MS = 60_000;
 
-describeWith(redis, await chooseServer(redis), "the members over Redis", (start) => {
+describeWith([REDIS], "the members over Redis", (start) => {
   async function open() {
     const server = (await start()) as RedisServer;
     const client = new Redis(server.url);

@@ -1,24 +1,20 @@
-import { execFile, spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import { readPage } from "../../docs/page.ts";
-import { reportUntested } from "../../support/runner/untested.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const run = promisify(execFile);
 const NAME = "a pg_dump that was taken while a node runs is restored as docs/operations.md shows, and goes on";
-const isThere = ["pg_dump", "pg_restore"].every((program) => spawnSync(program, ["--version"]).status === 0);
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "a backup of PostgreSQL", (start) => {
+describeWith([POSTGRES, "pgDump"], "a backup of PostgreSQL", (start) => {
   const server = serverOf(start);
-
-  if (!isThere) return reportUntested(NAME, "pg_dump is missing: install Debian's package postgresql-client");
 
   test(NAME, async ({ skip }) => {
     const [url, restored] = [await makeDatabase(server()), await makeDatabase(server())];

@@ -1,13 +1,13 @@
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 import { storeContract } from "../store/store-contract.ts";
 
 const ports = { clock: new StandingClock(), log: new KeptLog() };
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "the contract on PostgreSQL", (start) => {
+describeWith([POSTGRES], "the contract on PostgreSQL", (start) => {
   const server = serverOf(start);
 
   storeContract("PostgreSQL", async () => {

@@ -4,15 +4,13 @@ import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
 import { StallingProxy } from "../../support/networks/stalling-proxy.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
-import { POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { OWN_POSTGRES } from "../../support/servers/postgres-server.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
-const choice = await chooseServer(POSTGRES, { own: true });
-
-describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
+describeWith([OWN_POSTGRES], "a PostgreSQL server that fails", (start) => {
   const server = serverOf(start);
 
   /** Every kind of request to a store, for a server that is away. */

@@ -16,9 +16,9 @@ import { StagedQueries } from "../../../src/store/postgres/staged-queries.ts";
 import { StateQueries } from "../../../src/store/postgres/state-queries.ts";
 import { ViewQueries } from "../../../src/store/postgres/view-queries.ts";
 import type { SessionQuery, Store } from "../../../src/store/store.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
-import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { askDatabase, OWN_POSTGRES } from "../../support/servers/postgres-server.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 
 /** The number of sessions, each with a message and two events; there are a hundredth as many floors. */
@@ -239,7 +239,7 @@ async function askAll(db: Database, name: string): Promise<void> {
   await floor.write({ deleted: [{ sessionId: a, last, at: 1 }] });
 }
 
-describeWith(POSTGRES, await chooseServer(POSTGRES, { own: true }), "plans on PostgreSQL", (start) => {
+describeWith([OWN_POSTGRES], "plans on PostgreSQL", (start) => {
   const server = serverOf(start);
 
   test("every statement finds its rows by an index, planned while the store is empty", async () => {

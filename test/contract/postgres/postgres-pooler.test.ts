@@ -1,25 +1,25 @@
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { startPgBouncer, testWithPgBouncer } from "../../support/servers/pgbouncer.ts";
+import { describeWith } from "../../support/programs/suites.ts";
+import { startPgBouncer } from "../../support/servers/pgbouncer.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store behind PgBouncer", (start) => {
+describeWith([POSTGRES, "pgbouncer"], "a PostgreSQL store behind PgBouncer", (start, pgbouncer) => {
   const server = serverOf(start);
 
-  testWithPgBouncer("a pooler in transaction mode is refused at the start, with the remedy", async () => {
-    const url = await startPgBouncer(await makeDatabase(server()), "transaction");
+  test("a pooler in transaction mode is refused at the start, with the remedy", async () => {
+    const url = await startPgBouncer(pgbouncer, await makeDatabase(server()), "transaction");
     await expect(openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog() })).rejects.toThrow(
       /^a pooler in front of the database "\w+" at 127\.0\.0\.1:\d+ \(INTERLOCK_STORE\) moves clients between connections: use its session mode, or connect to the server$/,
     );
   });
 
-  testWithPgBouncer("nodes behind a pooler in session mode share a store", async () => {
-    const url = await startPgBouncer(await makeDatabase(server()), "session");
+  test("nodes behind a pooler in session mode share a store", async () => {
+    const url = await startPgBouncer(pgbouncer, await makeDatabase(server()), "session");
     const [one, other] = [await openNode(url, { connections: 2 }), await openNode(url, { connections: 2 })];
     const floor = new FloorWriter(one);
     await floor.write({ sessions: [floor.session("a")] });

@@ -3,17 +3,17 @@ import { expect, onTestFinished, test } from "vitest";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Effect } from "../../../src/protocol/internal/effect.ts";
 import type { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { Chance } from "../../support/runner/chance.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { DAY, FloorWriter, makeMessage, NOON, type WrittenChange } from "../../support/stores/floor-writer.ts";
 
 const A = "a" as SessionId;
 /** Effects of a floor at a time: enough that moving or removing them takes time. */
 const EFFECTS = 90;
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one PostgreSQL store", (start) => {
+describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
   const server = serverOf(start);
 
   /** Nodes on an empty database, with fewer connections than concurrent statements. */

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
@@ -16,7 +16,7 @@ class ReasonLog extends KeptLog {
   }
 }
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store that was replaced", (start) => {
+describeWith([POSTGRES], "a PostgreSQL store that was replaced", (start) => {
   const server = serverOf(start);
   const nameOf = (url: string) => new URL(url).pathname.slice(1);
   const ask = (sql: string) => askDatabase(server().url, sql);

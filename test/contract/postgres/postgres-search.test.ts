@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { SessionQuery, Store } from "../../../src/store/store.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
@@ -18,7 +18,7 @@ const PIECES = [
 ];
 const text = fc.array(fc.constantFrom(...PIECES), { maxLength: 12 }).map((pieces) => pieces.join(""));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "search on PostgreSQL", (start) => {
+describeWith([POSTGRES], "search on PostgreSQL", (start) => {
   const server = serverOf(start);
 
   const find = async (store: Store, q: string) => {

@@ -1,15 +1,15 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
+import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 
 /** The lock by which nodes that start take turns. */
 const TURN = 0x464c6f72;
 const ROUNDS = 20;
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL database with settings of its own", (start) => {
+describeWith([POSTGRES], "a PostgreSQL database with settings of its own", (start) => {
   const server = serverOf(start);
 
   async function makeWith(setting: string): Promise<string> {

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (start) => {
+describeWith([POSTGRES], "a PostgreSQL store", (start) => {
   const server = serverOf(start);
   const empty = () => makeDatabase(server());
 

@@ -9,10 +9,10 @@ import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
 import type { RunQueue } from "../../../src/queue/run-queue.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { BullmqQueues } from "../../support/servers/bullmq-queues.ts";
-import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../../support/servers/redis-server.ts";
-import { describeWith } from "../../support/servers/server-choice.ts";
+import { REDIS_PROCESS, type RedisProcess } from "../../support/servers/redis-server.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
 // Long enough for locks to expire and servers to come back.
@@ -22,7 +22,7 @@ vi.setConfig({ testTimeout: 60_000 });
 const RECONNECTIONS = 8;
 const CHILD = fileURLToPath(new URL("../../support/servers/queue-child.ts", import.meta.url));
 
-describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () => {
+describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
   let ids = 0;
 
   async function startOne(options: Parameters<typeof startRedis>[0] = {}): Promise<RedisProcess> {

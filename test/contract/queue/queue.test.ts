@@ -3,10 +3,10 @@ import type { EffectId, FloorId } from "../../../src/protocol/ids.ts";
 import type { TimerEffect } from "../../../src/protocol/internal/effect.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { BullmqQueues } from "../../support/servers/bullmq-queues.ts";
-import { type RedisServer, redis } from "../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
 import { queueContract } from "./queue-contract.ts";
 
 queueContract("memory", async () => {
@@ -15,7 +15,7 @@ queueContract("memory", async () => {
   return { queue, clock, close: () => queue.close() };
 });
 
-describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
+describeWith([REDIS], "over Redis", (start) => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await start();

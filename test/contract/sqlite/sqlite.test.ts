@@ -8,6 +8,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { testWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import { keepThreads, makePlace, openStore } from "../../support/stores/opened-store.ts";
@@ -62,10 +63,9 @@ describe("a store whose process is killed", () => {
 });
 
 describe("a store that cannot write", () => {
-  const canLift = process.platform === "linux";
-
-  test.skipIf(!canLift)(
-    "a full disk makes writes fail while reads continue, and the store recovers (needs prlimit)",
+  testWith(
+    ["bash", "prlimit"],
+    "a full disk makes writes fail while reads continue, and the store recovers",
     async () => {
       const owner = await start({ maxFileKib: 1_024 });
       const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
@@ -100,16 +100,20 @@ describe("a store that cannot write", () => {
     30_000,
   );
 
-  test("a write-ahead log that has filled the disk is copied into the database, and makes room without help", async () => {
-    const owner = await start({ maxFileKib: 1_024 });
-    const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
-    // The log grows with each commit, the database does not.
-    for (let n = 0; n < 300; n++) {
-      expect(await floor.write({ snapshot: JSON.stringify(`${n} `.repeat(4_000)) })).toBe("committed");
-    }
-    await owner.kill();
-    expect(await (await open()).loadFloor(ANN)).toMatchObject({ version: 300 });
-  });
+  testWith(
+    ["bash"],
+    "a write-ahead log that has filled the disk is copied into the database, and makes room without help",
+    async () => {
+      const owner = await start({ maxFileKib: 1_024 });
+      const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
+      // The log grows with each commit, the database does not.
+      for (let n = 0; n < 300; n++) {
+        expect(await floor.write({ snapshot: JSON.stringify(`${n} `.repeat(4_000)) })).toBe("committed");
+      }
+      await owner.kill();
+      expect(await (await open()).loadFloor(ANN)).toMatchObject({ version: 300 });
+    },
+  );
 
   test("the log says that the database takes writes again, although nothing is written", async () => {
     const virtual = new VirtualClock();

@@ -14,7 +14,7 @@ const CATALOG = {
 /** A lost run is found within 10 s; on two busy cores within three times that. */
 const NOTICED_MS = 30_000;
 
-await describeClusters("a confirmation whose worker is killed", (servers) => {
+describeClusters("a confirmation whose worker is killed", (servers) => {
   test("an approval for a killed worker's call approves no call of another worker, which asks again", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const [gateway, , dying] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"]);

@@ -4,7 +4,7 @@ import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { copyingSuite } from "../../support/nodes/copying-nodes.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
-await describeClusters("several nodes", (servers) => {
+describeClusters("several nodes", (servers) => {
   copyingSuite("a gateway", ["begins"], () => open("gateway"));
   copyingSuite("an orchestrator and worker", ["is almost done"], () => open("rest"));
 

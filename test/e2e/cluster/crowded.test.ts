@@ -11,7 +11,7 @@ const CATALOG = { agents: [{ name: "general", adapter: { kind: "scripted", repli
 /** More than a worker runs at a time. */
 const CROWD = 280;
 
-await describeClusters("280 chats of one user", (servers) => {
+describeClusters("280 chats of one user", (servers) => {
   test.each([
     ["wait for an answer", "ask"],
     ["speak for hours", "play"],

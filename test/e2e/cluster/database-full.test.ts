@@ -1,10 +1,11 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
-import { Cluster, type ClusterServers, describeClusters } from "../../support/nodes/cluster.ts";
+import { Cluster, printLogsOfFailures } from "../../support/nodes/cluster.ts";
 import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
 import { WatchedSession } from "../../support/nodes/watched-session.ts";
-import { reportUntested } from "../../support/runner/untested.ts";
-import { askDatabase, findSmallPostgres } from "../../support/servers/postgres-server.ts";
+import { describeWith } from "../../support/programs/suites.ts";
+import { askDatabase, smallPostgres } from "../../support/servers/postgres-server.ts";
+import { REDIS_PROCESS } from "../../support/servers/redis-server.ts";
 
 /** The timeout for requests that need nothing that is down. */
 const UNDER_WAY_MS = 20_000;
@@ -19,15 +20,18 @@ const LEASE = "500ms";
 const linesOf = ({ log }: ChildServer, text: string): number => log.filter(({ msg }) => msg === text).length;
 
 const TITLE = "a full disk of PostgreSQL";
-const startDatabase = await findSmallPostgres(DISK_MIB);
 
-function suite(servers: ClusterServers): void {
+describeWith([smallPostgres(DISK_MIB), REDIS_PROCESS], TITLE, (startDatabase, startRedis) => {
+  printLogsOfFailures();
+
   test("fails commands and nothing else, also when PostgreSQL ends for want of room, and everything works when there is room", async () => {
-    const database = await startDatabase!();
+    const database = await startDatabase();
     onTestFinished(() => database.stop(), 60_000);
+    const bus = await startRedis();
+    onTestFinished(() => bus.stop());
     const server = database.process;
     const cluster = await Cluster.make(
-      { ...servers, postgres: () => database },
+      { postgres: () => database, redis: () => bus },
       { catalog: LOAD_CATALOG, settings: { INTERLOCK_LEASE: LEASE } },
     );
     const nodes = await cluster.startAll(["gateway", "orchestrator", "worker"], ["gateway", "orchestrator", "worker"]);
@@ -78,7 +82,4 @@ function suite(servers: ClusterServers): void {
     await watched.rename(client, BACK_MS);
     await load.audit(cluster, nodes);
   }, 120_000);
-}
-
-if (startDatabase) await describeClusters(TITLE, suite);
-else reportUntested(TITLE, "needs PostgreSQL's programs on this machine");
+});

@@ -116,4 +116,4 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
   }, 60_000);
 }
 
-await describeClusters("a restart of PostgreSQL", suite, { own: true });
+describeClusters("a restart of PostgreSQL", suite, { own: true });

@@ -7,7 +7,7 @@ const CATALOG = {
   ],
 };
 
-await describeClusters("agents in the database, and copies of sessions, on several nodes", (servers) => {
+describeClusters("agents in the database, and copies of sessions, on several nodes", (servers) => {
   test("an agent defined at one gateway answers at others, also after a restart, until it is deleted", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const [here, there] = await cluster.startAll(["gateway"], ["gateway"], ["orchestrator"], ["worker"]);

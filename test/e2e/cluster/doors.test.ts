@@ -13,7 +13,7 @@ const CATALOG = { agents: [scripted("general", { priority: 40 }), scripted("phon
 const ALL = "tock ".repeat(60);
 const WHOLE = "tick ".repeat(40);
 
-await describeClusters("the doors of several gateways", (servers) => {
+describeClusters("the doors of several gateways", (servers) => {
   const closing: (() => Promise<void>)[] = [];
   let cluster: Cluster;
   let here: ChildServer;

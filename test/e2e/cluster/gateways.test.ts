@@ -30,7 +30,7 @@ const MENDED_MS = 4_500;
 /** Readers reconnect after two seconds, and are delayed for up to five if all of them reconnect at once. */
 const RESUMED_MS = 25_000;
 
-await describeClusters("several gateways", (servers) => {
+describeClusters("several gateways", (servers) => {
   const closing: (() => Promise<void>)[] = [];
   let cluster: Cluster;
   let here: ChildServer;

@@ -10,7 +10,7 @@ const LEASE_MS = 2_000;
 const FLOORS = 4;
 const TAKEN_OVER_MS = 30_000;
 
-await describeClusters("participants of several nodes", (servers) => {
+describeClusters("participants of several nodes", (servers) => {
   async function create(gateway: ChildServer, id: string, activate: boolean): Promise<SessionReader> {
     const wanted = { id, agentId: "music", userId: id, activate };
     // A floor of an orchestrator that has just died answers when another one owns it.

@@ -21,7 +21,7 @@ async function askAll(door: ChildServer): Promise<number[]> {
 }
 const ALL_WELL = USERS.map(() => 200);
 
-await describeClusters("one node of several", (servers) => {
+describeClusters("one node of several", (servers) => {
   test("a node that copied a wrong time from the database continues working and corrects itself", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { LOG_LEVEL: "info" } });
     const proxy = await ClockProxy.start(cluster.storeUrl);

@@ -11,7 +11,7 @@ const UNDER_WAY_MS = 20_000;
 /** The floor was not served; a database that is slow for lack of CPU is a different case. */
 const isUnheard = (failure: string) => failure.includes("did not answer in time");
 
-await describeClusters("the owner of a floor", (servers) => {
+describeClusters("the owner of a floor", (servers) => {
   /** The node that answers for each user's floor. It is found by asking, because no interface names it. */
   async function ownersOf(users: readonly string[], gateway: ChildServer, nodes: readonly ChildServer[]) {
     const asked = 'interlock_commands_total{type="floor.flags",outcome="ok"}';

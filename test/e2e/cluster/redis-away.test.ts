@@ -22,7 +22,7 @@ const REFUSED_MS = 4_500;
 /** What Redis lost is found in the store within 10 s; on two busy cores within three times that. */
 const FOUND_MS = 30_000;
 
-await describeClusters("nodes whose Redis is unavailable", (servers) => {
+describeClusters("nodes whose Redis is unavailable", (servers) => {
   async function read(node: ChildServer, id: string): Promise<SessionReader> {
     const reader = await new SessionReader(`${node.url}/session/${id}/events`).open();
     onTestFinished(() => reader.close());

@@ -4,7 +4,6 @@ import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, type ClusterServers, describeClusters } from "../../support/nodes/cluster.ts";
 import { within } from "../../support/runner/within.ts";
 import { freePort } from "../../support/servers/free-port.ts";
-import { startRedis } from "../../support/servers/redis-server.ts";
 
 /** A server that does not answer gets 10 s, and up to 5 s more; on two busy cores, twice that. */
 const ENDED_MS = 30_000;
@@ -46,7 +45,7 @@ const CASES: [name: string, settings: (servers: ClusterServers) => Promise<Recor
   ],
   [
     "a Redis that wants another password",
-    async () => {
+    async ({ startRedis }) => {
       const guarded = await startRedis({ password: "another" });
       atEnd(() => guarded.stop());
       return { INTERLOCK_BUS: withPassword(guarded.url, SECRET) };
@@ -65,7 +64,7 @@ const CASES: [name: string, settings: (servers: ClusterServers) => Promise<Recor
   ],
 ];
 
-await describeClusters("the start of a node in a cluster", (servers) => {
+describeClusters("the start of a node in a cluster", (servers) => {
   async function refusalOf(node: ChildServer): Promise<string> {
     await within(ENDED_MS, "refusing to start", node.ended);
     expect(await node.ended).toEqual({ code: 1, signal: null });

@@ -13,7 +13,7 @@ const STOPPED_MS = 9_000;
 const SONG = { kind: "scripted", replies: [{ say: ["la "], delay: "100ms", repeat: 60 }] };
 const CATALOG = { ...LOAD_CATALOG, agents: [...LOAD_CATALOG.agents, { name: "tenor", adapter: SONG }] };
 
-await describeClusters("a rolling restart", (servers) => {
+describeClusters("a rolling restart", (servers) => {
   test("nodes replaced under load fail no request that is repeated by the contract, and readers miss nothing", async () => {
     const settings = { INTERLOCK_DRAIN: "3s" };
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings });

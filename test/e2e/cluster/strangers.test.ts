@@ -39,7 +39,7 @@ const JOBS = [
   { kind: "timer", id: 5, dueAt: 0, floorId: "u:user0" },
 ];
 
-await describeClusters("a stranger in Redis", (servers) => {
+describeClusters("a stranger in Redis", (servers) => {
   async function open() {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });
     const nodes = await cluster.startAll(["gateway"], ["orchestrator", "worker"], ["orchestrator", "worker"]);

@@ -5,7 +5,7 @@ import { type ProviderServer, startProviderServer } from "../../support/servers/
 
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 
-await describeClusters("over several nodes", (servers) => {
+describeClusters("over several nodes", (servers) => {
   const closing: (() => Promise<void>)[] = [];
   let provider: ProviderServer;
   let cluster: Cluster;

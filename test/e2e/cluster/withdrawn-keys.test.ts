@@ -44,7 +44,7 @@ async function stage(servers: ClusterServers) {
   return { issuer, cluster, here, there, tokens, withdrawOld, addNewest };
 }
 
-await describeClusters("a key that the identity provider withdraws", (servers) => {
+describeClusters("a key that the identity provider withdraws", (servers) => {
   test("a withdrawn key that one gateway meets ends its tokens and streams at every gateway; others continue", async () => {
     const { here, there, tokens, withdrawOld } = await stage(servers);
     const direct = await open(there, "/events", bearer(tokens.ann));

@@ -18,7 +18,7 @@ const CATALOG = {
 /** A run whose worker is gone is restarted, or given up, within 10 s; on two busy cores within three times that. */
 const NOTICED_MS = 30_000;
 
-await describeClusters("a lost worker", (servers) => {
+describeClusters("a lost worker", (servers) => {
   const closing: (() => Promise<void>)[] = [];
   let cluster: Cluster;
   let gateway: ChildServer;

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { type LogLine, makeInstallation } from "../../support/nodes/child-server.ts";
+import { testWith } from "../../support/programs/suites.ts";
 
 const run = promisify(execFile);
 const OLD = { agents: [{ name: "general" }] };
@@ -12,24 +13,28 @@ const NEW = JSON.stringify({ agents: [{ name: "general" }, { name: "phone" }] })
 const isFault = ({ msg }: LogLine) => msg.startsWith("the catalogue has faults");
 const isReplaced = ({ msg }: LogLine) => msg === "the catalogue was replaced";
 
-test("a named pipe in the catalogue's place is a fault, and delays neither the next catalogue nor the node's end", async () => {
-  const installation = await makeInstallation(OLD);
-  const catalogue = join(dirname(installation.file), "agents.yaml");
-  const node = await installation.start();
-  const putPipe = async () => {
-    await run("mkfifo", [`${catalogue}.pipe`]);
-    await rename(`${catalogue}.pipe`, catalogue);
-  };
-  await putPipe();
-  await node.logged(isFault);
-  expect(node.stderr).toContain("it is not a regular file");
-  await writeFile(`${catalogue}.new`, NEW);
-  await rename(`${catalogue}.new`, catalogue);
-  await node.logged(isReplaced);
-  await putPipe();
-  node.signal("SIGTERM");
-  expect(await node.ended).toEqual({ code: 0, signal: null });
-});
+testWith(
+  ["mkfifo"],
+  "a named pipe in the catalogue's place is a fault, and delays neither the next catalogue nor the node's end",
+  async () => {
+    const installation = await makeInstallation(OLD);
+    const catalogue = join(dirname(installation.file), "agents.yaml");
+    const node = await installation.start();
+    const putPipe = async () => {
+      await run("mkfifo", [`${catalogue}.pipe`]);
+      await rename(`${catalogue}.pipe`, catalogue);
+    };
+    await putPipe();
+    await node.logged(isFault);
+    expect(node.stderr).toContain("it is not a regular file");
+    await writeFile(`${catalogue}.new`, NEW);
+    await rename(`${catalogue}.new`, catalogue);
+    await node.logged(isReplaced);
+    await putPipe();
+    node.signal("SIGTERM");
+    expect(await node.ended).toEqual({ code: 0, signal: null });
+  },
+);
 
 test("an agent whose key is missing is named in the log when a reload brings it", async () => {
   const installation = await makeInstallation(OLD);
@@ -45,7 +50,8 @@ test("an agent whose key is missing is named in the log when a reload brings it"
   );
 });
 
-test.skipIf(process.platform !== "linux")(
+testWith(
+  ["prlimit"],
   "a catalogue that was unreadable for a while is read once it is readable, without a further change (needs prlimit)",
   async () => {
     const installation = await makeInstallation(OLD);

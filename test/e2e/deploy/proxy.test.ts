@@ -7,7 +7,7 @@ import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { Page } from "../../support/clients/page.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
 import { freePort } from "../../support/servers/free-port.ts";
-import { describeWithNginx, startNginx } from "../../support/servers/nginx.ts";
+import { describeWithNginx } from "../../support/servers/nginx.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
@@ -49,7 +49,7 @@ async function goOn(installation: Installation, key?: string): Promise<{ node: C
 const seqsUpTo = (head: number) => Array.from({ length: head }, (_, n) => n + 1);
 const isEnd = (runId: string) => (event: ServerEvent) => event.type === "complete" && event.data.runId === runId;
 
-describeWithNginx("nginx with deploy/nginx.conf", () => {
+describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
   test("the proxy answers event streams with an empty stream while no node is up, and other requests with 502", async () => {
     const proxy = await startNginx(await freePort());
     const origin = "http://page.test";

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,7 +8,6 @@ import { closeChromium, describeInChromium } from "../../support/browsers/chromi
 import { accepted } from "../../support/clients/e2e-client.ts";
 import { OUTSIDE_MODULES } from "../../support/documents/outside-programs.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
-import { reportUntested } from "../../support/runner/untested.ts";
 
 const PAGE = fileURLToPath(new URL("../../outside-programs/chat-page", import.meta.url));
 const NAME = "useChat of the page docs/doors.md, in React";
@@ -29,10 +27,9 @@ async function buildChat(): Promise<string> {
   }
 }
 
-const isInstalled = existsSync(join(OUTSIDE_MODULES, "@ai-sdk/react"));
-if (!isInstalled) reportUntested(NAME, "@ai-sdk/react is not installed: npm ci --prefix test/outside-programs");
-else
-  describeInChromium(NAME, (open) => {
+describeInChromium(
+  NAME,
+  (open) => {
     let node: NodeUnderTest;
     beforeAll(async () => {
       node = await NodeUnderTest.start({ pageFolder: await buildChat() });
@@ -96,4 +93,6 @@ else
       await page.reload();
       await shows("tick ".repeat(40).trim());
     });
-  });
+  },
+  ["outsidePrograms"],
+);

@@ -49,7 +49,7 @@ const LOSSES: Record<string, (shape: Shape) => Promise<void>> = {
 
 // Both coding agents keep their conversations below the worker's home.
 const settings = { XDG_STATE_HOME: folder };
-await describeShapes("a session whose agents change", { catalog: () => CATALOG, settings }, (shape) => {
+describeShapes("a session whose agents change", { catalog: () => CATALOG, settings }, (shape) => {
   test.each(Object.keys(LOSSES))(
     "a session continues with each agent where that agent was, even after %s was killed",
     async (lost) => {

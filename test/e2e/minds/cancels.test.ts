@@ -38,7 +38,7 @@ async function expectCancelled(talk: Talk, runId: string): Promise<void> {
   expect(talk.eventsOf("error")).toEqual([]);
 }
 
-await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
+describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
   test("an abort before the provider's first token releases the connection, and the next turn is answered", async () => {
     const talk = await Talk.open(shape, "model");
     provider.willReply({ kind: "stream", ending: "never" });

@@ -69,7 +69,7 @@ const results = (events: readonly ReceivedEvent[]) => events.filter(({ type }) =
 const lastRequest = () => provider.requests.at(-1)!.body;
 
 const settings = { GIVEN_THERE: "given", SECRET: "never" };
-await describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shape) => {
+describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shape) => {
   test("a model reads the clock and a listed page, and no other; the log has each call and its end, live and later", async () => {
     const talk = await Talk.open(shape, "reader");
     provider.willReply(

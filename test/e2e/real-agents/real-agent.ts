@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { BARE_ENV } from "../../support/agents/bare-env.ts";
 import { gone, running } from "../../support/agents/processes.ts";
 import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
-import { reportUntested } from "../../support/runner/untested.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { type ModelServer, SENTENCE, startModelServer } from "../../support/servers/model-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
@@ -150,101 +150,98 @@ class Stage {
   }
 }
 
-/**
- * The contract of coding agents, with a real one. If it is missing, the suite is skipped by name; where `CI` is set it
- * fails.
- */
+/** The contract of coding agents, with a real one. */
 export function describeRealAgent(agent: RealAgent): void {
-  const { profile, command, limited } = agent;
-  if (!existsSync(join(BIN, command))) {
-    reportUntested(`a real ${profile}`, `${command} is not installed: npm ci in test/real-agents`);
-    return;
-  }
+  const { profile, limited } = agent;
+  describeWith(
+    ["realAgents"],
+    `a real ${profile}`,
+    () => {
+      test("a real agent answers a turn, and leaves no process behind", async () => {
+        const stage = await Stage.open(agent);
+        await stage.say("hello");
+        await stage.next("complete");
+        expect(await stage.reply()).toBe(SENTENCE);
+        expect(await stage.conversation()).toMatch(/./);
+        await gone(stage.tag);
+      });
 
-  describe(`a real ${profile}`, { timeout: PATIENCE_MS }, () => {
-    test("a real agent answers a turn, and leaves no process behind", async () => {
-      const stage = await Stage.open(agent);
-      await stage.say("hello");
-      await stage.next("complete");
-      expect(await stage.reply()).toBe(SENTENCE);
-      expect(await stage.conversation()).toMatch(/./);
-      await gone(stage.tag);
-    });
+      test("a real agent uses a tool that the user allows, and no tool that the user refuses", async () => {
+        const stage = await Stage.open(agent);
+        await stage.say("RUN echo allowed > allowed.txt");
+        const call = await stage.answer("approve");
+        expect(JSON.stringify(call)).toContain("echo allowed > allowed.txt");
+        expect((await stage.next("tool_result")).data).toMatchObject({ status: "success" });
+        await stage.next("complete");
+        expect(existsSync(join(stage.workFolder, "allowed.txt"))).toBe(true);
 
-    test("a real agent uses a tool that the user allows, and no tool that the user refuses", async () => {
-      const stage = await Stage.open(agent);
-      await stage.say("RUN echo allowed > allowed.txt");
-      const call = await stage.answer("approve");
-      expect(JSON.stringify(call)).toContain("echo allowed > allowed.txt");
-      expect((await stage.next("tool_result")).data).toMatchObject({ status: "success" });
-      await stage.next("complete");
-      expect(existsSync(join(stage.workFolder, "allowed.txt"))).toBe(true);
+        await stage.say("RUN touch refused.txt");
+        await stage.answer("reject");
+        expect((await stage.next("tool_result")).data).toMatchObject({ status: "error" });
+        await stage.next("complete");
+        expect(existsSync(join(stage.workFolder, "refused.txt"))).toBe(false);
+      });
 
-      await stage.say("RUN touch refused.txt");
-      await stage.answer("reject");
-      expect((await stage.next("tool_result")).data).toMatchObject({ status: "error" });
-      await stage.next("complete");
-      expect(existsSync(join(stage.workFolder, "refused.txt"))).toBe(false);
-    });
+      test("a real agent calls a tool of Interlock with the user's consent", async () => {
+        const stage = await Stage.open(agent);
+        const call = 'CALL clock {"timezone":"Asia/Shanghai"}';
+        const resultOf = (events: readonly ReceivedEvent[]) =>
+          events.find(({ type, data }) => type === "tool_result" && data["toolName"] === "clock")?.data;
+        await stage.say(call);
+        const result = resultOf(await stage.answerAll("approve"));
+        expect(result).toMatchObject({ status: "success", content: expect.stringContaining("Asia/Shanghai") });
+        expect(await stage.reply()).toMatch(/The tool said: .*Asia\/Shanghai/s);
 
-    test("a real agent calls a tool of Interlock with the user's consent", async () => {
-      const stage = await Stage.open(agent);
-      const call = 'CALL clock {"timezone":"Asia/Shanghai"}';
-      const resultOf = (events: readonly ReceivedEvent[]) =>
-        events.find(({ type, data }) => type === "tool_result" && data["toolName"] === "clock")?.data;
-      await stage.say(call);
-      const result = resultOf(await stage.answerAll("approve"));
-      expect(result).toMatchObject({ status: "success", content: expect.stringContaining("Asia/Shanghai") });
-      expect(await stage.reply()).toMatch(/The tool said: .*Asia\/Shanghai/s);
+        await stage.say(call);
+        expect(resultOf(await stage.answerAll("reject"))).toMatchObject({ status: "error" });
+        expect(await stage.reply()).toMatch(/The tool said: .*reject/s);
+        await gone(stage.tag);
+      });
 
-      await stage.say(call);
-      expect(resultOf(await stage.answerAll("reject"))).toMatchObject({ status: "error" });
-      expect(await stage.reply()).toMatch(/The tool said: .*reject/s);
-      await gone(stage.tag);
-    });
+      test("a real agent that is aborted in the middle of a tool leaves no process, and takes the next turn", async () => {
+        const stage = await Stage.open(agent);
+        const word = `word-${randomUUID()}`;
+        await stage.say(`RUN WORD=${word} sleep 3600`);
+        await stage.answer("approve");
+        await running(word, 1);
+        await stage.abort();
+        await gone(word);
+        await gone(stage.tag);
+        await stage.next("complete");
+        await stage.say("hello");
+        await stage.next("complete");
+        expect(await stage.reply()).toBe(SENTENCE);
+      });
 
-    test("a real agent that is aborted in the middle of a tool leaves no process, and takes the next turn", async () => {
-      const stage = await Stage.open(agent);
-      const word = `word-${randomUUID()}`;
-      await stage.say(`RUN WORD=${word} sleep 3600`);
-      await stage.answer("approve");
-      await running(word, 1);
-      await stage.abort();
-      await gone(word);
-      await gone(stage.tag);
-      await stage.next("complete");
-      await stage.say("hello");
-      await stage.next("complete");
-      expect(await stage.reply()).toBe(SENTENCE);
-    });
+      test("a real agent continues with its conversation after its worker was killed in the middle of a tool", async () => {
+        const stage = await Stage.open(agent);
+        await stage.say("Remember the word xylophone.");
+        await stage.next("complete");
+        const before = await stage.conversation();
+        const word = `word-${randomUUID()}`;
+        await stage.say(`RUN WORD=${word} sleep 3600`);
+        await stage.answer("approve");
+        await running(word, 1);
+        await stage.killAndRestart();
+        await gone(word);
+        // The interrupted run is not started again, because it had used a tool.
+        expect((await stage.next("error")).data).toMatchObject({ errorCode: "run_lost" });
+        await stage.next("complete");
+        // If the agent was killed before it kept its model's answer, it sends the interrupted message with this one.
+        await stage.say("NEVER MIND: hello again");
+        await stage.next("complete");
+        expect([await stage.conversation(), await stage.reply()]).toEqual([before, SENTENCE]);
+        expect(stage.model.requests.findLast((request) => request.includes("hello again"))).toContain("xylophone");
+      });
 
-    test("a real agent continues with its conversation after its worker was killed in the middle of a tool", async () => {
-      const stage = await Stage.open(agent);
-      await stage.say("Remember the word xylophone.");
-      await stage.next("complete");
-      const before = await stage.conversation();
-      const word = `word-${randomUUID()}`;
-      await stage.say(`RUN WORD=${word} sleep 3600`);
-      await stage.answer("approve");
-      await running(word, 1);
-      await stage.killAndRestart();
-      await gone(word);
-      // The interrupted run is not started again, because it had used a tool.
-      expect((await stage.next("error")).data).toMatchObject({ errorCode: "run_lost" });
-      await stage.next("complete");
-      // If the agent was killed before it kept its model's answer, it sends the interrupted message with this one.
-      await stage.say("NEVER MIND: hello again");
-      await stage.next("complete");
-      expect([await stage.conversation(), await stage.reply()]).toEqual([before, SENTENCE]);
-      expect(stage.model.requests.findLast((request) => request.includes("hello again"))).toContain("xylophone");
-    });
-
-    test("a real agent whose model's provider answers 429 fails with the reason", async () => {
-      const stage = await Stage.open(agent);
-      await stage.say("LIMITED");
-      const { data } = await stage.next("error");
-      expect(data["errorCode"]).toMatch(limited);
-      await gone(stage.tag);
-    });
-  });
+      test("a real agent whose model's provider answers 429 fails with the reason", async () => {
+        const stage = await Stage.open(agent);
+        await stage.say("LIMITED");
+        const { data } = await stage.next("error");
+        expect(data["errorCode"]).toMatch(limited);
+        await gone(stage.tag);
+      });
+    },
+    PATIENCE_MS,
+  );
 }

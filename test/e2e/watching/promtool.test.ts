@@ -4,26 +4,27 @@ import { join } from "node:path";
 import { afterAll, expect } from "vitest";
 import { root } from "../../docs/page.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
-import { promtool, testWithPromtool } from "../../support/documents/promtool.ts";
+import { promtool } from "../../support/documents/promtool.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { testWith } from "../../support/programs/suites.ts";
 
 const folder = await mkdtemp(join(tmpdir(), "interlock-promtool-"));
 afterAll(() => rm(folder, { recursive: true }));
 
-testWithPromtool("promtool finds no fault in the metrics of a node that did some work", async () => {
+testWith(["promtool"], "promtool finds no fault in the metrics of a node that did some work", async (path) => {
   const node = await NodeUnderTest.start();
   try {
     const user = new E2eClient(node);
     await user.hold("music");
     const { text } = await node.get("/metrics");
     expect(text).toContain("interlock_commands_total{");
-    expect(await promtool(["check", "metrics"], text)).toEqual({ code: 0, said: "" });
+    expect(await promtool(path, ["check", "metrics"], text)).toEqual({ code: 0, said: "" });
   } finally {
     await node.stop();
   }
 });
 
-testWithPromtool("the alert on unowned floors compares with the number of partitions", async () => {
+testWith(["promtool"], "the alert on unowned floors compares with the number of partitions", async (path) => {
   const node = (instance: string, owned: number) => [
     { series: `interlock_partitions_owned{instance="${instance}"}`, values: `${owned}x5` },
     { series: `interlock_partitions{instance="${instance}"}`, values: "64x5" },
@@ -44,5 +45,5 @@ testWithPromtool("the alert on unowned floors compares with the number of partit
     after([64, 1], [{ ...label, ...summary(65) }]),
   ];
   await writeFile(file, JSON.stringify({ rule_files: [join(root, "deploy/alerts.yaml")], tests }));
-  expect(await promtool(["test", "rules", file])).toMatchObject({ code: 0 });
+  expect(await promtool(path, ["test", "rules", file])).toMatchObject({ code: 0 });
 });

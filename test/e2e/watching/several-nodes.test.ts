@@ -2,17 +2,17 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import type { HeardReport } from "../../../src/protocol/internal/node-report.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
-import { type RedisServer, redis } from "../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
 import { type SentSpan, TraceCollector } from "../../support/servers/trace-collector.ts";
 
 const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = { traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` };
 const ROLES = ["orchestrator", "worker", "gateway"] as const;
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each role", (startPostgres) => {
+describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres, startRedis) => {
   const postgres = serverOf(startPostgres);
   let server: RedisServer;
   const closing: (() => Promise<unknown>)[] = [];
@@ -22,9 +22,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
   let collector: TraceCollector;
 
   beforeAll(async () => {
-    const choice = await chooseServer(redis);
-    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
-    server = await choice.start();
+    server = await startRedis();
   }, 60_000);
   afterAll(() => server?.stop(), 60_000);
 

@@ -1,6 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { type ChildServer, makeInstallation, type StartOptions } from "../../support/nodes/child-server.ts";
+import { testWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
@@ -32,7 +33,7 @@ async function sayMuch(node: ChildServer, commands: number): Promise<void> {
   expect((await node.ask("GET", "/health")).status).toBe(200);
 }
 
-test("a log on a full disk loses its lines, which are counted, and nothing else is lost", async () => {
+testWith(["bash"], "a log on a full disk loses its lines, which are counted, and nothing else is lost", async () => {
   const node = await startWordy({ redirection: "2>/dev/full" });
   await sayMuch(node, 50);
   expect(await node.metric(DROPPED)).toBeGreaterThanOrEqual(50);
@@ -40,27 +41,32 @@ test("a log on a full disk loses its lines, which are counted, and nothing else 
   expect(await node.ended).toEqual({ code: 0, signal: null });
 });
 
-test("a log written to an unread pipe delays no request, and its lost lines are counted", async () => {
-  const node = await startWordy({ isDeaf: true });
-  await sayMuch(node, LINES);
-  const dropped = await node.metric(DROPPED);
-  expect(dropped).toBeGreaterThan(0);
-  // When the log is read again, it says how many lines are missing.
-  await node.hear(
-    ({ msg, lines }) => msg === "lines of the log could not be written" && lines! >= dropped,
-    () => sayMuch(node, 50),
-  );
-  node.signal("SIGTERM");
-  expect(await node.ended).toEqual({ code: 0, signal: null });
-}, 120_000);
+testWith(
+  ["bash"],
+  "a log written to an unread pipe delays no request, and its lost lines are counted",
+  async () => {
+    const node = await startWordy({ isDeaf: true });
+    await sayMuch(node, LINES);
+    const dropped = await node.metric(DROPPED);
+    expect(dropped).toBeGreaterThan(0);
+    // When the log is read again, it says how many lines are missing.
+    await node.hear(
+      ({ msg, lines }) => msg === "lines of the log could not be written" && lines! >= dropped,
+      () => sayMuch(node, 50),
+    );
+    node.signal("SIGTERM");
+    expect(await node.ended).toEqual({ code: 0, signal: null });
+  },
+  120_000,
+);
 
-test("a log whose reader is gone delays no request", async () => {
+testWith(["bash"], "a log whose reader is gone delays no request", async () => {
   const node = await startWordy({ redirection: "2> >(true)" });
   await sayMuch(node, 100);
   expect(await node.metric(DROPPED)).toBeGreaterThan(0);
 });
 
-test("a node whose stdout is full still listens", async () => {
+testWith(["bash"], "a node whose stdout is full still listens", async () => {
   const installation = await makeInstallation(CATALOG);
   const port = await freePort();
   const node = installation.begin({ settings: { PORT: String(port) }, redirection: ">/dev/full" });

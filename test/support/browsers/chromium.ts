@@ -1,9 +1,8 @@
-import { existsSync } from "node:fs";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { describe, onTestFinished } from "vitest";
-import { reportUntested } from "../runner/untested.ts";
+import { onTestFinished } from "vitest";
+import type { Program } from "../programs/programs.ts";
+import { describeWith } from "../programs/suites.ts";
 
-const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const ARGUMENTS = [
   "--headless",
   "--no-sandbox",
@@ -29,16 +28,13 @@ export interface BrowserPage {
   faults: string[];
 }
 
-/** A suite that needs Chromium. Without one it is skipped with a message; where `CI` is set it fails. */
+/** A suite that needs Chromium, and perhaps other programs. */
 export function describeInChromium(
   name: string,
   suite: (open: (url: string, options?: BrowserContextOptions) => Promise<BrowserPage>) => void,
+  also: readonly Program[] = [],
 ): void {
-  const executablePath = [process.env["TEST_CHROMIUM"], ...PLACES].find((path) => path && existsSync(path));
-  if (executablePath) {
-    return void describe(name, () => suite((url, options) => openPage(executablePath, url, options)));
-  }
-  reportUntested(name, "needs Chromium: neither TEST_CHROMIUM nor one on this machine");
+  describeWith(["chromium", ...also], name, (path) => suite((url, options) => openPage(path, url, options)));
 }
 
 let browser: Promise<Browser> | undefined;

@@ -1,12 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe } from "vitest";
-import { reportUntested } from "../runner/untested.ts";
+import { describeWith } from "../programs/suites.ts";
 
-const PLACES = ["/usr/bin/firefox-esr", "/usr/bin/firefox"];
 const LISTENING = /WebDriver BiDi listening on (ws:\/\/\S+)/;
 /** Settings that stop dialogs and requests of the browser itself. */
 const PREFERENCES = `user_pref("browser.shell.checkDefaultBrowser", false);
@@ -41,11 +38,9 @@ export interface FirefoxPage {
   faults: readonly string[];
 }
 
-/** A suite that needs Firefox. Without one it is skipped with a message; where `CI` is set it fails. */
+/** A suite that needs Firefox. */
 export function describeInFirefox(name: string, suite: (start: () => Promise<Firefox>) => void): void {
-  const path = [process.env["TEST_FIREFOX"], ...PLACES].find((each) => each && existsSync(each));
-  if (path) return void describe(name, () => suite(() => Firefox.start(path)));
-  reportUntested(name, "needs Firefox: neither TEST_FIREFOX nor one on this machine");
+  describeWith(["firefox"], name, (path) => suite(() => Firefox.start(path)));
 }
 
 /** A real Firefox, controlled over WebDriver BiDi. */

@@ -1,10 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { test } from "vitest";
 import { BARE_ENV } from "../agents/bare-env.ts";
-import { reportUntested } from "../runner/untested.ts";
+import { testWith } from "../programs/suites.ts";
 
 /** The folder of other projects' programs: `npm ci --prefix test/outside-programs --ignore-scripts`. */
 const FOLDER = resolve(import.meta.dirname, "../../outside-programs");
@@ -43,10 +41,7 @@ export async function runNode(args: readonly string[], folder: string) {
   return { code, stdout, stderr };
 }
 
-/** A test that needs some of the programs. Without them it is skipped with a message; where `CI` is set it fails. */
-export function testWithPrograms(programs: readonly Program[], name: string, run: () => Promise<void>): void {
-  const missing = programs.filter((program) => !existsSync(entryOf(program)));
-  if (missing.length === 0) return void test(name, run, TIMEOUT_MS);
-  const why = `${missing.join(", ")} not installed: npm ci --prefix test/outside-programs --ignore-scripts`;
-  reportUntested(name, why);
+/** A test that needs them. */
+export function testWithPrograms(name: string, run: () => Promise<void>): void {
+  testWith(["outsidePrograms"], name, () => run(), TIMEOUT_MS);
 }

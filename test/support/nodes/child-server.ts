@@ -121,8 +121,10 @@ export class ChildServer {
 
   constructor(env: Record<string, string>, { maxFileKib, redirection = "", isDeaf = false }: StartOptions = {}) {
     const limit = maxFileKib === undefined ? "" : `ulimit -S -f ${maxFileKib}; `;
-    const command = `${limit}exec "$0" "$@" ${redirection}`;
-    const child = spawn("bash", ["-c", command, process.execPath, "src/cli/main.ts", "serve"], {
+    const own = [process.execPath, "src/cli/main.ts", "serve"];
+    const inShell = ["bash", "-c", `${limit}exec "$0" "$@" ${redirection}`, ...own];
+    const [command, ...args] = limit + redirection === "" ? own : inShell;
+    const child = spawn(command!, args, {
       cwd: ROOT,
       env: { ...BARE_ENV, ...env },
       stdio: ["ignore", "pipe", "pipe"],

@@ -1,46 +1,50 @@
 import { afterAll, afterEach, beforeAll, onTestFinished } from "vitest";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { readCatalog } from "../catalogs/catalog.ts";
+import { describeWith } from "../programs/suites.ts";
 import { serverOf } from "../servers/postgres-place.ts";
-import { askDatabase, POSTGRES, type PostgresServer } from "../servers/postgres-server.ts";
-import { chooseRedisProcess, type RedisProcess, redis } from "../servers/redis-server.ts";
-import { chooseServer, describeWith } from "../servers/server-choice.ts";
+import { askDatabase, OWN_POSTGRES, POSTGRES, type PostgresServer } from "../servers/postgres-server.ts";
+import { REDIS_PROCESS, type RedisOptions, type RedisProcess } from "../servers/redis-server.ts";
 import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
 import { type ChildServer, type Installation, makeInstallation } from "./child-server.ts";
 
-/** The nodes of this file. When a test fails, it prints this much of their logs. */
 const begun: ChildServer[] = [];
+/** How much of each log is printed. */
 const TOLD = 4_000;
 
 /** The servers that a file's clusters share: one PostgreSQL and one Redis, from the first test to the last. */
 export interface ClusterServers {
   postgres: () => PostgresServer;
   redis: () => RedisProcess;
+  /** Another Redis, which the test stops. */
+  startRedis: (options?: RedisOptions) => Promise<RedisProcess>;
 }
 
 /** A suite that needs both servers; `own`: it stops or reconfigures PostgreSQL. Every suite may do so with Redis. */
-export async function describeClusters(
+export function describeClusters(
   name: string,
   suite: (servers: ClusterServers) => void,
   { own = false }: { own?: boolean } = {},
-): Promise<void> {
-  const [database, bus] = await Promise.all([chooseServer(POSTGRES, { own }), chooseRedisProcess()]);
-  describeWith(POSTGRES, database, name, (startPostgres) => {
-    describeWith(redis, bus, "with Redis", (startRedis) => {
-      const postgres = serverOf(startPostgres);
-      let server: RedisProcess | undefined;
-      beforeAll(async () => {
-        server = (await startRedis()) as RedisProcess;
-      });
-      afterAll(async () => {
-        await server?.stop();
-      });
-      afterEach(({ task }) => {
-        if (task.result?.state === "fail") for (const node of begun) console.error(node.stderr.slice(-TOLD));
-      });
-      suite({ postgres, redis: () => server! });
+): void {
+  describeWith([own ? OWN_POSTGRES : POSTGRES, REDIS_PROCESS], name, (startPostgres, startRedis) => {
+    const postgres = serverOf(startPostgres);
+    let server: RedisProcess | undefined;
+    beforeAll(async () => {
+      server = await startRedis();
     });
+    afterAll(async () => {
+      await server?.stop();
+    });
+    printLogsOfFailures();
+    suite({ postgres, redis: () => server!, startRedis });
+  });
+}
+
+/** When a test fails, prints what the nodes of this file logged last. */
+export function printLogsOfFailures(): void {
+  afterEach(({ task }) => {
+    if (task.result?.state === "fail") for (const node of begun) console.error(node.stderr.slice(-TOLD));
   });
 }
 
@@ -77,7 +81,7 @@ export class Cluster {
   }
 
   static async make(
-    { postgres, redis: bus }: ClusterServers,
+    { postgres, redis: bus }: Pick<ClusterServers, "postgres" | "redis">,
     { catalog, settings, atEnd = onTestFinished }: ClusterOptions,
   ): Promise<Cluster> {
     const { url, drop } = await postgres().makeDatabase();

@@ -31,13 +31,9 @@ export interface ShapeOptions {
  * One suite over both shapes: a node with a SQLite file; and two gateways, an orchestrator and a worker over PostgreSQL
  * and Redis. The nodes start once per suite.
  */
-export async function describeShapes(
-  name: string,
-  options: ShapeOptions,
-  suite: (shape: Shape) => void,
-): Promise<void> {
+export function describeShapes(name: string, options: ShapeOptions, suite: (shape: Shape) => void): void {
   describe(`${name}, in one process`, () => suiteOver(options, embedded, suite));
-  await describeClusters(`${name}, scaled out`, (servers) => {
+  describeClusters(`${name}, scaled out`, (servers) => {
     const start: Start = async ({ catalog, settings = {} }, atEnd) => {
       const cluster = await Cluster.make(servers, { catalog: await catalog(), settings, atEnd });
       const all = () => cluster.startAll(["gateway"], ["gateway"], ["orchestrator"], ["worker"]);

@@ -1,29 +1,32 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, onTestFinished } from "vitest";
+import { onTestFinished } from "vitest";
 import { deployed } from "../documents/deployment.ts";
-import { reportUntested } from "../runner/untested.ts";
+import { describeWith } from "../programs/suites.ts";
 import { freePort } from "./free-port.ts";
-import { isInstalled, startProxy } from "./proxy-process.ts";
+import { startProxy } from "./proxy-process.ts";
 
-const PROGRAM = "nginx";
 /** nginx's message when it listens. */
 const STARTED = /start worker process/;
 
-/** A suite that needs nginx. Without it the suite is skipped with a message; where `CI` is set it fails. */
-export function describeWithNginx(name: string, suite: () => void): void {
-  if (isInstalled(PROGRAM, "-v")) return void describe(name, suite);
-  reportUntested(name, "nginx is missing");
+interface NginxOptions {
+  /** Leave out the part about streams while no gateway answers: nginx in a usual configuration. */
+  isPlain?: boolean;
+}
+type StartNginx = (port: number, options?: NginxOptions) => Promise<string>;
+
+/** A suite that needs nginx. */
+export function describeWithNginx(name: string, suite: (start: StartNginx) => void): void {
+  describeWith(["nginx"], name, (path) => suite((port, options) => startNginx(path, port, options)));
 }
 
 /**
  * A real nginx with `deploy/nginx-main.conf` and `deploy/nginx.conf`, on a free port, in front of a node at `port`; it ends with the test.
  *
- * @param isPlain leave out the part about streams while no gateway answers: nginx in a usual configuration
  * @returns its address
  */
-export async function startNginx(port: number, { isPlain = false } = {}): Promise<string> {
+async function startNginx(path: string, port: number, { isPlain = false }: NginxOptions = {}): Promise<string> {
   const own = await freePort();
   const folder = await mkdtemp(join(tmpdir(), "interlock-nginx-"));
   onTestFinished(() => rm(folder, { recursive: true }));
@@ -46,6 +49,6 @@ export async function startNginx(port: number, { isPlain = false } = {}): Promis
     );
   const file = join(folder, "nginx.conf");
   await writeFile(file, text);
-  await startProxy(PROGRAM, ["-e", "stderr", "-p", folder, "-c", file], { started: STARTED, end: "SIGTERM" });
+  await startProxy(path, ["-e", "stderr", "-p", folder, "-c", file], { started: STARTED, end: "SIGTERM" });
   return `http://127.0.0.1:${own}`;
 }

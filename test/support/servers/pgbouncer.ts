@@ -1,23 +1,15 @@
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onTestFinished, test } from "vitest";
-import { reportUntested } from "../runner/untested.ts";
+import { onTestFinished } from "vitest";
 import { freePort } from "./free-port.ts";
-import { isInstalled, startProxy } from "./proxy-process.ts";
+import { startProxy } from "./proxy-process.ts";
 
-const PROGRAM = "pgbouncer";
 /** Its message when it listens. */
 const STARTED = /process up/;
 
-/** A test that needs PgBouncer. Without it the test is skipped with a message; where `CI` is set it fails. */
-export function testWithPgBouncer(name: string, run: () => Promise<void>): void {
-  if (isInstalled(PROGRAM, "--version")) return void test(name, run);
-  reportUntested(name, "pgbouncer is missing: install Debian's package pgbouncer");
-}
-
 /** A real PgBouncer in front of a database; it ends with the test. @returns the database's URL behind it */
-export async function startPgBouncer(database: string, mode: "session" | "transaction"): Promise<string> {
+export async function startPgBouncer(path: string, database: string, mode: "session" | "transaction"): Promise<string> {
   const { hostname, port, username, password, pathname } = new URL(database);
   const own = await freePort();
   const folder = await mkdtemp(join(tmpdir(), "interlock-pgbouncer-"));
@@ -36,6 +28,6 @@ export async function startPgBouncer(database: string, mode: "session" | "transa
   const file = join(folder, "pgbouncer.ini");
   await writeFile(file, text.replace(/^ +/gm, ""));
   const user = process.getuid?.() === 0 ? ["-u", "nobody"] : [];
-  await startProxy(PROGRAM, [...user, file], { started: STARTED, end: "SIGKILL" });
+  await startProxy(path, [...user, file], { started: STARTED, end: "SIGKILL" });
   return `postgres://postgres:any@127.0.0.1:${own}${pathname}`;
 }

@@ -1,17 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
-import { delimiter, join } from "node:path";
+import { dirname } from "node:path";
 import pg from "pg";
+import { startOutside } from "../programs/outside-run.ts";
+import type { Way } from "../programs/programs.ts";
+import type { StartedNeed } from "../programs/suites.ts";
 import { freePort } from "./free-port.ts";
 import { PostgresProcess } from "./postgres-process.ts";
-import { type ServerKind, startServer } from "./server-choice.ts";
 
 /** The image for containers. Installed binaries may be older; nothing here needs a newer one. */
 const IMAGE = "postgres:17-alpine";
 const READY = /database system is ready to accept connections/;
-/** The folder in which Debian keeps the programs that are not on the PATH. */
-const DEBIAN = "/usr/lib/postgresql";
 
 /** A PostgreSQL server with a superuser's URL. */
 export interface PostgresServer {
@@ -26,66 +24,52 @@ export interface PostgresServer {
 }
 
 /** @param isDurable false: commits do not wait for the disk, if the server is our own process */
-const postgresOf = (isDurable: boolean): ServerKind<PostgresServer> => ({
-  name: "PostgreSQL",
-  variable: "TEST_POSTGRES_URL",
-
-  async at(url) {
+async function start(way: Way, at: string, isDurable: boolean): Promise<PostgresServer> {
+  if (way === "url") {
     const restart = () => Promise.reject(new Error("a server that is not ours is not restarted"));
-    return { url, isOurs: false, makeDatabase: () => makeDatabase(url), restart, async stop() {} };
-  },
-
-  async inContainer() {
-    const { GenericContainer, Wait } = await import("testcontainers");
-    // Fixed, so that the port is the same after a restart.
-    const port = await freePort();
-    const container = await new GenericContainer(IMAGE)
-      .withEnvironment({ POSTGRES_PASSWORD: "postgres" })
-      .withCommand(["postgres", "-c", "max_connections=200"])
-      .withExposedPorts({ container: 5432, host: port })
-      // It prints this once during its setup, and once when it is ready.
-      .withWaitStrategy(Wait.forLogMessage(READY, 2))
-      .start();
-    const url = `postgres://postgres:postgres@${container.getHost()}:${port}/postgres`;
-    return {
-      url,
-      isOurs: true,
-      makeDatabase: () => makeDatabase(url),
-      async restart(how = "orderly") {
-        await container.restart({ timeout: how === "crash" ? 0 : 10_000 });
-        await answering(url);
-      },
-      stop: async () => void (await container.stop()),
-    };
-  },
-
-  async findBinaries() {
-    const folder = await findFolder();
-    if (folder === undefined) return undefined;
-    return async () => serverOf(await PostgresProcess.start(folder, { isDurable }));
-  },
-});
-
-export const POSTGRES = postgresOf(false);
-
-/**
- * A separate server for the caller, found in the order of `server-choice.ts`. Its commits are on disk when they are
- * answered.
- * @throws Error if none is available
- */
-export function startPostgres(): Promise<PostgresServer> {
-  return startServer(postgresOf(true), { own: true });
+    return { url: at, isOurs: false, makeDatabase: () => makeDatabase(at), restart, async stop() {} };
+  }
+  if (way === "container") return await startContainer();
+  return serverOf(await PostgresProcess.start(dirname(at), { isDurable }));
 }
 
-/** The folder with `initdb` and `postgres`: the newest of Debian's, else one on the PATH. */
-async function findFolder(): Promise<string | undefined> {
-  const versions = await readdir(DEBIAN).catch(() => []);
-  const newestFirst = versions.sort((one, other) => Number(other) - Number(one));
-  const folders = [
-    ...newestFirst.map((version) => join(DEBIAN, version, "bin")),
-    ...(process.env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== ""),
-  ];
-  return folders.find((folder) => ["initdb", "postgres"].every((name) => existsSync(join(folder, name))));
+async function startContainer(): Promise<PostgresServer> {
+  const { GenericContainer, Wait } = await import("testcontainers");
+  // Fixed, so that the port is the same after a restart.
+  const port = await freePort();
+  const container = await new GenericContainer(IMAGE)
+    .withEnvironment({ POSTGRES_PASSWORD: "postgres" })
+    .withCommand(["postgres", "-c", "max_connections=200"])
+    .withExposedPorts({ container: 5432, host: port })
+    // It prints this once during its setup, and once when it is ready.
+    .withWaitStrategy(Wait.forLogMessage(READY, 2))
+    .start();
+  const url = `postgres://postgres:postgres@${container.getHost()}:${port}/postgres`;
+  return {
+    url,
+    isOurs: true,
+    makeDatabase: () => makeDatabase(url),
+    async restart(how = "orderly") {
+      await container.restart({ timeout: how === "crash" ? 0 : 10_000 });
+      await answering(url);
+    },
+    stop: async () => void (await container.stop()),
+  };
+}
+
+/** A PostgreSQL for suites that only use it. */
+export const POSTGRES: StartedNeed<PostgresServer> = {
+  program: "postgres",
+  ways: ["url", "container", "machine"],
+  start: (way, at) => start(way, at, false),
+};
+
+/** One that the suite may stop or configure. */
+export const OWN_POSTGRES: StartedNeed<PostgresServer> = { ...POSTGRES, ways: ["container", "machine"] };
+
+/** One for a program that is no test. Its commits are on disk when they are answered. @throws Error if none is available */
+export function startPostgres(): Promise<PostgresServer> {
+  return startOutside({ ...OWN_POSTGRES, start: (way: Way, at: string) => start(way, at, true) });
 }
 
 async function makeDatabase(url: string) {
@@ -128,15 +112,15 @@ export interface SmallPostgres extends PostgresServer {
   readonly process: PostgresProcess;
 }
 
-/** Starts one; undefined without installed binaries, because a container that ends loses its disk. */
-export async function findSmallPostgres(diskMib: number): Promise<(() => Promise<SmallPostgres>) | undefined> {
-  const folder = await findFolder();
-  if (folder === undefined) return undefined;
-  return async () => {
-    const process = await PostgresProcess.start(folder, { isDurable: true, diskMib });
+/** Only a process of this machine: a container that ends loses its disk. */
+export const smallPostgres = (diskMib: number): StartedNeed<SmallPostgres> => ({
+  program: "postgres",
+  ways: ["machine"],
+  async start(_way, at) {
+    const process = await PostgresProcess.start(dirname(at), { isDurable: true, diskMib });
     return { ...serverOf(process), process };
-  };
-}
+  },
+});
 
 function serverOf(process: PostgresProcess): PostgresServer {
   const { url } = process;

@@ -1,14 +1,6 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { delimiter } from "node:path";
 import { onTestFinished } from "vitest";
-
-/** Debian installs proxies in folders that are on root's PATH only. */
-const env = { PATH: [process.env["PATH"], "/usr/sbin", "/usr/local/sbin"].join(delimiter) };
-
-export function isInstalled(program: string, versionFlag: string): boolean {
-  return spawnSync(program, [versionFlag], { env }).status === 0;
-}
 
 interface Manner {
   /** What it writes to stderr when it listens. */
@@ -17,9 +9,9 @@ interface Manner {
   end: NodeJS.Signals;
 }
 
-/** Start a proxy. It ends with the test. */
+/** Start a proxy by its path. It ends with the test. */
 export async function startProxy(program: string, args: readonly string[], { started, end }: Manner): Promise<void> {
-  const child = spawn(program, args, { env, stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(program, args, { stdio: ["ignore", "ignore", "pipe"] });
   const ended = once(child, "close");
   onTestFinished(async () => {
     child.kill(end);

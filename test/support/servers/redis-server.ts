@@ -1,38 +1,51 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { access, constants, mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
+import { startOutside } from "../programs/outside-run.ts";
+import type { StartedNeed } from "../programs/suites.ts";
 import { freePort } from "./free-port.ts";
-import type { ServerChoice, ServerKind, TestServer } from "./server-choice.ts";
 
-export interface RedisServer extends TestServer {
+export interface RedisServer {
   url: string;
+  stop(): Promise<void>;
 }
 
-/** A Redis for tests that only use it. */
-export const redis: ServerKind<RedisServer> = {
-  name: "Redis",
-  variable: "TEST_REDIS_URL",
-  at: async (url) => ({ url, stop: async () => {} }),
-  async inContainer() {
-    const { GenericContainer, Wait } = await import("testcontainers");
-    const container = await new GenericContainer("redis:7-alpine")
-      .withCommand(["redis-server", "--save", "", "--appendonly", "no"])
-      .withExposedPorts(6_379)
-      .withWaitStrategy(Wait.forLogMessage("Ready to accept connections"))
-      .start();
-    const url = `redis://${container.getHost()}:${container.getMappedPort(6_379)}`;
-    return { url, stop: async () => void (await container.stop()) };
+/** A Redis for suites that only use it. */
+export const REDIS: StartedNeed<RedisServer> = {
+  program: "redis",
+  ways: ["url", "container", "machine"],
+  async start(way, at) {
+    if (way === "url") return { url: at, stop: async () => {} };
+    return way === "container" ? await startContainer() : await startProcess(at);
   },
-  findBinaries: async () => ((await findRedis()) ? () => startRedis() : undefined),
 };
 
+/** One that the suite may stop or configure. */
+export const OWN_REDIS: StartedNeed<RedisServer> = { ...REDIS, ways: ["container", "machine"] };
+
 /** A Redis that is a process of this machine: it can be frozen, killed and restarted. */
-export async function chooseRedisProcess(): Promise<ServerChoice<RedisProcess>> {
-  return (await findRedis())
-    ? { how: "this machine's binaries", start: () => startRedis() }
-    : { missing: "no redis-server on this machine" };
+export const REDIS_PROCESS: StartedNeed<RedisProcess, RedisOptions> = {
+  program: "redis",
+  ways: ["machine"],
+  start: (_way, at, options) => startProcess(at, options),
+};
+
+/** One for a program that is no test. @throws Error if none is available */
+export function startRedis(): Promise<RedisProcess> {
+  return startOutside(REDIS_PROCESS);
+}
+
+async function startContainer(): Promise<RedisServer> {
+  const { GenericContainer, Wait } = await import("testcontainers");
+  const container = await new GenericContainer("redis:7-alpine")
+    .withCommand(["redis-server", "--save", "", "--appendonly", "no"])
+    .withExposedPorts(6_379)
+    .withWaitStrategy(Wait.forLogMessage("Ready to accept connections"))
+    .start();
+  const url = `redis://${container.getHost()}:${container.getMappedPort(6_379)}`;
+  return { url, stop: async () => void (await container.stop()) };
 }
 
 export interface RedisOptions {
@@ -46,9 +59,7 @@ export interface RedisOptions {
 }
 
 /** A separate Redis on a free port of 127.0.0.1, without persistence. It ends with the process. */
-export async function startRedis({ password, config = [] }: RedisOptions = {}): Promise<RedisProcess> {
-  const file = await findRedis();
-  if (!file) throw new Error("there is no redis-server on this machine");
+async function startProcess(file: string, { password, config = [] }: RedisOptions = {}): Promise<RedisProcess> {
   const guard = password === undefined ? [] : ["--requirepass", password];
   for (let tries = 1; ; tries++) {
     const folder = await mkdtemp(join(tmpdir(), "interlock-redis-"));
@@ -140,17 +151,4 @@ export class RedisProcess implements RedisServer {
     await this.kill();
     await rm(this.#folder, { recursive: true, force: true });
   }
-}
-
-/** The path of the binary, if it is installed. */
-async function findRedis(): Promise<string | undefined> {
-  for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
-    const file = join(folder, "redis-server");
-    const isThere = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return file;
-  }
-  return undefined;
 }

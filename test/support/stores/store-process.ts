@@ -36,8 +36,11 @@ export class StoreProcess {
    * @throws Error with the reason if the store could not be opened
    */
   static async start(file: string, options: { maxFileKib?: number } = {}): Promise<StoreProcess> {
-    const limit = options.maxFileKib === undefined ? "" : `ulimit -S -f ${options.maxFileKib}; `;
-    const child = spawn("bash", ["-c", `${limit}exec "$0" "$@"`, process.execPath, CHILD, file], {
+    const { maxFileKib } = options;
+    const own = [process.execPath, CHILD, file];
+    const limited = ["bash", "-c", `ulimit -S -f ${maxFileKib}; exec "$0" "$@"`, ...own];
+    const [command, ...args] = maxFileKib === undefined ? own : limited;
+    const child = spawn(command!, args, {
       stdio: ["ignore", "ignore", "inherit", "ipc"],
       serialization: "advanced",
     });

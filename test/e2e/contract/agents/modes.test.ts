@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { makeInstallation } from "../../../support/nodes/child-server.ts";
+import { describeWith } from "../../../support/programs/suites.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
-import { chooseServer, describeWith } from "../../../support/servers/server-choice.ts";
 
 interface Asked {
   tools?: { function: { name: string } }[];
@@ -127,7 +127,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
 
 describe("on SQLite", () => suite(async () => ({})));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "on PostgreSQL", (start) => {
+describeWith([POSTGRES], "on PostgreSQL", (start) => {
   const server = serverOf(start);
   suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
 });

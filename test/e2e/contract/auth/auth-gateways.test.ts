@@ -2,10 +2,10 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { describeWith } from "../../../support/programs/suites.ts";
 import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
-import { type RedisServer, redis } from "../../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../../support/servers/server-choice.ts";
+import { REDIS } from "../../../support/servers/redis-server.ts";
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const BOB = "bob-key-0123456789abcdef0123456789";
@@ -18,16 +18,14 @@ interface Issued {
   ticket: string;
 }
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startPostgres) => {
+describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) => {
   const postgres = serverOf(startPostgres);
   const closing: (() => Promise<unknown>)[] = [];
   let settings: Record<string, string>;
   let nodes: [NodeUnderTest, NodeUnderTest];
 
   beforeAll(async () => {
-    const choice = await chooseServer(redis);
-    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
-    const server: RedisServer = await choice.start();
+    const server = await startRedis();
     closing.push(() => server.stop());
     const { url, drop } = await postgres().makeDatabase();
     closing.push(drop);

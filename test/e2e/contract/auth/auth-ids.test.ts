@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { describeWith } from "../../../support/programs/suites.ts";
 import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
-import { redis } from "../../../support/servers/redis-server.ts";
-import { chooseServer, describeWith } from "../../../support/servers/server-choice.ts";
+import { REDIS } from "../../../support/servers/redis-server.ts";
 
 const KEYS = [
   { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
@@ -146,12 +146,10 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
 
 describe("ids of several owners, embedded", () => ownIds((atEnd) => startNode({}, atEnd)));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "ids of several owners, scaled out", (startPostgres) => {
+describeWith([POSTGRES, REDIS], "ids of several owners, scaled out", (startPostgres, startRedis) => {
   const postgres = serverOf(startPostgres);
   ownIds(async (atEnd) => {
-    const choice = await chooseServer(redis);
-    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
-    const server = await choice.start();
+    const server = await startRedis();
     atEnd(() => server.stop());
     const { url, drop } = await postgres().makeDatabase();
     atEnd(drop);

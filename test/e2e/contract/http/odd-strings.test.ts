@@ -3,9 +3,9 @@ import { accepted } from "../../../support/clients/e2e-client.ts";
 import { OpenApiDocument } from "../../../support/documents/openapi-document.ts";
 import { type Schema, samplesOf } from "../../../support/documents/openapi-samples.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { describeWith } from "../../../support/programs/suites.ts";
 import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
-import { chooseServer, describeWith } from "../../../support/servers/server-choice.ts";
 
 /** A valid id, name, text and base64: this test's agent, user and session have this name. */
 const GOOD = "talk";
@@ -119,7 +119,7 @@ const catalog = { default_agent: GOOD };
 
 describe("NUL or half a character on SQLite", () => suite(() => NodeUnderTest.start({ agents, catalog })));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "NUL or half a character on PostgreSQL", (start) => {
+describeWith([POSTGRES], "NUL or half a character on PostgreSQL", (start) => {
   const server = serverOf(start);
   suite(async () => {
     const { url } = await server().makeDatabase();

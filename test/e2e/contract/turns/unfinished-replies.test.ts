@@ -2,10 +2,10 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { Message } from "../../../../src/protocol/message.ts";
 import { commandAdapter } from "../../../support/agents/programs.ts";
 import { type ChildServer, makeInstallation } from "../../../support/nodes/child-server.ts";
+import { describeWith } from "../../../support/programs/suites.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
-import { chooseServer, describeWith } from "../../../support/servers/server-choice.ts";
 
 type Shown = Pick<Message, "content" | "status" | "finishReason">;
 
@@ -80,7 +80,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
 
 describe("a reply on SQLite", () => suite(async () => ({})));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "a reply on PostgreSQL", (start) => {
+describeWith([POSTGRES], "a reply on PostgreSQL", (start) => {
   const server = serverOf(start);
   suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
 });

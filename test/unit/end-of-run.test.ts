@@ -1,0 +1,87 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { INSTALL } from "../support/programs/programs.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const TESTS = `import { expect, test } from "vitest";
+  const tries = new Map();
+  const count = (name) => tries.set(name, (tries.get(name) ?? 0) + 1).get(name);
+  test("steady", () => {});
+  test("shaky", ({ task }) => expect(count(task.name), "tries").toBeGreaterThan(1));
+  test("broken", () => { throw new Error("always\\nthe same"); });`;
+
+/** The output and exit code of a run of these tests with the project's reporter. */
+async function run(
+  settings: object,
+  { tests = TESTS, isCi = false } = {},
+): Promise<{ printed: string; code: unknown }> {
+  const folder = await mkdtemp(join(tmpdir(), "interlock-repeated-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+  await writeFile(join(folder, "a.test.js"), tests);
+  const reporter = JSON.stringify(join(root, "test/support/runner/end-of-run.ts"));
+  const reporters = `["default", new EndOfRun(${isCi})]`;
+  await writeFile(
+    join(folder, "vitest.config.js"),
+    `import { EndOfRun } from ${reporter};
+    export default { test: { reporters: ${reporters}, ...${JSON.stringify(settings)} } };`,
+  );
+  const vitest = join(root, "node_modules/vitest/vitest.mjs");
+  return new Promise((done) => {
+    const env = { ...process.env, CI: isCi ? "true" : "", NO_COLOR: "1" };
+    execFile(process.execPath, [vitest, "run"], { cwd: folder, env }, (error, stdout) =>
+      done({ printed: stdout, code: error?.code ?? 0 }),
+    );
+  });
+}
+
+test("a test run lists each test that was retried, at its end, with the failure of the first attempt", async () => {
+  const { printed } = await run({ retry: 2 });
+  const end = printed.slice(printed.indexOf("REPEATED"));
+  expect(end).toMatch(/^REPEATED {2}tests that failed and ran again: 2\n/);
+  expect(end).toContain("a.test.js > shaky (try 2 passed; the first: tries: expected 1 to be greater than 1)");
+  expect(end).toContain("a.test.js > broken (try 3 failed too; the first: always)");
+  expect(end).not.toContain("steady");
+});
+
+describe("a suite that needs two programs, of which one is there", () => {
+  const suites = JSON.stringify(join(root, "test/support/programs/suites.ts"));
+  const tests = `import { test } from "vitest";
+    import { describeWith } from ${suites};
+    const start = () => { console.log("STARTED"); return start; };
+    const server = (program) => ({ program, ways: ["machine"], start });
+    describeWith([server("postgres"), server("redis")], "both servers", (startPostgres) => {
+      startPostgres();
+      test("both", () => {});
+    });
+    test("none", () => {});`;
+  const provide = { found: { postgres: { machine: "/usr/bin/postgres" } } };
+
+  test("is left out by name before the other one is started, and the run is green", async () => {
+    const { printed, code } = await run({ provide }, { tests });
+    expect([code, printed.includes("STARTED"), printed.includes("SLOWEST")]).toEqual([0, false, false]);
+    expect(printed.trimEnd().split("\n").at(-1)).toBe(
+      ` LEFT OUT  1 suite was left out, for want of Redis (1). On Debian, this installs all of them: ${INSTALL}`,
+    );
+  });
+
+  test("fails in CI, where the slowest files are listed", async () => {
+    const { printed, code } = await run({ provide }, { tests, isCi: true });
+    expect([code, printed.includes("STARTED"), printed.includes("LEFT OUT")]).toEqual([1, false, false]);
+    expect(printed).toMatch(/SLOWEST {2}files.*\n +\d+\.\d +\d+\.\d {2}a\.test\.js\n/);
+  });
+
+  test("runs if both are there", async () => {
+    const found = { ...provide.found, redis: { machine: "/usr/bin/redis-server" } };
+    const { printed, code } = await run({ provide: { found } }, { tests });
+    expect([code, printed.includes("STARTED"), printed.includes("LEFT OUT")]).toEqual([0, true, false]);
+  });
+});
+
+test("TEST_SECOND_TRY makes the first attempt of each test fail, so that the second one counts", async () => {
+  const { printed } = await run({ retry: 2, setupFiles: [join(root, "test/support/runner/failing-first-try.ts")] });
+  expect(printed).toContain("a.test.js > steady (try 2 passed; the first: the first try fails on purpose)");
+});
