@@ -4,15 +4,7 @@ import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { Standing } from "../../protocol/internal/run.ts";
 import { takeLateReport } from "./late-reports.ts";
 import { takePart } from "./parts.ts";
-import {
-  failLost,
-  loseAttempt,
-  mayRepeat,
-  releaseStopped,
-  repeatOrFail,
-  withdrawRequests,
-  yieldAttempt,
-} from "./runs.ts";
+import { endUnfinished, releaseStopped, withdrawRequests } from "./runs.ts";
 import type { Run, SessionContext } from "./session-context.ts";
 import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
 import { claimSummary, isSummary, isWriting } from "./summaries.ts";
@@ -25,20 +17,13 @@ export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHea
   if (isSummary(step.context, claim.runId)) return claimSummary(step, claim);
   if (step.context.run?.id !== claim.runId) return drop();
   const run = editRun(step);
-  if (!isHeard) {
-    // The held attempt was lost with its worker. A resume requests another worker.
-    if (run.live) loseAttempt(step, run);
-    withdrawRequests(step, run);
-    return drop();
-  }
-  if (run.live && run.claimId === claim.claimId) return giveTask(step, run);
-  if (step.context.stopping) return drop();
+  if (isHeard && run.live && run.claimId === claim.claimId) return giveTask(step, run);
+  if (isHeard && step.context.stopping) return drop();
   if (run.live && !claim.asked) return answer(step, { isClaimed: true });
-  if (run.live && !mayRepeat(step, run)) {
-    failLost(step, run);
-    return drop();
-  }
-  if (run.live) loseAttempt(step, run);
+  const goesOn = !run.live || endUnfinished(step, run, "lost", "claim");
+  // A resume requests another worker.
+  if (!isHeard) withdrawRequests(step, run);
+  if (!isHeard || !goesOn) return drop();
   dropEffect(step, run.nudgeId);
   run.nudgeId = undefined;
   run.attempt += 1;
@@ -46,7 +31,7 @@ export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHea
   run.live = true;
   run.held = false;
   run.reported = 0;
-  run.spoke = false;
+  run.did = "nothing";
   run.answers = [];
   giveTask(step, run);
 }
@@ -141,10 +126,13 @@ function takeOutcome(
     run.live = false;
     const { code, message, retryAfterMs } = outcome;
     step.toSelf.push({ type: "fail", code, message, reason: code, retryAfterMs, given });
-  } else if (outcome.kind === "lost" && outcome.yielded) {
-    yieldAttempt(step, run, isHeard);
   } else {
-    // Given back, or stopped without a stop signal.
-    repeatOrFail(step, run, isHeard);
+    // Otherwise it was given back by a worker that stops, or stopped without a stop signal.
+    endUnfinished(
+      step,
+      run,
+      outcome.kind === "lost" && outcome.yielded ? "given_back" : "lost",
+      isHeard ? "request" : "resume",
+    );
   }
 }

@@ -1,6 +1,7 @@
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { ReportPart } from "../../protocol/internal/run.ts";
 import { addUsage, type Message } from "../../protocol/message.ts";
+import { noteAct, noteProgram, noteText } from "./runs.ts";
 import { addTokens, type Run } from "./session-context.ts";
 import { logEvent, type SessionStep } from "./session-step.ts";
 import { countText } from "./summaries.ts";
@@ -26,14 +27,14 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
     case "close":
       return closeMessage(step, run, part);
     case "tool_call":
-      run.spoke = true;
+      noteAct(step, run, part.agent.name);
       return logEvent(step, "tool_call", { ...part.call, agent: part.agent });
     case "tool_result": {
       const { kind: _, ...data } = part;
       return logEvent(step, "tool_result", data);
     }
     case "ask":
-      run.spoke = true;
+      noteAct(step, run, run.agentId);
       asked.push(part.interaction);
       return;
     case "usage":
@@ -43,15 +44,18 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
     case "provider_session":
       return keepProviderSession(step, run, part);
     case "log":
+      noteProgram(step, run, run.agentId);
       facts.push({ type: "log", sessionId, messageId: part.messageId, runId: run.id, line: part.line });
       return;
     case "data":
+      noteProgram(step, run, part.agent.name);
       return logEvent(step, "data", { name: part.name, data: part.data, agent: part.agent });
   }
 }
 
 function openMessage(step: SessionStep, run: Run, { messageId, agent }: PartOf<"open">): void {
   if (run.drafts.includes(messageId)) return;
+  noteProgram(step, run, agent.name);
   const { context, facts, given } = step;
   run.drafts.push(messageId);
   context.messageCount += 1;
@@ -72,7 +76,7 @@ function openMessage(step: SessionStep, run: Run, { messageId, agent }: PartOf<"
 
 function appendText(step: SessionStep, run: Run, part: PartOf<"append">): void {
   if (!run.drafts.includes(part.messageId)) return;
-  run.spoke = true;
+  noteText(step, run);
   countText(step, part.text, false);
   step.facts.push({ type: "draft.append", sessionId: step.context.id, ...part });
 }

@@ -1,6 +1,6 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { LoggedData } from "../../protocol/event.ts";
-import type { MessageId, RequestId, RunId } from "../../protocol/ids.ts";
+import type { AgentId, MessageId, RequestId, RunId } from "../../protocol/ids.ts";
 import type { MessageStatus, Usage } from "../../protocol/message.ts";
 import { effectId } from "../facts.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
@@ -23,7 +23,7 @@ export function startRun(step: SessionStep, turn: { messageId: MessageId; runId:
     live: false,
     held: false,
     reported: 0,
-    spoke: false,
+    did: "nothing",
     losses: 0,
     drafts: [],
     interactions: [],
@@ -81,8 +81,8 @@ export function suspendRun(step: SessionStep): void {
     step.facts.push({ type: "signal", runId: run.id, signal: { signal: "hold", attempt: run.attempt } });
     return;
   }
-  endAttempt(step, run, "interrupted");
-  withdrawRequests(step, run);
+  if (run.live) endUnfinished(step, run, "paused", "resume");
+  else withdrawRequests(step, run);
 }
 
 /** The session has the floor again: a held run goes on, another starts again. */
@@ -182,48 +182,76 @@ function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, errorMe
   run.drafts = [];
 }
 
-/** Whether another attempt may follow if the present one is lost (rule C11). */
-export function mayRepeat(step: SessionStep, run: Run): boolean {
-  if (run.losses + 1 >= MAX_LOSSES) return false;
-  return !run.spoke || agentOfRun(step, run)?.adapter.restartable === true;
+/** How an attempt ended without ending its run. */
+type AttemptEnd =
+  /** With its worker, which may have done more than it reported. */
+  | "lost"
+  /** Its worker gave it back, because it held the run for too long. */
+  | "given_back"
+  /** The session was paused, and the agent does not hold its runs. */
+  | "paused";
+
+/** What readers learn if the run cannot go on after that. */
+const WHY_LOST: Record<AttemptEnd, string> = {
+  lost: "The worker that drove this run is gone.",
+  given_back:
+    "This run was paused for longer than its worker holds it, and its agent may not do again what it has done.",
+  paused: "This run ended with a pause, and its agent may not do again what it has done.",
+};
+
+/**
+ * Whether another attempt may follow the present one. Everything that takes a run up again asks this first, by way of
+ * `endUnfinished` (rule C11). An attempt that only wrote text may be followed if all of its text is known: the next one
+ * receives it.
+ */
+function mayRepeat(run: Run, end: AttemptEnd): boolean {
+  if (end === "lost") return run.did === "nothing" && run.losses + 1 < MAX_LOSSES;
+  return run.did !== "acted";
 }
 
-/** A live attempt was lost with its worker. Its messages are kept. */
-export function loseAttempt(step: SessionStep, run: Run): void {
-  dropAttempt(step, run);
-  run.losses += 1;
+/** Note that the attempt acted, unless `author` may act again. For a sub-agent, its own entry says so. */
+export function noteAct(step: SessionStep, run: Run, author: string): void {
+  if (step.given.catalog.agents.get(author as AgentId)?.adapter.restartable !== true) run.did = "acted";
 }
 
-/** A held attempt gave its place back. The resume requests another worker, or has already happened (rule C14). */
-export function yieldAttempt(step: SessionStep, run: Run, isHeard: boolean): void {
-  dropAttempt(step, run);
-  withdrawRequests(step, run);
-  if (isHeard) requestWorker(step, run);
+/** Note a sign that the program of `author` runs, if it is a program: what a program has done is not known. */
+export function noteProgram(step: SessionStep, run: Run, author: string): void {
+  const kind = step.given.catalog.agents.get(author as AgentId)?.adapter.kind;
+  if (kind === "command" || kind === "acp") noteAct(step, run, author);
 }
 
-function dropAttempt(step: SessionStep, run: Run): void {
-  closeDrafts(step, run, "interrupted");
-  resolveInteractions(step, run, "abort");
-  run.live = false;
-  run.held = false;
+/** Note that the attempt wrote text. */
+export function noteText(step: SessionStep, run: Run): void {
+  if (run.did === "nothing" && agentOfRun(step, run)?.adapter.restartable !== true) run.did = "spoke";
 }
 
-/** The attempt was lost and is not repeated: the run fails with `run_lost`. */
-export function failLost(step: SessionStep, run: Run): void {
-  loseAttempt(step, run);
-  step.toSelf.push({
-    type: "fail",
-    code: "run_lost",
-    message: "The worker that drove this run is gone.",
-    reason: "run_lost",
-    given: step.given,
-  });
-}
-
-/** The attempt was lost: start another one, if rule C11 allows it and the session is heard, or fail the run. */
-export function repeatOrFail(step: SessionStep, run: Run, isHeard: boolean): void {
-  if (!mayRepeat(step, run)) return failLost(step, run);
-  loseAttempt(step, run);
-  withdrawRequests(step, run);
-  if (isHeard) requestWorker(step, run);
+/**
+ * An attempt ended and its run did not. The next attempt begins with a worker that is requested now, with the present claim, or
+ * with the resume. If there may be none, the run fails with `run_lost`. The messages are kept.
+ * @returns whether another attempt may follow
+ */
+export function endUnfinished(
+  step: SessionStep,
+  run: Run,
+  end: AttemptEnd,
+  next: "request" | "claim" | "resume",
+): boolean {
+  const isRepeated = mayRepeat(run, end);
+  if (end === "paused") {
+    endAttempt(step, run, "interrupted");
+  } else {
+    closeDrafts(step, run, "interrupted");
+    resolveInteractions(step, run, "abort");
+    run.live = false;
+    run.held = false;
+  }
+  if (end === "lost") run.losses += 1;
+  if (next !== "claim") withdrawRequests(step, run);
+  if (!isRepeated) {
+    const { given } = step;
+    step.toSelf.push({ type: "fail", code: "run_lost", message: WHY_LOST[end], reason: "run_lost", given });
+  } else if (next === "request") {
+    requestWorker(step, run);
+  }
+  return isRepeated;
 }

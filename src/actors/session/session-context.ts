@@ -130,8 +130,11 @@ export interface Run {
   held: boolean;
   /** The number of the last accepted report (rule C12). */
   reported: number;
-  /** Whether the current attempt has written text or called a tool (rule C11). */
-  spoke: boolean;
+  /**
+   * What the current attempt has done that its agents may not do again (rule C11): nothing; written text; or acted, such as
+   * called a tool.
+   */
+  did: "nothing" | "spoke" | "acted";
   /** The number of attempts lost with their workers. */
   losses: number;
   /** The effect that requests a worker; absent while no worker may start. */

@@ -113,7 +113,7 @@ const run = {
   live: true,
   held: false,
   reported: 0,
-  spoke: false,
+  did: "nothing",
   losses: 0,
   drafts: ["d1"],
   interactions: [],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage } from "../../support/floors/floor-stage.ts";
 import {
   author,
@@ -105,14 +105,100 @@ describe("an attempt", () => {
     expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "go" } });
   });
 
-  test("an attempt that was held too long is given back, and its run is not lost", () => {
-    const floor = playing({ adapter: scripted({ restartable: false }) });
-    floor.on("music", "pause");
-    floor.report("music", "run-m1", 2, { outcome: { kind: "lost", yielded: true } });
+  /** How an attempt ends without its run. @returns what readers learn if the run cannot go on */
+  const ENDS: Record<string, { yields?: "abort"; play: (floor: FloorStage) => void; why: RegExp }> = {
+    "is given back during a pause": {
+      play: (floor) => giveBack(floor, "pause"),
+      why: /longer than its worker holds it/,
+    },
+    "is given back when the pause is over": {
+      play: (floor) => giveBack(floor, "pause", "resume"),
+      why: /longer than its worker holds it/,
+    },
+    "is preempted, and lost with its worker": {
+      play: (floor) => {
+        floor.create("phone");
+        floor.claim("music", "run-m1", "other");
+        floor.on("phone", "archive");
+      },
+      why: /worker that drove this run is gone/,
+    },
+    "is lost with its worker before a pause": {
+      play: (floor) => {
+        floor.on("music", "pause");
+        floor.on("music", "resume");
+        floor.claim("music", "run-m1", "other");
+      },
+      why: /worker that drove this run is gone/,
+    },
+    "is ended by a pause": {
+      yields: "abort",
+      play: (floor) => {
+        floor.on("music", "pause");
+        floor.report("music", "run-m1", 3, { outcome: { kind: "stopped" } });
+      },
+      why: /ended with a pause/,
+    },
+  };
+  const giveBack = (floor: FloorStage, ...verbs: ("pause" | "resume")[]) => {
+    for (const verb of verbs) floor.on("music", verb);
+    floor.report("music", "run-m1", 3, { outcome: { kind: "lost", yielded: true } });
+  };
+  const call = { toolCallId: "c1", function: { name: "pay", arguments: "{}" } };
+  const helper = { kind: "sub" as const, name: "chat", depth: 1, path: ["music", "chat"], calls: ["c0"] };
+  const program = { kind: "command", command: "true" };
+
+  test.each(
+    Object.entries(ENDS).flatMap(([end, { yields, ...rest }]) => [
+      { end, ...rest, did: "called a tool", adapter: scripted({ restartable: false, yields }), by: author },
+      { end, ...rest, did: "ran a program", adapter: { ...program, ...(yields && { yields }) }, by: author },
+      { end, ...rest, did: "had a sub-agent that called a tool", adapter: scripted({ yields }), by: helper },
+    ]),
+  )("an attempt that $did and $end is not repeated: its run is lost", ({ play, why, did, adapter, by }) => {
+    const floor = new FloorStage(
+      makeCatalog(
+        EXAMPLE_AGENTS.map((agent) => {
+          if (agent["name"] === "music") return { ...agent, adapter };
+          return agent["name"] === "chat" ? { ...agent, adapter: scripted({ restartable: false }) } : agent;
+        }),
+      ),
+    );
+    floor.create("music");
+    floor.chat("music", "m1");
+    floor.claim("music", "run-m1");
+    say(floor, 1, "la la");
+    const parts = did === "ran a program" ? [] : [{ kind: "tool_call" as const, call, agent: by }];
+    floor.report("music", "run-m1", 2, { parts });
+    play(floor);
+    if (floor.state("music") === "paused") floor.on("music", "resume");
+    expect(floor.state("music")).toBe("active.failed");
+    expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost", runId: "run-m1", message: why }]);
+    expect(floor.events("complete")).toHaveLength(1);
+    expect(floor.claim("music", "run-m1", "late")).not.toHaveProperty("task");
+  });
+
+  test.each([
+    ["only wrote text, by an agent that is not restartable", scripted({ restartable: false }), []],
+    [
+      "called a tool, by an agent that is restartable",
+      scripted(),
+      [{ kind: "tool_call" as const, call, agent: author }],
+    ],
+  ])("an attempt that %s is given back, and its run goes on with another attempt", (_, adapter, parts) => {
+    const floor = playing({ adapter });
+    floor.report("music", "run-m1", 2, { parts });
+    giveBack(floor, "pause");
     expect(closed(floor.facts)).toEqual(["a1 interrupted"]);
     floor.on("music", "resume");
     expect(floor.state("music")).toBe("active.running");
     expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ task: { attempt: 2 } });
+  });
+
+  test("a held attempt is not replaced before its driver was asked for", () => {
+    const floor = playing();
+    floor.on("music", "pause");
+    expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
+    expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
   });
 
   test("a report of a replaced attempt changes nothing, and its answer stops the attempt", () => {
