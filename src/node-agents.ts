@@ -2,6 +2,7 @@ import type { Turn } from "./agents/agent.ts";
 import { killOrphans } from "./agents/process/process-sweep.ts";
 import type { Environment } from "./agents/process/program.ts";
 import { createRegistry, type Registry } from "./agents/registry.ts";
+import { BOUNDS } from "./config/bounds.ts";
 import type { Settings } from "./config/settings.ts";
 import type { NodeCatalog } from "./node-catalog.ts";
 import { AppError } from "./protocol/errors.ts";
@@ -27,6 +28,7 @@ export async function openAgents({ roles, catalog, env, log }: NodeAgentsOptions
     env,
     log,
     isWorker,
+    limits: { requests: BOUNDS.modelRequests, programs: BOUNDS.programs },
     onFault: (fault, agentId, turn, toolName) => logFault(log, fault, agentId, turn, toolName),
   });
   catalog.onReload(() => warnOfUnavailable(agents, log));

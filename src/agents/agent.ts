@@ -2,6 +2,7 @@ import type { AgentId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Answer, Interaction, ToolCall } from "../protocol/interaction.ts";
 import type { AgentRef, FinishReason, ImageRef, Message, Usage } from "../protocol/message.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
+import type { TreeBudget } from "./tree-budget.ts";
 
 /** Answers turns. An agent knows nothing of floors, stores or streams. All adapters pass one contract suite. */
 export interface Agent {
@@ -76,6 +77,8 @@ export interface CallTree {
   readonly maxDepth: number;
   /** The user's approvals in this run, for the whole tree. */
   readonly approvals: Approvals;
+  /** What the turn may use, with all of its sub-agents. */
+  readonly budget: TreeBudget;
 }
 
 /** Asks the user to confirm tool calls, and remembers approvals for the session. */
@@ -150,6 +153,8 @@ export type Part = { readonly agent?: AgentRef | undefined } & (
   | { readonly type: "provider-session"; readonly id: string | undefined; readonly isLocal?: boolean }
   | { readonly type: "log"; readonly stream: "stdout" | "stderr"; readonly text: string }
   | { readonly type: "data"; readonly name: string; readonly data: unknown }
+  /** A program is about to start: the file and its arguments as its entry names them, and its folder. */
+  | { readonly type: "start"; readonly command: readonly string[]; readonly cwd: string }
   /** A program ended; reported once per started program. `code` is null if a signal ended it. */
   | {
       readonly type: "exit";

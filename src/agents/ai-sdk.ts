@@ -1,4 +1,3 @@
-import type { LanguageModel } from "ai";
 import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
 import { type AgentEntry, inMode } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
@@ -7,6 +6,7 @@ import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
 import { toModelMessages } from "./conversation.ts";
 import { findKeyProblem, loadModel } from "./language-model.ts";
 import { type Reply, streamReply } from "./model-reply.ts";
+import type { Places } from "./places.ts";
 import type { Environment } from "./process/program.ts";
 import { toProviderFailure } from "./provider-failure.ts";
 import { treeOf } from "./sub-agent.ts";
@@ -25,6 +25,8 @@ interface AiSdkOptions {
   readonly env: Environment;
   readonly random: () => number;
   readonly tools: ToolSource;
+  /** The requests to providers that the node may have under way. */
+  readonly requests: Places;
   /** Called with the errors of tools that are not shown to the user. */
   readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn, toolName?: string) => void;
 }
@@ -39,10 +41,10 @@ interface AiSdkOptions {
 export function createAiSdkAgent(
   entry: AgentEntry,
   adapter: AiSdkAdapter,
-  { env, random, tools: source, onFault }: AiSdkOptions,
+  { env, random, tools: source, requests, onFault }: AiSdkOptions,
 ): Agent {
-  let model: Promise<LanguageModel> | undefined;
-  let summaryModel: Promise<LanguageModel> | undefined;
+  let model: ReturnType<typeof loadModel> | undefined;
+  let summaryModel: ReturnType<typeof loadModel> | undefined;
   const { summary } = adapter;
   const mustHaveKey = () => {
     if (findKeyProblem(adapter, env) === undefined) return;
@@ -62,6 +64,7 @@ export function createAiSdkAgent(
         messages: await toModelMessages(turn, (image) => control.loadImage(image), summary?.keep),
         turn: { ...turn, tree: treeOf(entry, turn) },
         source,
+        requests,
         onFault: (fault, toolName) => onFault(fault, entry.id, turn, toolName),
       };
       yield* streamPersistently(reply, control, random);
@@ -78,6 +81,7 @@ export function createAiSdkAgent(
           messages: [{ role: "user", content: toSummaryPrompt(request) }],
           turn: { runId, attempt, sessionId, input: messages.at(-1)!, history: [], approvedTools: [] },
           source,
+          requests,
           onFault: () => {},
         };
         yield* streamPersistently(reply, control, random);

@@ -37,7 +37,7 @@ function keyVariable({ api_key_env, provider }: AiSdkAdapter): string | undefine
 }
 
 /** The model of an entry. Its answers are bounded: see `boundedFetch`. */
-export async function loadModel(adapter: AiSdkAdapter, env: Environment): Promise<LanguageModel> {
+export async function loadModel(adapter: AiSdkAdapter, env: Environment): Promise<Exclude<LanguageModel, string>> {
   // The SDK writes its warnings to stderr, beside the log, once for each request.
   globalThis.AI_SDK_LOG_WARNINGS = false;
   const { provider, model, base_url } = adapter;

@@ -13,6 +13,7 @@ import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { FinishReason, Usage } from "../protocol/message.ts";
 import type { Part, RunControl, Turn } from "./agent.ts";
 import { mergeParts } from "./merged-parts.ts";
+import type { Places } from "./places.ts";
 import { BoundedQueue } from "./process/bounded-queue.ts";
 import { treeOf } from "./sub-agent.ts";
 import { TimeoutPause, withTokenTimeout } from "./token-timeout.ts";
@@ -36,10 +37,12 @@ const BEFORE_TOKENS: ReadonlySet<string> = new Set(["start", "start-step", "text
 export interface Reply {
   readonly entry: AgentEntry;
   readonly adapter: AiSdkAdapter;
-  readonly model: LanguageModel;
+  readonly model: Exclude<LanguageModel, string>;
   readonly messages: ModelMessage[];
   readonly turn: Turn;
   readonly source: ToolSource;
+  /** The requests to providers that the node may have under way. */
+  readonly requests: Places;
   readonly onFault: (fault: unknown, toolName: string) => void;
 }
 
@@ -137,12 +140,15 @@ class Steps {
 
   async #open(): Promise<AsyncIterable<StreamPart>> {
     // The usual `streamText` keeps each part until the end of the reply, for readers that come later.
-    const { experimental_streamTextLowMemory: streamText, isStepCount } = await import("ai");
-    const { model, messages, entry } = this.#reply;
+    const { experimental_streamTextLowMemory: streamText, isStepCount, wrapLanguageModel } = await import("ai");
+    const { messages, entry } = this.#reply;
     const tools = await this.#sdkTools();
     const hasAny = Object.keys(tools).length > 0;
     const { stream } = streamText({
-      model,
+      model: wrapLanguageModel({
+        model: this.#reply.model,
+        middleware: { wrapStream: ({ doStream }) => this.#inPlace(doStream) },
+      }),
       messages,
       ...(entry.instructions !== undefined && { instructions: entry.instructions }),
       ...(hasAny && {
@@ -163,6 +169,24 @@ class Steps {
       providerOptions: { openai: { store: false } },
     });
     return stream;
+  }
+
+  /**
+   * A request, as soon as the node has a place for it. It holds the place until its reply was read or is no longer needed, and not
+   * while its tools run, so that sub-agents never wait for their callers.
+   */
+  async #inPlace<Answer extends { stream: ReadableStream }>(request: () => PromiseLike<Answer>): Promise<Answer> {
+    this.#pause.begin();
+    const release = await this.#reply.requests.take(this.#signal).finally(() => this.#pause.end());
+    this.#signal.addEventListener("abort", release, { once: true });
+    try {
+      const answer = await request();
+      const whole = new TransformStream({ flush: release });
+      return { ...answer, stream: answer.stream.pipeThrough(whole) };
+    } catch (error) {
+      release();
+      throw error;
+    }
   }
 
   async #untilWanted(): Promise<void> {
@@ -272,6 +296,9 @@ class Steps {
         return;
       case "finish-step": {
         const usage = toUsage(part.usage);
+        // The caller of a sub-agent counts its tokens.
+        const { tree } = this.#reply.turn;
+        if (usage && tree?.path.length === 1) tree.budget.countTokens(usage);
         if (usage) yield { type: "usage", usage };
         return;
       }

@@ -9,6 +9,7 @@ import { createAiSdkAgent } from "./ai-sdk.ts";
 import { createCommandAgent } from "./command/command-agent.ts";
 import { createExternalAgent } from "./external.ts";
 import { findKeyProblem } from "./language-model.ts";
+import { Places } from "./places.ts";
 import { type Environment, findProgramProblem } from "./process/program.ts";
 import type { ProgramTools } from "./process/program-run.ts";
 import { Supervisor } from "./process/supervisor.ts";
@@ -41,6 +42,8 @@ export interface RegistryOptions {
   /** For the timeouts of programs. Default: the system's timers. */
   readonly clock?: Clock;
   readonly log?: Logger | undefined;
+  /** How many requests to providers, and programs, this node may have at once. Further ones wait. Default: no limit. */
+  readonly limits?: { readonly requests: number; readonly programs: number };
   /** Whether agents run on this node. If not, it does not check for their programs. Default: true. */
   readonly isWorker?: boolean;
   /**
@@ -66,14 +69,16 @@ export function createRegistry({
   random = Math.random,
   clock = SYSTEM_TIME,
   log,
+  limits = { requests: Number.POSITIVE_INFINITY, programs: Number.POSITIVE_INFINITY },
   isWorker = true,
   onFault = () => {},
 }: RegistryOptions): Registry {
   const agents = new WeakMap<AgentEntry, Agent>();
+  const requests = new Places(limits.requests);
   const toolServers = new ToolServers(clock);
   let programs: ProgramTools | undefined;
   const programTools = () => {
-    programs ??= { supervisor: new Supervisor({ clock, log }), clock, env, log };
+    programs ??= { supervisor: new Supervisor({ clock, log }), clock, env, places: new Places(limits.programs), log };
     return programs;
   };
 
@@ -85,7 +90,7 @@ export function createRegistry({
       case "scripted":
         return createScriptedAgent(entry, adapter, delegate);
       case "ai-sdk":
-        return createAiSdkAgent(entry, adapter, { env, random, tools, onFault });
+        return createAiSdkAgent(entry, adapter, { env, random, tools, requests, onFault });
       case "command":
         return createCommandAgent(entry, adapter, programTools);
       case "acp":

@@ -6,6 +6,7 @@ import type { AgentRef } from "../protocol/message.ts";
 import { cutText } from "../protocol/text.ts";
 import type { Agent, CallTree, Part, RunControl, Turn } from "./agent.ts";
 import { RunApprovals } from "./tools/approvals.ts";
+import { TreeBudget } from "./tree-budget.ts";
 
 /** The name of the tool, in tool calls and their results. */
 export const SUB_AGENT_TOOL = "sub-agent";
@@ -29,7 +30,7 @@ export type DelegationResult =
   | {
       readonly ok: false;
       readonly error: {
-        readonly code: "RECURSION" | "MAX_DEPTH" | "NOT_ALLOWED" | "NOT_FOUND" | ErrorCode;
+        readonly code: "RECURSION" | "MAX_DEPTH" | "NOT_ALLOWED" | "NOT_FOUND" | "LIMIT" | ErrorCode;
         readonly message: string;
       };
     };
@@ -47,9 +48,9 @@ export type Delegate = (
 
 /** The place of an agent that works on a turn. */
 export function treeOf(caller: AgentEntry, { tree, approvedTools }: Turn): CallTree {
-  return (
-    tree ?? { path: [caller.id], calls: [], maxDepth: caller.maxDepth, approvals: new RunApprovals(approvedTools) }
-  );
+  if (tree) return tree;
+  const approvals = new RunApprovals(approvedTools);
+  return { path: [caller.id], calls: [], maxDepth: caller.maxDepth, approvals, budget: new TreeBudget() };
 }
 
 interface DelegateOptions {
@@ -69,6 +70,10 @@ export function createDelegate(caller: AgentEntry, { catalog, find, onFault }: D
     if (refusal) return refusal;
     const agent = callee.isEnabled && find(name);
     if (!agent) return refuse("NOT_FOUND", `There is no agent ${name}.`);
+    const isProgram = callee.entry?.adapter.kind === "command" || callee.entry?.adapter.kind === "acp";
+    const { budget } = tree;
+    const limit = budget.enter(isProgram);
+    if (limit !== undefined) return refuse("LIMIT", limit);
 
     const path = [...tree.path, name];
     const calls = [...tree.calls, call.toolCallId];
@@ -79,12 +84,15 @@ export function createDelegate(caller: AgentEntry, { catalog, find, onFault }: D
         // A sub-agent's provider session must not replace that of the session's agent.
         if (part.type === "provider-session") continue;
         result.add(part);
+        if (part.type === "usage" && !part.agent) budget.countTokens(part.usage);
         yield part.agent ? part : { ...part, agent: ref };
       }
     } catch (error) {
       control.signal.throwIfAborted();
       onFault(error, name, turn);
       return failureOf(error);
+    } finally {
+      budget.leave(isProgram);
     }
     control.signal.throwIfAborted();
     return { ok: true, result: result.text() };

@@ -40,6 +40,13 @@ export const BOUNDS = {
   /** Additional runs that wait for a person: each checks with its floor every second whether it is still needed. */
   waitingRuns: 512,
   ownerWaitingRuns: 64,
+  /**
+   * Requests to models' providers that a worker has under way, of all turns with their sub-agents: each takes some 300 KB, so
+   * these take a sixth of a 1 GiB container.
+   */
+  modelRequests: 512,
+  /** Programs that a worker runs at once, as agents and as MCP servers: one for each run that it may drive. */
+  programs: 256,
   /** How long a worker leaves a run of an agent it lacks to other workers: by then every node has the new catalogue. */
   leaveToOthersMs: 60_000,
 

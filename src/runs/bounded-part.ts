@@ -68,6 +68,7 @@ export function boundPart(given: Part): { part: Part; units: number } {
       return withUnits({ ...given, text }, text.length);
     }
     case "finish":
+    case "start":
     case "exit":
       return withUnits(given);
   }

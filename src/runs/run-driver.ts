@@ -283,6 +283,10 @@ export class RunDriver {
           ...(part.id !== undefined && { id: part.id }),
           ...(part.isLocal && this.#options.home !== undefined && { home: this.#options.home }),
         });
+      case "start": {
+        const { command, cwd } = part;
+        return reporter.add({ kind: "data", name: "start", data: { command, cwd }, agent });
+      }
       case "exit": {
         const { code, signal, durationMs } = part;
         return reporter.add({ kind: "data", name: "exit", data: { code, signal, durationMs }, agent });

@@ -3,7 +3,7 @@ import type { AcpAdapter } from "../../config/catalog/adapter.ts";
 import { type AgentEntry, inMode } from "../../config/catalog/catalog.ts";
 import type { AgentId } from "../../protocol/ids.ts";
 import type { Agent, Part, RunControl, Turn } from "../agent.ts";
-import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
+import { ProgramRun, type ProgramTools, startOf } from "../process/program-run.ts";
 import { treeOf } from "../sub-agent.ts";
 import type { ToolServers } from "../tools/tool-server.ts";
 import { hasTools, type ToolSource } from "../tools/tool-set.ts";
@@ -39,7 +39,12 @@ export function createAcpAgent(
       signal.throwIfAborted();
       const passwords = PROFILES[adapter.profile].random?.map((name) => [name, randomBytes(24).toString("base64url")]);
       const set = { ...Object.fromEntries(passwords ?? []), ...program.set };
-      const run = await ProgramRun.start<TurnItem>({ ...program, set }, program.args, times, tools());
+      yield startOf(program, program.args, tools().env);
+      await control.untilWanted();
+      const run = await ProgramRun.start<TurnItem>({ ...program, set }, program.args, times, tools(), {
+        turn,
+        signal,
+      });
       const onToolFault = (fault: unknown, toolName: string) => onFault(fault, entry.id, turn, toolName);
       const chosen = inMode(entry, turn.mode);
       const ours = new ToolsOfRun({ entry: chosen, turn, control, run, onFault: onToolFault });

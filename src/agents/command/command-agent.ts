@@ -4,7 +4,7 @@ import { AppError } from "../../protocol/errors.ts";
 import { cleanText } from "../../protocol/text.ts";
 import type { Agent, Part, RunControl, Turn } from "../agent.ts";
 import type { Exit } from "../process/child-program.ts";
-import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
+import { ProgramRun, type ProgramTools, startOf } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
 import { type Outcome, readJsonLine } from "./json-line.ts";
 
@@ -29,10 +29,18 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
     id: entry.id,
     yields: adapter.yields,
     restartable: adapter.restartable,
-    async *run(turn: Turn, { signal }: RunControl): AsyncGenerator<Part> {
+    async *run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
+      const { signal } = control;
       signal.throwIfAborted();
       const prompt = promptOf(entry, adapter, turn);
-      const run = await ProgramRun.start<Outcome>(adapter, argumentsOf(adapter, prompt), times, tools());
+      const args = argumentsOf(adapter, prompt);
+      yield startOf(adapter, adapter.args, tools().env);
+      // A program acts from its start on, so the floor knows of it before: a lost run does not start it again (rule C11).
+      await control.untilWanted();
+      const run = await ProgramRun.start<Outcome>(adapter, args, times, tools(), {
+        turn,
+        signal,
+      });
       // The program's output is no longer needed, so it need not finish.
       const end = () => {
         run.items.discard();

@@ -31,8 +31,8 @@ export const JsonLine = z.discriminatedUnion("type", [
   }),
   z.object({ type: z.literal("finish"), reason: z.enum(FINISH_REASONS) }),
   z.object({ type: z.literal("usage"), input: tokens, output: tokens }),
-  // `exit` is the supervisor's.
-  z.object({ type: z.literal("data"), name: text.regex(/^(?!exit$).{1,256}$/s), data: z.unknown() }),
+  // These two are the supervisor's.
+  z.object({ type: z.literal("data"), name: text.regex(/^(?!(?:start|exit)$).{1,256}$/s), data: z.unknown() }),
   z.object({ type: z.literal("log"), text }),
   z.object({
     type: z.literal("error"),

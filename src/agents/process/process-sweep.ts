@@ -84,7 +84,31 @@ function findTargets(
   return [...found.values()];
 }
 
+/** The scan under way, and the one that begins when it has ended. */
+let scanning: Promise<ProcessRow[]> | undefined;
+let nextScan: Promise<ProcessRow[]> | undefined;
+
+/**
+ * The processes of this machine at a moment after the call. Sweeps of many programs that end together share their scans: six
+ * hundred sweeps would otherwise read the whole table six hundred times.
+ */
 async function listProcesses(): Promise<ProcessRow[]> {
+  if (!scanning) return await beginScan();
+  nextScan ??= scanning.then(beginScan, beginScan);
+  return await nextScan;
+}
+
+function beginScan(): Promise<ProcessRow[]> {
+  nextScan = undefined;
+  const scan = readProcesses();
+  scanning = scan;
+  void scan.finally(() => {
+    if (scanning === scan) scanning = undefined;
+  });
+  return scan;
+}
+
+async function readProcesses(): Promise<ProcessRow[]> {
   const names = await readdir("/proc").catch(() => []);
   const pids = names.filter((name) => /^\d+$/.test(name)).map(Number);
   const rows: ProcessRow[] = [];

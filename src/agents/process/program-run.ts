@@ -2,7 +2,8 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { cutText } from "../../protocol/text.ts";
-import type { Part } from "../agent.ts";
+import type { Part, Turn } from "../agent.ts";
+import type { Places } from "../places.ts";
 import { BoundedQueue } from "./bounded-queue.ts";
 import type { ChildProgram, Exit } from "./child-program.ts";
 import { type Line, readLines } from "./line-reader.ts";
@@ -46,8 +47,32 @@ export interface ProgramTools {
   readonly supervisor: Supervisor;
   readonly clock: Clock;
   readonly env: Environment;
+  /** The programs that the node may run at once. */
+  readonly places: Places;
   /** Absent: the exits of programs of aborted runs are not logged. */
   readonly log?: Logger | undefined;
+}
+
+/** @throws AppError `provider_refused` if the program cannot be started on this machine */
+function fileOf(entry: ProgramEntry, env: Environment): string {
+  const problem = findProgramProblem(entry, env);
+  const file = findProgram(entry.command, env);
+  if (problem === undefined && file !== undefined) return file;
+  throw new AppError("provider_refused", `This agent cannot start here: ${problem}.`);
+}
+
+/**
+ * The part that says which program starts, without the secrets of its environment.
+ * @throws AppError `provider_refused` if the program cannot be started on this machine
+ */
+export function startOf(entry: ProgramEntry, args: readonly string[], env: Environment): Part {
+  fileOf(entry, env);
+  const { text } = createRedactor(entry, env);
+  return {
+    type: "start",
+    command: [entry.command, ...args].map((word) => text(word)),
+    cwd: entry.cwd ?? process.cwd(),
+  };
 }
 
 /**
@@ -70,23 +95,30 @@ export class ProgramRun<Item> {
   #exit: Exit | undefined;
   #isExitTold = false;
 
-  /** @throws AppError `provider_refused` if the program cannot be started on this machine */
+  /**
+   * Start the program, as soon as the node has a place for it. The program of a sub-agent does not wait, because its caller may
+   * hold the place that it would wait for.
+   * @throws AppError `provider_refused` if the program cannot be started on this machine, `busy` if there is no place
+   */
   static async start<Item>(
     entry: ProgramEntry,
     args: readonly string[],
     times: ProgramTimes,
     tools: ProgramTools,
+    { turn, signal }: { turn: Turn; signal: AbortSignal },
   ): Promise<ProgramRun<Item>> {
-    const problem = findProgramProblem(entry, tools.env);
-    const file = findProgram(entry.command, tools.env);
-    if (problem !== undefined || file === undefined) {
-      throw new AppError("provider_refused", `This agent cannot start here: ${problem}.`);
-    }
+    const file = fileOf(entry, tools.env);
+    const isNested = (turn.tree?.path.length ?? 1) > 1;
+    const release = isNested ? tools.places.tryTake() : await tools.places.take(signal);
+    if (!release)
+      throw new AppError("busy", "This node runs as many programs as it may. Try again when one has ended.");
     const cwd = entry.cwd ?? process.cwd();
     try {
       const child = await tools.supervisor.start({ file, args, cwd, env: environmentOf(entry, tools.env) });
+      void child.ended.then(release);
       return new ProgramRun(child, createRedactor(entry, tools.env), times, tools.clock);
     } catch (error) {
+      release();
       throw new AppError("provider_refused", "This agent's program cannot be started.", { cause: error });
     }
   }

@@ -59,6 +59,8 @@ export class ToolBox {
     if (!tool) return fail(`There is no tool ${name.slice(0, 64)}.`);
     this.#calls += 1;
     if (this.#calls > MAX_CALLS) return fail(`The turn has reached its limit of ${MAX_CALLS} tool calls.`);
+    const limit = this.#options.turn.tree?.budget.takeCall();
+    if (limit !== undefined) return fail(limit);
     const text = JSON.stringify(input ?? {});
     if (text.length > MAX_ARGUMENT_UNITS) {
       return fail(`The arguments are longer than ${MAX_ARGUMENT_UNITS} characters.`);

@@ -79,8 +79,26 @@ export function findDefinitionFault(file: Catalog, definition: AgentDefinition):
     const why = known.has(stray) ? "is listed twice" : `is not a tool of ${basedOn}`;
     return { path: "tools", message: `the tool ${stray} ${why}` };
   }
-  const own = subAgents.find((agent) => agent === name);
-  return own === undefined ? undefined : { path: "subAgents", message: "an agent is not its own sub-agent" };
+  if (subAgents.includes(name)) return { path: "subAgents", message: "an agent is not its own sub-agent" };
+  return findExcess(base, definition);
+}
+
+/** A definition may limit its base further, and never less. */
+function findExcess(base: AgentEntry, { subAgents, ...given }: AgentDefinition): DefinitionFault | undefined {
+  for (const path of ["maxSteps", "maxDepth"] as const) {
+    const number = given[path];
+    if (number !== undefined && number > base[path]) {
+      return { path, message: `${base.id} has ${base[path]}, and an agent that is based on it may not have more` };
+    }
+  }
+  // An agent without a list may call every agent.
+  if (!subAgents || base.subAgents.length === 0) return undefined;
+  if (subAgents.length === 0) {
+    return { path: "subAgents", message: `an empty list means every agent, and ${base.id} may not call every agent` };
+  }
+  const stray = subAgents.find((agent) => !base.subAgents.includes(agent));
+  if (stray === undefined) return undefined;
+  return { path: "subAgents", message: `${stray} is not a sub-agent of ${base.id}` };
 }
 
 /** The catalogue of the file with the defined agents added. Definitions with a fault are left out. */

@@ -40,7 +40,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       const parts = subject.agent.run(turnOf(subject.stalls()), stage.control)[Symbol.asyncIterator]();
       let first = await parts.next();
       // An agent's status parts come before its text.
-      while (first.value?.type === "log" || first.value?.type === "provider-session") first = await parts.next();
+      while (["start", "log", "provider-session"].includes(first.value?.type)) first = await parts.next();
       expect(first.value).toMatchObject({ type: "text", text: SPOKEN[0] });
       return { stage, parts };
     }

@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { expect, test } from "vitest";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { gone, processesWith, running } from "../../support/agents/processes.ts";
 import { commandAdapter } from "../../support/agents/programs.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 /** A node whose agent is a program that ignores SIGTERM and starts another one in a separate process session. */
 async function installationWith(tag: string) {
@@ -44,3 +47,47 @@ test("an abort ends a run's processes, and the session takes the next turn when 
   await server.post("/message", { type: "chat", sessionId: "s", content: "again" });
   await running(tag, 2);
 });
+
+test.each(["is held for too long", "is held by a worker that is stopped", "is held by a worker that is killed"])(
+  "a program whose run %s runs once: the run is lost, and not repeated when its session resumes",
+  async (how) => {
+    const folder = await makeFolder();
+    onTestFinished(folder.remove);
+    const ran = join(folder.folder, "ran");
+    const tag = `tag-${randomUUID()}`;
+    // It prints nothing that would say that it works.
+    const args = ["-c", `echo once >> ${ran}; sleep 600; true`];
+    const adapter = { kind: "command", command: "sh", args, set: { TEST_TAG: tag } };
+    const installation = await makeInstallation({
+      agents: [
+        { name: "worker", priority: 20, adapter },
+        { name: "phone", priority: 90 },
+      ],
+    });
+    let server = await installation.start(
+      how.endsWith("too long") ? { settings: { INTERLOCK_HOLD_TIMEOUT: "1s" } } : {},
+    );
+    await server.post("/session/create", { id: "s", agentId: "worker", userId: "ann", activate: true });
+    const read = async () => await new SessionReader(`${server.url}/session/s/events`).open();
+    const has = (reader: SessionReader, type: string) =>
+      reader.until(() => reader.transcript.logs.get("s")?.some((event) => event.type === type) ?? false);
+    let reader = await read();
+    await server.post("/message", { type: "chat", sessionId: "s", content: "go" });
+    await running(tag, 2);
+    await server.post("/session/create", { id: "call", agentId: "phone", userId: "ann", activate: true });
+    if (!how.endsWith("too long")) {
+      if (how.endsWith("killed")) await server.kill();
+      else server.signal("SIGTERM");
+      await server.ended;
+      server = await installation.start();
+      reader = await read();
+    }
+    await has(reader, "error");
+    await server.post("/session/call/archive", {});
+    const { body } = await server.ask("GET", "/session/s");
+    expect(body.session).toMatchObject({ state: "active", activity: "failed" });
+    const errors = reader.transcript.logs.get("s")!.filter(({ type }) => type === "error");
+    expect(errors.map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    expect(await readFile(ran, "utf8")).toBe("once\n");
+  },
+);

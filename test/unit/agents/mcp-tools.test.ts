@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Part } from "../../../src/agents/agent.ts";
 import type { ChildProgram, ProgramStart } from "../../../src/agents/process/child-program.ts";
+import { Places } from "../../../src/agents/places.ts";
 import { Supervisor } from "../../../src/agents/process/supervisor.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
 import { connectMcp } from "../../../src/agents/tools/mcp/mcp-server.ts";
@@ -158,7 +159,7 @@ test("a server that is given up while its program starts leaves no process", asy
     started.push(supervisor.start(toStart));
     return started[0]!;
   };
-  const programs = { supervisor: { start } as unknown as Supervisor, clock, env: process.env };
+  const programs = { supervisor: { start } as unknown as Supervisor, clock, env: process.env, places: new Places(1) };
   // It does not end with its input.
   const args = ["-e", "setInterval(() => {}, 60_000)"];
   const entry = McpServer.parse({ name: "files", ...program(), args });

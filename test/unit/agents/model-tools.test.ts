@@ -20,7 +20,7 @@ const NOTHING = { sleepers: 0, listeners: 0 };
 function modelWithTools(
   agent: object,
   others: object[] = [],
-  { adapter: more = {}, provider = "openai-compatible" } = {},
+  { adapter: more = {}, provider = "openai-compatible", limits = { requests: 64, programs: 8 } } = {},
 ) {
   const adapter = { kind: "ai-sdk", provider, model: "m", base_url: server.baseUrl, api_key_env: "KEY", ...more };
   const catalog = makeCatalog([{ name: "master", adapter, ...agent }, ...others.map((other) => ({ ...other }))]);
@@ -28,6 +28,7 @@ function modelWithTools(
   const registry = createRegistry({
     catalog: () => catalog,
     env: { KEY: "k" },
+    limits,
     onFault: (fault) => faults.push(fault),
   });
   return { agent: registry.find("master" as AgentId)!, registry, faults };
@@ -303,5 +304,123 @@ describe("a reply that is too long", () => {
       flood.closeAllConnections();
       flood.close();
     }
+  });
+});
+
+describe("a tree of sub-agents", () => {
+  const model = (name: string, rest: object = {}) => ({
+    name,
+    adapter: { kind: "ai-sdk", provider: "openai-compatible", model: name, base_url: server.baseUrl },
+    ...rest,
+  });
+  const delegates = (name: string, count: number) =>
+    calls(...Array.from({ length: count }, (_, n) => call("sub-agent", { name, task: "t" }, `c${n}`)));
+  const errorsOf = (parts: readonly Part[]) =>
+    results(parts).flatMap(({ content }) => {
+      const { ok, error } = JSON.parse(content);
+      return ok ? [] : [error];
+    });
+  let open = 0;
+  let most = 0;
+  beforeEach(() => {
+    most = 0;
+  });
+  /** Each model delegates once, as `answers` say, and then ends. @returns the number of requests of each */
+  function answerBy(answers: Record<string, ReturnType<typeof calls>>): Record<string, number> {
+    const asked: Record<string, number> = {};
+    server.replyBy(({ body, closed }) => {
+      open += 1;
+      most = Math.max(most, open);
+      void closed.then(() => {
+        open -= 1;
+      });
+      const { model: name, messages } = JSON.parse(body) as { model: string; messages: { role: string }[] };
+      asked[name] = (asked[name] ?? 0) + 1;
+      const isFirst = !messages.some(({ role }) => role === "tool");
+      return (isFirst && answers[name]) || says("Done.");
+    });
+    return asked;
+  }
+
+  test("a tree of sub-agents has at most 64 at once on all levels together; further calls get a result that says so", async () => {
+    const middle = model("middle", { tools: ["sub-agent"] });
+    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [middle, model("leaf")]);
+    const asked = answerBy({ m: delegates("middle", 64), middle: delegates("leaf", 3) });
+    const parts = await play(agent, turnOf("go"));
+    expect(asked["middle"]).toBe(128);
+    const limited = errorsOf(parts);
+    expect(limited.length).toBeGreaterThan(0);
+    expect(limited.length + (asked["leaf"] ?? 0)).toBe(64 * 3);
+    for (const error of limited) {
+      expect(error).toEqual({
+        code: "LIMIT",
+        message: expect.stringMatching(/64 sub-agents of this turn work already/),
+      });
+    }
+    expect(textOf(parts.filter((part) => !part.agent))).toBe("Done.");
+  });
+
+  test("a turn starts at most 16 programs at once; further calls get a result that says so", async () => {
+    const program = { name: "program", adapter: { kind: "command", command: "/bin/cat" } };
+    const { agent, registry } = modelWithTools({ tools: ["sub-agent"] }, [program], {
+      limits: { requests: 64, programs: 64 },
+    });
+    answerBy({ m: delegates("program", 40) });
+    const stage = createRunStage();
+    stage.hold();
+    const parts: Part[] = [];
+    for await (const part of agent.run(turnOf("go"), stage.control)) {
+      parts.push(part);
+      // All are called before the first one ends.
+      if (parts.filter(({ type }) => type === "tool-call").length === 40) stage.goOn();
+    }
+    const limited = errorsOf(parts);
+    expect(limited.length).toBe(24);
+    expect(limited[0]).toEqual({
+      code: "LIMIT",
+      message: expect.stringMatching(/16 programs of this turn run already/),
+    });
+    await registry.close();
+  });
+
+  test("a turn makes at most 1,024 tool calls with its sub-agents, and none after 10,000,000 tokens", async () => {
+    const eager = model("eager", { tools: ["clock"] });
+    const { agent } = modelWithTools({ tools: ["sub-agent", "clock"] }, [eager]);
+    const clocks = calls(...Array.from({ length: 512 }, (_, n) => call("clock", {}, `k${n}`)));
+    answerBy({ m: delegates("eager", 3), eager: clocks });
+    const parts = await play(agent, turnOf("go"));
+    const refused = results(parts).filter(({ content }) => content.includes("The turn has made its 1,024 tool calls"));
+    expect(refused).toHaveLength(3 + 3 * 512 - 1_024);
+
+    server.replyBy(() => undefined);
+    server.willReply(
+      { ...calls(call("clock", {})), usage: { input: 9_999_999, output: 1 } },
+      calls(call("clock", {})),
+      says("!"),
+    );
+    const spent = results(await play(agent, turnOf("go")));
+    expect(spent.map(({ status }) => status)).toEqual(["success", "error"]);
+    expect(spent[1]!.content).toBe("The turn has used its 10,000,000 tokens, with its sub-agents.");
+  });
+
+  test("requests beyond a node's places wait, and are made as replies end", async () => {
+    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [model("leaf")], {
+      limits: { requests: 1, programs: 1 },
+    });
+    answerBy({ m: delegates("leaf", 12) });
+    const parts = await play(agent, turnOf("go"));
+    expect([results(parts).length, most]).toEqual([12, 1]);
+
+    const stage = createRunStage();
+    const asked = server.requests.length;
+    server.replyBy(({ body }) =>
+      body.includes('"leaf"') ? { kind: "stream", ending: "never" } : delegates("leaf", 12),
+    );
+    const stuck = Array.fromAsync(agent.run(turnOf("go"), stage.control)).catch(() => {});
+    while (server.requests.length < asked + 2) await server.nextRequest();
+    stage.abort();
+    await stuck;
+    // The eleven that waited have asked nothing.
+    expect(server.requests).toHaveLength(asked + 2);
   });
 });

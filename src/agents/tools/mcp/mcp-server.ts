@@ -110,16 +110,21 @@ export async function connectMcp(
   }
 }
 
-async function startProgram(entry: ProgramEntry, { supervisor, env }: ProgramTools): Promise<ChildProgram> {
+async function startProgram(entry: ProgramEntry, { supervisor, env, places }: ProgramTools): Promise<ChildProgram> {
   const problem = findProgramProblem(entry, env);
   const file = findProgram(entry.command, env);
   if (problem !== undefined || file === undefined) throw new Error(problem);
-  return await supervisor.start({
-    file,
-    args: entry.args,
-    cwd: entry.cwd ?? process.cwd(),
-    env: environmentOf(entry, env),
-  });
+  const release = places.tryTake();
+  if (!release) throw new Error("this node runs as many programs as it may");
+  try {
+    const cwd = entry.cwd ?? process.cwd();
+    const child = await supervisor.start({ file, args: entry.args, cwd, env: environmentOf(entry, env) });
+    void child.ended.then(release);
+    return child;
+  } catch (error) {
+    release();
+    throw error;
+  }
 }
 
 function headersOf({ headers_env }: McpServer, env: ProgramTools["env"]): Record<string, string> {

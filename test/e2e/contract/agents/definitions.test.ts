@@ -21,6 +21,7 @@ const AGENTS = [
       ],
     },
   },
+  scripted("limited", { tools: ["clock"], max_steps: 3, max_depth: 2, sub_agents: ["music"] }),
   { name: "formatter", adapter: { kind: "command", command: "fmt" } },
   { name: "coder", adapter: { kind: "acp", profile: "codex" } },
 ];
@@ -169,6 +170,20 @@ describe("a definition", () => {
     ],
     ["has a tool twice", { tools: ["clock", "clock"] }, "body.tools", /twice/],
     ["is its own sub-agent", { subAgents: ["helper"] }, "body.subAgents", /not its own/],
+    ["has more steps than its base", { basedOn: "limited", maxSteps: 4 }, "body.maxSteps", /limited has 3/],
+    ["has more depth than its base", { basedOn: "limited", maxDepth: 3 }, "body.maxDepth", /limited has 2/],
+    [
+      "has a sub-agent that its base may not call",
+      { basedOn: "limited", subAgents: ["music", "general"] },
+      "body.subAgents",
+      /general is not a sub-agent of limited/,
+    ],
+    [
+      "may call every agent, and its base may not",
+      { basedOn: "limited", subAgents: [] },
+      "body.subAgents",
+      /means every agent/,
+    ],
     ["has an invalid priority", { priority: 101 }, "body.priority", /./],
     ["has no workspace", { workspaceId: undefined }, "body.workspaceId", /./],
   ])("a definition that %s is refused with a sentence", async (_, fields, path, message) => {

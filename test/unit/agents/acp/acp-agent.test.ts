@@ -32,7 +32,8 @@ async function echo(subject: ReturnType<typeof talking>, rest = {}, stage?: RunS
 describe("the output of a coding agent", () => {
   test("a coding agent's output becomes parts in order, and its tokens are counted", async () => {
     const parts = await play(talking().agent, turnOf("works"));
-    const [session, ...said] = parts.filter(({ type }) => type !== "log");
+    const [start, session, ...said] = parts.filter(({ type }) => type !== "log");
+    expect(start).toMatchObject({ type: "start", cwd: process.cwd() });
     expect(session).toMatchObject({ type: "provider-session", isLocal: true });
     expect(said).toEqual([
       { type: "reasoning", text: "hm" },

@@ -49,6 +49,7 @@ describe("the output of a program", () => {
   test("lines of JSON become parts, and other lines are logged", async () => {
     const parts = await play(printing("parts", { format: "jsonl" }).agent, turnOf("go"));
     expect(parts.slice(0, -1)).toEqual([
+      { type: "start", command: [process.execPath, "--no-warnings", expect.any(String), "parts"], cwd: process.cwd() },
       { type: "reasoning", text: "hm" },
       { type: "tool-call", call: { toolCallId: "t", function: { name: "look", arguments: '{"at":"it"}' } } },
       { type: "tool-result", toolCallId: "t", toolName: "look", content: "seen", status: "success" },
@@ -119,6 +120,7 @@ describe("the output of a program", () => {
       const { agent } = printing("flood", commandAdapter("flood", form));
       const parts = agent.run(turnOf("go"), createRunStage().control)[Symbol.asyncIterator]();
       let length = 0;
+      await parts.next();
       for (let pulled = 0; pulled < 200; pulled += 1) {
         const { value } = await parts.next();
         length += (value as { text: string }).text.length;
@@ -133,7 +135,9 @@ describe("the output of a program", () => {
     const parts = await play(printing("nested", { format: "jsonl" }).agent, turnOf("go"));
     expect(textOf(parts)).toBe("Still here.");
     expect(logOf(parts)).toHaveLength(3);
-    expect(readJsonLine('{"type":"data","name":"exit","data":{"code":0}}', (text) => text)).toBeUndefined();
+    for (const name of ["start", "exit"]) {
+      expect(readJsonLine(`{"type":"data","name":"${name}","data":{"code":0}}`, (text) => text)).toBeUndefined();
+    }
   });
 
   test("an endless line of JSON fails with an error", async () => {
@@ -181,6 +185,7 @@ describe("the end of a program", () => {
     const subject = printing("stubborn");
     const stage = createRunStage();
     const parts = subject.agent.run(turnOf("go"), stage.control)[Symbol.asyncIterator]();
+    await parts.next();
     expect((await parts.next()).value).toMatchObject({ text: "I stay" });
     await running(subject.tag, 2);
     stage.abort();
