@@ -295,11 +295,7 @@ class Steps {
         yield* this.#tellCall(part);
         return;
       case "finish-step": {
-        const usage = toUsage(part.usage);
-        // The caller of a sub-agent counts its tokens.
-        const { tree } = this.#reply.turn;
-        if (usage && tree?.path.length === 1) tree.budget.countTokens(usage);
-        if (usage) yield { type: "usage", usage };
+        yield* this.#tellUsage(toUsage(part.usage));
         return;
       }
       case "finish":
@@ -309,6 +305,14 @@ class Steps {
         return;
       default:
     }
+  }
+
+  *#tellUsage(usage: Usage | undefined): Generator<Part> {
+    if (!usage) return;
+    // The caller of a sub-agent counts its tokens.
+    const { tree } = this.#reply.turn;
+    if (tree?.path.length === 1) tree.budget.countTokens(usage);
+    yield { type: "usage", usage };
   }
 
   *#tellFinish(finishReason: string): Generator<Part> {

@@ -70,33 +70,45 @@ export function createDelegate(caller: AgentEntry, { catalog, find, onFault }: D
     if (refusal) return refusal;
     const agent = callee.isEnabled && find(name);
     if (!agent) return refuse("NOT_FOUND", `There is no agent ${name}.`);
-    const isProgram = callee.entry?.adapter.kind === "command" || callee.entry?.adapter.kind === "acp";
-    const { budget } = tree;
-    const limit = budget.enter(isProgram);
+    const kind = callee.entry?.adapter.kind;
+    const isProgram = kind === "command" || kind === "acp";
+    const limit = tree.budget.enter(isProgram);
     if (limit !== undefined) return refuse("LIMIT", limit);
-
-    const path = [...tree.path, name];
-    const calls = [...tree.calls, call.toolCallId];
-    const ref: AgentRef = { kind: "sub", name, depth: tree.path.length, path, calls };
     const result = collectResult();
     try {
-      for await (const part of agent.run(toTask(call, turn, { ...tree, path, calls }), control)) {
-        // A sub-agent's provider session must not replace that of the session's agent.
-        if (part.type === "provider-session") continue;
-        result.add(part);
-        if (part.type === "usage" && !part.agent) budget.countTokens(part.usage);
-        yield part.agent ? part : { ...part, agent: ref };
-      }
+      yield* work(agent, { call, turn, tree, result }, control);
     } catch (error) {
       control.signal.throwIfAborted();
       onFault(error, name, turn);
       return failureOf(error);
     } finally {
-      budget.leave(isProgram);
+      tree.budget.leave(isProgram);
     }
     control.signal.throwIfAborted();
     return { ok: true, result: result.text() };
   };
+}
+
+interface Task {
+  call: Parameters<Delegate>[0];
+  turn: Turn;
+  /** The caller's place. */
+  tree: CallTree;
+  result: ReturnType<typeof collectResult>;
+}
+
+/** The parts of a sub-agent, each with its author. Its own text becomes the result. */
+async function* work(agent: Agent, { call, turn, tree, result }: Task, control: RunControl): AsyncGenerator<Part> {
+  const path = [...tree.path, agent.id];
+  const calls = [...tree.calls, call.toolCallId];
+  const ref: AgentRef = { kind: "sub", name: agent.id, depth: tree.path.length, path, calls };
+  for await (const part of agent.run(toTask(call, turn, { ...tree, path, calls }), control)) {
+    // A sub-agent's provider session must not replace that of the session's agent.
+    if (part.type === "provider-session") continue;
+    result.add(part);
+    if (part.type === "usage" && !part.agent) tree.budget.countTokens(part.usage);
+    yield part.agent ? part : { ...part, agent: ref };
+  }
 }
 
 interface Callee {

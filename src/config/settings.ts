@@ -194,7 +194,9 @@ const Variables = z.object({
     ),
   INTERLOCK_HOLD_TIMEOUT: duration({ max: "30d" })
     .prefault("5m")
-    .describe("How long a worker keeps a paused run open. Then the run ends, and starts again when it is resumed."),
+    .describe(
+      "How long a worker keeps a paused run open. Then the run ends, and starts again when it is resumed, or fails if that would act twice.",
+    ),
   LOG_LEVEL: z
     .enum(LOG_LEVELS)
     .prefault("info")

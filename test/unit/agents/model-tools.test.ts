@@ -418,6 +418,8 @@ describe("a tree of sub-agents", () => {
     );
     const stuck = Array.fromAsync(agent.run(turnOf("go"), stage.control)).catch(() => {});
     while (server.requests.length < asked + 2) await server.nextRequest();
+    // Further requests would have come.
+    for (let turns = 0; turns < 500; turns += 1) await new Promise(setImmediate);
     stage.abort();
     await stuck;
     // The eleven that waited have asked nothing.
