@@ -34,8 +34,15 @@ function toStderr(): DestinationStream {
   // Loaded for a terminal alone: most nodes write to a file or a pipe.
   const { prettyFactory } = createRequire(import.meta.url)("pino-pretty") as typeof import("pino-pretty");
   const pretty = prettyFactory({ ignore: "pid,hostname", colorize: true });
-  return { write: (line) => STDERR.write(pretty(line)) };
+  return { write: (line) => STDERR.write(pretty(withEscapes(line))) };
 }
+
+/** A backslash that is escaped, or a control of ASCII: line breaks and tabs have escapes of their own. */
+const ESCAPE = /\\\\|\\u00[01][\da-f]/g;
+
+/** A JSON line whose texts show the escapes of controls, which would otherwise reach the terminal as the controls. */
+export const withEscapes = (line: string): string =>
+  line.replace(ESCAPE, (escape) => (escape === "\\\\" ? escape : `\\${escape}`));
 
 function reportDropped(lines: number): string {
   const line = { level: WARN, time: new Date().toISOString(), lines, msg: "lines of the log could not be written" };

@@ -2,6 +2,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Bus } from "./bus/bus.ts";
 import { MemoryBus } from "./bus/memory-bus.ts";
 import type { RedisMembershipOptions } from "./cluster/membership.ts";
+import { isLoopback } from "./config/network.ts";
 import type { Settings } from "./config/settings.ts";
 import { DatabaseTime, keepComparing } from "./database-time.ts";
 import { newId } from "./new-id.ts";
@@ -17,6 +18,8 @@ import { SystemClock } from "./system-clock.ts";
 /** How long a starting node waits for a server that does not answer yet, and the pause between two tries, in ms. */
 const WAIT_MS = 10_000;
 const PAUSE_MS = 500;
+const OPEN_REDIS =
+  "Redis has no password in INTERLOCK_BUS and is not on this machine: who reaches it can send commands as any owner";
 /** How long Redis may take to answer a membership query, in ms. */
 const ASK_MS = 1_000;
 
@@ -91,12 +94,13 @@ async function openTransport(
     return disposedBy(opened.move(), { bus, queue });
   }
   const urls = where.urls as [string, ...string[]];
+  const { readRedisAddresses, unguardedServers } = await import("./bus/redis-address.ts");
+  for (const redis of unguardedServers(readRedisAddresses(urls), isLoopback)) log.warn({ redis }, OPEN_REDIS);
   const { openRedisBus } = await import("./bus/redis-bus.ts");
   const bus = opened.adopt(await openRedisBus({ urls, epoch, clock, newId, log }), (each) => each.close());
   const { openBullmqQueue } = await import("./queue/bullmq-queue.ts");
   const queue = opened.adopt(await openBullmqQueue({ urls, epoch, clock, log }), (each) => each.close());
   const { connectRedis } = await import("./bus/redis-client.ts");
-  const { readRedisAddresses } = await import("./bus/redis-address.ts");
   const redis = await connectRedis(readRedisAddresses(urls)[0]!, clock, { commandTimeout: ASK_MS });
   // Each command reports its own failure.
   redis.on("error", () => {});

@@ -37,6 +37,15 @@ export function readRedisAddresses(urls: readonly string[]): RedisAddress[] {
   return addresses.sort((one, other) => (one.label < other.label ? -1 : 1));
 }
 
+/** The labels of servers that everybody on their network may use: without a password, and not on this machine. */
+export function unguardedServers(addresses: readonly RedisAddress[], isLoopback: (host: string) => boolean): string[] {
+  const hostsOf = ({ host, sentinels }: RedisOptions) => sentinels?.map((each) => each.host) ?? [host];
+  return addresses.flatMap(({ label, options }) => {
+    const isHere = hostsOf(options).every((host) => host === undefined || isLoopback(host));
+    return options.password === undefined && !isHere ? [label] : [];
+  });
+}
+
 /**
  * Read an address: `redis://[user:password@]host[:port][/db]`, or `redis+sentinel://[user:password@]host[:port],host…/
  * master[/db][?sentinel-username=…&sentinel-password=…]`, where user and password belong to the Redis server and the

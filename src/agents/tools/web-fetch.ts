@@ -14,6 +14,8 @@ const DEFAULT_MAX_BYTES = 524_288;
 const TIMEOUT_MS = 20_000;
 const READABLE = /^(text\/|application\/([a-z0-9.+-]*\+)?(json|xml)\b|application\/(javascript|yaml|x-yaml)\b)/i;
 
+const SWITCHED = "The page answers with another protocol (status 101).";
+
 const Input = z.strictObject({
   url: z.string().min(1).max(4_096).describe("An http or https address."),
 });
@@ -68,6 +70,11 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
     });
     request.once("response", resolve);
     request.once("error", reject);
+    // Node.js gives the socket away: neither a response nor an error follows.
+    request.once("upgrade", (_, socket) => {
+      socket.destroy();
+      reject(new Refusal(SWITCHED));
+    });
     request.end();
     return promise;
   }
@@ -78,6 +85,10 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
     for (let redirects = 0; ; redirects += 1) {
       const response = await get(url, signal);
       const { statusCode = 0, headers } = response;
+      if (statusCode === 101) {
+        response.destroy();
+        return fail(SWITCHED);
+      }
       const next = statusCode >= 300 && statusCode < 400 ? headers.location : undefined;
       if (next === undefined) return await read(response, maxBytes);
       response.destroy();

@@ -1,6 +1,6 @@
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { textOfPage } from "../../../src/agents/tools/page-text.ts";
 import { createAddressCheck } from "../../../src/agents/tools/public-address.ts";
 import { createWebFetchTool, type WebFetchOptions } from "../../../src/agents/tools/web-fetch.ts";
@@ -131,6 +131,21 @@ describe("web-fetch", () => {
     expect(content).toBe(`${"y".repeat(2_048)}\n[cut after 2048 bytes]`);
     await closed;
   });
+
+  test.each(["Upgrade: websocket\r\nConnection: Upgrade\r\n", ""])(
+    "web-fetch ends on an answer that switches the protocol, with the headers %j",
+    async (headers) => {
+      const server = createTcpServer((socket) => {
+        socket.on("error", () => {});
+        socket.once("data", () => socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n`));
+      });
+      onTestFinished(() => void server.close());
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as AddressInfo;
+      const outcome = await read(`http://127.0.0.1:${port}/`, { ...LOOPBACK, hosts: [`127.0.0.1:${port}`] });
+      expect(outcome).toEqual({ content: "The page answers with another protocol (status 101).", isError: true });
+    },
+  );
 
   test("web-fetch reports the status of a page that fails", async () => {
     const port = await serve(

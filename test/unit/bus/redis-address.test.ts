@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { readRedisAddresses } from "../../../src/bus/redis-address.ts";
+import { readRedisAddresses, unguardedServers } from "../../../src/bus/redis-address.ts";
+import { isLoopback } from "../../../src/config/network.ts";
 
 const read = (text: string) => readRedisAddresses([text])[0]!;
 
@@ -81,4 +82,19 @@ describe("an address of Redis", () => {
     expect(labels(["redis://:y@a", "redis://b"])).toEqual(["redis://a", "redis://b"]);
     expect(() => labels(["redis://a", "b"])).toThrow("address 2 of 2");
   });
+});
+
+test.each([
+  ["redis://cache", true],
+  ["redis://ann@10.0.0.5:7000/3", true],
+  ["rediss://cache.example.com", true],
+  ["redis+sentinel://127.0.0.1,10.0.0.5/main?sentinel-password=other", true],
+  ["redis://:secret@cache", false],
+  ["redis://localhost", false],
+  ["redis://127.0.0.2:7000", false],
+  ["redis://[::1]", false],
+  ["redis+sentinel://127.0.0.1,localhost:7001/main", false],
+])("everybody on the network may use %s: %s", (url, isOpen) => {
+  const addresses = readRedisAddresses([url, "redis://:secret@other"]);
+  expect(unguardedServers(addresses, isLoopback)).toEqual(isOpen ? [read(url).label] : []);
 });
