@@ -9,6 +9,8 @@ import { startProviderServer } from "../../../support/servers/provider-server.ts
 
 type Shown = Pick<Message, "content" | "status" | "finishReason">;
 
+const shownOf = ({ content, status, finishReason }: Shown): Shown => ({ content, status, finishReason });
+
 /** A session with a message, after the end of its run. */
 async function ask(node: ChildServer, agentId: string) {
   const { session } = (await node.post("/session/create", { agentId, activate: true })).body;
@@ -31,38 +33,41 @@ async function keptOf(node: ChildServer, sessionId: string): Promise<Shown[]> {
   return body.messages.slice(1);
 }
 
+/** Replies of a provider, and what is kept of them: the content, and the reason why it is not whole. */
+const REPLIES = [
+  [{ text: ["Once upon a "], ending: "length" }, "Once upon a ", "length"],
+  [{ text: ["I would "], ending: "filtered" }, "I would ", "content_filter"],
+  [{}, "", "empty"],
+  [{ reasoning: ["Hm"], ending: "length" }, "", "length"],
+  [{ text: ["Hello."] }, "Hello.", undefined],
+] as const;
+
 function suite(settings: () => Promise<Record<string, string>>): void {
-  test.each([
-    ["cut at the model's length limit", { text: ["Once upon a "], ending: "length" }, "Once upon a ", "length"],
-    ["cut by the provider's filter", { text: ["I would "], ending: "filtered" }, "I would ", "content_filter"],
-    ["without a word", {}, "", "empty"],
-    ["of nothing but reasoning, cut at the limit", { reasoning: ["Hm"], ending: "length" }, "", "length"],
-    ["that is whole", { text: ["Hello."] }, "Hello.", undefined],
-  ] as const)(
-    "a reply %s is reported in a message, to readers, after a restart and in the log",
-    async (_, reply, content, finishReason) => {
-      const provider = await startProviderServer();
-      onTestFinished(() => provider.close());
-      const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
-      const installation = await makeInstallation({ agents: [{ name: "model", adapter }] }, await settings());
-      const node = await installation.start();
+  test("replies that are cut by the model or its provider, empty, or only reasoning are reported as such, to readers, after a restart and in the log; a whole one is not", async () => {
+    const provider = await startProviderServer();
+    onTestFinished(() => provider.close());
+    const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+    const installation = await makeInstallation({ agents: [{ name: "model", adapter }] }, await settings());
+    const node = await installation.start();
+    const asked: { sessionId: string; runId: string; shown: object }[] = [];
+    for (const [reply, content, finishReason] of REPLIES) {
       provider.willReply({ kind: "stream", ...reply });
       const { sessionId, runId, streamed, types } = await ask(node, "model");
-      const shown = [expect.objectContaining({ content, status: "success", ...(finishReason && { finishReason }) })];
-      expect(streamed).toEqual(shown);
-      expect(streamed[0]!.finishReason).toBe(finishReason);
+      const shown = { content, status: "success", finishReason };
+      expect(streamed.map(shownOf), JSON.stringify(reply)).toEqual([shown]);
       expect(types.filter((type) => type === "error")).toEqual([]);
-      const lines = () => node.log.filter(({ msg }) => msg === "a reply is incomplete");
-      const line = expect.objectContaining({ agentId: "model", sessionId, runId, finishReason });
-      // The log arrives through a separate pipe, so it may be read after the events.
-      await expect.poll(lines, { timeout: 15_000 }).toEqual(finishReason ? [line] : []);
-      await node.kill();
-      const next = await installation.start();
-      const kept = await keptOf(next, sessionId);
-      expect(kept).toEqual(shown);
-      expect(kept[0]!.finishReason).toBe(finishReason);
-    },
-  );
+      asked.push({ sessionId, runId, shown });
+    }
+    const lines = () => node.log.filter(({ msg }) => msg === "a reply is incomplete");
+    const expected = asked
+      .map(({ sessionId, runId }, index) => ({ agentId: "model", sessionId, runId, finishReason: REPLIES[index]![2] }))
+      .filter(({ finishReason }) => finishReason !== undefined);
+    // The log arrives through a separate pipe, so it may be read after the events.
+    await expect.poll(lines, { timeout: 15_000 }).toEqual(expected.map((line) => expect.objectContaining(line)));
+    await node.kill();
+    const next = await installation.start();
+    for (const { sessionId, shown } of asked) expect((await keptOf(next, sessionId)).map(shownOf)).toEqual([shown]);
+  });
 
   test("a silent program's reply is an empty message marked as such, and a JSON reply reports its model's finish", async () => {
     const agents = [

@@ -1,0 +1,80 @@
+// Plays a newcomer: clones the committed state into an empty folder, and runs the two commands of README.md as printed, with
+// a PATH that has node, npm and git, and the shell with which npm runs scripts. `.ci/run` runs it, and no test does: its tests
+// are all tests that need no other program.
+import { spawn, spawnSync } from "node:child_process";
+import { accessSync, constants, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+/** It only ends what hangs. */
+const TIMEOUT_MS = 1_200_000;
+
+const folder = mkdtempSync(join(tmpdir(), "interlock-fresh-"));
+const bin = join(folder, "bin");
+const clone = join(folder, "interlock");
+mkdirSync(bin);
+/** npm puts the project's programs before the PATH, which a newcomer has not installed yet. */
+const folders = process.env.PATH.split(delimiter).filter((each) => !each.includes("node_modules"));
+for (const name of ["node", "npm", "npx", "git", "sh"]) symlinkSync(find(name), join(bin, name));
+const { HOME, LANG } = process.env;
+const env = { PATH: bin, HOME, LANG, PORT: "0", INTERLOCK_STORE: "sqlite::memory:", ...npmSettings() };
+
+try {
+  const cloned = spawnSync("git", ["clone", "--quiet", ROOT, clone], { stdio: "inherit" });
+  if (cloned.status !== 0) throw new Error("git clone failed");
+  const [start, test] = commandsOf(readFileSync(join(clone, "README.md"), "utf8"));
+  await run(test);
+  await run(start, /^Interlock is listening on http:/m);
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+/** The shell blocks of README.md that run and test Interlock. */
+function commandsOf(page) {
+  return ["Run it", "Test it"].map((title) => {
+    const [, command] = new RegExp(`^## ${title}\\n[^]*?^\`\`\`sh\\n(.*)\\n\`\`\``, "m").exec(page);
+    return command;
+  });
+}
+
+/**
+ * Runs a command, which must exit with 0.
+ *
+ * @param end what it prints before it is asked to end, as Ctrl-C does
+ */
+async function run(command, end) {
+  console.log(`In a fresh clone, with node, npm and git: ${command}`);
+  const child = spawn("sh", ["-c", command], { cwd: clone, env, detached: true, stdio: ["ignore", "pipe", "inherit"] });
+  const timer = setTimeout(() => process.kill(-child.pid, "SIGKILL"), TIMEOUT_MS);
+  let printed = "";
+  let isEnding = false;
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    process.stdout.write(text);
+    printed += text;
+    if (isEnding || !end?.test(printed)) return;
+    isEnding = true;
+    process.kill(-child.pid, "SIGINT");
+  });
+  const code = await new Promise((resolve) => child.once("close", resolve));
+  clearTimeout(timer);
+  if (code !== 0) throw new Error(`${command} exited with ${code}`);
+  if (end && !isEnding) throw new Error(`${command} ended without printing ${end}`);
+}
+
+/** npm's settings that the environment holds, such as the address of its registry. */
+function npmSettings() {
+  const own = Object.entries(process.env).filter(([name]) => /^npm_config_(registry|cache)$/i.test(name));
+  return Object.fromEntries(own);
+}
+
+function find(name) {
+  for (const each of folders) {
+    try {
+      accessSync(join(each, name), constants.X_OK);
+      return join(each, name);
+    } catch {}
+  }
+  throw new Error(`${name} is not on the PATH`);
+}
