@@ -4,7 +4,7 @@ import { accepted } from "../../support/clients/e2e-client.ts";
 import type { OpenApiDocument } from "../../support/documents/openapi-document.ts";
 import { headOf, RawSocket } from "../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
-import { describeWithNginx, startNginx } from "../../support/servers/nginx.ts";
+import { describeWithNginx } from "../../support/servers/nginx.ts";
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const BOB = "bob-key-0123456789abcdef0123456789";
@@ -143,7 +143,7 @@ test("a body that is refused anywhere leaves its connection to the next request,
   expect(faults).toEqual([]);
 }, 120_000);
 
-describeWithNginx("nginx with deploy/nginx.conf", () => {
+describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
   test("a user's refused bodies fail no request of another user of the same proxy", async () => {
     const proxy = await startNginx(Number(new URL(node.url).port));
     const faults: string[] = [];
