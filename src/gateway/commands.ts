@@ -63,21 +63,26 @@ export class Commands {
   identify(caller: Caller, request: FastifyRequest, body: object = {}): Identity {
     const header = request.headers["idempotency-key"];
     const { commandId: named, connectionId: _, ...asked } = body as { commandId?: string; connectionId?: string };
-    const key = header ?? named;
+    const path = request.url.split("?", 1)[0];
+    const what = `${request.method} ${path} ${JSON.stringify(asked)}`;
+    const identity = this.identifyBy(caller, header ?? named, what, request.trace);
+    request.commandId = identity.commandId;
+    return identity;
+  }
+
+  /**
+   * The identity of a write.
+   * @param key the client's; absent: no client repeats it
+   * @param what all that the client asked for
+   * @throws AppError `bad_request` for a malformed key
+   */
+  identifyBy(caller: Caller, key: unknown, what: string, trace?: Trace): Identity {
     if (key !== undefined && !CommandId.safeParse(key).success) {
       throw new AppError("bad_request", "Idempotency-Key is 1 to 128 visible characters.");
     }
-    const path = request.url.split("?", 1)[0];
-    const what = `${request.method} ${path} ${JSON.stringify(asked)}`;
     const commandId = (key as string | undefined) ?? this.#newCommandId();
-    request.commandId = commandId;
-    return {
-      caller,
-      commandId,
-      bodyHash: hash("sha256", what, "base64url"),
-      isKeyed: key !== undefined,
-      trace: request.trace,
-    };
+    const bodyHash = hash("sha256", what, "base64url");
+    return { caller, commandId, bodyHash, isKeyed: key !== undefined, trace };
   }
 
   /** The identity of a write that no client repeats. */

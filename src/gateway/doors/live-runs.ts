@@ -11,6 +11,7 @@ import { type Chat, newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
 import type { RouteContext } from "../route-context.ts";
 import { SessionLog } from "../streams/followed-log.ts";
+import { RepeatedRequests } from "./repeated-requests.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
 /** A user's message and its session. The session is created if it does not exist. */
@@ -63,9 +64,12 @@ const NEXT_PAGES = 256;
 /** Starts, reads, answers and ends runs for doors of other protocols. */
 export class LiveRuns {
   readonly #context: RouteContext;
+  /** The requests of clients that repeat them by themselves. */
+  readonly repeats: RepeatedRequests;
 
   constructor(context: RouteContext) {
     this.#context = context;
+    this.repeats = new RepeatedRequests(context.clock);
   }
 
   /**
@@ -185,10 +189,9 @@ export class LiveRuns {
   }
 
   /** End a run, or withdraw its turn. Has no effect on a run that has ended, or on the session's other runs. */
-  async abort(caller: Caller, { sessionId, floorId, runId }: RunPlace): Promise<void> {
-    const { commands } = this.#context;
+  async abort(identity: Identity, { sessionId, floorId, runId }: RunPlace): Promise<void> {
     const command = { type: "session.abort" as const, sessionId, runId };
-    await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
+    await this.#context.commands.carryOut(identity, async () => ({ floorId, command }));
   }
 
   async #findTarget(identity: Identity, wanted: WantedTurn): Promise<Target> {

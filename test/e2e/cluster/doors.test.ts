@@ -232,7 +232,7 @@ describeClusters("the doors of several gateways", (servers) => {
     const metadata = { session: newId(), user };
     for (const node of [here, there]) {
       const refusal = openai(node).chat.completions.create({ model: "general", messages: say("hello"), metadata });
-      await expect(refusal).rejects.toMatchObject({ status: 409, code: "rejected" });
+      await expect(refusal).rejects.toMatchObject({ status: 403, code: "rejected" });
       const chat = new HeadlessChat(node.url, newId(), { body: { agentId: "general", userId: user } });
       await chat.sendMessage({ text: "hello" });
       expect(chat.partTypes).toContain("data-arbitration");

@@ -1,11 +1,6 @@
-import OpenAI, {
-  APIError,
-  BadRequestError,
-  ConflictError,
-  InternalServerError,
-  NotFoundError,
-  RateLimitError,
-} from "openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateText } from "ai";
+import OpenAI, { APIError, BadRequestError, NotFoundError, PermissionDeniedError } from "openai";
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -165,7 +160,7 @@ describe("a question of the agent", () => {
 });
 
 describe("the floor", () => {
-  test("a refused floor is a 409 with a sentence to speak and the decision, and the client does not retry", async () => {
+  test("a refused floor is a 403 with a sentence to speak and the decision, and the client does not retry", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const refusal = openai.chat.completions.create({
@@ -174,8 +169,8 @@ describe("the floor", () => {
       metadata: { user: ann.userId },
     });
     const error = await refusal.catch((thrown) => thrown);
-    expect(error).toBeInstanceOf(ConflictError);
-    expect(error).toMatchObject({ status: 409, code: "rejected", type: "conflict_error" });
+    expect(error).toBeInstanceOf(PermissionDeniedError);
+    expect(error).toMatchObject({ status: 403, code: "rejected", type: "conflict_error" });
     expect(error.headers.get("x-should-retry")).toBe("false");
     const { decisions } = await ann.floor();
     expect(decisions).toHaveLength(2);
@@ -301,10 +296,15 @@ describe("disconnecting", () => {
 describe("a failure", () => {
   test("a failure of the provider has its own error, and is not retried", async () => {
     const ask = (content: string) => openai.chat.completions.create({ model: "general", messages: say(content) });
-    await expect(ask("flaky")).rejects.toThrow(RateLimitError);
-    await expect(ask("offline")).rejects.toThrow(InternalServerError);
-    const error: APIError = await ask("refused").catch((thrown) => thrown);
-    expect(error).toMatchObject({ status: 502, code: "provider_refused" });
+    for (const [content, code, type] of [
+      ["flaky", "provider_rate_limited", "rate_limit_error"],
+      ["offline", "provider_unreachable", "server_error"],
+      ["refused", "provider_refused", "server_error"],
+    ] as const) {
+      const error: APIError = await ask(content).catch((thrown) => thrown);
+      expect(error).toBeInstanceOf(BadRequestError);
+      expect(error).toMatchObject({ status: 400, code, type });
+    }
   });
 
   test("a failure within a stream is the client's error", async () => {
@@ -425,5 +425,70 @@ describe("a failure", () => {
       messages: [...messages, ...say("hello")] as OpenAI.ChatCompletionMessageParam[],
     });
     expect(answer.choices[0]!.message.content).toMatch(/^(You said|Hello)/);
+  });
+});
+
+describe("a request that a client repeats by itself", () => {
+  const send = async (body: object, headers: Record<string, string> = {}) => {
+    const response = await fetch(`${node.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
+    return { status: response.status, run: response.headers.get("interlock-run"), body: await response.json() };
+  };
+  const post = (session: string | undefined, content: string, headers?: Record<string, string>) =>
+    send({ model: "general", messages: say(content), metadata: session ? { session } : {} }, headers);
+  const turnsOf = async (session: string) =>
+    (await accepted(node.get(`/session/${session}/messages`))).messages.filter(({ role }) => role === "user").length;
+
+  test("no failure and no refusal of the floor has a status that common clients repeat", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const metadata = { user: ann.userId };
+    const refused = await send({ model: "weather", messages: say("hello"), metadata });
+    const failed = await Promise.all(["flaky", "offline", "refused"].map((content) => post(undefined, content)));
+    for (const { status } of [refused, ...failed]) expect([400, 403]).toContain(status);
+  });
+
+  test("the AI SDK's client begins one turn with a call whose turn fails, or that the floor refuses", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const headers = { "interlock-session": "by-the-sdk", "interlock-user": ann.userId };
+    const provider = createOpenAICompatible({ name: "node", baseURL: `${node.url}/v1`, headers });
+    const refused = generateText({ model: provider("weather"), prompt: "hello" });
+    await expect(refused).rejects.toMatchObject({ statusCode: 403 });
+    expect((await ann.floor()).decisions).toHaveLength(2);
+    const failing = createOpenAICompatible({
+      name: "node",
+      baseURL: `${node.url}/v1`,
+      headers: { "interlock-session": "failing-by-the-sdk" },
+    });
+    const failed = generateText({ model: failing("general"), prompt: "offline" });
+    await expect(failed).rejects.toMatchObject({ statusCode: 400 });
+    expect(await turnsOf("failing-by-the-sdk")).toBe(1);
+  });
+
+  test("a repeat of a failed turn of a named session gets the failure, and begins no turn", async () => {
+    const first = await post("failing", "refused");
+    const again = await post("failing", "refused");
+    expect([first.status, again.status, again.run]).toEqual([400, 400, first.run]);
+    expect(await turnsOf("failing")).toBe(1);
+  });
+
+  test("a repeat joins the turn that is under way, and a further request after a whole answer begins another", async () => {
+    const both = await Promise.all([post("joined", "hello"), post("joined", "hello")]);
+    expect(both.map(({ status }) => status)).toEqual([200, 200]);
+    expect(await turnsOf("joined")).toBe(1);
+    await post("joined", "hello");
+    expect(await turnsOf("joined")).toBe(2);
+  });
+
+  test("a repeat that OpenAI's client marks as one joins the turn of a session that has no name", async () => {
+    const [first, again] = await Promise.all([
+      post(undefined, "slow"),
+      post(undefined, "slow", { "x-stainless-retry-count": "1" }),
+    ]);
+    expect([first.status, again.run]).toEqual([200, first.run]);
   });
 });

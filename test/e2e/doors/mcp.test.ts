@@ -286,3 +286,42 @@ test("a caller with as many streams as it may have sends no message whose reply 
   await Promise.all(streams.map((stream) => stream.close()));
   await client.close();
 });
+
+describe("a call that is repeated", () => {
+  const open = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+  const ask = async (id: number, name: string, input: object, { headers = {}, meta = {} } = {}) => {
+    const params = { name, arguments: input, _meta: meta };
+    const response = await fetch(`${node.url}/mcp`, {
+      method: "POST",
+      headers: { ...open, ...headers },
+      body: JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params }),
+    });
+    const text = await response.text();
+    const [, data = text] = /^data: (.*)$/m.exec(text) ?? [];
+    return JSON.parse(data).result.structuredContent as Result;
+  };
+
+  test.each<[by: string, about: (n: number) => [id: number, more: { headers?: object; meta?: object }]]>([
+    ["the header", (n) => [n, { headers: { "idempotency-key": "mcp-by-header" } }]],
+    ["its _meta", (n) => [n, { meta: { "interlock/idempotency-key": "mcp-by-meta" } }]],
+    ["its id in a session", () => [7, { headers: { "mcp-session-id": "mcp-by-id" } }]],
+  ])("a call that is repeated with the same key, by %s, has one effect", async (_, about) => {
+    const twice = async (name: string, input: object) => {
+      const results: Result[] = [];
+      for (const n of [1, 2]) {
+        const [id, more] = about(n);
+        const own = JSON.parse(JSON.stringify(more).replace(/mcp-by-(\w+)/, `mcp-by-$1-${name}`));
+        results.push(await ask(id, name, input, own));
+      }
+      return results;
+    };
+    const userId = `mcp-${crypto.randomUUID()}`;
+    const [first, again] = await twice("ask_for_floor", { agentId: "general", userId });
+    expect(again!.sessionId).toBe(first!.sessionId);
+    const { sessionId } = first!;
+    const spoken = await twice("speak", { sessionId, content: "hello" });
+    expect(spoken[1]).toEqual(spoken[0]);
+    const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
+    expect(messages.filter(({ role }) => role === "user")).toHaveLength(1);
+  });
+});

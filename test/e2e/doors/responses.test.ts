@@ -1,4 +1,4 @@
-import OpenAI, { BadRequestError, ConflictError, NotFoundError } from "openai";
+import OpenAI, { BadRequestError, NotFoundError, PermissionDeniedError } from "openai";
 import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
@@ -162,14 +162,14 @@ describe("a tool of the agent", () => {
 });
 
 describe("a failure", () => {
-  test("a refused floor is a conflict with the decision", async () => {
+  test("a refused floor is a 403 with the decision", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const metadata = { user: ann.userId };
     const error = await openai.responses
       .create({ model: "weather", input: "hello", metadata })
       .catch((thrown) => thrown);
-    expect(error).toBeInstanceOf(ConflictError);
+    expect(error).toBeInstanceOf(PermissionDeniedError);
     expect(error.error.decision).toMatchObject({ outcome: "rejected" });
   });
 
@@ -180,7 +180,7 @@ describe("a failure", () => {
       response: { status: "failed", error: { code: "provider_refused" } },
     });
     await expect(openai.responses.create({ model: "general", input: "refused" })).rejects.toMatchObject({
-      status: 502,
+      status: 400,
       code: "provider_refused",
     });
   });

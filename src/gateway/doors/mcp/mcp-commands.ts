@@ -11,10 +11,10 @@ import {
   questionAnswer,
 } from "../../../protocol/interaction.ts";
 import type { Command } from "../../../protocol/internal/command.ts";
-import type { Trace } from "../../../protocol/ports/tracer.ts";
 import { cleanText } from "../../../protocol/text.ts";
 import type { Caller } from "../../access/caller.ts";
 import { newTarget } from "../../chat-commands.ts";
+import type { Identity } from "../../commands.ts";
 import type { RouteContext } from "../../route-context.ts";
 import type { Following, LiveRuns, RunPlace } from "../live-runs.ts";
 import { mustHaveRoom } from "../run-stream.ts";
@@ -32,6 +32,8 @@ export interface McpCommand {
 
 /** What may end a call before its time. */
 export interface McpCall {
+  /** The key and the content of the call, by which a repeat of it is recognised. */
+  identity: Identity;
   /** The client has cancelled the call: its result is not sent, and a run that it began or continued is aborted. */
   cancelled: AbortSignal;
   /**
@@ -46,7 +48,6 @@ export interface McpCommandsOptions {
   context: RouteContext;
   runs: LiveRuns;
   caller: Caller;
-  trace: Trace | undefined;
 }
 
 /** How long a tool waits for a reply by default, in s: less than most clients wait for a tool. */
@@ -71,23 +72,25 @@ const Place = {
 };
 
 /** The tools for one caller. */
-export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions): McpCommand[] {
+export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpCommand[] {
   const { commands, streams, clock, catalog } = context;
   const sessions = context.visibleTo(caller);
   const reader = caller.ownerId === undefined ? undefined : caller;
 
-  async function send(id: SessionId, type: "activate" | "pause" | "resume" | "archive") {
-    const { sessionId, floorId } = await sessions.locate(id);
-    const command: Command = { type: `session.${type}`, sessionId };
-    const { session, decision } = await commands.carryOut(commands.newIdentity(caller, trace), async () => ({
-      floorId,
-      command,
-    }));
-    return { sessionId, state: session?.state, ...(decision && { decision }) };
+  async function send(
+    id: SessionId,
+    type: "activate" | "pause" | "resume" | "archive",
+    { identity }: Pick<McpCall, "identity">,
+  ) {
+    const { session, decision } = await commands.carryOut(identity, async () => {
+      const { sessionId, floorId } = await sessions.locate(id);
+      const command: Command = { type: `session.${type}`, sessionId };
+      return { floorId, command };
+    });
+    return { sessionId: id, state: session?.state, ...(decision && { decision }) };
   }
 
-  async function open(wanted: Parameters<typeof newTarget>[2]) {
-    const identity = commands.newIdentity(caller, trace);
+  async function open(wanted: Parameters<typeof newTarget>[2], { identity }: Pick<McpCall, "identity">) {
     const { sessionId, floorId, brings } = newTarget(caller, commands.deriveId(identity, "session"), wanted);
     const command: Command = { type: "session.create", sessionId, session: brings!, activate: true };
     const { session, decision } = await commands.carryOut(identity, async () => ({ floorId, command }));
@@ -121,7 +124,7 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
     try {
       return await readReply(place, waitSeconds, call);
     } finally {
-      if (call.cancelled.aborted) await runs.abort(caller, place);
+      if (call.cancelled.aborted) await runs.abort(commands.newIdentity(caller), place);
     }
   }
 
@@ -159,7 +162,8 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
       "ask_for_floor",
       "Request the floor for an agent, so that it may speak: for a new or an existing session. The decision has the reason.",
       { sessionId: SessionId.optional().describe("Absent: a new session."), agentId: AgentId.optional(), ...Place },
-      async ({ sessionId, ...wanted }) => (sessionId === undefined ? open(wanted) : send(sessionId, "activate")),
+      async ({ sessionId, ...wanted }, call) =>
+        sessionId === undefined ? open(wanted, call) : send(sessionId, "activate", call),
     ),
     define(
       "speak",
@@ -169,8 +173,7 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
         await sessions.place(sessionId);
         mustHaveRoom(streams, reader);
         const chat = { content: cleanText(content) };
-        const identity = commands.newIdentity(caller, trace);
-        return runs.begin(identity, { sessionId, chat }, (place) => readOwnReply(place, waitSeconds, call));
+        return runs.begin(call.identity, { sessionId, chat }, (place) => readOwnReply(place, waitSeconds, call));
       },
     ),
     define(
@@ -202,29 +205,36 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
         if (verdict !== undefined) answer = confirmationAnswer(requestId, verdict);
         else if (response !== undefined) answer = questionAnswer(requestId, response);
         else throw new AppError("bad_request", "Either response or verdict is required.");
-        const identity = commands.newIdentity(caller, trace);
-        return runs.answer(identity, sessionId, [answer], (place) => readOwnReply(place, waitSeconds, call));
+        return runs.answer(call.identity, sessionId, [answer], (place) => readOwnReply(place, waitSeconds, call));
       },
     ),
-    define("pause", "Pause a session: its run waits, and another session may speak.", Session, async ({ sessionId }) =>
-      send(sessionId, "pause"),
+    define(
+      "pause",
+      "Pause a session: its run waits, and another session may speak.",
+      Session,
+      async ({ sessionId }, call) => send(sessionId, "pause", call),
     ),
     define(
       "resume",
       "Request the floor for a paused session, which continues where it stopped.",
       Session,
-      async ({ sessionId }) => send(sessionId, "resume"),
+      async ({ sessionId }, call) => send(sessionId, "resume", call),
     ),
-    define("abort", "End the run of a session. Its text so far is kept.", Session, async ({ sessionId }) => {
-      const place = await runs.find(caller, sessionId);
-      if (place) await runs.abort(caller, place);
-      return { sessionId, aborted: place !== undefined };
-    }),
+    define(
+      "abort",
+      "End the run of a session. Its text so far is kept.",
+      Session,
+      async ({ sessionId }, { identity }) => {
+        const place = await runs.find(caller, sessionId);
+        if (place) await runs.abort(identity, place);
+        return { sessionId, aborted: place !== undefined };
+      },
+    ),
     define(
       "give_up_floor",
       "End a session permanently. The next session gets the floor.",
       Session,
-      async ({ sessionId }) => send(sessionId, "archive"),
+      async ({ sessionId }, call) => send(sessionId, "archive", call),
     ),
     define(
       "read_floor",
@@ -256,9 +266,9 @@ export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions
       "what_if",
       "Preview what the arbiter would decide if an agent requested the floor now. Changes nothing.",
       { agentId: AgentId, ...Place },
-      async ({ agentId, userId, zone }) => {
+      async ({ agentId, userId, zone }, { identity }) => {
         const floorId = await sessions.floor(floorIn(userId, zone));
-        const { decision } = await commands.look(floorId, { type: "floor.what_if", agentId }, trace);
+        const { decision } = await commands.look(floorId, { type: "floor.what_if", agentId }, identity.trace);
         return { decision };
       },
       true,

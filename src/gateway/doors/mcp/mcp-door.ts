@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import type { ReadableStream as WebStream } from "node:stream/web";
 import { z } from "zod";
@@ -15,6 +15,17 @@ const INSTRUCTIONS =
 
 /** A batch would count as one request of its caller, and is no part of the protocol since 2025-06-18. */
 const ONE_MESSAGE = "A request has one message: batches are not accepted.";
+
+/** The place of a call's key in its `_meta`, for clients that cannot send headers with each call. */
+const KEY_IN_META = "interlock/idempotency-key";
+
+/** What a call says of itself beside its tool and its arguments. */
+interface CalledBy {
+  id: string | number;
+  _meta?: Readonly<Record<string, unknown>> | undefined;
+}
+type Asked = Readonly<Record<string, unknown>>;
+type Identify = (tool: string, input: Asked, by: CalledBy) => McpCall["identity"];
 
 /** Names a client among those of its owner, whose requests may have the same ids. This node keeps no sessions. */
 const SESSION_HEADER = "mcp-session-id";
@@ -52,7 +63,17 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
         endWithClient(reply.raw);
         return left.signal;
       };
-      const handle = await openServer({ context, runs, caller, trace }, client, untilLeft);
+      const keyed = headers["idempotency-key"];
+      const session = headers[SESSION_HEADER];
+      const identify = (tool: string, input: Asked, { id, _meta }: CalledBy) => {
+        const { waitSeconds: _, ...asked } = input;
+        const what = `MCP ${tool} ${JSON.stringify(asked)}`;
+        // An id is used once in a session. A client that uses it again does so for another call.
+        const own = session !== undefined && hash("sha256", JSON.stringify([session, id, what]), "base64url");
+        const key = keyed ?? _meta?.[KEY_IN_META] ?? (own ? `mcp.${own}` : undefined);
+        return context.commands.identifyBy(caller, key, what, trace);
+      };
+      const handle = await openServer({ context, runs, caller }, client, { untilLeft, identify });
       // The transport needs an address, and looks at none of its parts.
       const sent = new Request("http://127.0.0.1/mcp", {
         method,
@@ -70,7 +91,11 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
     },
   );
 
-  async function openServer(options: McpCommandsOptions, client: McpClient, untilLeft: () => AbortSignal) {
+  async function openServer(
+    options: McpCommandsOptions,
+    client: McpClient,
+    { untilLeft, identify }: { untilLeft: () => AbortSignal; identify: Identify },
+  ) {
     const { McpServer, WebStandardStreamableHTTPServerTransport } = await import("@modelcontextprotocol/server");
     const about = { name: "interlock", version: context.version };
     const server = new McpServer(about, { instructions: INSTRUCTIONS });
@@ -79,9 +104,10 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
       server.registerTool(
         name,
         { description, inputSchema: input, annotations: { readOnlyHint: isReadOnly } },
-        async (given, { mcpReq: { id, signal: cancelled } }) => {
+        async (given, { mcpReq: { id, _meta, signal: cancelled } }) => {
           const end = calls.add(client, id, () => void server.close());
-          return await carryOut(command, given, { cancelled, endWithClient: untilLeft }, context).finally(end);
+          const call = () => ({ identity: identify(name, given, { id, _meta }), cancelled, endWithClient: untilLeft });
+          return await carryOut(command, given, call, context).finally(end);
         },
       );
     }
@@ -98,9 +124,9 @@ const isInitialize = (body: unknown): boolean =>
   typeof body === "object" && body !== null && "method" in body && body.method === "initialize";
 
 /** A refusal is returned as a result for the model: the decision and its sentence. */
-async function carryOut(command: McpCommand, input: unknown, call: McpCall, { log }: RouteContext) {
+async function carryOut(command: McpCommand, input: unknown, call: () => McpCall, { log }: RouteContext) {
   try {
-    const result = await command.run(input as never, call);
+    const result = await command.run(input as never, call());
     return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: { ...result } };
   } catch (thrown) {
     const error = toAppError(thrown);

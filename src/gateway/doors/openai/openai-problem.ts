@@ -16,8 +16,8 @@ export const OpenAiProblem = z
   .meta({ id: "OpenAiProblem" });
 export type OpenAiProblem = z.infer<typeof OpenAiProblem>;
 
-/** Failures of a run that have their own status in OpenAI's API. Other failures of a run are answered with 502. */
-const STATUS_OF_RUN: { readonly [code in ErrorCode]?: number } = { provider_rate_limited: 429 };
+/** The failure of a run that has begun: it may have acted. */
+class FailedRun extends AppError {}
 
 const TYPES: { readonly [status: number]: string } = {
   401: "authentication_error",
@@ -30,8 +30,19 @@ const TYPES: { readonly [status: number]: string } = {
 /** A path in a body as OpenAI writes it: `messages[0].content`. */
 const asParam = (path: string): string => path.replace(/^body\./, "").replace(/\.(\d+)(?=\.|$)/g, "[$1]");
 
-/** The HTTP status of a failure in OpenAI's API. */
-const statusOf = (error: AppError): number => STATUS_OF_RUN[error.code] ?? error.status;
+/**
+ * The HTTP status of a failure. Common clients repeat requests by themselves after 408, 409, 429 and 5xx, and not all of them
+ * obey `x-should-retry`. So a turn that failed has none of these, because another one may act again, and neither has a refusal of
+ * the floor, which would be asked again.
+ */
+function statusOf(error: AppError): number {
+  if (error.code === "rejected") return 403;
+  return error instanceof FailedRun || error.status === 409 ? 400 : error.status;
+}
+
+/** What kind of failure it is, whatever its status. */
+const STATUS_OF_RUN: { readonly [code in ErrorCode]?: number } = { provider_rate_limited: 429 };
+const kindOf = (error: AppError): number => STATUS_OF_RUN[error.code] ?? error.status;
 
 /** A failure as OpenAI's API describes it. */
 export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem {
@@ -48,7 +59,7 @@ export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem 
   };
   const [first] = issues ?? [];
   const path = first && asParam(first.path);
-  const status = statusOf(error);
+  const status = kindOf(error);
   return {
     error: {
       message: first ? `${path}: ${first.message}` : message,
@@ -63,7 +74,7 @@ export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem 
 
 /** Convert the failure of a run to the error of its request. */
 export function errorOf({ code, message, retryAfterMs }: RunFailure): AppError {
-  return new AppError(code, message, retryAfterMs === undefined ? {} : { facts: { retryAfterMs } });
+  return new FailedRun(code, message, retryAfterMs === undefined ? {} : { facts: { retryAfterMs } });
 }
 
 /** The error for a parameter that the catalogue's agents do not support. */

@@ -59,21 +59,32 @@ export const ABORTED = "The reply was aborted.";
  */
 export async function answerWithRun(
   { context, runs, request, reply }: OpenAiRunOptions,
-  { identity, target, readTurn }: OpenAiRequest,
+  { identity: given, target, readTurn }: OpenAiRequest,
   answer: OpenAiAnswer,
 ): Promise<FastifyReply> {
   const { streams, log } = context;
-  const { caller } = identity;
   mustHaveRoom(streams, request.caller);
   const turn = readTurn();
-  return "answers" in turn
-    ? runs.answer(identity, turn.sessionId, turn.answers, show)
-    : runs.begin(identity, { ...target, ...turn }, show);
+  const isRetry = Number(request.headers["x-stainless-retry-count"] ?? 0) > 0;
+  const { identity, end } = runs.repeats.admit(given, { session: target.sessionId, isRetry });
+  const { caller } = identity;
+  let hasRun = false;
+  try {
+    return "answers" in turn
+      ? await runs.answer(identity, turn.sessionId, turn.answers, show)
+      : await runs.begin(identity, { ...target, ...turn }, show);
+  } catch (error) {
+    // A refusal had no effect, so a further request may be decided again.
+    if (!hasRun) end(error instanceof AppError && isRefused(error) ? "whole" : "unknown");
+    throw error;
+  }
 
   async function show(place: RunPlace): Promise<FastifyReply> {
+    hasRun = true;
     void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
     if (!answer.isStream) return reply.send(await readWhole(place));
     const onClose = (outcome: RunOutcome | "left" | "cut") => {
+      end(outcome === "left" ? "left" : outcome === "cut" ? "unknown" : "whole");
       if (outcome === "left") abort(place);
     };
     return streamRun(place, { context, runs, request, reply, translator: answer.translator(place), onClose });
@@ -84,8 +95,11 @@ export async function answerWithRun(
     streams.add(whole, request.caller);
     try {
       const summary = await whole.read(await runs.follow(place, whole));
-      return answer.whole(place, mustBeWhole(summary));
+      const said = answer.whole(place, mustBeWhole(summary));
+      end("whole");
+      return said;
     } catch (error) {
+      end(whole.hasLeft ? "left" : "failed");
       if (whole.hasLeft) abort(place);
       throw error;
     }
@@ -93,10 +107,15 @@ export async function answerWithRun(
 
   function abort(place: RunPlace): void {
     runs
-      .abort(caller, place)
+      .abort(context.commands.newIdentity(caller), place)
       .catch((error) => log.warn({ err: error, traceId: request.id }, "a run could not be ended"));
   }
 }
+
+const UNKNOWN: ReadonlySet<string> = new Set(["busy", "unavailable", "internal"]);
+
+/** Whether the error says that nothing has begun. */
+const isRefused = ({ code }: AppError): boolean => !UNKNOWN.has(code);
 
 /** @throws AppError for a run that failed or was aborted */
 function mustBeWhole(summary: RunSummary): RunSummary {

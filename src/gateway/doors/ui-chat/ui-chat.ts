@@ -107,7 +107,7 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
     async (request) => {
       const caller = await context.authenticate(request);
       const place = await find(caller, request.params.id);
-      if (place) await runs.abort(caller, place);
+      if (place) await runs.abort(commands.identify(caller, request), place);
       return { success: true as const, aborted: place !== undefined };
     },
   );
