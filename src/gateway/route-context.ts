@@ -36,6 +36,8 @@ declare module "fastify" {
     isOpen?: true;
     /** The route is a probe for operations. */
     isProbe?: true;
+    /** The route answers whatever the `Host` is: load balancers and monitors call a node by its address, or by no name. */
+    takesAnyHost?: true;
     /** The route answers with an event stream and accepts a ticket. */
     isStream?: true;
     /** The route's body may hold a whole conversation. */
@@ -46,6 +48,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Set once the request is admitted; undefined when authentication is off. */
     caller: Caller | undefined;
+    /** The `Host` is not the node's, on a route that takes any. */
+    namesAnotherHost: boolean;
     /** The id of the command sent to a floor, to find a failure in another node's log. */
     commandId: string | undefined;
     /** The request's body, if it has one. */

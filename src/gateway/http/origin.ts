@@ -76,14 +76,17 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
   const findSenderFault = (request: FastifyRequest): AppError | undefined => {
     const { host = "", origin } = request.headers;
     if (hasSeveralHosts(request)) return new AppError("bad_request", "The request has more than one Host.");
-    if (!isOurs(host)) {
+    request.namesAnotherHost = !isOurs(host);
+    if (request.namesAnotherHost && !request.routeOptions.config?.takesAnyHost) {
       logHost(host);
       return new AppError("forbidden", UNKNOWN_HOST);
     }
-    if (origin === undefined || origin === ownOrigin(request) || options.origins.includes(origin)) return undefined;
+    const isOwn = origin === ownOrigin(request) && !request.namesAnotherHost;
+    if (origin === undefined || isOwn || options.origins.includes(origin)) return undefined;
     logOrigin(origin);
     return new AppError("forbidden", FOREIGN_ORIGIN);
   };
+  app.decorateRequest("namesAnotherHost", false);
   app.addHook("onRequest", (request, _reply, done) => {
     done(findSenderFault(request) ?? (writes(request) ? findWriteFault(request) : undefined));
   });

@@ -31,11 +31,12 @@ const Readiness = z.object({
  * from loopback.
  */
 export function healthRoutes(app: Routes, context: RouteContext): void {
+  const config = { isOpen: true, isProbe: true, takesAnyHost: true } as const;
   app.get(
     "/health",
     {
       exposeHeadRoute: true,
-      config: { isOpen: true, isProbe: true },
+      config,
       schema: {
         tags: ["operations"],
         operationId: "getHealth",
@@ -47,7 +48,6 @@ export function healthRoutes(app: Routes, context: RouteContext): void {
     async () => ({ status: "ok" as const, connections: context.streams.count, version: context.version }),
   );
 
-  const config = { isOpen: true, isProbe: true } as const;
   const schema = {
     tags: ["operations"],
     operationId: "getReadiness",
@@ -64,15 +64,19 @@ export function healthRoutes(app: Routes, context: RouteContext): void {
     return reply.code(503).send({ status: "not_ready", missing, catalog });
   });
 
-  /** A fault quotes the catalogue, which only operators may see. */
+  /**
+   * A fault quotes the catalogue, which only operators may see. A page whose own host name leads to this node names another
+   * `Host`, and without authentication it would pass for the operator.
+   */
   async function showFaults(request: FastifyRequest, faults: readonly Fault[]) {
-    const caller = await context.recognize(request);
+    const caller = request.namesAnotherHost ? undefined : await context.recognize(request);
     return { faultCount: faults.length, ...(caller?.isOperator && { faults: [...faults] }) };
   }
 
   app.get(
     "/metrics",
     {
+      config: { takesAnyHost: true },
       schema: {
         tags: ["operations"],
         operationId: "getMetrics",

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { RawSocket } from "../../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
@@ -279,7 +279,7 @@ describe("a write", () => {
 });
 
 describe("the Host of a request", () => {
-  const asked = (host: string, path = "/health") => node.send("GET", path, { Host: host });
+  const asked = (host: string, path = "/agents") => node.send("GET", path, { Host: host });
 
   test.each(["localhost", "127.0.0.1", "127.0.0.1:80", "LOCALHOST:1234", "[::1]:3000", "car.local", "CAR.local:99"])(
     "a request may name the Host %s",
@@ -303,7 +303,7 @@ describe("the Host of a request", () => {
   test.each(["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "car.local@evil", "a b"])(
     "a request may not name the Host %j: 403, for a read, a write and a stream",
     async (host) => {
-      for (const path of ["/health", "/agents", "/events", "/nothing"]) {
+      for (const path of ["/agents", "/events", "/nothing"]) {
         const { status, body } = await asked(host, path);
         expect([status, body.errorCode]).toEqual([403, "forbidden"]);
         expect(body.error).toContain("INTERLOCK_HOSTS");
@@ -312,6 +312,41 @@ describe("the Host of a request", () => {
       expect((await node.send("POST", "/session/create", headers, "{}")).status).toBe(403);
     },
   );
+});
+
+describe("the checks of operators' programs", () => {
+  test.each([
+    ["none, as HAProxy sends", "1.0", ""],
+    ["an empty one", "1.1", "Host:\r\n"],
+    ["the node's address, as kubelets send", "1.1", "Host: 10.1.2.3:3000\r\n"],
+    ["a name that the node does not know", "1.1", "Host: evil.example\r\n"],
+  ])("a check is answered whatever its Host is: %s", async (_, version, host) => {
+    for (const path of ["/health", "/ready", "/metrics"]) {
+      for (const method of path === "/metrics" ? ["GET"] : ["GET", "HEAD"]) {
+        const client = await RawSocket.open(node.url);
+        await client.send(`${method} ${path} HTTP/${version}\r\n${host}Connection: close\r\n\r\n`);
+        await client.closed;
+        expect(client.text, `${method} ${path}`).toMatch(/^HTTP\/1\.1 200 /);
+      }
+    }
+  });
+
+  test("a page of another origin may not check a node", async () => {
+    const headers = { Host: "evil.example", Origin: "http://evil.example" };
+    for (const path of ["/health", "/ready", "/metrics"]) {
+      expect((await node.send("GET", path, headers)).status).toBe(403);
+    }
+  });
+
+  test("a catalogue's faults are hidden from a check that names another Host: a web page may have sent it", async () => {
+    const faulty = await NodeUnderTest.start({ mayFail: true });
+    onTestFinished(() => faulty.stop());
+    await faulty.writeCatalog("agents:\n  - name: general\n    priority: sk-secret-value\n");
+    const catalogFor = async (Host: string) => (await faulty.send("GET", "/ready", { Host })).body.catalog;
+    while ((await catalogFor("localhost")).faults === undefined);
+    expect(await catalogFor("evil.example")).toMatchObject({ faultCount: 1 });
+    expect((await catalogFor("evil.example")).faults).toBeUndefined();
+  });
 });
 
 describe("a page of another origin", () => {
