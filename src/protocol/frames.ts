@@ -62,11 +62,14 @@ export function placeFrame(id: string, frame: Frame): Frame {
 
 const idLine = (id: string): string => `id: ${id}\n`;
 
-/** A frame without data: it tells a reader its position before the first event, or after events that it is not shown. */
+/** A frame without data: it tells a reader its position after events that it is not shown. */
 export const positionFrame = (id: string): string => `${idLine(id)}\n`;
 
-/** A frame that tells a reader how many ms to wait before it reconnects. */
-export const retryFrame = (ms: number): string => `retry: ${ms}\n\n`;
+/**
+ * How many ms a reader waits before it reconnects. A line without a blank line behind it belongs to the next frame: some
+ * clients report every blank line as an event, also one without data.
+ */
+export const retryLine = (ms: number): string => `retry: ${ms}\n`;
 
-/** A comment. Readers ignore it, and proxies see a connection in use. */
-export const HEARTBEAT_FRAME = ":\n\n";
+/** A comment, for the same reason without a blank line. Readers ignore it, and proxies see a connection in use. */
+export const HEARTBEAT_LINE = ":\n";

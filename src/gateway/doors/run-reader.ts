@@ -31,6 +31,8 @@ export interface RunListener {
   onEvent(event: RunEvent): "go" | "end";
   /** The run can no longer be read; the client must reconnect. */
   onLost(): void;
+  /** The client is further behind than the events that are kept. Never called for one that is never full. */
+  onBehind?(): void;
 }
 
 export interface RunReaderOptions {
@@ -84,6 +86,7 @@ export class RunReader implements TrackReader, DraftReader {
       write: () => "ok",
       tell: () => "ok",
       destroy: () => listener.onLost(),
+      cut: () => listener.onBehind?.(),
     };
     this.#track = new Track(follower, this);
   }

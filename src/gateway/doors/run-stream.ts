@@ -86,6 +86,11 @@ class RunStream implements Stream, RunListener {
     return "end";
   }
 
+  onBehind(): void {
+    this.writer.isCut = true;
+    this.fail("unavailable", "The stream is read too slowly. The run goes on.");
+  }
+
   onLost(): void {
     this.fail("unavailable", "The run cannot be read at the moment.");
   }

@@ -63,6 +63,7 @@ export class WholeRun implements Stream, RunListener {
 class WaitingReply implements StreamWriter {
   readonly #ended = Promise.withResolvers<void>();
   isClosed = false;
+  readonly isCut = false;
   /** The client disconnected before the answer was complete. */
   hasLeft = false;
   onClose: (writer: object) => void = () => {};
@@ -79,9 +80,7 @@ class WaitingReply implements StreamWriter {
     return this.#ended.promise;
   }
 
-  tick(): boolean {
-    return true;
-  }
+  tick(): void {}
 
   end(): void {
     this.#ended.resolve();

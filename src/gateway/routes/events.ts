@@ -25,8 +25,14 @@ import { streamAnswer } from "./openapi.ts";
 /** Sessions that one request may name. The stream reports the ones it has no room for. */
 const MAX_ASKED = 64;
 
-/** A position of any length: a malformed one leads to a `reset`, not to a refusal. */
-const LastEventId = z.string().optional();
+/**
+ * A position of any length: a malformed one leads to a `reset`, not to a refusal. Clients that reconnect by themselves add
+ * the newest one to an address that has one already.
+ */
+const LastEventId = z
+  .union([z.string(), z.array(z.string())])
+  .optional()
+  .meta({ description: "the position to continue after; of several, the last" });
 const NoMore = { 204: z.null().meta({ description: "no event will follow this position" }) };
 const Ticket = z.string().optional().meta({ description: "from POST /ticket, for clients that cannot send headers" });
 const LogQuery = z.object({ lastEventId: LastEventId, ticket: Ticket });
@@ -132,6 +138,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
     },
     async (request, reply) => {
       const sessions = context.visibleTo(await admit(request));
+      await context.floorWatch.ready();
       return withWriter(request, reply, (writer) => {
         const isVisible = (floor: FloorRow) => sessions.seesFloor(floor);
         const position = logPosition(store.epoch, 0);
@@ -288,30 +295,32 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
 
   /** Answered with 200, because browsers do not reconnect after any other status. */
   function sendAway(reply: FastifyReply, reason: ByeReason, afterMs = 0): void {
-    writerOf(reply).bye(reason, clock.now(), afterMs + streams.reconnectInMs());
+    writerOf(reply, "").bye(reason, clock.now(), afterMs + streams.reconnectInMs());
   }
 
-  function writerOf(reply: FastifyReply): SseWriter {
+  function writerOf(reply: FastifyReply, opening?: string): SseWriter {
     reply.hijack();
-    const isChunked = READS_BLOCKS.test(reply.request.headers["user-agent"] ?? "");
-    return new SseWriter(reply.raw, reply.getHeaders() as Record<string, string>, stopwatch.now(), { isChunked });
+    const isChunked = !BROWSER.test(reply.request.headers["user-agent"] ?? "");
+    const options = { isChunked, ...(opening !== undefined && { opening }) };
+    return new SseWriter(reply.raw, reply.getHeaders() as Record<string, string>, stopwatch.now(), options);
   }
 }
 
 /**
- * Clients that read blocks of a fixed size unless the body comes in chunks, so that they would get an event only together
- * with later ones: Python's requests.
+ * All browsers call themselves so. Of other clients, some read blocks of a fixed size unless the body comes in chunks, so
+ * that they would get an event only together with later ones: Python's requests and urllib3.
  */
-const READS_BLOCKS = /\bpython-requests\//;
+const BROWSER = /^Mozilla\//;
 
 /** 204: no event follows this position. It ends a browser's reconnecting. */
 const noMore = (reply: FastifyReply): FastifyReply => reply.code(204).send();
 
 /** The header takes precedence: a reconnecting browser keeps its first query. */
 function positionOf(request: FastifyRequest): string | undefined {
-  const header = request.headers["last-event-id"];
-  const query = (request.query as { lastEventId?: string }).lastEventId;
-  const position = typeof header === "string" && header !== "" ? header : query;
+  const { lastEventId } = request.query as { lastEventId?: string | string[] };
+  // Node.js joins headers of this name. No position has a comma.
+  const header = [request.headers["last-event-id"] ?? ""].flat().join().split(",").at(-1)!.trim();
+  const position = header === "" ? [lastEventId ?? ""].flat().at(-1) : header;
   return position === "" ? undefined : position;
 }
 

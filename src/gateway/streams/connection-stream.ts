@@ -124,12 +124,11 @@ export class ConnectionStream implements Stream, FloorConnection {
 
   /** Send the first frames, then carry the bound sessions. */
   async begin(row: ConnectionRow, { resumed, isReset, about }: Beginning): Promise<void> {
-    if (resumed) this.writer.place(connectionPosition(resumed));
     this.writer.tell("connected", { connectionId: this.id }, this.now());
-    await this.#tellAgents(about ?? row.slots.findLast((slot) => !slot.ended)?.sessionId);
+    const current = about ?? row.slots.findLast((slot) => !slot.ended)?.sessionId;
+    // With a position, a client that is cut off before the first logged event returns to the same connection.
+    await this.#tellAgents(current, { isPlaced: !resumed && !isReset });
     if (isReset) this.writer.tell("reset", {}, this.now(), { id: this.position });
-    // With this position, a client that is cut off before the first logged event returns to the same connection.
-    else if (!resumed) this.writer.place(this.position);
     this.#begun?.resolve(this.#carryAll(row, { received: receivedBy(resumed) }));
     this.#begun = undefined;
     await this.#inTurn(async () => {});
@@ -193,8 +192,7 @@ export class ConnectionStream implements Stream, FloorConnection {
     for (const each of fresh) {
       if (await this.#mayFollow(each.binding)) carried.push(each);
       if (!tellsAgents) continue;
-      await this.#tellAgents(each.binding.sessionId);
-      this.writer.place(this.position);
+      await this.#tellAgents(each.binding.sessionId, { isPlaced: true });
     }
     // Add the sessions of one floor together, so that the floor's events keep their order (rule C17).
     for (const [floorId, of] of Map.groupBy(carried, (each) => each.floorId)) {
@@ -288,10 +286,11 @@ export class ConnectionStream implements Stream, FloorConnection {
     this.#context.followers.leave(floor.floorId);
   }
 
-  async #tellAgents(sessionId: SessionId | undefined): Promise<void> {
+  async #tellAgents(sessionId: SessionId | undefined, { isPlaced }: { isPlaced: boolean }): Promise<void> {
     const session = sessionId && (await this.#visible.agentOf(sessionId));
-    const { agents: list, defaultAgentId } = this.#context.agents(session?.workspaceId);
-    this.writer.tell("agent_list", { agents: list, currentAgentId: session?.agentId ?? defaultAgentId }, this.now());
+    const { agents, defaultAgentId } = this.#context.agents(session?.workspaceId);
+    const data = { agents, currentAgentId: session?.agentId ?? defaultAgentId };
+    this.writer.tell("agent_list", data, this.now(), isPlaced ? { id: this.position } : {});
   }
 
   #hear(message: Uint8Array): void {

@@ -11,7 +11,7 @@ const SWEEP_MS = 1_000;
 /** Floors of one query. */
 const PAGE = 1_000;
 /** Floors that are watched. Beyond this, the last ones by id are left out. */
-const MAX_FLOORS = 10_000;
+export const MAX_FLOORS = 10_000;
 
 /** A watcher of floors. */
 export interface FloorWatcher {
@@ -62,7 +62,10 @@ export class FloorWatch {
   #floors = new Map<FloorId, WatchedFloor>();
   readonly #faultNotes = new LogThrottle();
   #timer: Timer | undefined;
-  #isSweeping = false;
+  /** The read in progress. */
+  #reading: Promise<void> | undefined;
+  /** The last read succeeded. */
+  #isCurrent = false;
 
   constructor(options: FloorWatchOptions) {
     this.#options = options;
@@ -73,9 +76,18 @@ export class FloorWatch {
     return this.#floors.values();
   }
 
+  /**
+   * Resolves when `floors` is current. A reader takes every floor that is not named for idle, so it begins only then.
+   * @throws what the store throws while it cannot be read
+   */
+  async ready(): Promise<void> {
+    if (this.#watchers.size === 0 || !this.#isCurrent) await this.#readOnce();
+  }
+
+  /** Watch from now on. Call it at once when `ready` has resolved. */
   add(watcher: FloorWatcher): void {
     this.#watchers.add(watcher);
-    if (!this.#isSweeping && !this.#timer) void this.#sweep();
+    if (!this.#timer && !this.#reading) this.#sweepLater();
   }
 
   remove(watcher: FloorWatcher): void {
@@ -86,10 +98,25 @@ export class FloorWatch {
     this.#floors.clear();
   }
 
-  async #sweep(): Promise<void> {
-    const { clock, log } = this.#options;
-    this.#timer = undefined;
-    this.#isSweeping = true;
+  #sweepLater(): void {
+    this.#timer = this.#options.clock.after(SWEEP_MS, () => {
+      this.#timer = undefined;
+      this.#readOnce().catch(() => {});
+    });
+  }
+
+  /** Read the floors; calls at the same time share one read. */
+  #readOnce(): Promise<void> {
+    this.#reading ??= this.#readFloors().finally(() => {
+      this.#reading = undefined;
+      if (this.#watchers.size === 0) return;
+      this.#timer?.cancel();
+      this.#sweepLater();
+    });
+    return this.#reading;
+  }
+
+  async #readFloors(): Promise<void> {
     try {
       const rows = new Map<FloorId, FloorRow>();
       for (const state of ["held", "waiting"] as const) {
@@ -99,12 +126,13 @@ export class FloorWatch {
       const left = [...this.#floors.keys()].filter((floorId) => !rows.has(floorId));
       const ended = left.length === 0 ? [] : await this.#read({ ids: left });
       this.#take([...rows.values()], ended);
+      this.#isCurrent = true;
     } catch (error) {
+      this.#isCurrent = false;
+      const { clock, log } = this.#options;
       if (this.#faultNotes.isDue(clock.now())) log.warn({ err: error }, "the watched floors could not be read");
+      throw error;
     }
-    this.#isSweeping = false;
-    if (this.#watchers.size > 0) this.#timer = clock.after(SWEEP_MS, () => void this.#sweep());
-    else this.#floors.clear();
   }
 
   async #read(filter: { state?: "held" | "waiting"; ids?: FloorId[] }): Promise<FloorRow[]> {

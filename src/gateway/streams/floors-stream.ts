@@ -1,10 +1,12 @@
+import type { FloorId } from "../../protocol/ids.ts";
 import type { FloorRow } from "../../store/store.ts";
-import type { FloorWatch, FloorWatcher, WatchedFloor } from "./floor-watch.ts";
+import { type FloorWatch, type FloorWatcher, MAX_FLOORS, type WatchedFloor } from "./floor-watch.ts";
 import type { Stream } from "./open-streams.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
 export interface FloorsStreamOptions {
   writer: SseWriter;
+  /** Its floors are current. */
   watch: FloorWatch;
   /** Whether this reader may see the floor. */
   isVisible: (floor: FloorRow) => boolean;
@@ -15,12 +17,13 @@ export interface FloorsStreamOptions {
 
 /**
  * `GET /floors/events`: a `reset`, then each floor in use, then each floor that changes. These events are not logged,
- * so a reader that reconnects or falls behind starts over.
+ * so a reader that reconnects starts over.
  */
 export class FloorsStream implements Stream, FloorWatcher {
   readonly writer: SseWriter;
   readonly #options: FloorsStreamOptions;
-  #isBehind = false;
+  /** The newest state of each floor that changed while the socket was full. */
+  #unsent: Map<FloorId, WatchedFloor> | undefined;
 
   constructor(options: FloorsStreamOptions) {
     this.#options = options;
@@ -30,7 +33,11 @@ export class FloorsStream implements Stream, FloorWatcher {
 
   /** The socket has room again. */
   advance(): void {
-    if (this.#isBehind) this.#beginAnew();
+    const unsent = this.#unsent;
+    if (!unsent) return;
+    if (unsent.size >= MAX_FLOORS) return this.#beginAnew();
+    this.#unsent = undefined;
+    for (const floor of unsent.values()) this.changed(floor);
   }
 
   begin(): void {
@@ -42,15 +49,18 @@ export class FloorsStream implements Stream, FloorWatcher {
     this.#options.watch.remove(this);
   }
 
-  changed({ row, summary }: WatchedFloor): void {
+  changed(floor: WatchedFloor): void {
+    const { row, summary } = floor;
     const { isVisible, now } = this.#options;
-    if (this.#isBehind || !isVisible(row)) return;
-    this.#isBehind = this.writer.tell("floor", summary, now()) === "full";
+    if (!isVisible(row)) return;
+    if (this.#unsent) {
+      if (this.#unsent.size < MAX_FLOORS) this.#unsent.set(row.floorId, floor);
+    } else if (this.writer.tell("floor", summary, now()) === "full") this.#unsent = new Map();
   }
 
   #beginAnew(): void {
     const { watch, now } = this.#options;
-    this.#isBehind = false;
+    this.#unsent = undefined;
     this.writer.tell("reset", {}, now(), { id: this.#options.position });
     for (const floor of watch.floors) this.changed(floor);
   }

@@ -67,7 +67,7 @@ export class LogStream implements Stream, TrackReader {
     this.#toldPlace = after;
     const id = logPosition(store.epoch, after);
     const about = sessionId === undefined ? {} : { sessionId };
-    writer.place(id);
+    // A reader that sent its position has it, and one without a position begins with the first event.
     if (reset) writer.tell("reset", { ...about, from: after }, this.now(), { ...about, id });
     this.#track = new Track(follower, this);
     writer.source = this.#track;

@@ -14,7 +14,7 @@ const RECONCILED = 1_000;
 export const OWNER_STREAMS = 128;
 
 /** The writer of an open stream. */
-export interface StreamWriter extends Pick<SseWriter, "isClosed" | "onClose" | "tick" | "destroy"> {
+export interface StreamWriter extends Pick<SseWriter, "isClosed" | "isCut" | "onClose" | "tick" | "destroy"> {
   /** End the stream before its own end. With `reconnectInMs` the client reconnects after that time. */
   bye(reason: ByeReason, at: number, reconnectInMs?: number): void;
 }
@@ -36,7 +36,7 @@ export interface StreamsOptions {
   stopwatch: Clock;
   /** 0 to 1. */
   random: () => number;
-  /** A reader was cut off because it had not drained its socket for too long. */
+  /** A reader was cut off because it is too slow. */
   onCut: () => void;
   /** Whether a key behind the credentials of readers was withdrawn. Default: none is. */
   isWithdrawn?: ((keyId: string) => boolean) | undefined;
@@ -75,13 +75,9 @@ export class Streams {
 
   start(): void {
     const tick = () => {
-      const { clock, stopwatch, onCut } = this.#options;
+      const { clock, stopwatch } = this.#options;
       const elapsed = stopwatch.now();
-      for (const { writer } of this.#open.values()) {
-        if (writer.tick(elapsed)) continue;
-        onCut();
-        writer.destroy();
-      }
+      for (const { writer } of this.#open.values()) writer.tick(elapsed);
       this.#endExpired(clock.now());
       this.#reconcileNext();
       this.#timer = clock.after(TICK_MS, tick);
@@ -127,6 +123,7 @@ export class Streams {
     const reader = this.#readers.get(stream);
     this.#readers.delete(stream);
     if (reader) this.#count(reader, -1);
+    if (stream.writer.isCut) this.#options.onCut();
     stream.close();
   }
 

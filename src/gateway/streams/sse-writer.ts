@@ -6,9 +6,9 @@ import {
   dataFrame,
   envelopeJson,
   type Frame,
-  HEARTBEAT_FRAME,
+  HEARTBEAT_LINE,
   positionFrame,
-  retryFrame,
+  retryLine,
 } from "../../protocol/frames.ts";
 
 /** The outcome of a write: written, written but the reader is behind, or the stream is closed. */
@@ -32,8 +32,7 @@ interface SseOptions {
   opening?: string;
   /**
    * Whether the stream is sent in chunks, so that its reader can tell its end from a lost connection, or gets each frame
-   * although it reads blocks. Other readers of events need no chunks, which would double the size of small frames. HTTP/1.0
-   * has none.
+   * although it reads blocks. Browsers need no chunks, which would double the size of small frames. HTTP/1.0 has none.
    */
   isChunked?: boolean;
 }
@@ -67,6 +66,8 @@ export class SseWriter {
   #isFull = false;
   #hasEnded = false;
   #isClosed = false;
+  /** The stream ends because its reader is too slow. */
+  isCut = false;
   /** What writes to the stream; it continues when the reader has drained the buffered bytes. */
   source: StreamSource | undefined;
   /** Called with this writer, so that one function can serve all streams. */
@@ -76,7 +77,7 @@ export class SseWriter {
     response: StreamResponse,
     headers: Record<string, string>,
     now: number,
-    { opening = retryFrame(BOUNDS.retryMs), isChunked = false }: SseOptions = {},
+    { opening = retryLine(BOUNDS.retryMs), isChunked = false }: SseOptions = {},
   ) {
     this.#response = response;
     this.#takenAt = now;
@@ -136,14 +137,14 @@ export class SseWriter {
     return this.write(dataFrame(json, id));
   }
 
-  /** Send a position in a frame without data: before the first event, and after events that are not shown. */
+  /** Send a position in a frame without data, after events that are not shown. */
   place(id: string): void {
     this.write(positionFrame(id));
   }
 
   /** Send `bye` and end the stream. With `reconnectInMs` the client reconnects after that time. */
   bye(reason: string, at: number, reconnectInMs?: number): void {
-    if (reconnectInMs !== undefined) this.write(retryFrame(reconnectInMs));
+    if (reconnectInMs !== undefined) this.write(retryLine(reconnectInMs));
     this.tell("bye", { reason, ...(reconnectInMs !== undefined && { reconnectInMs }) }, at);
     this.end();
   }
@@ -154,7 +155,13 @@ export class SseWriter {
     this.#response.end();
   }
 
-  /** Cut the connection; the reader reconnects with its position. A reset drops what the kernel has buffered for it. */
+  /** Cut off a reader that is too slow. */
+  cut(): void {
+    this.isCut = true;
+    this.destroy();
+  }
+
+  /** Close the connection; the reader reconnects with its position. A reset drops what the kernel has buffered for it. */
   destroy(): void {
     const socket = this.#socket;
     // Resetting a half-closed socket leaks it.
@@ -163,23 +170,21 @@ export class SseWriter {
   }
 
   /**
-   * Called every second for each stream: sends heartbeats, which keep proxies from closing it, and detects stalled
-   * readers.
-   * @returns false for a reader that has not drained its socket for `BOUNDS.stallMs`
+   * Called every second for each stream: sends heartbeats, which keep proxies from closing it, and cuts off a reader that
+   * has not drained its socket for `BOUNDS.stallMs`.
    */
-  tick(now: number): boolean {
-    if (this.#isClosed) return true;
+  tick(now: number): void {
+    if (this.#isClosed) return;
     const unsent = this.#socket?.writableLength ?? 0;
     const taken = (this.#socket?.bytesWritten ?? 0) - unsent;
     if (taken !== this.#taken || unsent === 0) {
       this.#taken = taken;
       this.#takenAt = now;
-    } else if (now - this.#takenAt >= BOUNDS.stallMs) return false;
+    } else if (now - this.#takenAt >= BOUNDS.stallMs) return this.cut();
     if (now - this.#heartbeatAt >= BOUNDS.heartbeatMs) {
-      this.write(HEARTBEAT_FRAME);
+      this.write(HEARTBEAT_LINE);
       this.#heartbeatAt = now;
     }
-    return true;
   }
 
   #drained(): void {
@@ -194,9 +199,15 @@ export class SseWriter {
   }
 }
 
+/** The chunk that was made last. Many readers in a row get the same frame. */
+let made: { frame: Frame; chunk: Frame } = { frame: "", chunk: "" };
+
 /** A piece of a body in HTTP/1.1's chunked coding. */
 function chunkOf(frame: Frame): Frame {
+  if (made.frame === frame) return made.chunk;
   const size = `${Buffer.byteLength(frame).toString(16)}\r\n`;
-  if (typeof frame === "string") return `${size}${frame}\r\n`;
-  return Buffer.concat([Buffer.from(size), frame, Buffer.from("\r\n")]);
+  const chunk =
+    typeof frame === "string" ? `${size}${frame}\r\n` : Buffer.concat([Buffer.from(size), frame, Buffer.from("\r\n")]);
+  made = { frame, chunk };
+  return chunk;
 }

@@ -9,7 +9,7 @@ import type { SseWriter } from "./sse-writer.ts";
 
 /** A reader of a floor. */
 export interface TrackReader {
-  readonly writer: Pick<SseWriter, "isFull" | "write" | "tell" | "destroy">;
+  readonly writer: Pick<SseWriter, "isFull" | "write" | "tell" | "destroy" | "cut">;
   /** Handles pieces of unfinished messages itself. Absent: their frames are written. */
   readonly drafts?: DraftReader;
   /** The sessions whose unfinished messages the reader receives. */
@@ -156,7 +156,7 @@ export class Track implements FloorListener {
 
   dropped(upTo: number): void {
     if (this.#index === undefined || this.#index >= upTo) return;
-    if (this.#reader.writer.isFull) this.#reader.writer.destroy();
+    if (this.#reader.writer.isFull) this.#reader.writer.cut();
     else this.#index = undefined;
   }
 

@@ -44,6 +44,10 @@ export class ConnectionReading implements Reading {
     return this.#id;
   }
 
+  get isPlaced(): boolean {
+    return this.#id !== undefined;
+  }
+
   get standing(): string {
     const places = [...this.#bound].map(([id, { seq, since }]) => `${id} ${seq}${since === undefined ? "?" : ""}`);
     return `connection ${this.#id} stands at ${places.join(", ")}`;

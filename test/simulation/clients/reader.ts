@@ -1,4 +1,6 @@
+import { BOUNDS } from "../../../src/config/bounds.ts";
 import type { LogEntry } from "../../../src/protocol/event.ts";
+import { retryLine } from "../../../src/protocol/frames.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import { type Clock, sleep } from "../../../src/protocol/ports/clock.ts";
 import type { Cluster } from "../nodes/cluster.ts";
@@ -27,6 +29,8 @@ export interface Reading {
   reconnect(): void;
   /** A frame with its position. */
   takeLogged(id: string, data: string): void;
+  /** False while the stream has to bring a position before it can be used. Default: true. */
+  readonly isPlaced?: boolean;
   /** A position without an event. */
   takePlace?(id: string): void;
   /** A frame without a position. */
@@ -57,9 +61,11 @@ export class Reader {
   #position: string | undefined;
   #isOver = false;
   #isClosed = false;
-  /** The time at which this connection got its position. */
+  /** The gateway has taken this connection for a stream. */
+  #hasBegun = false;
+  /** The time at which this connection began, with a position or without needing one. */
   #openSince: number | undefined;
-  /** Called when it gets its position. */
+  /** Called when it has begun. */
   onOpen: () => void = () => {};
 
   constructor(world: World, cluster: Cluster, reading: Reading, name: string) {
@@ -148,6 +154,7 @@ export class Reader {
     this.#connections += 1;
     if (this.#connections > 1) this.#world.count("readers that came back");
     this.#rest = "";
+    this.#hasBegun = false;
     this.#lastWordAt = clock.now();
     this.reading.reconnect();
     const wire: Wire = new Wire(life, clock, {
@@ -209,26 +216,32 @@ export class Reader {
     this.#lastWordAt = this.#world.clock.now();
     const frames = (this.#rest + text).split("\n\n");
     this.#rest = frames.pop()!;
+    this.#hasBegun ||= text.includes(retryLine(BOUNDS.retryMs));
     for (const frame of frames) {
       const wire = this.#wire;
       this.#take(frame);
       if (this.#wire !== wire) return;
     }
+    if (this.#hasBegun && this.reading.isPlaced !== false) this.#open();
   }
 
   #take(frame: string): void {
     const [, id] = /^id: (.*)$/m.exec(frame) ?? [];
     const [, data] = /^data: (.*)$/m.exec(frame) ?? [];
     if (id !== undefined) this.#position = id;
-    if (data === undefined) return id === undefined ? undefined : this.#open(id);
-    if (id !== undefined) return this.#world.expect(() => this.reading.takeLogged(id, data));
+    if (data === undefined) return id === undefined ? undefined : this.#takePlace(id);
     const { type, data: what } = JSON.parse(data) as { type: string; data: unknown };
+    if (id !== undefined && type === "agent_list") this.#takePlace(id);
+    else if (id !== undefined) return this.#world.expect(() => this.reading.takeLogged(id, data));
     if (type !== "bye") return this.#world.expect(() => this.reading.takeLive(type, what));
     if ((what as { reason: string }).reason === "ended") this.#end("over");
   }
 
-  #open(id: string): void {
+  #takePlace(id: string): void {
     this.#world.expect(() => this.reading.takePlace?.(id));
+  }
+
+  #open(): void {
     if (this.#openSince !== undefined) return;
     this.#openSince = this.#world.clock.now();
     this.onOpen();

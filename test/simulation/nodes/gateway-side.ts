@@ -92,7 +92,7 @@ export class GatewaySide {
     } catch (error) {
       if (!(error instanceof AppError) || error.status !== 503) throw error;
       const { clock } = this.#options;
-      const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now());
+      const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now(), { opening: "" });
       writer.bye("overloaded", clock.now(), this.streams.reconnectInMs());
       return "open";
     }

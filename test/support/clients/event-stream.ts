@@ -146,27 +146,31 @@ export class EventStream {
 
   #parse(): void {
     must(!/[\r\0]/.test(this.#text), "CR or NUL in a stream");
-    const frames = this.#text.split("\n\n");
-    this.#text = frames.pop()!;
-    for (const frame of frames) this.#take(frame.split("\n"));
+    for (;;) {
+      // Lines that belong to no frame, or to the next one.
+      const line = /^(?::|retry: (\d+))\n/.exec(this.#text);
+      const end = line ? line[0].length : this.#text.indexOf("\n\n") + 2;
+      if (end < 2) return;
+      const frame = this.#text.slice(0, end - 2);
+      this.#text = this.#text.slice(end);
+      if (!line) this.#take(frame.split("\n"));
+      else if (line[1] === undefined) this.comments += 1;
+      else this.retries.push(Number(line[1]));
+    }
   }
 
   #take(lines: string[]): void {
     const [first = ""] = lines;
     const data = lines.at(-1)!;
-    must(this.retries.length > 0 || first.startsWith("retry: "), `a stream opens with retry, not with ${first}`);
-    if (lines.length === 1 && first.startsWith(":")) this.comments += 1;
-    else if (lines.length === 1 && /^retry: \d+$/.test(first)) this.retries.push(Number(first.slice(7)));
-    else {
-      const id = first.startsWith("id: ") ? first.slice(4) : undefined;
-      if (id !== undefined) {
-        must(POSITION.test(id), `${id} is no position`);
-        this.position = id;
-      }
-      if (id !== undefined && lines.length === 1) return;
-      must(lines.length === (id === undefined ? 1 : 2) && data.startsWith("data: "), `no frame: ${lines.join("⏎")}`);
-      this.#takeEvent(JSON.parse(data.slice(6)), id);
+    must(this.retries.length > 0, `a stream opens with retry, not with ${first}`);
+    const id = first.startsWith("id: ") ? first.slice(4) : undefined;
+    if (id !== undefined) {
+      must(POSITION.test(id), `${id} is no position`);
+      this.position = id;
     }
+    if (id !== undefined && lines.length === 1) return;
+    must(lines.length === (id === undefined ? 1 : 2) && data.startsWith("data: "), `no frame: ${lines.join("⏎")}`);
+    this.#takeEvent(JSON.parse(data.slice(6)), id);
   }
 
   #takeEvent(event: ReceivedEvent, id: string | undefined): void {
@@ -177,7 +181,8 @@ export class EventStream {
     must(new Date(event.timestamp).toISOString() === event.timestamp, `no time: ${event.timestamp}`);
     const isLogged = event.type in LOGGED_EVENTS && event.data?.streaming !== true && id !== undefined;
     must(isLogged || event.type in LIVE_EVENTS || ["error", "message"].includes(event.type), `unknown: ${event.type}`);
-    must((id !== undefined) === (isLogged || event.type === "reset"), `${event.type} with position ${id}`);
+    const isPlaced = isLogged || event.type === "reset";
+    must(event.type === "agent_list" || (id !== undefined) === isPlaced, `${event.type} with position ${id}`);
     must(isLogged || event.seq === undefined, `${event.type} has seq ${event.seq}`);
     if (event.type === "bye")
       must((BYE_REASONS as readonly string[]).includes(event.data.reason), `bye ${event.data.reason}`);

@@ -41,7 +41,7 @@ const ID = /^[A-Za-z0-9._-]{1,127}$/;
 
 /**
  * One event stream, read strictly by the contract: LF only, only `id:` and `data:` lines, one `data:` line per frame,
- * known types with exactly their fields, an `id` on logged events only.
+ * known types with exactly their fields, an `id` on logged events, `reset` and `agent_list` only.
  */
 export class SseReader {
   readonly status: number;
@@ -169,9 +169,13 @@ export class SseReader {
 
   #read(text: string): void {
     this.#rest += text;
-    for (let end = this.#rest.indexOf("\n\n"); end >= 0; end = this.#rest.indexOf("\n\n")) {
-      const frame = readFrame(this.#rest.slice(0, end));
-      this.#rest = this.#rest.slice(end + 2);
+    for (;;) {
+      // Lines that belong to no frame, or to the next one.
+      const line = /^(?::|retry: (\d+))\n/.exec(this.#rest);
+      const end = line ? line[0].length : this.#rest.indexOf("\n\n") + 2;
+      if (end < 2) break;
+      const frame = line ? readLine(line[1]) : readFrame(this.#rest.slice(0, end - 2));
+      this.#rest = this.#rest.slice(end);
       this.frames.push(frame);
       if (frame.kind === "event") this.#waiting.push(frame.event);
     }
@@ -200,13 +204,14 @@ export class SseReader {
 const tell = (events: readonly StreamEvent[]) =>
   `there were ${events.length === 0 ? "none" : events.map(({ type, seq }) => `${type}${seq ? ` ${seq}` : ""}`).join(", ")}`;
 
+const readLine = (ms: string | undefined): StreamFrame =>
+  ms === undefined ? { kind: "comment" } : { kind: "retry", ms: Number(ms) };
+
 function readFrame(text: string): StreamFrame {
   const fault = (what: string) => new Error(`${what}: ${JSON.stringify(text)}`);
   if (/[\r\0]/.test(text)) throw fault("a frame holds CR or NUL");
   const lines = text.split("\n");
   const [first = ""] = lines;
-  if (lines.length === 1 && first.startsWith(":")) return { kind: "comment" };
-  if (lines.length === 1 && /^retry: \d+$/.test(first)) return { kind: "retry", ms: Number(first.slice(7)) };
   const id = first.startsWith("id: ") ? first.slice(4) : undefined;
   if (id !== undefined && !ID.test(id)) throw fault("a position has other characters, or too many");
   if (id !== undefined && lines.length === 1) return { kind: "place", id };
@@ -224,7 +229,8 @@ function readEvent(json: string, id: string | undefined): StreamEvent {
   const reading = schema.safeParse(data);
   if (!reading.success) throw new Error(`${type} is not as published: ${z.prettifyError(reading.error)} in ${json}`);
   const isLogged = seq !== undefined || (type in LOGGED_EVENTS && sessionId === undefined && type !== "error");
-  if ((id !== undefined) !== (isLogged || type === "reset")) throw new Error(`${type} with the id ${id}: ${json}`);
+  if (type !== "agent_list" && (id !== undefined) !== (isLogged || type === "reset"))
+    throw new Error(`${type} with the id ${id}: ${json}`);
   if (seq !== undefined && !(type in LOGGED_EVENTS)) throw new Error(`${type} is logged: ${json}`);
   return {
     ...rest,

@@ -58,18 +58,6 @@ describe("a session's stream", () => {
     expect(reader.position).toBe(`${store.epoch}.3`);
   });
 
-  test("a client that disconnects before the first event has a position", async () => {
-    const { feed, read, store } = await place((own) => ({
-      // The history does not arrive.
-      readSessionLog: (id, after, limit) =>
-        limit === 1 ? own.readSessionLog(id, after, limit) : new Promise(() => {}),
-    }));
-    await feed.log("a", 2);
-    const reader = await read();
-    await reader.stream.until(({ position }) => position !== undefined);
-    expect(reader.position).toBe(`${store.epoch}.0`);
-  });
-
   test("a session's stream replays a long history in pages, and continues live without a gap", async () => {
     const { feed, read } = await place();
     const total = 3 * BOUNDS.replayPage;

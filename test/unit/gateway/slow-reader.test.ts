@@ -117,14 +117,14 @@ describe("a reader that does not read", () => {
   );
 
   test("a stalled reader is cut off at once when the events it lacks are no longer kept, and no other reader is", async () => {
-    const { feed, gateway, read } = await place();
+    const { cuts, feed, gateway, read } = await place();
     const { reader: slow, socket } = await read();
     const { reader: quick } = await read();
     slow.stream.stall();
     while (!(await isFull(socket))) await feed.log("a", 1, HEAVY);
     for (let n = 0; n < 2 * BOUNDS.keptEvents; n += 64) await feed.log("a", 64);
     await quick.until((transcript) => transcript.seqOf("a") === feed.writer.head);
-    expect(gateway.streams.count).toBe(1);
+    expect([gateway.streams.count, cuts()]).toEqual([1, 1]);
     slow.stream.read();
     expect(await slow.stream.over()).toBe("cut");
     await slow.open();

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
+import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -13,6 +14,16 @@ async function withLog(ann: E2eClient, events: number) {
   }
   const { position } = await accepted(ann.node.get(`/session/${session.id}`));
   return { ...session, path: `/session/${session.id}/events`, epoch: position.split(".")[0]!, position };
+}
+
+/** The frames without data that a browser gets up to a text. */
+async function framesWithoutData(path: string, last: string): Promise<string[]> {
+  const client = await RawSocket.open(node.url);
+  await client.send(headOf("GET", path, { "User-Agent": "Mozilla/5.0" }));
+  const text = await client.until(new RegExp(`${last}.*\\n\\n`));
+  client.destroy();
+  const [, body = ""] = text.split("\r\n\r\n");
+  return body.split("\n\n").filter((frame, index, all) => index < all.length - 1 && !/^data: /m.test(frame));
 }
 
 describe("every event stream", () => {
@@ -32,21 +43,43 @@ describe("every event stream", () => {
     }
   });
 
-  test("every event stream opens with retry, and if it follows a log with the position before its first event", async () => {
+  test("every event stream opens with retry in the frame of its first event, new or resumed", async () => {
     const ann = new E2eClient(node);
     const { path, epoch } = await withLog(ann, 3);
-    for (const each of [path, `${ann.floorPath}/events`]) {
-      const fresh = await node.stream(each);
-      await fresh.next();
-      expect(fresh.frames.slice(0, 2)).toEqual([
-        { kind: "retry", ms: 2000 },
-        { kind: "place", id: `${epoch}.0` },
-      ]);
-      const resumed = await node.stream(each, { "Last-Event-ID": `${epoch}.1` });
-      await accepted(node.patch(path.replace("/events", ""), { title: "Next" }));
-      await accepted(node.put(`${ann.floorPath}/flags`, {}));
-      await resumed.next();
-      expect(resumed.frames[1]).toEqual({ kind: "place", id: `${epoch}.1` });
+    for (const each of [path, `${ann.floorPath}/events`, `/events?sessionId=${path.split("/")[2]}`, "/floors/events"]) {
+      const headers = each.startsWith("/events") ? {} : { "Last-Event-ID": `${epoch}.1` };
+      for (const stream of [await node.stream(each), await node.stream(each, headers)]) {
+        await accepted(node.patch(path.replace("/events", ""), { title: "Next" }));
+        await accepted(node.put(`${ann.floorPath}/flags`, {}));
+        await stream.next();
+        expect(stream.frames.slice(0, 2)).toMatchObject([{ kind: "retry", ms: 2000 }, { kind: "event" }]);
+      }
+    }
+  });
+
+  test("what a stream sends at once has no blank line without data before it, which some clients report as an event", async () => {
+    const ann = new E2eClient(node);
+    const { id, path, position } = await withLog(ann, 3);
+    const archived = await withLog(ann, 1);
+    await accepted(ann.on(archived.id, "archive"));
+    const { position: floorHead } = await ann.floor();
+    for (const [each, last] of [
+      [path, '"seq":3'],
+      [`${path}?lastEventId=nonsense`, '"reset"'],
+      [archived.path, '"bye"'],
+      [`${ann.floorPath}/events`, '"session_transition"'],
+      [`/events?sessionId=${id}`, '"agent_list"'],
+      ["/events?lastEventId=nonsense", '"reset"'],
+      ["/floors/events", '"reset"'],
+    ] as const) {
+      expect(await framesWithoutData(each, last), each).toEqual([]);
+    }
+    // A reader at the head gets nothing at once, not even its own position.
+    for (const each of [`${path}?lastEventId=${position}`, `${ann.floorPath}/events?lastEventId=${floorHead}`]) {
+      const client = await RawSocket.open(node.url);
+      await client.send(headOf("GET", each, { "User-Agent": "Mozilla/5.0" }));
+      expect((await client.until(/\r\n\r\n.*\n/)).split("\r\n\r\n")[1]).toBe("retry: 2000\n");
+      client.destroy();
     }
   });
 
@@ -103,6 +136,9 @@ describe("the stream of a session", () => {
     expect(await seqs(`?lastEventId=${epoch}.1`, `${epoch}.3`)).toEqual([4, 5]);
     expect(await seqs(`?lastEventId=${epoch}.0`)).toEqual([1, 2, 3, 4, 5]);
     expect(await seqs(`?lastEventId=`, "")).toEqual([1, 2, 3, 4, 5]);
+    // A client that adds its newest position to an address that has one.
+    expect(await seqs(`?lastEventId=${epoch}.1&lastEventId=${epoch}.3`)).toEqual([4, 5]);
+    expect(await seqs("", `${epoch}.1, ${epoch}.3`)).toEqual([4, 5]);
   });
 
   test("a session's stream says bye when the session is archived, and ends", async () => {
