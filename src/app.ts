@@ -15,6 +15,7 @@ import { type Access, openVerifier } from "./gateway/access/gatekeeper.ts";
 import { createGateway, type Gateway, type GatewayOptions } from "./gateway/gateway.ts";
 import { readPageFiles } from "./gateway/http/page-files.ts";
 import { listen } from "./gateway/listening.ts";
+import { readUnanswered } from "./gateway/streams/silent-peers.ts";
 import { createLog, droppedLines } from "./log.ts";
 import { type Gauges, Metrics } from "./metrics.ts";
 import { newId } from "./new-id.ts";
@@ -360,6 +361,7 @@ function createNodeGateway(
     catalogStatus: catalog.status,
     isAvailable: (agentId) => agents.isAvailable(agentId),
     metrics: () => metrics.read(),
+    unanswered: readUnanswered,
     onCut: () => metrics.slowReaderCut(),
     onHeard: (lagMs) => metrics.commitHeard(lagMs),
     onBehind: () => metrics.followerBehind(),

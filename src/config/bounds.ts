@@ -85,6 +85,15 @@ export const BOUNDS = {
   unsentBytes: 65_536,
   /** A reader that has not drained its socket for this long is disconnected; it can resume from its position. */
   stallMs: 15_000,
+  /**
+   * A reader whose system has acknowledged nothing for this long has vanished without a word, and its stream is ended. With
+   * a heartbeat and the interval of looks that is within a minute; the system itself gives up after a quarter of an hour.
+   */
+  silentMs: 25_000,
+  /** How often such readers are looked for. */
+  silentLookMs: 10_000,
+  /** A connection without requests or answers is checked after this long: an answer that waits for a run has no heartbeat. */
+  keepAliveProbeMs: 30_000,
   /** The interval of heartbeats: proxies close silent connections, mostly after 30 to 60 s. */
   heartbeatMs: 15_000,
   /** The reconnection delay that `retry:` announces to clients. */

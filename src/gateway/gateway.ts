@@ -50,7 +50,7 @@ import { Connections } from "./streams/connections.ts";
 import { FloorWatch } from "./streams/floor-watch.ts";
 import type { FollowerOptions } from "./streams/follower.ts";
 import { Followers } from "./streams/followers.ts";
-import { Streams } from "./streams/open-streams.ts";
+import { Streams, type StreamsOptions } from "./streams/open-streams.ts";
 
 export interface GatewayOptions
   extends Pick<
@@ -85,7 +85,9 @@ export interface GatewayOptions
   addressConnections: number;
   maxBodyBytes: number;
   commandDeadlineMs: number;
-  /** A reader was cut off because it had not drained its socket for too long. */
+  /** The peers that answer nothing. Absent: streams of vanished readers stay until the system gives up. */
+  unanswered?: StreamsOptions["unanswered"];
+  /** A reader was cut off because it is too slow, or has vanished. */
   onCut: () => void;
   onHeard?: FollowerOptions["onHeard"];
   onBehind?: FollowerOptions["onBehind"];
@@ -159,7 +161,7 @@ interface Parts {
 
 /** Create the server with its routes. It listens only after `listen`. */
 export function createGateway(options: GatewayOptions): Gateway {
-  const { store, bus, clock, stopwatch, log, random, onCut, onHeard, onBehind, access } = options;
+  const { store, bus, clock, stopwatch, log, random, unanswered, onCut, onHeard, onBehind, access } = options;
   const pace = new TurnPace();
   const sockets = createSockets(options, pace);
   const gate: Gate = {};
@@ -167,7 +169,7 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const followers = new Followers({ bus, store, clock, log, onHeard, onBehind });
   const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
-  const streams = new Streams({ clock, stopwatch, random, onCut, isWithdrawn });
+  const streams = new Streams({ clock, stopwatch, random, unanswered, onCut, isWithdrawn });
   addRoutes(app, options, createContext(options, followers, streams, gate), gate);
 
   return {
@@ -271,7 +273,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     bus,
     clock,
     newConnectionId: () => newId().slice(0, 12) as ConnectionId,
-    onlyOpen: (ownerId) => streams.onlyConnectionOf(ownerId),
+    openOf: (ownerId) => streams.connectionOf(ownerId),
   });
   const commands = new Commands({ ask, store, connections, places, clock, newId, deadlineMs });
   const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });

@@ -34,7 +34,7 @@ export const farewell = (reason: ByeReason): { code: ErrorCode; message: string 
 
 /** @throws AppError if the reader or this node has too many streams */
 export function mustHaveRoom(streams: Streams, reader: Caller | undefined): void {
-  const refusal = streams.refusalOf(reader);
+  const refusal = streams.makeRoom(reader);
   if (refusal) throw new AppError(farewell(refusal).code, farewell(refusal).message);
 }
 

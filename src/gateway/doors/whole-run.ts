@@ -64,6 +64,8 @@ class WaitingReply implements StreamWriter {
   readonly #ended = Promise.withResolvers<void>();
   isClosed = false;
   readonly isCut = false;
+  /** The system itself notices that the peer of a silent connection has vanished. */
+  readonly socket = null;
   /** The client disconnected before the answer was complete. */
   hasLeft = false;
   onClose: (writer: object) => void = () => {};
@@ -95,6 +97,10 @@ class WaitingReply implements StreamWriter {
   bye(reason: ByeReason): void {
     const { code, message } = farewell(reason);
     this.fail(new AppError(code, message));
+  }
+
+  cut(): void {
+    this.destroy();
   }
 
   destroy(): void {

@@ -1,5 +1,6 @@
 import { type IncomingMessage, METHODS, STATUS_CODES } from "node:http";
 import type { ConnectionError, FastifyHttpOptions, FastifyInstance, RawServerDefault } from "fastify";
+import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { KnownPaths } from "./known-paths.ts";
 import { problemBody, problemHeaders, refusalOf } from "./problem.ts";
@@ -29,6 +30,9 @@ export function httpBounds({ sockets, paths, newId }: HttpBounds) {
     requestTimeout: REQUEST_MS,
     connectionsCheckingInterval: CHECK_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    // The system asks the other side whether it is still there; without an answer for 10 s the connection is closed.
+    keepAlive: true,
+    keepAliveInitialDelay: BOUNDS.keepAliveProbeMs,
     // A request without a Host is refused below, in the form of all errors.
     requireHostHeader: false,
   };

@@ -260,7 +260,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
     run: (writer: SseWriter) => void | Promise<void>,
     onRefused?: () => void,
   ): Promise<FastifyReply> {
-    const refusal = streams.refusalOf(request.caller);
+    const refusal = streams.makeRoom(request.caller);
     if (refusal) {
       onRefused?.();
       sendAway(reply, refusal);

@@ -104,6 +104,10 @@ export class ConnectionStream implements Stream, FloorConnection {
     writer.source = this;
   }
 
+  get isResumable(): boolean {
+    return true;
+  }
+
   /** The socket has room again. */
   advance(): void {
     for (const floor of this.#floors) floor.track.advance();

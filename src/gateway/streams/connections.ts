@@ -17,8 +17,8 @@ export interface ConnectionsOptions {
   bus: Bus;
   clock: Clock;
   newConnectionId: () => ConnectionId;
-  /** The owner's open connection on this node, if it has exactly one. Default: none. */
-  onlyOpen?: (ownerId: string | undefined) => ConnectionId | undefined;
+  /** The owner's open connection on this node that counts for requests that name none. Default: none. */
+  openOf?: (ownerId: string | undefined) => ConnectionId | undefined;
 }
 
 const isBound = (slots: readonly Slot[], { sessionId }: Slot): boolean =>
@@ -60,8 +60,8 @@ export class Connections {
   }
 
   /**
-   * The connection to bind a new session to: the named one, or else the owner's only open connection on this node, if
-   * it has room. This serves clients that never name a connection.
+   * The connection to bind a new session to: the named one, or else the owner's only open connection on this node, or of
+   * several the one that has just come, if it has room. This serves clients that never name a connection.
    * @throws AppError `connection_not_found` for an unknown `id`
    */
   async forNewSession(
@@ -69,7 +69,7 @@ export class Connections {
     ownerId: string | undefined,
   ): Promise<ConnectionRow | undefined> {
     if (named !== undefined) return this.find(named, ownerId);
-    const id = this.#options.onlyOpen?.(ownerId);
+    const id = this.#options.openOf?.(ownerId);
     const row = id && (await this.#options.store.loadConnection(id));
     return row && row.ownerId === ownerId && this.hasRoom(row) ? row : undefined;
   }

@@ -31,6 +31,10 @@ export class FloorsStream implements Stream, FloorWatcher {
     this.writer.source = this;
   }
 
+  get isResumable(): boolean {
+    return true;
+  }
+
   /** The socket has room again. */
   advance(): void {
     const unsent = this.#unsent;

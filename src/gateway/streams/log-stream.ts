@@ -73,6 +73,10 @@ export class LogStream implements Stream, TrackReader {
     writer.source = this.#track;
   }
 
+  get isResumable(): boolean {
+    return true;
+  }
+
   begin(): void {
     this.#track.advance();
   }

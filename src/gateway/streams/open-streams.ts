@@ -1,20 +1,27 @@
+import type { Socket } from "node:net";
 import { BOUNDS } from "../../config/bounds.ts";
 import type { ByeReason } from "../../protocol/event.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
+import { SilentPeers, type Unanswered } from "./silent-peers.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
 /** How often every stream is checked, in ms … */
 const TICK_MS = 1_000;
 /** … and how many of them are reconciled each time. Each costs one small read. */
 const RECONCILED = 1_000;
+/**
+ * Of several open connections of one owner, the newest counts for this long, in ms: the others may be those that the same
+ * client has lost, which are ended by then.
+ */
+const JUST_CAME_MS = 60_000;
 /** Streams of one owner: a few devices with a few pages each. Operators read for many users and have no such limit. */
 export const OWNER_STREAMS = 128;
 
 /** The writer of an open stream. */
-export interface StreamWriter extends Pick<SseWriter, "isClosed" | "isCut" | "onClose" | "tick" | "destroy"> {
+export interface StreamWriter extends Pick<SseWriter, "isClosed" | "isCut" | "onClose" | "tick" | "destroy" | "cut" | "socket"> {
   /** End the stream before its own end. With `reconnectInMs` the client reconnects after that time. */
   bye(reason: ByeReason, at: number, reconnectInMs?: number): void;
 }
@@ -22,6 +29,8 @@ export interface StreamWriter extends Pick<SseWriter, "isClosed" | "isCut" | "on
 /** An open event stream of any kind, or another answer that takes as long as a run. */
 export interface Stream {
   readonly writer: StreamWriter;
+  /** Its reader comes back without a loss, so it may give way to a newer stream of the same owner. Default: false. */
+  readonly isResumable?: boolean;
   /** For the stream of a client's connection: its id and owner. */
   readonly connection?: Pick<ConnectionRow, "id" | "ownerId">;
   /** Check from time to time whether the stream missed something. */
@@ -36,7 +45,9 @@ export interface StreamsOptions {
   stopwatch: Clock;
   /** 0 to 1. */
   random: () => number;
-  /** A reader was cut off because it is too slow. */
+  /** The peers that answer nothing. Absent: they are not looked for. */
+  unanswered?: (() => Promise<Unanswered>) | undefined;
+  /** A reader was cut off because it is too slow, or has vanished. */
   onCut: () => void;
   /** Whether a key behind the credentials of readers was withdrawn. Default: none is. */
   isWithdrawn?: ((keyId: string) => boolean) | undefined;
@@ -49,13 +60,15 @@ export class Streams {
   readonly #open = new Map<object, Stream>();
   /** One for all: thousands of idle streams would each keep theirs in memory. */
   readonly #onClose = (writer: object) => this.#remove(writer);
-  /** Streams of connections, by owner. A connection that is open twice is listed twice. */
-  readonly #connections = new Map<string | undefined, Set<Stream>>();
+  /** Streams of connections and when each came, by owner, in this order. A connection that is open twice is listed twice. */
+  readonly #connections = new Map<string | undefined, Map<Stream, number>>();
   /** The owner of each stream, where callers authenticate. */
   readonly #readers = new Map<Stream, Caller>();
   /** The number of streams of each owner. */
   readonly #counts = new Map<string, number>();
+  readonly #peers = new SilentPeers();
   #timer: Timer | undefined;
+  #lookTimer: Timer | undefined;
   #drainMs: number | undefined;
 
   constructor(options: StreamsOptions) {
@@ -66,11 +79,32 @@ export class Streams {
     return this.#open.size;
   }
 
-  /** Why this reader may open no further stream here; undefined if it may. */
-  refusalOf(reader: Caller | undefined): ByeReason | undefined {
+  /**
+   * Make room for a further stream of this reader: at the reader's limit, the stream that has been silent longest gives way.
+   * @returns why there is no room; undefined if there is
+   */
+  makeRoom(reader: Caller | undefined): ByeReason | undefined {
     if (this.#drainMs !== undefined) return "draining";
+    if (this.#open.size >= BOUNDS.streams) return "overloaded";
     const isOver = reader && !reader.isOperator && (this.#counts.get(reader.id) ?? 0) >= OWNER_STREAMS;
-    return isOver || this.#open.size >= BOUNDS.streams ? "overloaded" : undefined;
+    return isOver && !this.#giveWay(reader) ? "overloaded" : undefined;
+  }
+
+  /** @returns whether a stream of this reader was ended */
+  #giveWay(reader: Caller): boolean {
+    const silentSince = ({ writer: { socket } }: Stream) => (socket && this.#peers.since(socket)) ?? Infinity;
+    let longest: Stream | undefined;
+    for (const [stream, { id }] of this.#readers) {
+      if (id !== reader.id || !stream.isResumable) continue;
+      // Of those that are not silent, the one that was opened first.
+      if (!longest || silentSince(stream) < silentSince(longest)) longest = stream;
+    }
+    if (!longest) return false;
+    // It no longer counts, although its socket closes a moment later.
+    this.#readers.delete(longest);
+    this.#count(reader, -1);
+    longest.writer.bye("overloaded", this.#options.clock.now(), this.reconnectInMs());
+    return true;
   }
 
   start(): void {
@@ -83,6 +117,24 @@ export class Streams {
       this.#timer = clock.after(TICK_MS, tick);
     };
     this.#timer = this.#options.clock.after(TICK_MS, tick);
+    this.#lookLater();
+  }
+
+  #lookLater(): void {
+    const { clock, stopwatch, unanswered } = this.#options;
+    if (!unanswered) return;
+    this.#lookTimer = clock.after(BOUNDS.silentLookMs, async () => {
+      if (this.#open.size > 0) this.#cutVanished(await unanswered(), stopwatch.now());
+      if (this.#lookTimer) this.#lookLater();
+    });
+  }
+
+  #cutVanished(unanswered: Unanswered, now: number): void {
+    const writers = new Map<Socket, StreamWriter>();
+    if (unanswered.size > 0) {
+      for (const { writer } of this.#open.values()) if (writer.socket) writers.set(writer.socket, writer);
+    }
+    for (const socket of this.#peers.look(writers.keys(), unanswered, now)) writers.get(socket)!.cut();
   }
 
   /** A client that has a new token by then reconnects with it. */
@@ -127,21 +179,24 @@ export class Streams {
     stream.close();
   }
 
-  /** The owner's open connection on this node; undefined if it has none or several. */
-  onlyConnectionOf(ownerId: string | undefined): ConnectionId | undefined {
-    const ids = new Set<ConnectionId>();
-    for (const { connection } of this.#connections.get(ownerId) ?? []) {
-      if (ids.add(connection!.id).size > 1) return undefined;
-    }
-    return ids.values().next().value;
+  /**
+   * The owner's open connection on this node; of several, the one that has just come. Undefined if it has none, or several
+   * of which none has just come.
+   */
+  connectionOf(ownerId: string | undefined): ConnectionId | undefined {
+    const open = [...(this.#connections.get(ownerId) ?? [])];
+    const [newest, cameAt] = open.at(-1) ?? [];
+    const id = newest?.connection?.id;
+    const isOnly = open.every(([{ connection }]) => connection!.id === id);
+    return isOnly || this.#options.stopwatch.now() - cameAt! < JUST_CAME_MS ? id : undefined;
   }
 
   #addConnection(stream: Stream): void {
     const { connection } = stream;
     if (!connection) return;
     const { ownerId } = connection;
-    const open = this.#connections.get(ownerId) ?? new Set<Stream>();
-    this.#connections.set(ownerId, open.add(stream));
+    const open = this.#connections.get(ownerId) ?? new Map<Stream, number>();
+    this.#connections.set(ownerId, open.set(stream, this.#options.stopwatch.now()));
   }
 
   #dropConnection(stream: Stream): void {
@@ -188,6 +243,8 @@ export class Streams {
 
   stop(): void {
     this.#timer?.cancel();
+    this.#lookTimer?.cancel();
+    this.#lookTimer = undefined;
     for (const { writer } of this.#open.values()) writer.destroy();
   }
 }

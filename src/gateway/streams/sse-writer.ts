@@ -66,7 +66,7 @@ export class SseWriter {
   #isFull = false;
   #hasEnded = false;
   #isClosed = false;
-  /** The stream ends because its reader is too slow. */
+  /** The stream ends because its reader is too slow, or has vanished. */
   isCut = false;
   /** What writes to the stream; it continues when the reader has drained the buffered bytes. */
   source: StreamSource | undefined;
@@ -108,6 +108,11 @@ export class SseWriter {
 
   get isFull(): boolean {
     return this.#isFull;
+  }
+
+  /** Null if the client left before the stream was opened. */
+  get socket(): Socket | null {
+    return this.#socket;
   }
 
   /** @param frame whole frames, each with its blank line */
@@ -155,7 +160,7 @@ export class SseWriter {
     this.#response.end();
   }
 
-  /** Cut off a reader that is too slow. */
+  /** Cut off a reader that is too slow, or has vanished. */
   cut(): void {
     this.isCut = true;
     this.destroy();

@@ -1,6 +1,7 @@
 import { onTestFinished } from "vitest";
 import type { Bus } from "../../../src/bus/bus.ts";
 import { createGateway, type Gateway } from "../../../src/gateway/gateway.ts";
+import type { Unanswered } from "../../../src/gateway/streams/silent-peers.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -21,6 +22,7 @@ export async function openGateway(parts: {
   bus: Bus;
   clock: Clock;
   stopwatch?: Clock;
+  unanswered?: () => Promise<Unanswered>;
 }): Promise<GatewayStage> {
   const log = new KeptLog();
   const catalog = makeCatalog(EXAMPLE_AGENTS);
