@@ -150,7 +150,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     );
     this.#slowReaders = counter(
       "interlock_slow_readers_cut_total",
-      "event streams cut because their reader did not drain its socket, or fell behind the events in memory",
+      "event streams cut because their reader did not drain its socket, fell behind the events in memory, or vanished",
     );
     this.#notQueued = counter(
       "interlock_effects_not_queued_total",

@@ -6,7 +6,7 @@ import { broughtBy, type Command, type Envelope } from "../protocol/internal/com
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
 import type { Trace } from "../protocol/ports/tracer.ts";
-import { logPosition } from "../protocol/position.ts";
+import { bornOf, logPosition } from "../protocol/position.ts";
 import type { ConnectionRow, Receipt, Slot, Store } from "../store/store.ts";
 import type { Caller } from "./access/caller.ts";
 import type { KnownPlaces } from "./access/known-places.ts";
@@ -175,7 +175,9 @@ export class Commands {
       if (isRefusal(error)) await connections.release(row, sessionId);
       throw error;
     }
-    await withKey(identity, () => connections.bindMade(row, { sessionId, floorId: write.floorId }));
+    await withKey(identity, () =>
+      connections.bindMade(row, { sessionId, floorId: write.floorId, bornAt: answer.bornAt }),
+    );
     return answer;
   }
 
@@ -183,7 +185,8 @@ export class Commands {
   async #bindAgain(identity: Identity, answer: Accepted, { connection, find }: MadeFor): Promise<void> {
     const place = await find(answer);
     const row = place && (await connection().catch(undefinedForRefusal));
-    if (row) await withKey(identity, () => this.#options.connections.bindMade(row, place));
+    if (row)
+      await withKey(identity, () => this.#options.connections.bindMade(row, { ...place, bornAt: answer.bornAt }));
   }
 
   async #ask({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
@@ -235,8 +238,9 @@ export class Commands {
   }
 
   /** The position in the session's log at which this answer was committed. */
-  positionOf({ seq }: { seq?: number | undefined }): { position?: string } {
-    return seq === undefined ? {} : { position: logPosition(this.#options.store.epoch, seq) };
+  positionOf({ seq, bornAt }: Pick<Accepted, "seq" | "bornAt">): { position?: string } {
+    if (seq === undefined) return {};
+    return { position: logPosition(this.#options.store.epoch, seq, bornAt === undefined ? undefined : bornOf(bornAt)) };
   }
 }
 

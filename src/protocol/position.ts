@@ -24,19 +24,31 @@ export interface ConnectionPosition {
 }
 
 const MAX_LENGTH = 127;
-const LOG_POSITION = /^([a-z0-9]{1,6})\.(\d{1,15})$/;
+const LOG_POSITION = /^([a-z0-9]{1,6})\.(\d{1,15})(?:\.([a-z0-9]{1,9}))?$/;
 const CONNECTION_POSITION =
   /^([a-z0-9]{1,6})\.([A-Za-z0-9_-]{1,12})\.((?:[a-z0-9]+_[a-z0-9]+(?:-[a-z0-9]+_[a-z0-9]+)*)?)(?:\.([a-z0-9]{1,6}))?$/;
 
-/** Format a position in a session's or a floor's log. */
-export function logPosition(epoch: string, seq: number): string {
-  return `${epoch}.${seq}`;
+/**
+ * Format a position in a session's or a floor's log.
+ * @param born which session of this id the log belongs to, `bornOf` it. Absent: the log of a floor, which has one forever
+ */
+export function logPosition(epoch: string, seq: number, born?: string): string {
+  return born === undefined ? `${epoch}.${seq}` : `${epoch}.${seq}.${born}`;
 }
 
-/** Parse a log position; undefined if malformed. The caller must compare the epoch. */
-export function parseLogPosition(text: string): { epoch: string; seq: number } | undefined {
+/**
+ * Tells a session from a later one with the same id, which may be created a day after the first was deleted.
+ * @param createdAt of the session, in ms since 1970
+ */
+export const bornOf = (createdAt: number): string => createdAt.toString(36);
+
+/** What `bornOf` is for a session that is deleted: that of no session. */
+export const BORN_OF_DELETED = "0";
+
+/** Parse a log position; undefined if malformed. The caller must compare the epoch, and `born`, if it is there. */
+export function parseLogPosition(text: string): { epoch: string; seq: number; born?: string | undefined } | undefined {
   const match = LOG_POSITION.exec(text);
-  return match ? { epoch: match[1]!, seq: Number(match[2]) } : undefined;
+  return match ? { epoch: match[1]!, seq: Number(match[2]), born: match[3] } : undefined;
 }
 
 /** Format a connection's position. */

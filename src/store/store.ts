@@ -351,6 +351,8 @@ export interface Slot {
   floorId: FloorId;
   /** The session's events after this place are sent. */
   from: Seq;
+  /** When the session was created, in ms since 1970: a later session with this id is another one. Absent: unknown. */
+  bornAt?: number | undefined;
   /** The slot's last event was sent: the slot is free, and no position names it. */
   ended?: true | undefined;
 }

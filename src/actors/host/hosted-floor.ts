@@ -234,7 +234,8 @@ export class HostedFloor {
     const { facts, reply } = actors.apply({ ...envelope.command, given });
     ledger.write(dueBy(facts, now - given.now), given.now, traceOf(ask));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
-    const answered: Accepted = { ...reply, seq: ledger.seqOf(reply.sessionId) };
+    const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;
+    const answered: Accepted = { ...reply, seq: ledger.seqOf(reply.sessionId), bornAt };
     return answered;
   }
 

@@ -48,7 +48,7 @@ export type Found = Place & Pick<Whereabouts, "tombstone">;
 /** Where a reader of a session's log can begin: in the log, or at the last event of a deleted session. */
 export type LogBounds =
   | { kind: "gone"; place: Place; head: number; last: LogEntry }
-  | { kind: "there"; place: Place; head: number; lowWater: number; isArchived: boolean };
+  | { kind: "there"; place: Place; head: number; lowWater: number; createdAt: number; isArchived: boolean };
 
 /** Characters of an owner's tag: 96 bits, so that another owner's tag cannot be found by trying. */
 const TAG_LENGTH = 16;
@@ -137,7 +137,8 @@ export class VisibleSessions {
       // The session was deleted between the two reads. The next attempt finds its tombstone.
       if (!view || !slice) continue;
       const { head, session } = view;
-      return { kind: "there", place, head, lowWater: slice.lowWater, isArchived: session.state === "archived" };
+      const { createdAt, state } = session;
+      return { kind: "there", place, head, lowWater: slice.lowWater, createdAt, isArchived: state === "archived" };
     }
   }
 
@@ -149,11 +150,14 @@ export class VisibleSessions {
   }
 
   /** @throws AppError `session_not_found` */
-  async messages(id: SessionId, range: Parameters<Store["listMessages"]>[1]): Promise<MessagePage> {
-    const { sessionId } = await this.place(id);
-    const page = await this.#options.store.listMessages(sessionId, range);
+  async messages(
+    id: SessionId,
+    range: Parameters<Store["listMessages"]>[1],
+  ): Promise<MessagePage & { createdAt: number }> {
+    const { session } = await this.view(id, 0);
+    const page = await this.#options.store.listMessages(session.id, range);
     if (!page) throw new AppError("session_not_found");
-    return page;
+    return { ...page, createdAt: session.createdAt };
   }
 
   /** @throws AppError `session_not_found`, `not_found` */

@@ -6,7 +6,13 @@ import type { ByeReason } from "../../protocol/event.ts";
 import { placeFrame } from "../../protocol/frames.ts";
 import { type FloorId, Name, SessionId } from "../../protocol/ids.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
-import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../protocol/position.ts";
+import {
+  BORN_OF_DELETED,
+  bornOf,
+  type ConnectionPosition,
+  logPosition,
+  parseConnectionPosition,
+} from "../../protocol/position.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { ConnectionRow, FloorRow } from "../../store/store.ts";
 import { type Caller, checkUser } from "../access/caller.ts";
@@ -75,18 +81,19 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
       const { head, place } = log;
       const { epoch } = store;
       const lowWater = log.kind === "gone" ? 0 : log.lowWater;
-      const start = startAfter(positionOf(request), { epoch, head, lowWater });
+      const born = log.kind === "gone" ? undefined : bornOf(log.createdAt);
+      const start = startAfter(positionOf(request), { epoch, head, lowWater, born });
       if (log.kind === "gone") {
         if (start.after === head) return noMore(reply);
         return withWriter(request, reply, (writer) => {
-          writer.write(placeFrame(logPosition(epoch, head), toWire(log.last).frame));
+          writer.write(placeFrame(logPosition(epoch, head, BORN_OF_DELETED), toWire(log.last).frame));
           writer.bye("ended", clock.now());
         });
       }
       const isOver = log.isArchived && start.after === head;
       if (isOver && !start.reset) return noMore(reply);
       return followFloor(place.floorId, request, reply, (options) => {
-        const stream = new LogStream(options, new SessionLog(store, place.sessionId), start);
+        const stream = new LogStream(options, new SessionLog(store, place.sessionId, born), start);
         if (isOver) stream.writer.bye("ended", clock.now());
         return stream;
       });
@@ -221,7 +228,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
       if (!parsed.success) throw new AppError("session_not_found");
       const { session, head } = await context.visibleTo(caller).view(parsed.data, 0);
       if (known.has(session.id)) return;
-      const slot = { sessionId: session.id, floorId: session.floorId, from: head };
+      const slot = { sessionId: session.id, floorId: session.floorId, from: head, bornAt: session.createdAt };
       await stream.sync(await connections.bind(row.id, caller.ownerId, slot));
     } catch (thrown) {
       const { code, message } = toAppError(thrown);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
 import { MessageId, SessionId } from "../../protocol/ids.ts";
 import { LogLine, Message } from "../../protocol/message.ts";
-import { logPosition } from "../../protocol/position.ts";
+import { bornOf, logPosition } from "../../protocol/position.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
 import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
@@ -46,7 +46,7 @@ export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
         success: true as const,
         messages: page.messages,
         hasMore: page.hasMore,
-        position: logPosition(store.epoch, page.head),
+        position: logPosition(store.epoch, page.head, bornOf(page.createdAt)),
       };
     },
   );

@@ -4,7 +4,7 @@ import { ModeName } from "../../config/catalog/tool-entry.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../../protocol/ids.ts";
 import { Message } from "../../protocol/message.ts";
-import { logPosition } from "../../protocol/position.ts";
+import { bornOf, logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
 import { cleanText } from "../../protocol/text.ts";
 import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
@@ -82,7 +82,7 @@ const VERBS = [
 /** Create, find and end sessions. */
 export function sessionRoutes(app: Routes, context: RouteContext): void {
   const { commands, connections, store, visibleTo } = context;
-  const position = (seq: number) => logPosition(store.epoch, seq);
+  const position = (seq: number, { createdAt }: Session) => logPosition(store.epoch, seq, bornOf(createdAt));
 
   app.post(
     "/session/create",
@@ -148,9 +148,10 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
       const { sessionId, connectionId } = request.body;
       const row = connectionId && (await connections.find(connectionId, caller.ownerId));
       const { session, head, messages, hasMore } = await visibleTo(caller).view(sessionId, BOUNDS.loadedMessages);
-      const { id, floorId } = session;
-      if (row) await connections.bind(row.id, caller.ownerId, { sessionId: id, floorId, from: head });
-      return { success: true as const, session: { ...session, messages, hasMore }, position: position(head) };
+      const { id, floorId, createdAt } = session;
+      if (row)
+        await connections.bind(row.id, caller.ownerId, { sessionId: id, floorId, from: head, bornAt: createdAt });
+      return { success: true as const, session: { ...session, messages, hasMore }, position: position(head, session) };
     },
   );
 
@@ -200,7 +201,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
   };
   app.get("/session/:id", { schema: readSchema }, async (request) => {
     const { session, head } = await visibleTo(await context.authenticate(request)).view(request.params.id, 0);
-    return { success: true as const, session, position: position(head) };
+    return { success: true as const, session, position: position(head, session) };
   });
 
   app.patch(

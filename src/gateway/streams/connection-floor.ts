@@ -13,6 +13,8 @@ export interface Binding {
   slot: number;
   sessionId: SessionId;
   seq: Seq;
+  /** When the session was created that was bound; undefined if unknown. */
+  bornAt?: number | undefined;
   /** The connection's row records that this slot has ended, so its last event may be sent. */
   isEndRecorded: boolean;
 }

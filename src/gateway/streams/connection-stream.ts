@@ -213,13 +213,13 @@ export class ConnectionStream implements Stream, FloorConnection {
     const isUntold = (slot: number) =>
       received !== undefined && !received.places.has(slot) && row.slots[slot]!.ended === true;
     let fresh: Fresh[] = [];
-    for (const [slot, { sessionId, floorId, from, ended }] of row.slots.entries()) {
+    for (const [slot, { sessionId, floorId, from, bornAt, ended }] of row.slots.entries()) {
       if (slot < this.#nextSlot) continue;
       this.#nextSlot = slot + 1;
       // The slot ended, and the client knows it.
       if (isUntold(slot) && slot < received!.known) continue;
       const seq = received?.places.get(slot) ?? from;
-      fresh.push({ binding: { slot, sessionId, seq, isEndRecorded: ended === true }, floorId });
+      fresh.push({ binding: { slot, sessionId, seq, bornAt, isEndRecorded: ended === true }, floorId });
     }
     // More sessions ended while the client was away than one position can name.
     const isTooMuch = received !== undefined && fresh.length > BOUNDS.bindings;
@@ -241,7 +241,12 @@ export class ConnectionStream implements Stream, FloorConnection {
       if (log && binding.seq < log.head) this.writer.write(placeFrame(this.position, toWire(log.last).frame));
       return false;
     }
-    const { head, lowWater, isArchived } = log;
+    const { head, lowWater, createdAt, isArchived } = log;
+    if (binding.bornAt !== undefined && binding.bornAt !== createdAt) {
+      // Another session has the id by now, and this connection is not bound to it.
+      await this.#free(binding);
+      return false;
+    }
     if (binding.seq > head || binding.seq < lowWater) {
       binding.seq = head;
       const id = this.position;

@@ -128,7 +128,8 @@ export class Connections {
    * of room, because the session exists. The session stays unbound when its reservation expired and the room is used,
    * or when the connection is gone.
    */
-  async bindMade(row: ConnectionRow, { sessionId, floorId }: Pick<Slot, "sessionId" | "floorId">): Promise<void> {
+  async bindMade(row: ConnectionRow, made: Omit<Slot, "from" | "ended">): Promise<void> {
+    const { sessionId, floorId, bornAt } = made;
     try {
       await this.#change(row.id, row.ownerId, (current) => {
         const { slots, reserved = [] } = current;
@@ -138,7 +139,7 @@ export class Connections {
         if (isBound || !(wasReserved || this.hasRoom(current))) {
           return wasReserved ? { reserved: others } : undefined;
         }
-        return { slots: [...slots, { sessionId, floorId, from: 0 }], reserved: others };
+        return { slots: [...slots, { sessionId, floorId, from: 0, bornAt }], reserved: others };
       });
     } catch (error) {
       if (error instanceof AppError && error.code === "connection_not_found") return;

@@ -12,6 +12,8 @@ export type LogStore = Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "rea
 export interface FollowedLog {
   /** The session that the log belongs to; undefined for a floor's log. */
   readonly sessionId: SessionId | undefined;
+  /** Part of the log's positions: which session of this id it belongs to. */
+  readonly born: string | undefined;
   /** The entry's number in this log, from 1; undefined if the entry is not part of it. */
   placeOf(entry: FollowedEntry): number | undefined;
   /** Whether readers receive the entry. An entry that is not shown still advances the reader's position. */
@@ -27,10 +29,13 @@ export interface FollowedLog {
 /** `GET /session/{id}/events`: every event of one session. */
 export class SessionLog implements FollowedLog {
   readonly sessionId: SessionId;
+  readonly born: string | undefined;
   readonly #store: LogStore;
 
-  constructor(store: LogStore, sessionId: SessionId) {
+  /** @param born absent: no positions of the log are sent */
+  constructor(store: LogStore, sessionId: SessionId, born?: string) {
     this.sessionId = sessionId;
+    this.born = born;
     this.#store = store;
   }
 
@@ -67,6 +72,7 @@ export const FLOOR_EVENTS: ReadonlySet<LoggedType> = new Set([
 /** `GET /floor/{id}/events`: the decisions of one floor and the transitions of all its sessions. */
 export class FloorLog implements FollowedLog {
   readonly sessionId = undefined;
+  readonly born = undefined;
   readonly #store: LogStore;
   readonly #floorId: FloorId;
 

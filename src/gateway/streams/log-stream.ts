@@ -18,14 +18,23 @@ export interface Start {
   reset: boolean;
 }
 
-/** A position that is unknown, foreign, in the future or pruned leads to a `reset`. It is never guessed. */
+/**
+ * A position that is unknown, foreign, of an earlier session with the same id, in the future or pruned leads to a `reset`.
+ * It is never guessed.
+ * @param log `born`: of its session; undefined for a floor, and for a session that is deleted
+ */
 export function startAfter(
   position: string | undefined,
-  log: { epoch: string; head: number; lowWater: number },
+  log: { epoch: string; head: number; lowWater: number; born?: string | undefined },
 ): Start {
-  const place = position === undefined ? { epoch: log.epoch, seq: 0 } : parseLogPosition(position);
-  const isGood = place?.epoch === log.epoch && place.seq <= log.head && place.seq >= log.lowWater;
-  return isGood ? { after: place.seq, reset: false } : { after: log.head, reset: true };
+  const {
+    epoch,
+    seq,
+    born = log.born,
+  } = (position === undefined ? { epoch: log.epoch, seq: 0 } : parseLogPosition(position)) ?? {};
+  const isGood =
+    epoch === log.epoch && seq! <= log.head && seq! >= log.lowWater && (log.born === undefined || born === log.born);
+  return isGood ? { after: seq!, reset: false } : { after: log.head, reset: true };
 }
 
 export interface LogStreamOptions {
@@ -65,10 +74,9 @@ export class LogStream implements Stream, TrackReader {
     this.#log = log;
     this.#place = after;
     this.#toldPlace = after;
-    const id = logPosition(store.epoch, after);
     const about = sessionId === undefined ? {} : { sessionId };
     // A reader that sent its position has it, and one without a position begins with the first event.
-    if (reset) writer.tell("reset", { ...about, from: after }, this.now(), { ...about, id });
+    if (reset) writer.tell("reset", { ...about, from: after }, this.now(), { ...about, id: this.#position });
     this.#track = new Track(follower, this);
     writer.source = this.#track;
   }
@@ -120,12 +128,16 @@ export class LogStream implements Stream, TrackReader {
   caughtUp(): void {
     if (this.#toldPlace === this.#place) return;
     this.#toldPlace = this.#place;
-    this.writer.place(logPosition(this.#store.epoch, this.#place));
+    this.writer.place(this.#position);
+  }
+
+  get #position(): string {
+    return logPosition(this.#store.epoch, this.#place, this.#log.born);
   }
 
   /** The frame is made for the first reader of a session and shared by all of them. */
   #placed(entry: FollowedEntry): Frame {
-    const position = logPosition(this.#store.epoch, this.#place);
+    const position = this.#position;
     if (this.#log.sessionId === undefined) return placeFrame(position, entry.frame);
     entry.sessionFrame ??= placeFrame(position, entry.frame);
     return entry.sessionFrame;

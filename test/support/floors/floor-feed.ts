@@ -32,8 +32,8 @@ export class FloorFeed {
   }
 
   /** A new session, with its first event. */
-  async create(id: string): Promise<void> {
-    const session = this.writer.session(id);
+  async create(id: string, over: Partial<Session> = {}): Promise<void> {
+    const session = this.writer.session(id, over);
     this.#sessions.set(id, session);
     await this.commit([this.writer.event("session_created", session, { session: id })]);
   }

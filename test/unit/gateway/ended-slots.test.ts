@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { Transcript } from "../../support/clients/transcript.ts";
+import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { has, place, slotsOf } from "../../support/nodes/connection-stage.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
-import { DAY } from "../../support/stores/floor-writer.ts";
+import { DAY, NOON } from "../../support/stores/floor-writer.ts";
 
 describe("a slot whose session ends", () => {
   test("the slot of an ended session is freed before its last event is sent, and is no longer in the position", async () => {
@@ -55,6 +56,27 @@ describe("a slot whose session ends", () => {
     await feed.log("b");
     await reader.until(has("b", 3));
     expect(reader.stream.events.some(({ sessionId }) => sessionId === "a")).toBe(false);
+  });
+
+  test("a slot whose session was deleted does not carry a later session with the same id", async () => {
+    const { bus, feed, store, connect, load, rowOf } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.log("b");
+    await reader.until(has("b", 2));
+    reader.close();
+    await feed.delete("a");
+    // The id is free again a day later, and another client has kept the connection's row.
+    while (await store.prune({ now: NOON, receiptsBefore: NOON + DAY, limit: 10 })) {}
+    const next = new FloorFeed(store, bus, "u:bob");
+    await next.create("a", { createdAt: NOON + DAY, userId: "bob" });
+    await next.log("a", 6);
+    await reader.open();
+    await feed.log("b");
+    await reader.until(has("b", 3));
+    expect(reader.stream.events.filter(({ sessionId }) => sessionId === "a")).toEqual([]);
+    expect((await rowOf(connectionId)).slots.map(({ ended }) => ended)).toEqual([true, undefined]);
   });
 
   test("a slot ends when its session is deleted, here or while no client is connected", async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
+import { bornOf, logPosition } from "../../../src/protocol/position.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
@@ -8,6 +9,7 @@ import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { type GatewayStage, openGateway } from "../../support/nodes/gateway-stage.ts";
 import { Chance } from "../../support/runner/chance.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { DAY, NOON } from "../../support/stores/floor-writer.ts";
 import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
 
 interface Place extends GatewayStage {
@@ -55,7 +57,7 @@ describe("a session's stream", () => {
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 3);
     expect(reader.stream.typesHeard()).toEqual(["session_created", "session_updated", "session_updated"]);
-    expect(reader.position).toBe(`${store.epoch}.3`);
+    expect(reader.position).toBe(logPosition(store.epoch, 3, bornOf(NOON)));
   });
 
   test("a session's stream replays a long history in pages, and continues live without a gap", async () => {
@@ -90,7 +92,7 @@ describe("a session's stream", () => {
     const stream = await EventStream.open(`${url}/session/a/events`, headers);
     onTestFinished(() => stream.cut());
     const reset = await stream.next("reset");
-    expect(reset).toMatchObject({ id: `${store.epoch}.5`, data: { sessionId: "a", from: 5 } });
+    expect(reset).toMatchObject({ id: logPosition(store.epoch, 5, bornOf(NOON)), data: { sessionId: "a", from: 5 } });
     await feed.log("a");
     expect((await stream.next("session_updated")).seq).toBe(6);
   });
@@ -116,11 +118,34 @@ describe("a session's stream", () => {
     const late = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": `${store.epoch}.1` });
     expect(await late.over()).toBe("clean");
     expect(late.events).toMatchObject([
-      { type: "session_transition", seq: 4, id: `${store.epoch}.4`, data: { to: "deleted" } },
+      { type: "session_transition", seq: 4, id: `${store.epoch}.4.0`, data: { to: "deleted" } },
       { type: "bye", data: { reason: "ended" } },
     ]);
     const again = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": late.position! });
     expect(again.status).toBe(204);
+  });
+
+  test("a position of a deleted session is not valid in a later session with the same id", async () => {
+    const { bus, feed, read, store, url } = await place();
+    const live = await read();
+    await feed.log("a", 2);
+    await live.until((transcript) => transcript.seqOf("a") === 3);
+    const loaded = (await (await fetch(`${url}/session/a`)).json()) as { position: string };
+    const listed = (await (await fetch(`${url}/session/a/messages`)).json()) as { position: string };
+    expect([loaded.position, listed.position]).toEqual([live.position, live.position]);
+    await feed.delete("a");
+    const late = await EventStream.open(`${url}/session/a/events`);
+    await late.over();
+    // The id is free again a day later.
+    while (await store.prune({ now: NOON, receiptsBefore: NOON + DAY, limit: 10 })) {}
+    const next = new FloorFeed(store, bus, "u:bob");
+    await next.create("a", { createdAt: NOON + DAY, userId: "bob" });
+    await next.log("a", 6);
+    for (const position of [loaded.position, late.position!]) {
+      const stream = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": position });
+      expect(await stream.next("reset")).toMatchObject({ data: { sessionId: "a", from: 7 } });
+      stream.cut();
+    }
   });
 
   test("a session's stream ends when the session is deleted between the lookup and the start of following", async () => {

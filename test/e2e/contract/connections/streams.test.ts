@@ -13,7 +13,8 @@ async function withLog(ann: E2eClient, events: number) {
     await accepted(ann.node.patch(`/session/${session.id}`, { title: `Title ${title}` }));
   }
   const { position } = await accepted(ann.node.get(`/session/${session.id}`));
-  return { ...session, path: `/session/${session.id}/events`, epoch: position.split(".")[0]!, position };
+  const [epoch = "", , born = ""] = position.split(".");
+  return { ...session, path: `/session/${session.id}/events`, epoch, born, position };
 }
 
 /** The frames without data that a browser gets up to a text. */
@@ -100,12 +101,12 @@ describe("every event stream", () => {
 describe("the stream of a session", () => {
   test("a session's stream has its events from the first, with dense seq from 1, a position and a time", async () => {
     const ann = new E2eClient(node);
-    const { id, path, epoch } = await withLog(ann, 4);
+    const { id, path, epoch, born } = await withLog(ann, 4);
     const stream = await node.stream(path);
     const events = await stream.until(({ seq }) => seq === 4);
     expect(events.map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
     for (const event of events) {
-      expect(event).toMatchObject({ id: `${epoch}.${event.seq}`, sessionId: id });
+      expect(event).toMatchObject({ id: `${epoch}.${event.seq}.${born}`, sessionId: id });
       expect(new Date(event.timestamp).toISOString()).toBe(event.timestamp);
     }
     await accepted(node.patch(`/session/${id}`, { title: "live" }));
@@ -177,7 +178,7 @@ describe("the stream of a session", () => {
     expect(typesOf(await live.end()).slice(-2)).toEqual(["session_transition", "bye"]);
     for (const headers of [{}, { "Last-Event-ID": `${epoch}.1` }]) {
       const [last, bye, ...rest] = await (await node.stream(path, headers)).end();
-      expect(last).toMatchObject({ id: `${epoch}.3`, seq: 3, data: { to: "deleted", event: "delete" } });
+      expect(last).toMatchObject({ id: `${epoch}.3.0`, seq: 3, data: { to: "deleted", event: "delete" } });
       expect(bye).toMatchObject({ type: "bye", data: { reason: "ended" } });
       expect(rest).toEqual([]);
     }
@@ -206,11 +207,11 @@ describe("the stream of a session", () => {
     "a session's stream answers the invalid position %j with a reset at the head, and later events follow",
     async (text) => {
       const ann = new E2eClient(node);
-      const { id, path, epoch } = await withLog(ann, 3);
+      const { id, path, epoch, born } = await withLog(ann, 3);
       const position = text === "FUTURE" ? `${epoch}.4` : text;
       const stream = await node.stream(path, { "Last-Event-ID": position });
       const reset = await stream.next();
-      expect(reset).toMatchObject({ type: "reset", id: `${epoch}.3`, data: { sessionId: id, from: 3 } });
+      expect(reset).toMatchObject({ type: "reset", id: `${epoch}.3.${born}`, data: { sessionId: id, from: 3 } });
       await accepted(node.patch(`/session/${id}`, { title: "later" }));
       expect(await stream.next()).toMatchObject({ seq: 4, data: { title: "later" } });
     },
