@@ -69,9 +69,12 @@ describe("a slot whose session ends", () => {
     await feed.delete("a");
     // The id is free again a day later, and another client has kept the connection's row.
     while (await store.prune({ now: NOON, receiptsBefore: NOON + DAY, limit: 10 })) {}
-    const next = new FloorFeed(store, bus, "u:bob");
-    await next.create("a", { createdAt: NOON + DAY, userId: "bob" });
+    const { version, head } = feed.writer;
+    const next = new FloorFeed(store, bus);
+    Object.assign(next.writer, { version, head });
+    await next.create("a", { createdAt: NOON + DAY });
     await next.log("a", 6);
+    Object.assign(feed.writer, { version: next.writer.version, head: next.writer.head });
     await reader.open();
     await feed.log("b");
     await reader.until(has("b", 3));
