@@ -104,6 +104,11 @@ export const BOUNDS = {
   keptBytes: 1_048_576,
   /** Events per read from the store during a replay. */
   replayPage: 256,
+  /**
+   * Events of history that are read in one turn of the event loop, for all readers: a few milliseconds of work, between which
+   * commands and live events have their turn. Hundreds of readers may come back at once.
+   */
+  replayTurn: 256,
   /** The interval at which followers are compared with the store (rule C18) … */
   reconcileMs: 1_000,
   /** … and the number of floors per query. */

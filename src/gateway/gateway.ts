@@ -9,6 +9,7 @@ import type { Envelope } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { Tracer } from "../protocol/ports/tracer.ts";
 import { answerJson } from "../protocol/session-json.ts";
+import { TurnBudget } from "../shared/turn-budget.ts";
 import { type Authenticate, type Caller, everybodyIsOperator } from "./access/caller.ts";
 import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
 import { KnownPlaces } from "./access/known-places.ts";
@@ -167,7 +168,15 @@ export function createGateway(options: GatewayOptions): Gateway {
   const gate: Gate = {};
   const app = createServer(options, { sockets, pace, gate });
 
-  const followers = new Followers({ bus, store, clock, log, onHeard, onBehind });
+  const followers = new Followers({
+    bus,
+    store,
+    clock,
+    log,
+    pace: new TurnBudget(BOUNDS.replayTurn),
+    onHeard,
+    onBehind,
+  });
   const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
   const streams = new Streams({ clock, stopwatch, random, unanswered, onCut, isWithdrawn });
   addRoutes(app, options, createContext(options, followers, streams, gate), gate);

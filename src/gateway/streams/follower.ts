@@ -12,6 +12,7 @@ import {
 } from "../../protocol/internal/floor-message.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
+import type { TurnBudget } from "../../shared/turn-budget.ts";
 import type { Store } from "../../store/store.ts";
 import { DraftBoard } from "./draft-board.ts";
 import { keepListening } from "./keep-listening.ts";
@@ -51,6 +52,8 @@ export interface FollowerOptions {
   store: Pick<Store, "epoch" | "heads" | "readFloorLog" | "loadDrafts">;
   now: () => number;
   log: Logger;
+  /** Limits the events of history that are read in one turn of the event loop, for all readers together. Default: none. */
+  pace?: TurnBudget | undefined;
   /** A commit arrived over the bus, this many ms after it was durable. */
   onHeard?: ((lagMs: number) => void) | undefined;
   /** The bus lost something, so it was read from the store. */
@@ -125,6 +128,11 @@ export class Follower {
       else high = middle;
     }
     return this.#firstIndex + low;
+  }
+
+  /** What the readers' reads of history wait for. */
+  get pace(): TurnBudget | undefined {
+    return this.#options.pace;
   }
 
   get listenerCount(): number {

@@ -21,7 +21,8 @@ const JUST_CAME_MS = 60_000;
 export const OWNER_STREAMS = 128;
 
 /** The writer of an open stream. */
-export interface StreamWriter extends Pick<SseWriter, "isClosed" | "isCut" | "onClose" | "tick" | "destroy" | "cut" | "socket"> {
+export interface StreamWriter
+  extends Pick<SseWriter, "isClosed" | "isCut" | "onClose" | "tick" | "destroy" | "cut" | "socket"> {
   /** End the stream before its own end. With `reconnectInMs` the client reconnects after that time. */
   bye(reason: ByeReason, at: number, reconnectInMs?: number): void;
 }

@@ -200,9 +200,22 @@ export class Track implements FloorListener {
     this.#mustReread = false;
     // Everything committed up to this place is in the store by now; the follower keeps what comes later.
     const before: FloorSeq = this.#follower.place;
-    const page = await this.#reader.readHistory(BOUNDS.replayPage, this.#readAfter);
+    const page = await this.#paced(() => this.#reader.readHistory(BOUNDS.replayPage, this.#readAfter));
     if (this.#mustReread || this.#isClosed) return undefined;
     return { ...page, before, last: page.entries.at(-1) ?? this.#readAfter };
+  }
+
+  /** Read a page in a turn of the event loop that has room for it: commands and live events get every turn between. */
+  async #paced(read: () => Promise<HistoryPage>): Promise<HistoryPage> {
+    const { pace } = this.#follower;
+    if (!pace) return read();
+    // Spent before the read, because others would begin theirs until it resolves; what it did not need is given back.
+    const page = await pace.read(() => {
+      pace.spend(BOUNDS.replayPage);
+      return read();
+    });
+    pace.spend(page.entries.length - BOUNDS.replayPage);
+    return page;
   }
 
   /** Pass on as many entries as the socket has room for; the rest waits. */

@@ -282,6 +282,36 @@ describe("a reader of history", () => {
     await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
+  test("readers that come back together read their history a page at a time, so that other work has its turn between", async () => {
+    const pages = { now: 0, most: 0 };
+    const { feed, url } = await place((own) => ({
+      readSessionLog: (id, after, limit) => {
+        pages.now += limit === BOUNDS.replayPage ? 1 : 0;
+        pages.most = Math.max(pages.most, pages.now);
+        return own.readSessionLog(id, after, limit);
+      },
+    }));
+    for (let n = 0; n < 1_500; n += 64) await feed.log("a", 64);
+    const readers = Array.from({ length: 30 }, () => new SessionReader(`${url}/session/a/events`));
+    onTestFinished(() => {
+      for (const reader of readers) reader.close();
+    });
+    let isOver = false;
+    const turns = (async () => {
+      while (!isOver) {
+        pages.now = 0;
+        await turn();
+      }
+    })();
+    await Promise.all(readers.map((reader) => reader.open()));
+    await Promise.all(
+      readers.map((reader) => reader.until((transcript) => transcript.seqOf("a") === feed.writer.head)),
+    );
+    isOver = true;
+    await turns;
+    expect(pages.most).toBeLessThanOrEqual(2);
+  });
+
   test("a reader of history gets no deltas before it has the history, and then the text of those deltas", async () => {
     const { asked, goOn, replace } = heldHistory();
     const { feed, url } = await place(replace);
