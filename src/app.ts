@@ -9,6 +9,7 @@ import { partitionTopic } from "./cluster/ownership.ts";
 import { RollCall, type RollCallOptions } from "./cluster/roll-call.ts";
 import { StoreWatch } from "./cluster/store-watch.ts";
 import { BOUNDS } from "./config/bounds.ts";
+import { withSecretFiles } from "./config/secret-files.ts";
 import type { Settings } from "./config/settings.ts";
 import { readTraceSettings } from "./config/traces.ts";
 import { type Access, openVerifier } from "./gateway/access/gatekeeper.ts";
@@ -48,7 +49,7 @@ export interface App {
 
 export interface AppOptions {
   settings: Settings;
-  /** The source of provider keys and of OpenTelemetry's variables. Default: `process.env`. */
+  /** The source of provider keys and of OpenTelemetry's variables. Default: `process.env`, and the files that it names. */
   env?: Environment;
   /** Default: a log on stderr at `settings.logLevel`. */
   log?: Logger;
@@ -68,7 +69,7 @@ const HAND_OVER = 0.2;
 const NO_FLOOR = "none" as FloorId;
 
 /** The composition root. It and shape.ts choose the store, the bus and the queue; no other module knows which are in use. */
-export function createApp({ settings, env = process.env, ...options }: AppOptions): App {
+export function createApp({ settings, env = withSecretFiles(process.env), ...options }: AppOptions): App {
   const { log = createLog(settings.logLevel), pageFolder = PAGE_FOLDER } = options;
   const stopping = new AbortController();
   let running: Promise<Running> | undefined;

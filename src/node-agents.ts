@@ -31,9 +31,20 @@ export async function openAgents({ roles, catalog, env, log }: NodeAgentsOptions
     limits: { requests: BOUNDS.modelRequests, programs: BOUNDS.programs },
     onFault: (fault, agentId, turn, toolName) => logFault(log, fault, agentId, turn, toolName),
   });
+  warnOfExposed(agents, log);
   catalog.onReload(() => warnOfUnavailable(agents, log));
   if (isWorker || roles.includes("gateway")) warnOfUnavailable(agents, log);
   return agents;
+}
+
+/** Warn of secrets that every program of an agent can read: Linux shows the environment that a process was started with. */
+function warnOfExposed(agents: Registry, log: Logger): void {
+  const variables = agents.exposed(process.env);
+  if (variables.length === 0) return;
+  log.warn(
+    { variables },
+    "programs of agents run as this node's user, and can read these variables in its environment; set NAME_FILE instead of NAME",
+  );
 }
 
 /** The maximum number of warnings: one missing key may affect a thousand agents. */

@@ -32,7 +32,8 @@ export function findKeyProblem(adapter: AiSdkAdapter, env: Environment): string 
   return VISIBLE.test(key) ? undefined : `the environment variable ${name} contains characters that a key cannot have`;
 }
 
-function keyVariable({ api_key_env, provider }: AiSdkAdapter): string | undefined {
+/** The variable with the key of an adapter's provider; undefined if it has no key. */
+export function keyVariable({ api_key_env, provider }: AiSdkAdapter): string | undefined {
   return api_key_env ?? DEFAULT_KEYS[provider];
 }
 

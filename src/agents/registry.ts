@@ -8,7 +8,7 @@ import type { Agent, Turn } from "./agent.ts";
 import { createAiSdkAgent } from "./ai-sdk.ts";
 import { createCommandAgent } from "./command/command-agent.ts";
 import { createExternalAgent } from "./external.ts";
-import { findKeyProblem } from "./language-model.ts";
+import { findKeyProblem, keyVariable } from "./language-model.ts";
 import { Places } from "./places.ts";
 import { type Environment, findProgramProblem } from "./process/program.ts";
 import type { ProgramTools } from "./process/program-run.ts";
@@ -29,6 +29,11 @@ export interface Registry {
   findProblem(agentId: AgentId): string | undefined;
   /** The agents that are enabled but unavailable, with the reasons. */
   unavailable(): { agentId: AgentId; problem: string }[];
+  /**
+   * The variables with secrets that programs of agents can read in this process's environment although they are not theirs;
+   * empty without such programs.
+   */
+  exposed(environment: Environment): string[];
   /** End the agents' programs, and start no more. */
   close(): Promise<void>;
 }
@@ -52,6 +57,9 @@ export interface RegistryOptions {
    */
   readonly onFault?: (fault: unknown, agentId: AgentId, turn: Turn, toolName?: string) => void;
 }
+
+/** An address with a password. */
+const PASSWORD = /^[a-z]+:\/\/[^/@]*:[^/@]+@/i;
 
 const SYSTEM_TIME: Clock = {
   now: () => Date.now(),
@@ -143,8 +151,23 @@ export function createRegistry({
     });
   }
 
+  function exposed(environment: Environment): string[] {
+    const entries = [...catalog().agents.values()].filter(({ enabled }) => enabled);
+    if (!isWorker || !entries.some(({ adapter: { kind } }) => kind === "command" || kind === "acp")) return [];
+    const names = entries.flatMap(({ adapter }) => {
+      if (adapter.kind === "ai-sdk") return keyVariable(adapter) ?? [];
+      return "env" in adapter ? adapter.env.map((entry) => entry.split("=").at(-1)!) : [];
+    });
+    for (const server of catalog().mcpServers.values()) {
+      names.push(...Object.values(server.headers_env), ...server.env.map((entry) => entry.split("=").at(-1)!));
+    }
+    const addresses = ["INTERLOCK_STORE", "INTERLOCK_BUS"].filter((name) => PASSWORD.test(environment[name] ?? ""));
+    return [...new Set([...names.filter((name) => environment[name] !== undefined), ...addresses])].sort();
+  }
+
   return {
     find,
+    exposed,
     canRun,
     findProblem,
     unavailable,

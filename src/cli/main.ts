@@ -1,4 +1,5 @@
 import { suggest } from "../config/nearest.ts";
+import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings, SETTINGS } from "../config/settings.ts";
 import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
 import { VERSION } from "../version.ts";
@@ -44,7 +45,7 @@ const VERBS: readonly Verb[] = [
       if (read.values.format !== undefined && !matrix) return misuse("check", "--format needs --matrix");
       endQuietlyWithoutReader(() => process.exit(0));
       const { checkCatalog } = await import("./check/check.ts");
-      return await checkCatalog(file, process.stdout, process.env, matrix ? shown : undefined);
+      return await checkCatalog(file, process.stdout, withSecretFiles(process.env), matrix ? shown : undefined);
     },
   },
   {

@@ -1,4 +1,5 @@
 import { type App, createApp } from "../app.ts";
+import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
 import { STDOUT } from "../log.ts";
 import { optimiseEarly } from "./early-optimisation.ts";
@@ -10,7 +11,7 @@ const CLOSE_MS = 2_000;
 /** `interlock serve`: run a node until a signal stops it. @returns the exit code if the node cannot start */
 export async function serve(flags: readonly string[]): Promise<number | undefined> {
   optimiseEarly();
-  const reading = readSettings(process.env, flags);
+  const reading = readSettings(withSecretFiles(process.env), flags);
   if (!reading.ok) {
     const lines = reading.faults.map(({ name, message }) => `  ${name} ${message}\n`);
     process.stderr.write(`interlock: the settings cannot be used\n${lines.join("")}See interlock serve --help.\n`);

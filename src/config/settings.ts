@@ -347,6 +347,9 @@ function suggestVariable(name: string): string {
 const KNOWN: ReadonlySet<string> = new Set([
   ...NAMES,
   ...NAMES.filter((name) => !name.startsWith(PREFIX)).map((name) => `${PREFIX}${name}`),
+  // Their addresses have passwords, which a file may hold.
+  "INTERLOCK_STORE_FILE",
+  "INTERLOCK_BUS_FILE",
   `${PREFIX}TOKEN`,
   `${PREFIX}INSPECT_TOKEN`,
 ]);

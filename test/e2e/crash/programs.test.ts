@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { gone, processesWith, running } from "../../support/agents/processes.ts";
@@ -91,3 +91,27 @@ test.each(["is held for too long", "is held by a worker that is stopped", "is he
     expect(await readFile(ran, "utf8")).toBe("once\n");
   },
 );
+
+test("a program gets a secret that its worker has from a file, and finds it in no environment of the worker", async () => {
+  const { folder, remove } = await makeFolder();
+  onTestFinished(remove);
+  const file = join(folder, "key");
+  await writeFile(file, "from-a-file-0123456789\n");
+  const look = 'echo "$(printf %s "$GIVEN" | wc -c) $(grep -c from-a-file /proc/$PPID/environ)"';
+  const adapter = { kind: "command", command: "sh", args: ["-c", look], env: ["GIVEN=THE_SECRET"] };
+  const installation = await makeInstallation({ agents: [{ name: "looker", adapter }] });
+  const answerWith = async (settings: Record<string, string>, id: string) => {
+    const server = await installation.start({ settings });
+    const warned = server.log.some(({ msg }) => msg.includes("can read these variables"));
+    await server.post("/session/create", { id, agentId: "looker", activate: true });
+    const reader = await new SessionReader(`${server.url}/session/${id}/events`).open();
+    await server.post("/message", { type: "chat", sessionId: id, content: "go" });
+    await reader.until(() => reader.transcript.logs.get(id)?.some(({ type }) => type === "complete") ?? false);
+    const { body } = await server.ask("GET", `/session/${id}/messages`);
+    reader.close();
+    await server.kill();
+    return [body.messages.at(-1)!.content, warned];
+  };
+  expect(await answerWith({ THE_SECRET: "from-a-file-0123456789" }, "by-variable")).toEqual(["22 1", true]);
+  expect(await answerWith({ THE_SECRET_FILE: file }, "by-file")).toEqual(["22 0", false]);
+});
