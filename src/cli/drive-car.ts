@@ -15,9 +15,11 @@ export const CAR_CAST: Cast = {
 const SPOKEN_MS = 800;
 
 const prompts: Scene = {
-  title: "A prompt over music, and into a call · 导航播报压低音乐，也能进通话",
-  story:
-    "Music plays. The navigation speaks over it. During a call the navigation is heard too, and the music is silent.",
+  title: { en: "A prompt over music, and into a call", zh: "导航播报压低音乐，也能进通话" },
+  story: {
+    en: "Music plays. The navigation speaks over it. During a call the navigation is heard too, and the music is silent.",
+    zh: "正在放歌。导航播报时歌声压低；通话中也能听到导航，音乐则静音。",
+  },
   async play(stage) {
     const leases: (() => void)[] = [];
     const start = async (agentId: string) => {

@@ -1,11 +1,11 @@
 import type { MessageText } from "../client/message-texts.ts";
 import type { Decision } from "../protocol/decision.ts";
-import type { Stage } from "./drive-stage.ts";
+import type { Bilingual, Stage } from "./drive-stage.ts";
 
 export interface Scene {
-  title: string;
+  title: Bilingual;
   /** A summary of the scene, in one line. */
-  story: string;
+  story: Bilingual;
   /** Play the scene and check its outcome. */
   play(stage: Stage): Promise<void>;
 }
@@ -25,34 +25,44 @@ export const CAST: Cast = {
 };
 
 const call: Scene = {
-  title: "A call interrupts the music · 电话打断音乐",
-  story: "Music plays. A call comes in, is answered and ends; the song continues where it stopped.",
+  title: { en: "A call interrupts the music", zh: "电话打断音乐" },
+  story: {
+    en: "Music plays. A call comes in, is answered and ends; the song continues where it stopped.",
+    zh: "正在放歌。电话打进来，接听，挂断；歌从停下的地方接着放。",
+  },
   async play(stage) {
     const { session: music } = await stage.start("music_agent");
-    await stage.say(music.id, "放一首歌");
+    await stage.say(music.id, stage.word({ en: "Play a song", zh: "放一首歌" }));
     await stage.hear(music.id, 4);
     const { session: phone, decision } = await stage.start("phone_agent");
     const before = stage.messageOf(music.id);
-    const answered = await stage.ask(phone.id, "妈妈来电，接听");
+    const answered = await stage.ask(phone.id, stage.word({ en: "Mum is calling, answer it", zh: "妈妈来电，接听" }));
     await stage.pass(2_000);
-    const ended = await stage.ask(phone.id, "挂断");
+    const ended = await stage.ask(phone.id, stage.word({ en: "Hang up", zh: "挂断" }));
     await stage.client.archiveSession(phone.id);
     await stage.hear(music.id, 4);
 
     stage.check("the call gets the floor: 90 > 20, and music may be interrupted", isPreempted(decision, 90, 20));
     stage.check("the music is paused before the call is active", isPausedFirst(stage, music.id, phone.id));
     stage.check("nothing is played during the call", isSilentWhilePaused(stage, music.id));
-    stage.check("the call is answered and hung up", answered.includes("请讲") && ended.includes("结束"));
+    stage.check(
+      "the call is answered and hung up",
+      answered.includes(stage.word({ en: "go ahead", zh: "请讲" })) &&
+        ended.includes(stage.word({ en: "over", zh: "结束" })),
+    );
     checkResumed(stage, music.id, before);
   },
 };
 
 const smallTalk: Scene = {
-  title: "Small talk has to wait for the navigation · 导航中拒绝闲聊",
-  story: "The navigation guides the driver. A passenger asks for a joke, and hears why it is refused.",
+  title: { en: "Small talk has to wait for the navigation", zh: "导航中拒绝闲聊" },
+  story: {
+    en: "The navigation guides the driver. A passenger asks for a joke, and hears why it is refused.",
+    zh: "正在导航。乘客想听个笑话，听到的是为什么现在不行。",
+  },
   async play(stage) {
     const { session: navigation } = await stage.start("navigation_agent");
-    await stage.say(navigation.id, "导航回家");
+    await stage.say(navigation.id, stage.word({ en: "Take me home", zh: "导航回家" }));
     await stage.hear(navigation.id, 1);
     await stage.pass(1_000);
     const before = await stage.client.getSession(navigation.id);
@@ -63,7 +73,8 @@ const smallTalk: Scene = {
     await untilRefused(stage, "chat_agent");
 
     stage.check("the joke is refused: 10 < 80", isRefused(refusal, 10, 80));
-    stage.check("the refusal has a spoken reason: 导航中，暂时无法闲聊", refusal?.say === "导航中，暂时无法闲聊");
+    const reason = stage.word({ en: "Navigation is under way; Chat has to wait.", zh: "导航中，暂时无法闲聊" });
+    stage.check(`the refusal has a spoken reason: ${reason}`, refusal?.say === reason);
     stage.check("the navigation is unaffected: its log is unchanged", before.position === after.position);
     stage.check("no session was created for the joke", total === 1);
     stage.check("the navigation was never paused", !stateSeen(stage, navigation.id, "paused"));
@@ -71,11 +82,14 @@ const smallTalk: Scene = {
 };
 
 const windows: Scene = {
-  title: "Closing the windows has to wait for the plan · 紧急车控打断规划",
-  story: "The planner plans a day when it begins to rain. The windows close after the plan.",
+  title: { en: "Closing the windows has to wait for the plan", zh: "规划完成之前不关车窗" },
+  story: {
+    en: "The planner plans a day when it begins to rain. The windows close after the plan.",
+    zh: "正在规划行程，下起了雨。规划完成之后才关车窗。",
+  },
   async play(stage) {
     const { session: planner } = await stage.start("planner_agent");
-    const planned = stage.ask(planner.id, "规划明天的行程");
+    const planned = stage.ask(planner.id, stage.word({ en: "Plan a trip for tomorrow", zh: "规划明天的行程" }));
     // The await below handles a rejection; this only prevents an unhandled rejection until then.
     planned.catch(() => {});
     await stage.hear(planner.id, 3);
@@ -86,34 +100,46 @@ const windows: Scene = {
     await stage.pass(500);
     await stage.client.archiveSession(planner.id);
     const { session: vehicle, decision } = await stage.start("vehicle_control_agent");
-    const closed = await stage.ask(vehicle.id, "快关上车窗，下雨了");
+    const closed = await stage.ask(
+      vehicle.id,
+      stage.word({ en: "Close the windows, it rains", zh: "快关上车窗，下雨了" }),
+    );
 
     stage.check("the windows are refused: 50 < 60", isRefused(refusal, 50, 60));
     stage.check("the refusal names the missing condition: priority > 60", refusal?.wouldNeed === "priority > 60");
     stage.check("a call, at 90, would get the floor (what-if)", isPreempted(urgent, 90, 60));
     stage.check(
       "the plan was completed without interruption",
-      plan.includes("返程") && !stateSeen(stage, planner.id, "paused"),
+      plan.includes(stage.word({ en: "drive back", zh: "返程" })) && !stateSeen(stage, planner.id, "paused"),
     );
-    stage.check("the windows close afterwards", decision?.reason === "floor_free" && closed === "车窗已关闭。");
+    stage.check(
+      "the windows close afterwards",
+      decision?.reason === "floor_free" && closed === stage.word({ en: "The windows are closed.", zh: "车窗已关闭。" }),
+    );
   },
 };
 
 const weather: Scene = {
-  title: "A question about the weather over music · 播放音乐时查天气",
-  story: "Music plays. The user asks for the weather and hears the answer; then the music resumes by itself.",
+  title: { en: "A question about the weather over music", zh: "播放音乐时查天气" },
+  story: {
+    en: "Music plays. The user asks for the weather and hears the answer; then the music resumes by itself.",
+    zh: "正在放歌。用户问天气，听完回答，音乐自己接着放。",
+  },
   async play(stage) {
     const { session: music } = await stage.start("music_agent");
-    await stage.say(music.id, "放一首歌");
+    await stage.say(music.id, stage.word({ en: "Play a song", zh: "放一首歌" }));
     await stage.hear(music.id, 4);
     const { session: weather, decision } = await stage.start("weather_agent");
     const before = stage.messageOf(music.id);
-    const answer = await stage.ask(weather.id, "查一下天气");
+    const answer = await stage.ask(weather.id, stage.word({ en: "What is the weather like?", zh: "查一下天气" }));
     await stage.hear(music.id, 4);
 
     stage.check("the weather gets the floor: 30 > 20, and music may be interrupted", isPreempted(decision, 30, 20));
     stage.check("the music is paused before the weather is active", isPausedFirst(stage, music.id, weather.id));
-    stage.check("the weather's answer is complete", answer.includes("22 度") && answer.endsWith("。"));
+    stage.check(
+      "the weather's answer is complete",
+      answer.includes(stage.word({ en: "22 degrees", zh: "22 度" })) && /[。.]$/.test(answer),
+    );
     stage.check("the weather releases the floor by itself", transitionSeen(stage, weather.id, "yield"));
     checkResumed(stage, music.id, before);
   },

@@ -8,6 +8,11 @@ import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import { type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
 
+/** The languages of the drive. */
+export const LANGUAGES = ["en", "zh"] as const;
+export type Language = (typeof LANGUAGES)[number];
+export type Bilingual = Readonly<Record<Language, string>>;
+
 /** An expectation of a scene, and whether it holds. */
 export interface Check {
   text: string;
@@ -20,6 +25,7 @@ export class SceneFault extends Error {}
 export interface StageOptions {
   client: Client;
   userId: string;
+  language: Language;
   /** How long to wait for each expected event before the scene fails, in ms. */
   patienceMs: number;
   signal?: AbortSignal | undefined;
@@ -41,6 +47,8 @@ export class Stage {
   /** The newest message of each session's agent. */
   readonly #said = new Map<string, MessageText>();
   readonly #watchers = new Set<() => void>();
+  /** The ids of the sessions of the scene. */
+  readonly #started: string[] = [];
   #connectionId = "";
   #fault: unknown;
 
@@ -69,10 +77,14 @@ export class Stage {
   }
 
   /** Create a session of this agent that takes the floor at once. @throws ClientError when it is refused */
-  start(agentId: string): Promise<SessionAnswer> {
+  async start(agentId: string): Promise<SessionAnswer> {
     const { userId } = this;
+    const { language } = this.#options;
     const connectionId = this.#connectionId;
-    return this.client.createSession({ agentId, userId, connectionId, activate: true }, this.#abortable);
+    const wanted = { agentId, userId, connectionId, locale: language, activate: true };
+    const answer = await this.client.createSession(wanted, this.#abortable);
+    this.#started.push(answer.session.id);
+    return answer;
   }
 
   /** Request a session that must be refused, and return the decision; undefined if it got the floor. */
@@ -84,6 +96,11 @@ export class Stage {
       if (error instanceof ClientError && error.facts.decision) return error.facts.decision;
       throw error;
     }
+  }
+
+  /** The words in the language of the drive. */
+  word(words: Bilingual): string {
+    return words[this.#options.language];
   }
 
   async say(sessionId: string, content: string): Promise<void> {
@@ -156,6 +173,8 @@ export class Stage {
   async close(): Promise<void> {
     try {
       await this.client.stopAll(this.floorId);
+      // A session that gave the floor up has no place on it, so that the floor does not stop it.
+      for (const id of this.#started) await this.client.stopSession(id);
       const isEnded = () => activeIn(this.floor).size === 0 && activeIn(this.heard).size === 0;
       if (!this.#fault && !this.#options.signal?.aborted) await this.until("the scene's end", isEnded);
     } finally {

@@ -5,11 +5,13 @@ import { ClientError } from "../client/client-error.ts";
 import type { Output } from "./check/check.ts";
 import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
 import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
-import { SceneFault, Stage } from "./drive-stage.ts";
+import { type Bilingual, LANGUAGES, type Language, SceneFault, Stage } from "./drive-stage.ts";
 import { type Line, narrate } from "./narration.ts";
 import { type Paint, paintFor } from "./paint.ts";
 import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline } from "./timeline.ts";
+
+export { LANGUAGES };
 
 /** The destination of the timeline; `isTTY` is true for a terminal. */
 export interface Screen extends Output {
@@ -19,6 +21,8 @@ export interface Screen extends Output {
 export interface DriveOptions {
   /** How long a scene waits for each expected event before it fails, in ms; default 10 000. */
   patienceMs?: number | undefined;
+  /** The language that is spoken. Default: that of the environment, else English. */
+  language?: Language | undefined;
   /** Ends the drive and its sessions on the server. */
   signal?: AbortSignal | undefined;
   env?: Readonly<Record<string, string | undefined>> | undefined;
@@ -32,16 +36,24 @@ const MAX_LINES = 3;
 const PATIENCE_MS = 10_000;
 
 interface Drive {
-  title: string;
+  title: Bilingual;
   cast: Cast;
   scenes: readonly Scene[];
 }
 
 /** The drives, one for each catalogue that ships. */
-const FOUR_SCENES: Drive = { title: "Four scenes of a drive", cast: CAST, scenes: SCENES };
+const FOUR_SCENES: Drive = {
+  title: { en: "Four scenes of a drive", zh: "行车途中的四个场景" },
+  cast: CAST,
+  scenes: SCENES,
+};
 const DRIVES: readonly Drive[] = [
   FOUR_SCENES,
-  { title: "A drive in which several agents are heard together", cast: CAR_CAST, scenes: CAR_SCENES },
+  {
+    title: { en: "A drive in which several agents are heard together", zh: "几个智能体同时发声的一程" },
+    cast: CAR_CAST,
+    scenes: CAR_SCENES,
+  },
 ];
 
 interface Played {
@@ -58,6 +70,7 @@ interface Played {
  */
 export async function drive(baseUrl: string, out: Screen, options: DriveOptions = {}): Promise<number> {
   const { env = process.env, signal } = options;
+  const language = options.language ?? languageOf(env);
   const paint = paintFor(out, env);
   const print = (line = "") => out.write(`${line}\n`);
   try {
@@ -70,18 +83,19 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
       for (const mismatch of findMismatches(agents, FOUR_SCENES.cast)) print(`  ${mismatch}`);
       return 1;
     }
-    print(paint("title", found.title));
+    print(paint("title", found.title[language]));
     print(`${baseUrl} · ${drawLegend(paint)}`);
     const nameOf = namesOf(agents);
     const driveId = randomUUID().slice(0, 8);
     const played: Played[] = [];
     for (const [index, scene] of found.scenes.entries()) {
       print();
-      print(paint("title", `${index + 1}  ${scene.title}`));
-      for (const line of wrapToWidth(scene.story, WIDTH - 3)) print(`   ${paint("quiet", line)}`);
-      print();
+      print(paint("title", `${index + 1}  ${scene.title[language]}`));
+      for (const line of wrapToWidth(scene.story[language], WIDTH - 3)) print(`   ${paint("quiet", line)}`);
       const userId = `drive-${driveId}-${index + 1}`;
-      played.push(await play(scene, { client, userId, nameOf, paint, print, options }));
+      print(`   ${paint("quiet", `${baseUrl.replace(/\/$/, "")}/#/floor/u%3A${userId}`)}`);
+      print();
+      played.push(await play(scene, { client, userId, language, nameOf, paint, print, options }));
     }
     return sumUp(played, paint, print);
   } catch (error) {
@@ -91,9 +105,16 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
   }
 }
 
+/** The language of a terminal, by its variables. */
+function languageOf(env: Readonly<Record<string, string | undefined>>): Language {
+  const locale = env["LC_ALL"] || env["LC_MESSAGES"] || env["LANG"] || "";
+  return LANGUAGES.find((each) => locale.toLowerCase().startsWith(each)) ?? "en";
+}
+
 interface Setting {
   client: Client;
   userId: string;
+  language: Language;
   nameOf: (agentId: string) => string;
   paint: Paint;
   print: (line?: string) => void;
@@ -101,9 +122,9 @@ interface Setting {
 }
 
 async function play(scene: Scene, setting: Setting): Promise<Played> {
-  const { client, userId, nameOf, paint, print, options } = setting;
+  const { client, userId, language, nameOf, paint, print, options } = setting;
   const { patienceMs = PATIENCE_MS, signal } = options;
-  const stage = await Stage.open({ client, userId, patienceMs, signal });
+  const stage = await Stage.open({ client, userId, language, patienceMs, signal });
   let fault: unknown;
   try {
     await scene.play(stage);

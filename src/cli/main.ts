@@ -3,7 +3,7 @@ import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings, SETTINGS } from "../config/settings.ts";
 import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
 import { VERSION } from "../version.ts";
-import { helpOf, MISUSED, readFlags, readOne, type Verb } from "./verb.ts";
+import { helpOf, MISUSED, readFlags, type Verb } from "./verb.ts";
 
 const LOCAL_NODE = "http://127.0.0.1:3000";
 
@@ -50,18 +50,27 @@ const VERBS: readonly Verb[] = [
   },
   {
     name: "drive",
-    synopsis: "[URL]",
+    synopsis: "[URL] [--lang en|zh]",
     summary: "Play four scenes of a drive against a running node, and print which agent had the floor, and why.",
     details: () => [
       `URL is ${LOCAL_NODE} by default. The node has to use the shipped catalogue; with config/car.yaml it plays a scene in which several agents are heard together.`,
+      [
+        "--lang",
+        "The language that is spoken: en or zh. Default: that of the terminal (LC_ALL, LC_MESSAGES, LANG), else en.",
+      ],
       ["INTERLOCK_TOKEN", "An operator's token or key, for a node that requires one."],
       "Exit code: 0, or 1 if a scene did not follow the rules or the node refuses it.",
     ],
     run: async (args) => {
-      const read = readOne(args);
+      const read = readFlags(args, { lang: { type: "string" } });
       if ("fault" in read) return misuse("drive", read.fault);
-      const url = read.value ?? LOCAL_NODE;
+      const [url = LOCAL_NODE, more] = read.positionals;
+      if (more !== undefined) return misuse("drive", `${more} is an extra argument`);
       if (!isNodeUrl(url)) return misuse("drive", `${url} is not a URL like ${LOCAL_NODE}`);
+      const { drive, LANGUAGES } = await import("./drive.ts");
+      const { lang } = read.values;
+      const language = LANGUAGES.find((each) => each === lang);
+      if (lang !== undefined && !language) return misuse("drive", `--lang is ${LANGUAGES.join(" or ")}`);
       const stopping = new AbortController();
       process.once("SIGINT", () => stopping.abort());
       let hasReader = true;
@@ -70,8 +79,7 @@ const VERBS: readonly Verb[] = [
         // Abort first, which ends the drive's sessions on the server.
         stopping.abort();
       });
-      const { drive } = await import("./drive.ts");
-      const code = await drive(url, process.stdout, { signal: stopping.signal });
+      const code = await drive(url, process.stdout, { signal: stopping.signal, language });
       return hasReader ? code : 0;
     },
   },

@@ -32,14 +32,6 @@ const wrap = (text: string, indent: string): string =>
     .map((line) => `${indent}${line}`)
     .join("\n");
 
-/** Read the argument of a command that takes at most one and no flags; `fault`: a sentence for any other input. */
-export function readOne(args: readonly string[]): { value: string | undefined } | { fault: string } {
-  const flag = args.find((arg) => arg.startsWith("-"));
-  if (flag !== undefined) return { fault: unknownFlag(flag, []) };
-  if (args.length > 1) return { fault: `${args[1]} is an extra argument` };
-  return { value: args[0] };
-}
-
 /** Read the flags and arguments of a command; `fault`: a sentence for an unknown flag or a missing value. */
 export function readFlags<const Flags extends ParseArgsOptionsConfig>(args: readonly string[], flags: Flags) {
   try {

@@ -40,6 +40,8 @@ export interface NewSession {
   workspaceId?: string;
   /** 1 to 256 characters. Default: made from the first message. */
   title?: string;
+  /** The language of spoken sentences, such as `en` or `zh-CN`. Default: the one that the request prefers. */
+  locale?: string;
   /** The connection to bind the session to, from `ConnectionView.connectionId` or a `connected` event. */
   connectionId?: string;
   /** Request the floor with the creation. If that is refused, `rejected` is thrown and no session is created. */

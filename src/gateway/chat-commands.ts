@@ -25,7 +25,7 @@ export interface Target {
 export function newTarget(
   caller: Caller,
   sessionId: SessionId,
-  wanted: Pick<NewSession, "agentId" | "userId" | "zone" | "workspaceId" | "title" | "endsWithTurn">,
+  wanted: Pick<NewSession, "agentId" | "userId" | "zone" | "workspaceId" | "title" | "locale" | "endsWithTurn">,
 ): Target {
   const { userId, zone } = wanted;
   checkUser(caller, userId);

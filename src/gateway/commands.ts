@@ -4,6 +4,7 @@ import { AppError } from "../protocol/errors.ts";
 import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
 import { broughtBy, type Command, type Envelope } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
+import { type Locale, localeOf } from "../protocol/locale.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
 import type { Trace } from "../protocol/ports/tracer.ts";
 import { bornOf, logPosition } from "../protocol/position.ts";
@@ -21,6 +22,8 @@ export interface Identity {
   isKeyed: boolean;
   /** The trace that the write is part of, if it is traced. */
   trace?: Trace | undefined;
+  /** The language that the client prefers, by its `Accept-Language`. */
+  locale?: Locale | undefined;
 }
 
 export interface CommandsOptions {
@@ -65,7 +68,10 @@ export class Commands {
     const { commandId: named, connectionId: _, ...asked } = body as { commandId?: string; connectionId?: string };
     const path = request.url.split("?", 1)[0];
     const what = `${request.method} ${path} ${JSON.stringify(asked)}`;
-    const identity = this.identifyBy(caller, header ?? named, what, request.trace);
+    const identity = {
+      ...this.identifyBy(caller, header ?? named, what, request.trace),
+      locale: localeOf(request.headers["accept-language"]),
+    };
     request.commandId = identity.commandId;
     return identity;
   }

@@ -65,7 +65,7 @@ export class Copies {
     if (of.replaces?.replacedBy !== undefined) throw new AppError("session_archived", ALREADY_REPLACED);
     const messageId = await copyHistory({ store, clock, sessions, source: source.id, into: history }, end);
     const { replaces } = of;
-    const { userId, zone, ownerId, workspaceId, title, agentId, mode } = replaces ?? source;
+    const { userId, zone, locale, ownerId, workspaceId, title, agentId, mode } = replaces ?? source;
     const { sessionId } = history;
     const floorId = floorOf(sessionId, userId, zone);
     const command: CommandOf<"session.continue"> = {
@@ -74,7 +74,7 @@ export class Copies {
       session: {
         sessionId,
         agentId: of.agentId ?? agentId,
-        ...{ userId, zone, ownerId, workspaceId },
+        ...{ userId, zone, locale, ownerId, workspaceId },
         // A mode belongs to its agent.
         ...((of.agentId ?? agentId) === agentId && { mode }),
         ...(title !== NEW_TITLE && { title }),

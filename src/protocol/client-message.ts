@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { AgentId, CommandId, ConnectionId, MessageId, Name, RequestId, SessionId } from "./ids.ts";
 import { ConfirmationResponse, QuestionResponse } from "./interaction.ts";
+import { Locale } from "./locale.ts";
 import { cleanText } from "./text.ts";
 
 /** The maximum length of a user's message, in UTF-16 units. A longer one is refused with `too_large`. */
@@ -50,6 +51,7 @@ const chat = {
   zone: Name.optional(),
   workspaceId: Name.optional(),
   agentId: AgentId.optional(),
+  locale: Locale.optional(),
 };
 
 const AGENT_ID = /^[a-z0-9_-]+$/;

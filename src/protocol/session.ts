@@ -46,6 +46,7 @@ export const Session = z
     mode: z.string().optional().meta({ description: "the agent's mode, if one was chosen; else its first" }),
     userId: z.string().optional(),
     zone: z.string().optional(),
+    locale: z.string().optional().meta({ description: "the language in which decisions about it are said" }),
     ownerId: z.string().optional(),
     floorId: FloorId,
     workspaceId: z.string().optional(),

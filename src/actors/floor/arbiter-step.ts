@@ -71,6 +71,10 @@ export function numbersOf(step: ArbiterStep, agent: AgentEntry): Omit<Claim, "se
   };
 }
 
+/** The part of a claim that says its language. */
+export const languageOf = ({ locale }: { locale?: string | undefined }): Pick<Claim, "locale"> =>
+  locale === undefined ? {} : { locale };
+
 /** The floor's reservation as clients see it. */
 export function reservationOf({ reserved }: Floor): Reservation | undefined {
   return reserved?.until === undefined ? undefined : { sessionId: reserved.sessionId, until: reserved.until };

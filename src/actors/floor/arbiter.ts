@@ -11,6 +11,7 @@ import { externalTakesNoTurns } from "../session/turns.ts";
 import {
   type ArbiterContext,
   type ArbiterStep,
+  languageOf,
   log,
   numbersOf,
   refuse,
@@ -71,7 +72,7 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const agentId = agent.id;
   if (ask.turn && !takesTurns(agent)) return refuse(step, "illegal_command", { message: externalTakesNoTurns(agent) });
   const { sessionId } = wanted;
-  const claim: Claim = { ...numbersOf(step, agent), sessionId };
+  const claim: Claim = { ...numbersOf(step, agent), ...languageOf(wanted), sessionId };
   const { history, replaces } = ask;
   const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
   if (obstacle) return refuse(step, obstacle);
@@ -134,11 +135,12 @@ function supersede(step: ArbiterStep, sessionId: SessionId, by: { sessionId: Ses
   send(step, sessionId, { type: "archive", reason: "superseded", by, given: step.given });
 }
 
-function whatIf(step: ArbiterStep, agentId: string): void {
+function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined): void {
   const { catalog } = step.given;
   const agent = catalog.agents.get(agentId);
   const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
-  const challenger = { ...(agent ? numbersOf(step, agent) : unknown), agent, mayQueue: true };
+  const numbers = agent ? numbersOf(step, agent) : unknown;
+  const challenger = { ...numbers, ...languageOf({ locale }), agent, mayQueue: true };
   const rules = rulesFor(step);
   const decision = decide(step.floor, challenger, rules);
   if (decision.outcome !== "granted") return tell(step, accept({ decision }));
@@ -189,7 +191,7 @@ function pass(step: ArbiterStep, command: CommandAboutSession): void {
   }
   if (command.type === "session.switch_agent") {
     const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
-    const claim = agent && { ...numbersOf(step, agent), sessionId };
+    const claim = agent && { ...numbersOf(step, agent), ...languageOf(session.claim), sessionId };
     return void send(step, sessionId, { ...command, ...(claim && { claim }) });
   }
   send(step, sessionId, command);
@@ -251,7 +253,7 @@ function take(step: ArbiterStep, event: FloorEvent): void {
     case "floor.patch_flags":
       return patchFlags(step, event);
     case "floor.what_if":
-      return whatIf(step, event.agentId);
+      return whatIf(step, event.agentId, event.locale);
     default:
       return pass(step, event);
   }

@@ -292,7 +292,10 @@ function recorder(challenger: Omit<Claim, "sessionId"> & { sessionId?: SessionId
       ...(needed !== undefined && { wouldNeed: needed }),
       ...(level !== undefined && { level }),
       say: saying(
-        { outcome, reason, challengerId: challenger.agentId, holderId: holder?.agentId, isHolderDucked },
+        {
+          ...{ outcome, reason, isHolderDucked, locale: challenger.locale },
+          ...{ challengerId: challenger.agentId, holderId: holder?.agentId },
+        },
         agents,
       ),
     };

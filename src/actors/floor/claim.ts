@@ -16,6 +16,8 @@ export interface Claim {
   readonly ducks?: true | undefined;
   /** Whether it is critical: other sessions never reject, queue, pause or duck it. */
   readonly critical?: true | undefined;
+  /** The language in which decisions about it are said. */
+  readonly locale?: string | undefined;
 }
 
 /** A session that is heard beneath the holder. */

@@ -5,7 +5,7 @@ import type { TurnInput } from "../../protocol/internal/command.ts";
 import { omit } from "../../protocol/omit.ts";
 import { accept, acceptWithSession, effectId } from "../facts.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
-import { type ArbiterStep, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
+import { type ArbiterStep, languageOf, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
 import {
   type Challenger,
   decide,
@@ -46,7 +46,7 @@ export function takeRequest(
   const { given } = step;
   const { sessionId, turn } = request;
   const agent = given.catalog.agents.get(kept.agentId);
-  const numbers = agent ? numbersOf(step, agent) : kept;
+  const numbers = agent ? { ...numbersOf(step, agent), ...languageOf(kept) } : kept;
   const challenger: Challenger = { ...numbers, sessionId, agent, mayQueue: request.mayQueue };
   const decision = decide(step.floor, challenger, rulesFor(step));
   const claim: Claim = { ...numbers, sessionId };

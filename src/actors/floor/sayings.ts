@@ -1,6 +1,7 @@
 import type { AgentEntry, Restriction } from "../../config/catalog/catalog.ts";
 import type { Decision, Reason } from "../../protocol/decision.ts";
 import type { AgentId } from "../../protocol/ids.ts";
+import { textIn } from "../../protocol/locale.ts";
 
 interface Holder {
   readonly agentId: AgentId;
@@ -47,6 +48,8 @@ interface Spoken {
   readonly holderId: AgentId | undefined;
   /** The holder makes room for the challenger, and is still heard beneath it. */
   readonly isHolderDucked: boolean;
+  /** The language of the sentence, if the agent has it. */
+  readonly locale: string | undefined;
 }
 
 /** Whose template is used, which one, and the sentence of an agent without it. */
@@ -87,7 +90,8 @@ export function saying(spoken: Spoken, agents: ReadonlyMap<string, AgentEntry>):
   const challenger = agents.get(challengerId);
   const holder = holderId === undefined ? undefined : agents.get(holderId);
   const [speaker, template, fallback] = sentenceOf(spoken);
-  const text = (speaker === "none" ? undefined : { challenger, holder }[speaker])?.messages[template] ?? fallback;
+  const own = (speaker === "none" ? undefined : { challenger, holder }[speaker])?.messages[template];
+  const text = textIn(own ?? fallback, spoken.locale);
   const challengerLabel = challenger?.label ?? challengerId;
   const holderLabel = holder?.label ?? holderId ?? "";
   const words: Record<string, string> = {

@@ -224,6 +224,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     mode: context.mode,
     userId: context.userId,
     zone: context.zone,
+    locale: context.claim.locale,
     ownerId: context.ownerId,
     floorId: context.floorId,
     workspaceId: context.workspaceId,
@@ -263,7 +264,16 @@ export function memoryOf(context: SessionContext): string {
 }
 
 /** The fields of a view that come from the claim and the machine's state; the context does not store them twice. */
-const DERIVED = ["agentId", "state", "activity", "priority", "interruptible", "leaseMs", "leaseUntil"] as const;
+const DERIVED = [
+  "agentId",
+  "state",
+  "activity",
+  "priority",
+  "interruptible",
+  "locale",
+  "leaseMs",
+  "leaseUntil",
+] as const;
 
 /** Restore a session's context from its row. */
 export function recallSession(session: Session, memory: string): SessionContext {

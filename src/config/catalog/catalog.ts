@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { AgentId, Name, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
+import { Locale } from "../../protocol/locale.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
 import { duration } from "../quantities.ts";
 import { Adapter, settleAdapter } from "./adapter.ts";
@@ -9,7 +10,12 @@ import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 /** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/arbitration.md. */
 
 const priority = z.int().min(0).max(100);
-const sentence = z.string().min(1).max(500);
+const sentenceText = z.string().min(1).max(500);
+/** A sentence, or one per language, the default first: `{ en: …, zh: … }`. */
+const sentence = z.union([
+  sentenceText,
+  z.record(Locale, sentenceText).refine((texts) => Object.keys(texts).length > 0, "must name a language"),
+]);
 
 /**
  * Sentences an agent says of itself. `{challenger}` and `{holder}` stand for the labels of the two,

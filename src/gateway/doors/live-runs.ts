@@ -201,7 +201,11 @@ export class LiveRuns {
     const found = named && (await sessions.find(named));
     if (!found || found.tombstone) {
       const made = named && (await sessions.idFor(ownerOf(caller, rest.userId), named));
-      return newTarget(caller, made ?? this.#context.commands.deriveId(identity, "session"), { ...rest, agentId });
+      return newTarget(caller, made ?? this.#context.commands.deriveId(identity, "session"), {
+        ...rest,
+        agentId,
+        locale: identity.locale,
+      });
     }
     const { sessionId, floorId } = found;
     if (agentId !== undefined) await this.#switchTo(identity, agentId, { sessionId, floorId });

@@ -7,6 +7,7 @@ import { AppError } from "../../protocol/errors.ts";
 import { FLOOR_STATES, FloorSummary, MAX_FLAGS, Reservation } from "../../protocol/floor.ts";
 import { envelopeJson } from "../../protocol/frames.ts";
 import { AgentId, CommandId, FloorId, Name, SessionId, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
+import { localeOf } from "../../protocol/locale.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import { Session } from "../../protocol/session.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
@@ -298,7 +299,8 @@ export function floorRoutes(app: Routes, context: RouteContext): void {
       const floorId = await context.visibleTo(await context.authenticate(request)).floor(request.params.id);
       const { agentId: name, workspaceId } = request.body;
       const agentId = findAgent(context.catalog(), name, workspaceId)?.id ?? name;
-      const whatIf = { type: "floor.what_if" as const, agentId };
+      const locale = localeOf(request.headers["accept-language"]);
+      const whatIf = { type: "floor.what_if" as const, agentId, locale };
       const { decision } = await commands.look(floorId, whatIf, request.trace);
       return { success: true as const, decision: decision! };
     },

@@ -144,8 +144,8 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
     if (sessionId !== undefined) return context.visibleTo(caller).locate(sessionId);
     if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
     const { userId, zone } = message.userId === undefined && row ? { ...row, ...zoneOf(message) } : message;
-    const { agentId, workspaceId } = message;
-    return newTarget(caller, commands.deriveId(identity, "session"), { agentId, userId, zone, workspaceId });
+    const { agentId, workspaceId, locale = identity.locale } = message;
+    return newTarget(caller, commands.deriveId(identity, "session"), { agentId, userId, zone, workspaceId, locale });
   }
 
   async function commandOf(message: ClientMessage, target: Target, identity: Identity): Promise<Command> {

@@ -3,6 +3,7 @@ import { BOUNDS } from "../../config/bounds.ts";
 import { ModeName } from "../../config/catalog/tool-entry.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../../protocol/ids.ts";
+import { Locale } from "../../protocol/locale.ts";
 import { Message } from "../../protocol/message.ts";
 import { bornOf, logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
@@ -23,6 +24,7 @@ const CreateBody = z.object({
   zone: Name.optional(),
   workspaceId: Name.optional(),
   title: Title.optional(),
+  locale: Locale.optional().meta({ description: "the language of spoken sentences; default: that of Accept-Language" }),
   connectionId: ConnectionId.optional(),
   activate: z.boolean().default(false),
   commandId: CommandId.optional(),
@@ -113,7 +115,8 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
             ? commands.deriveId<SessionId>(identity, "session")
             : await visibleTo(caller).idFor(ownerId, body.id);
         const agentId = body.agentId ?? body.initialAgentId;
-        const session = { sessionId, agentId, userId, zone, ownerId, workspaceId, title, mode: body.mode };
+        const locale = body.locale ?? identity.locale;
+        const session = { sessionId, agentId, userId, zone, ownerId, workspaceId, title, locale, mode: body.mode };
         const command = { type: "session.create" as const, sessionId, session, activate };
         return { floorId: floorOf(sessionId, userId, zone), command };
       };

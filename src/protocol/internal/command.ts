@@ -16,6 +16,8 @@ export const NewSession = z.object({
   ownerId: z.string().optional(),
   workspaceId: z.string().optional(),
   title: z.string().optional(),
+  /** The language in which decisions about it are said. */
+  locale: z.string().optional(),
   /** A mode of the agent. Default: its first. */
   mode: z.string().optional(),
   /** Archive the session when its last turn has ended, however it ended. */
@@ -92,7 +94,7 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("floor.flags"), flags: z.record(z.string(), z.boolean()) }),
   /** Changes only these flags. */
   z.object({ type: z.literal("floor.patch_flags"), flags: z.record(z.string(), z.boolean()) }),
-  z.object({ type: z.literal("floor.what_if"), agentId: z.string() }),
+  z.object({ type: z.literal("floor.what_if"), agentId: z.string(), locale: z.string().optional() }),
   z.object({
     type: z.literal("run.claim"),
     sessionId: SessionId,

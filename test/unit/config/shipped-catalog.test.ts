@@ -125,7 +125,7 @@ describe("the car's scenarios", () => {
     expect(meet("music_agent", "phone_agent")).toMatchObject({
       outcome: "granted",
       reason: "preempted",
-      say: "音乐已暂停",
+      say: "The music is paused.",
     });
   });
 
@@ -133,7 +133,7 @@ describe("the car's scenarios", () => {
     expect(meet("navigation_agent", "chat_agent")).toMatchObject({
       outcome: "rejected",
       reason: "lower_priority",
-      say: "导航中，暂时无法闲聊",
+      say: "Navigation is under way; Chat has to wait.",
     });
   });
 

@@ -16,6 +16,14 @@ const lenient = await NodeUnderTest.start({
       description: "导航",
       messages: { rejected: "导航中，暂时无法{challenger}", preempted: "{holder.description} → {challenger}" },
     }),
+    scripted("bilingual", {
+      priority: 40,
+      messages: {
+        granted: { en: "{challenger} begins.", zh: "{challenger}开始" },
+        resumed: { en: "{challenger} goes on.", zh: "{challenger}继续" },
+        rejected: { en: "Wait.", zh: "请稍等" },
+      },
+    }),
     scripted("byhand", { priority: 20, resume: "manual" }),
     scripted("stubborn", { priority: 50, interruptible: false }),
   ],
@@ -24,6 +32,35 @@ const lenient = await NodeUnderTest.start({
 afterAll(() => Promise.all([node.stop(), lenient.stop()]));
 
 const start = (ann: E2eClient, agentId: string) => ann.askToCreate({ agentId, activate: true });
+
+test("a sentence is said in the language of the session, which is by default the one that its request prefers", async () => {
+  const post = async (path: string, body: object, language?: string) => {
+    const headers = { "Content-Type": "application/json", ...(language && { "Accept-Language": language }) };
+    const answer = await fetch(lenient.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    return (await answer.json()) as { decision: { say: string }; session: { id: string; locale?: string } };
+  };
+  const create = (userId: string, more: object, language?: string) =>
+    post("/session/create", { agentId: "bilingual", userId, activate: true, ...more }, language);
+  const sayings: [more: object, language: string | undefined, say: string, locale: string | undefined][] = [
+    [{}, undefined, "Bilingual begins.", undefined],
+    [{}, "zh-CN,zh;q=0.9,en;q=0.8", "Bilingual开始", "zh-CN"],
+    [{}, "fr", "Bilingual begins.", "fr"],
+    [{ locale: "zh" }, "en", "Bilingual开始", "zh"],
+  ];
+  for (const [index, [more, language, say, locale]] of sayings.entries()) {
+    const { decision, session } = await create(`speaker-${index}`, more, language);
+    expect([decision.say, session.locale]).toEqual([say, locale]);
+    expect((await post(`/floor/u:speaker-${index}/what-if`, { agentId: "music" }, "zh")).decision.say).toBe("请稍等");
+  }
+  // The language stays with the session, whatever the request that makes it speak again prefers.
+  const { session } = await create("speaker-5", { locale: "zh" });
+  await post(`/session/${session.id}/pause`, {});
+  expect((await post(`/session/${session.id}/resume`, {}, "en")).decision.say).toBe("Bilingual开始");
+  const first = { type: "chat", agentId: "bilingual", userId: "speaker-6", content: "hello" };
+  const { sessionId } = (await post("/message", first, "zh")) as unknown as { sessionId: string };
+  const viewed = await (await fetch(`${lenient.url}/session/${sessionId}`)).json();
+  expect((viewed as { session: object }).session).toMatchObject({ locale: "zh" });
+});
 
 describe("a request for the floor", () => {
   test("a request for the floor on an idle floor is granted", async () => {

@@ -54,7 +54,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       provider.willReply({ kind: "stream", ...reply });
       const { sessionId, runId, streamed, types } = await ask(node, "model");
       const shown = { content, status: "success", finishReason };
-      expect(streamed.map(shownOf), JSON.stringify(reply)).toEqual([shown]);
+      expect(streamed.map(shownOf), `${JSON.stringify(reply)}: ${types.join()}`).toEqual([shown]);
       expect(types.filter((type) => type === "error")).toEqual([]);
       asked.push({ sessionId, runId, shown });
     }
