@@ -154,7 +154,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     );
     this.#notQueued = counter(
       "interlock_effects_not_queued_total",
-      "times the run queue did not take a run or a timer, which then waits in the store for the next sweep",
+      "times the run queue did not take a run or an alarm, which then waits in the store for the next sweep",
     );
     this.#waits = histogram("interlock_run_wait_seconds", "how long runs waited for a worker", LONG);
     this.#runs = histogram(

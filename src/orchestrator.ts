@@ -29,7 +29,7 @@ export interface OrchestratorOptions {
   tracer?: Tracer | undefined;
 }
 
-/** The part of a node that owns floors: it executes commands, arms their effects, and prunes expired data. */
+/** The part of a node that owns floors: it executes commands, arms effects and alarms, and prunes expired data. */
 export class Orchestrator {
   readonly #shape: Shape;
   readonly #host: Host;
@@ -59,10 +59,11 @@ export class Orchestrator {
       store,
       bus,
       clock,
+      time: () => clock.elapsed.now(),
       newId,
       catalog,
       interactionTimeoutMs: settings.interactionTimeoutMs,
-      arm: (effect) => this.#armer.arm(effect),
+      arm: (due) => this.#armer.arm(due),
       maxFloors: BOUNDS.activeFloors,
       log,
       metrics,
@@ -71,7 +72,9 @@ export class Orchestrator {
     this.#armer = new Armer({
       store,
       queue,
-      clock,
+      clock: clock.elapsed,
+      wallNow: () => clock.now(),
+      waitingCount: () => this.#host.waitingCount,
       newId,
       ask: (envelope) => mailbox.ask(envelope),
       askTimeoutMs: settings.commandDeadlineMs,
@@ -82,6 +85,7 @@ export class Orchestrator {
     this.#retention = new Retention({
       store,
       clock,
+      jumpedMs: () => clock.jumpedMs,
       log,
       everyMs: BOUNDS.pruneMs,
       limit: BOUNDS.prunePage,
@@ -155,7 +159,6 @@ export class Orchestrator {
   #onJump(byMs: number, log: Logger): void {
     this.#retention.suspend(byMs);
     if (!this.#shape.hasOwnTime) return log.warn({ byMs }, "the database's clock jumped");
-    log.warn({ byMs }, "the wall clock jumped; due times are shifted so that effects wait as long as before");
-    this.#armer.shift(byMs);
+    log.warn({ byMs }, "the wall clock jumped; deadlines leave the jump out, and come after as long as before");
   }
 }

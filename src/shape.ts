@@ -31,7 +31,7 @@ export interface Shape {
   clock: SystemClock;
   /** Measures elapsed time, and never jumps. */
   stopwatch: Clock;
-  /** Whether the clock is this machine's: then it can jump, and due times are shifted by each jump (rule C9). */
+  /** Whether the clock is this machine's: then it can jump, and deadlines leave each jump out (rule C9). */
   hasOwnTime: boolean;
   /**
    * What is wrong with the store, so that this node should get no requests: sentences for `/ready`, which needs no
@@ -90,7 +90,7 @@ async function openTransport(
   await using opened = new AsyncDisposableStack();
   if (where.kind === "memory") {
     const bus = opened.adopt(new MemoryBus(), (each) => each.close());
-    const queue = opened.adopt(new MemoryQueue(clock), (each) => each.close());
+    const queue = opened.adopt(new MemoryQueue(clock.elapsed), (each) => each.close());
     return disposedBy(opened.move(), { bus, queue });
   }
   const urls = where.urls as [string, ...string[]];
@@ -99,7 +99,7 @@ async function openTransport(
   const { openRedisBus } = await import("./bus/redis-bus.ts");
   const bus = opened.adopt(await openRedisBus({ urls, epoch, clock, newId, log }), (each) => each.close());
   const { openBullmqQueue } = await import("./queue/bullmq-queue.ts");
-  const queue = opened.adopt(await openBullmqQueue({ urls, epoch, clock, log }), (each) => each.close());
+  const queue = opened.adopt(await openBullmqQueue({ urls, epoch, clock: clock.elapsed, log }), (each) => each.close());
   const { connectRedis } = await import("./bus/redis-client.ts");
   const redis = await connectRedis(readRedisAddresses(urls)[0]!, clock, { commandTimeout: ASK_MS });
   // Each command reports its own failure.
@@ -116,7 +116,7 @@ async function openStore({ store: where }: Settings, log: Logger): Promise<Store
   if (where.kind === "sqlite") {
     const store = await openSqliteStore({ file: where.file, clock: own, log });
     opened.defer(() => store.close());
-    own.startAt(await store.newestTime());
+    own.startAt(await store.newestTime(), (await store.loadJumps()).jumpedMs);
     own.start();
     opened.defer(() => own.stop());
     const storeFaults = () => store.faults();

@@ -19,7 +19,7 @@ export interface SystemClockOptions {
 
 /**
  * The time of one process. It follows the wall clock but never goes back, except with `mayFall`. A head unit boots in
- * 1970 and learns the time from GPS later, so a jump forward is reported, and due times can be shifted by it.
+ * 1970 and learns the time from GPS later, so jumps forward are reported, and `elapsed` leaves them out.
  */
 export class SystemClock implements Clock {
   readonly #wall: () => number;
@@ -28,6 +28,7 @@ export class SystemClock implements Clock {
   /** The time is `#base` plus the time elapsed since `#since`. */
   #base: number;
   #since: number;
+  #jumpedMs = 0;
   #comparing: NodeJS.Timeout | undefined;
   readonly #onJump: ((byMs: number) => void)[] = [];
 
@@ -43,6 +44,17 @@ export class SystemClock implements Clock {
     return Math.floor(this.#base + this.#monotonic() - this.#since);
   }
 
+  /** The sum of all jumps and corrections, with the jumps of earlier processes, in ms. Always 0 with `mayFall`. */
+  get jumpedMs(): number {
+    return Math.floor(this.#jumpedMs);
+  }
+
+  /** The time that only elapses: that of deadlines (rule C9). With `mayFall` it follows the wall clock nevertheless. */
+  readonly elapsed: Clock = {
+    now: () => Math.floor(this.#base + this.#monotonic() - this.#since - this.#jumpedMs),
+    after: (delayMs, callback) => this.after(delayMs, callback),
+  };
+
   /** The wall clock itself, which may go back: for instants that others set by theirs, such as the end of a token. */
   wallNow(): number {
     return Math.floor(this.#wall());
@@ -54,14 +66,18 @@ export class SystemClock implements Clock {
     return { cancel: () => clearTimeout(timeout) };
   }
 
-  /** Advance the time to at least this instant: a wall clock behind the newest stored time is wrong. */
-  startAt(instant: number): void {
+  /**
+   * Advance the time to at least this instant: a wall clock behind the newest stored time is wrong.
+   * @param jumpedMs the sum of the jumps of earlier processes
+   */
+  startAt(instant: number, jumpedMs = 0): void {
+    this.#jumpedMs = jumpedMs;
     if (this.now() >= instant) return;
     this.#base = instant;
     this.#since = this.#monotonic();
   }
 
-  /** Report jumps: the listener gets the ms by which due times must be shifted. */
+  /** Report jumps, in ms. */
   onJump(listener: (byMs: number) => void): void {
     this.#onJump.push(listener);
   }
@@ -82,6 +98,7 @@ export class SystemClock implements Clock {
     // Otherwise, time runs on until a wall clock that is behind has caught up.
     if (aheadMs <= 0) return;
     this.#base += aheadMs;
+    if (!this.#mayFall) this.#jumpedMs += aheadMs;
     if (aheadMs > JUMP_MS) for (const listener of this.#onJump) listener(Math.floor(aheadMs));
   }
 }

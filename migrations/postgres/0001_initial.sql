@@ -26,6 +26,8 @@ CREATE TABLE meta (
   epoch      text    NOT NULL,
   secret     text    NOT NULL,
   created_at bigint  NOT NULL,
+  -- The sum of the wall clock's jumps: by as much the floors' time, in which deadlines are, is behind it.
+  jumped_ms  bigint NOT NULL DEFAULT 0,
   -- Until when nothing may be pruned because the clock jumped, in ms since 1970: it outlives the process that saw the jump.
   doubt_until         bigint NOT NULL DEFAULT 0,
   -- Rises with each change of a definition, so that nodes notice one by reading a single row.
@@ -42,11 +44,16 @@ CREATE TABLE floors (
   -- Events at or below are pruned.
   low_water bigint  NOT NULL DEFAULT 0,
   format    integer NOT NULL,
+  -- The floor's earliest deadline, in its time.
+  alarm     bigint,
+  -- The hash by which nodes divide the floors.
+  partition smallint NOT NULL DEFAULT 0,
   flags     text    NOT NULL,
   snapshot  text    NOT NULL,
   -- The session for which the floor is reserved, as JSON.
   reserved  text
 ) WITH (fillfactor = 50);
+CREATE INDEX floors_by_alarm ON floors (alarm, id) WHERE alarm IS NOT NULL;
 -- Receipts of writes that belong to no floor, and staged sessions, name this one. Its empty id comes before every other, so
 -- no list shows it.
 INSERT INTO floors (floor_key, id, version, head, format, flags, snapshot) OVERRIDING SYSTEM VALUE
@@ -63,6 +70,8 @@ CREATE TABLE sessions (
   owner_id         text   COLLATE "C",
   workspace_id     text   COLLATE "C",
   last_activity_at bigint NOT NULL,
+  -- Its earliest deadline, in its floor's time.
+  due_at           bigint,
   queued_at        bigint,
   -- 0 while it holds its floor, -1 while it is ducked; while it is paused, the place in the floor's log where it was paused.
   standing         bigint,
@@ -83,6 +92,7 @@ CREATE INDEX sessions_queued ON sessions (floor_key, queued_at) WHERE queued_at 
 -- A history that is being copied or imported belongs to a staged session: a row of state 'staged' on floor 0, with an id
 -- that no client can name. The commit that makes the session renames that row, however many messages it has.
 CREATE INDEX sessions_staged ON sessions (last_activity_at) WHERE state = 'staged';
+CREATE INDEX sessions_due ON sessions (floor_key, due_at, id) WHERE due_at IS NOT NULL;
 CREATE INDEX sessions_to_prune ON sessions (oldest_at) WHERE state = 'archived' AND oldest_at IS NOT NULL;
 
 -- Apart from the sessions, whose rows are written with every commit while their words hardly ever change. Words are
@@ -144,7 +154,6 @@ CREATE TABLE effects (
   id        text     COLLATE "C" PRIMARY KEY,
   partition smallint NOT NULL,
   floor_key bigint   NOT NULL,
-  kind      text     NOT NULL,
   due_at    bigint   NOT NULL,
   payload   text     NOT NULL
 );

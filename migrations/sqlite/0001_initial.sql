@@ -9,6 +9,8 @@ CREATE TABLE meta (
   epoch      TEXT    NOT NULL,
   secret     TEXT    NOT NULL,
   created_at INTEGER NOT NULL,
+  -- The sum of the wall clock's jumps: by as much the floors' time, in which deadlines are, is behind it.
+  jumped_ms  INTEGER NOT NULL DEFAULT 0,
   -- Until when nothing may be pruned because the clock jumped, in ms since 1970: it outlives the process that saw the jump.
   doubt_until         INTEGER NOT NULL DEFAULT 0,
   -- Rises with each change of a definition, so that nodes notice one by reading a single row.
@@ -24,11 +26,16 @@ CREATE TABLE floors (
   -- Events at or below are pruned.
   low_water INTEGER NOT NULL DEFAULT 0,
   format    INTEGER NOT NULL,
+  -- The floor's earliest deadline, in its time.
+  alarm     INTEGER,
+  -- The hash by which nodes divide the floors.
+  partition INTEGER NOT NULL DEFAULT 0,
   flags     TEXT    NOT NULL,
   snapshot  TEXT    NOT NULL,
   -- The session for which the floor is reserved, as JSON.
   reserved  TEXT
 ) STRICT;
+CREATE INDEX floors_by_alarm ON floors (alarm, id) WHERE alarm IS NOT NULL;
 -- Receipts of writes that belong to no floor, and staged sessions, name this one. Its empty id comes before every other, so
 -- no list shows it.
 INSERT INTO floors (floor_key, id, version, head, format, flags, snapshot) VALUES (0, '', 0, 0, 0, '{}', '{}');
@@ -44,6 +51,8 @@ CREATE TABLE sessions (
   owner_id         TEXT,
   workspace_id     TEXT,
   last_activity_at INTEGER NOT NULL,
+  -- Its earliest deadline, in its floor's time.
+  due_at           INTEGER,
   queued_at        INTEGER,
   -- 0 while it holds its floor, -1 while it is ducked; while it is paused, the place in the floor's log where it was paused.
   standing         INTEGER,
@@ -62,6 +71,7 @@ CREATE INDEX sessions_queued ON sessions (floor_key, queued_at) WHERE queued_at 
 -- A history that is being copied or imported belongs to a staged session: a row of state 'staged' on floor 0, with an id
 -- that no client can name. The commit that makes the session renames that row, however many messages it has.
 CREATE INDEX sessions_staged ON sessions (last_activity_at) WHERE state = 'staged';
+CREATE INDEX sessions_due ON sessions (floor_key, due_at, id) WHERE due_at IS NOT NULL;
 CREATE INDEX sessions_to_prune ON sessions (oldest_at) WHERE state = 'archived' AND oldest_at IS NOT NULL;
 
 -- In the order of their keys. `details` is all of a message that has no column, as JSON.
@@ -128,7 +138,6 @@ CREATE TABLE effects (
   id        TEXT    PRIMARY KEY,
   partition INTEGER NOT NULL,
   floor_key INTEGER NOT NULL REFERENCES floors,
-  kind      TEXT    NOT NULL,
   due_at    INTEGER NOT NULL,
   payload   TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;

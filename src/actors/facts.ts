@@ -11,6 +11,10 @@ import type { FinishReason, LogLine, Message, MessageStatus, Usage } from "../pr
 export interface Given {
   /** In ms since 1970. Never goes back on a floor. */
   readonly now: number;
+  /** The floor's time, in ms: as `now`, without the jumps of the wall clock. Deadlines are measured in it (rule C9). */
+  readonly time: number;
+  /** While a deadline is carried out: how long ago it was, in ms. The step itself is at the deadline. */
+  readonly lateMs?: number;
   /** Unique per applied command. Ids of effects are made from it, so that each is used once (rule C7). */
   readonly stamp: string;
   readonly catalog: Catalog;
@@ -23,6 +27,8 @@ export type LoggedEvent = {
 
 /** A change that a machine asks for. The host makes all changes of a command in one commit, or none. */
 export type Fact =
+  /** The facts after this one happened at this time, in ms since 1970. */
+  | { type: "at"; now: number }
   | { type: "event"; event: LoggedEvent }
   /** A new session begins with the messages of a staged one. */
   | { type: "history.adopt"; sessionId: SessionId; stagedAs: `~${string}` }

@@ -1,39 +1,48 @@
+import type { FloorId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
-import type { Effect, TimerEffect } from "../protocol/internal/effect.ts";
+import { type Alarm, alarmOf, type Effect } from "../protocol/internal/effect.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import { LogThrottle } from "../shared/log-throttle.ts";
-import type { Store } from "../store/store.ts";
-import type { RunQueue } from "./run-queue.ts";
+import type { DueQuery, Store } from "../store/store.ts";
+import type { Queued, RunQueue } from "./run-queue.ts";
 
-/** The interval between two sweeps, in ms. Each sweep arms only effects that are due soon (rules C8 and C9). */
+/** The interval between two sweeps, in ms. Each sweep arms only what is due soon (rules C8 and C9). */
 const SWEEP_MS = 10_000;
-/** Effects per read from the store. */
+/** Effects, or floors, per read from the store. */
 const PAGE = 1_000;
-/** The pause between two attempts to shift effects, in ms. */
-const MOVE_AGAIN_MS = 1_000;
-/** Timers that fire concurrently. */
-const FIRING = 64;
+/** Floors that are asked at once to carry out what is due. */
+const FIRING = 16;
+/** An alarm that is later than this belongs to a crowd, as after an outage: it lets the commands of clients go first. */
+const LATE_MS = 1_000;
+/** How often such an alarm looks whether commands wait, in ms, and for how long at most. */
+const LOOK_MS = 20;
+const GIVE_WAY_MS = 1_000;
 
 export interface ArmerOptions {
-  store: Pick<Store, "dueEffects" | "shiftEffects">;
+  store: Pick<Store, "dueEffects" | "dueAlarms">;
   queue: RunQueue;
+  /** Its time is the floors'. */
   clock: Clock;
+  /** The clock of the asks' deadlines. */
+  wallNow: () => number;
   newId: () => string;
   ask: (envelope: Envelope) => Promise<Reply>;
   askTimeoutMs: number;
-  /** The hashes of the floors whose effects this node arms (rule C8). Absent or undefined: all floors. */
+  /** Unanswered commands of this node's floors, alarms included. */
+  waitingCount: () => number;
+  /** The hashes of the floors whose effects and alarms this node arms (rule C8). Absent or undefined: all floors. */
   floorHashes?: () => readonly number[] | undefined;
-  /** Called when the queue did not take an effect; the next sweep adds it again. */
+  /** Called when the queue did not take an effect or an alarm; the next sweep adds it again. */
   onNotQueued?: () => void;
   log: Logger;
 }
 
 /**
- * Ensures that committed effects are carried out: it queues the effects of a commit at once, and a periodic sweep
- * queues effects left behind by a crash, a full queue or a lost job. An effect stays in the store until its outcome is
- * committed, so arming it twice is harmless and missing it costs one sweep.
+ * Ensures that committed effects are carried out and that alarms come: it queues those of a commit at once, and a periodic
+ * sweep queues what a crash, a full queue or a lost job has left behind. The store keeps an effect until its outcome is
+ * committed, and an alarm until its floor has caught up, so arming one twice is harmless and missing it costs one sweep.
  */
 export class Armer {
   readonly #options: ArmerOptions;
@@ -43,11 +52,10 @@ export class Armer {
   #sweeping: Promise<void> | undefined;
   /** A sweep was requested while another was running, for example because floors came to this node. */
   #isSweptAgain = false;
-  /** Jumps of the wall clock by which the store's effects have not been shifted yet. */
-  #jumps = 0;
+  /** Alarms that are being carried out. */
+  #firing = 0;
   #stopFiring: (() => Promise<void>) | undefined;
-  // While the store or the bus is away, each sweep and each due timer fails.
-  readonly #shiftNotes = new LogThrottle();
+  // While the store or the bus is away, each sweep and each alarm fails.
   readonly #sweepNotes = new LogThrottle();
   readonly #fireNotes = new LogThrottle();
 
@@ -57,7 +65,7 @@ export class Armer {
 
   async start(): Promise<void> {
     const { queue } = this.#options;
-    const firing = await queue.process("timer", (timer) => this.#fire(timer), { concurrency: FIRING });
+    const firing = await queue.process("alarm", (alarm) => this.#fire(alarm), { concurrency: FIRING });
     this.#stopFiring = () => firing.stop();
     this.sweep();
   }
@@ -69,17 +77,17 @@ export class Armer {
     await this.#stopFiring?.();
   }
 
-  /** Queue an effect that was committed, if it is due soon. */
-  arm(effect: Effect): void {
-    if (this.#isSuspended || effect.dueAt > this.#armedUntil) return;
-    // When the queue is full, the next sweep adds the effect.
-    this.#add(effect).catch(() => {});
+  /** Queue an effect or an alarm that was committed, if it is due soon. */
+  arm(queued: Queued): void {
+    if (this.#isStopped || queued.dueAt > this.#armedUntil) return;
+    // When the queue is full, the next sweep adds it.
+    this.#add(queued).catch(() => {});
   }
 
   /** Arm everything that is due within two sweeps. Only one sweep runs at a time; a request meanwhile runs another. */
   sweep(): void {
     this.#timer?.cancel();
-    if (this.#isSuspended) return;
+    if (this.#isStopped) return;
     if (this.#sweeping) {
       this.#isSweptAgain = true;
       return;
@@ -92,83 +100,71 @@ export class Armer {
     });
   }
 
-  /**
-   * Handle a jump of the wall clock: shift the due times in the store, so that effects wait as long as before (rule
-   * C9). Queued effects wait for elapsed time and need no shift. No further effect is armed until the store has
-   * shifted.
-   */
-  shift(byMs: number): void {
-    this.#jumps += 1;
-    // Start the shift at once, before any commit at the new time.
-    void this.#move(byMs, this.#options.store.shiftEffects(byMs)).then(() => {
-      this.#jumps -= 1;
-      this.sweep();
-    });
-  }
-
-  async #move(byMs: number, moving: Promise<void>): Promise<void> {
-    const { store, clock, log } = this.#options;
-    for (let moved = moving; ; moved = store.shiftEffects(byMs)) {
-      try {
-        await moved;
-        // Commits from before the shift report their effects, with old due times, in this turn of the event loop.
-        return await sleep(clock, 0);
-      } catch (error) {
-        if (this.#shiftNotes.isDue(clock.now())) {
-          log.error({ err: error, byMs }, "due times could not be shifted after a clock jump; retrying");
-        }
-      }
-      await sleep(clock, MOVE_AGAIN_MS);
-      if (this.#isStopped) return;
-    }
-  }
-
-  /** Whether to arm nothing: the armer is stopped, or due times in the store have not been shifted after a jump. */
-  get #isSuspended(): boolean {
-    return this.#isStopped || this.#jumps > 0;
-  }
-
   async #sweepOnce(): Promise<void> {
-    const { store, clock, floorHashes, log } = this.#options;
-    // Reach beyond the next sweep, so that no effect falls between two sweeps.
+    const { store, clock, log } = this.#options;
+    // Reach beyond the next sweep, so that nothing falls between two sweeps.
     this.#armedUntil = clock.now() + 2 * SWEEP_MS;
     try {
-      let after: Effect | undefined;
-      for (;;) {
-        const due = await store.dueEffects({
-          until: this.#armedUntil,
-          after,
-          floorHashes: floorHashes?.(),
-          limit: PAGE,
-        });
-        for (const effect of due) if (!this.#isSuspended) await this.#add(effect);
-        after = due.at(-1);
-        if (due.length < PAGE || this.#isSuspended) return;
-      }
+      // Runs first: there may be a crowd of alarms.
+      await this.#armAll<Effect>(
+        (query) => store.dueEffects(query),
+        (effect) => effect,
+      );
+      await this.#armAll<{ id: FloorId; dueAt: number }>(
+        (query) => store.dueAlarms(query),
+        ({ id, dueAt }) => alarmOf(id, dueAt),
+      );
     } catch (error) {
       if (!this.#sweepNotes.isDue(clock.now())) return;
-      log.warn({ err: error }, "effects could not be armed; the next sweep retries");
+      log.warn({ err: error }, "effects and alarms could not be armed; the next sweep retries");
     }
   }
 
-  async #add(effect: Effect): Promise<void> {
+  /** Arm all pages of what is due within two sweeps. */
+  async #armAll<T extends { id: string; dueAt: number }>(
+    read: (query: DueQuery<T["id"]>) => Promise<T[]>,
+    queued: (due: T) => Queued,
+  ): Promise<void> {
+    const { floorHashes } = this.#options;
+    const until = this.#armedUntil;
+    for (let after: T | undefined; ; ) {
+      const page = await read({ until, after, floorHashes: floorHashes?.(), limit: PAGE });
+      for (const each of page) if (!this.#isStopped) await this.#add(queued(each));
+      if (page.length < PAGE || this.#isStopped) return;
+      after = page.at(-1);
+    }
+  }
+
+  async #add(queued: Queued): Promise<void> {
     const { queue, onNotQueued } = this.#options;
     try {
-      await queue.add(effect);
+      await queue.add(queued);
     } catch (error) {
       onNotQueued?.();
       throw error;
     }
   }
 
-  async #fire({ id, floorId, sessionId }: TimerEffect): Promise<void> {
-    const { ask, clock, newId, askTimeoutMs, log } = this.#options;
-    const command = { type: "timer" as const, timerId: id, ...(sessionId !== undefined && { sessionId }) };
+  async #fire({ floorId, dueAt }: Alarm): Promise<void> {
+    const { ask, clock, wallNow, newId, askTimeoutMs, log } = this.#options;
+    if (clock.now() - dueAt > LATE_MS) await this.#giveWay();
+    this.#firing += 1;
     try {
-      await ask({ floorId, commandId: newId(), bodyHash: "", deadline: clock.now() + askTimeoutMs, command });
+      const command = { type: "alarm" as const };
+      await ask({ floorId, commandId: newId(), bodyHash: "", deadline: wallNow() + askTimeoutMs, command });
     } catch (error) {
       if (!this.#fireNotes.isDue(clock.now())) return;
-      log.warn({ err: error, floorId, sessionId, timerId: id }, "a timer could not be fired; the next sweep retries");
+      log.warn({ err: error, floorId, dueAt }, "an alarm could not be carried out; the next sweep retries");
+    } finally {
+      this.#firing -= 1;
+    }
+  }
+
+  /** Wait while commands of clients wait. A floor that gets a command itself has caught up with it. */
+  async #giveWay(): Promise<void> {
+    const { clock, waitingCount } = this.#options;
+    for (let waitedMs = 0; waitedMs < GIVE_WAY_MS && waitingCount() > this.#firing; waitedMs += LOOK_MS) {
+      await sleep(clock, LOOK_MS);
     }
   }
 }

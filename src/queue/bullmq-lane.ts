@@ -1,8 +1,9 @@
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
-import type { Effect } from "../protocol/internal/effect.ts";
+import type { Alarm } from "../protocol/internal/effect.ts";
 import { type Clock, sleep } from "../protocol/ports/clock.ts";
 import { BullmqWork, type Handler } from "./bullmq-work.ts";
+import type { Queued } from "./run-queue.ts";
 
 /** The number of queue events that Redis keeps, for inspection with BullMQ's tools. */
 const KEPT_EVENTS = 1_000;
@@ -23,12 +24,12 @@ export interface BullmqLaneOptions {
   onFault: (error: unknown) => void;
 }
 
-/** One of BullMQ's queues: the effects of one kind. */
+/** One of BullMQ's queues: runs, or alarms. */
 export class BullmqLane {
   readonly #name: string;
   readonly #options: BullmqLaneOptions;
   readonly #bullmq: typeof import("bullmq");
-  readonly #queue: Queue<Effect>;
+  readonly #queue: Queue<Queued>;
   #work: BullmqWork | undefined;
   #isOpening = false;
 
@@ -53,8 +54,9 @@ export class BullmqLane {
     this.#queue.on("error", onFault);
   }
 
-  async add(effect: Effect): Promise<void> {
-    const job = await this.#put(effect);
+  /** @param replaced an alarm whose place it takes; if that cannot be removed, it comes in vain */
+  async add(effect: Queued, replaced?: Alarm): Promise<void> {
+    const [job] = await Promise.all([this.#put(effect), replaced && this.#queue.remove(jobIdOf(replaced))]);
     if (this.#options.clock.now() - effect.dueAt < LATE_MS) return;
     // BullMQ uses each node's clock: a node whose clock is ahead delays what it adds for the others. A job that waits or
     // runs already is not delayed, and stays as it is.
@@ -68,15 +70,15 @@ export class BullmqLane {
     if (await this.#remove(job)) await this.#put(effect);
   }
 
-  #put(effect: Effect): Promise<Job<Effect>> {
+  #put(effect: Queued): Promise<Job<Queued>> {
     return this.#queue.add(effect.kind === "run" ? effect.agentId : effect.kind, effect, {
-      jobId: effect.id,
+      jobId: jobIdOf(effect),
       delay: Math.max(0, effect.dueAt - this.#options.clock.now()),
       ...(effect.kind === "run" && { priority: LAST_PRIORITY - effect.priority }),
     });
   }
 
-  async #remove(job: Job<Effect>): Promise<boolean> {
+  async #remove(job: Job<Queued>): Promise<boolean> {
     return await job.remove().then(
       () => true,
       () => false,
@@ -110,3 +112,6 @@ export class BullmqLane {
     await Promise.all([this.#work?.leave(), Promise.race([this.#queue.close(), sleep(this.#options.clock, CLOSE_MS)])]);
   }
 }
+
+/** BullMQ's ids have no colon, and floors' ids have. */
+const jobIdOf = ({ id }: Queued): string => encodeURIComponent(id);

@@ -2,11 +2,13 @@ import type { Redis } from "ioredis";
 import { type RedisOptions, readRedisAddresses } from "../bus/redis-address.ts";
 import { connectRedis, reasonOf } from "../bus/redis-client.ts";
 import { AppError } from "../protocol/errors.ts";
-import type { Effect } from "../protocol/internal/effect.ts";
+import type { FloorId } from "../protocol/ids.ts";
+import type { Alarm } from "../protocol/internal/effect.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
+import { RecentMap } from "../protocol/recent-map.ts";
 import { BullmqLane } from "./bullmq-lane.ts";
-import type { Processing, RunQueue } from "./run-queue.ts";
+import type { Processing, Queued, RunQueue } from "./run-queue.ts";
 
 /**
  * Redis counts as away when it has answered nothing in two checks in a row, this many ms apart; the effect is then left
@@ -26,6 +28,8 @@ const PATIENT: RedisOptions = {
   autoResendUnfulfilledCommands: true,
   socketTimeout: 15_000,
 };
+/** Alarms that are remembered, so that a new one can replace them in Redis. One that is forgotten comes early. */
+const MAX_ALARMS = 10_000;
 /** A fault that is reported again within this time, in ms, belongs to the same outage. */
 const SOON_MS = 10_000;
 /** Distinct faults that are logged per outage; further ones add no information. */
@@ -37,12 +41,13 @@ export interface BullmqQueueOptions {
   urls: readonly [string, ...string[]];
   /** Identifies the store: all keys of the queue begin with it (rule C20). */
   epoch: string;
+  /** Its time is the floors'. */
   clock: Clock;
   log: Logger;
 }
 
 /**
- * Open the run queue over BullMQ: its queues `runs` and `timers`, under the prefix `<epoch>`. Finished jobs are removed
+ * Open the run queue over BullMQ: its queues `runs` and `alarms`, under the prefix `<epoch>`. Finished jobs are removed
  * from Redis. Another worker restarts the jobs of a killed worker within about 6 s.
  *
  * @throws Error with a sentence for the operator when the server cannot be used
@@ -62,7 +67,7 @@ export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOp
     const worker = await connect(PATIENT);
     producer.on("ready", () => faults.forget());
     const shared = { producer, worker, prefix: epoch, clock, onFault: (error: unknown) => faults.report(error) };
-    const lanes = { run: await BullmqLane.open("runs", shared), timer: await BullmqLane.open("timers", shared) };
+    const lanes = { run: await BullmqLane.open("runs", shared), alarm: await BullmqLane.open("alarms", shared) };
     return new BullmqQueue(clock, lanes, clients);
   } catch (error) {
     for (const client of clients) client.disconnect();
@@ -72,35 +77,45 @@ export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOp
 
 class BullmqQueue implements RunQueue {
   readonly #clock: Clock;
-  readonly #lanes: Record<Effect["kind"], BullmqLane>;
+  readonly #lanes: Record<Queued["kind"], BullmqLane>;
   readonly #clients: Redis[];
+  /** The alarm of each floor that this node added last. */
+  readonly #alarms = new RecentMap<FloorId, Alarm>(MAX_ALARMS);
   #adding = 0;
   /** The number of answers from Redis, acceptances and refusals. */
   #answers = 0;
   #isClosed = false;
 
-  constructor(clock: Clock, lanes: Record<Effect["kind"], BullmqLane>, clients: Redis[]) {
+  constructor(clock: Clock, lanes: Record<Queued["kind"], BullmqLane>, clients: Redis[]) {
     this.#clock = clock;
     this.#lanes = lanes;
     this.#clients = clients;
   }
 
-  async add(effect: Effect): Promise<void> {
+  async add(effect: Queued): Promise<void> {
     if (this.#isClosed) throw new AppError("unavailable");
     if (this.#adding >= MAX_ADDING) throw new AppError("unavailable", "too many effects are waiting for the run queue");
     this.#adding += 1;
-    const added = this.#lanes[effect.kind].add(effect).finally(() => {
+    const added = this.#lanes[effect.kind].add(effect, this.#replacedBy(effect)).finally(() => {
       this.#adding -= 1;
     });
     await this.#inTime(added);
   }
 
-  async process<K extends Effect["kind"]>(
+  async process<K extends Queued["kind"]>(
     kind: K,
-    handler: (effect: Extract<Effect, { kind: K }>) => Promise<void>,
+    handler: (queued: Extract<Queued, { kind: K }>) => Promise<void>,
     { concurrency }: { concurrency: number },
   ): Promise<Processing> {
-    return this.#lanes[kind].process(handler as (effect: Effect) => Promise<void>, concurrency);
+    return this.#lanes[kind].process(handler as (queued: Queued) => Promise<void>, concurrency);
+  }
+
+  /** The floor's former alarm, if it is another one and has not come yet. */
+  #replacedBy(queued: Queued): Alarm | undefined {
+    if (queued.kind !== "alarm") return undefined;
+    const former = this.#alarms.get(queued.floorId);
+    this.#alarms.set(queued.floorId, queued);
+    return former && former.id !== queued.id && former.dueAt > this.#clock.now() ? former : undefined;
   }
 
   async close(): Promise<void> {

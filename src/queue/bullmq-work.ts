@@ -1,9 +1,8 @@
 import type { Job, Worker } from "bullmq";
 import type { Redis } from "ioredis";
 import { AppError } from "../protocol/errors.ts";
-import type { Effect } from "../protocol/internal/effect.ts";
 import { type Clock, sleep } from "../protocol/ports/clock.ts";
-import type { Processing } from "./run-queue.ts";
+import type { Processing, Queued } from "./run-queue.ts";
 
 /** How long a worker keeps a job without renewing its lock, and how often workers check for stalled jobs, in ms. */
 const LOCK_MS = 4_000;
@@ -23,7 +22,7 @@ const LOOK_S = 2;
 /** How long Redis may take to acknowledge finished jobs when the work stops, in ms. */
 const LEAVE_MS = 1_000;
 
-export type Handler = (effect: Effect) => Promise<void>;
+export type Handler = (queued: Queued) => Promise<void>;
 
 export interface BullmqWorkOptions {
   bullmq: typeof import("bullmq");
@@ -40,7 +39,7 @@ export interface BullmqWorkOptions {
 /** Carries out the jobs of one queue. */
 export class BullmqWork implements Processing {
   readonly #options: BullmqWorkOptions;
-  readonly #worker: Worker<Effect>;
+  readonly #worker: Worker<Queued>;
   /** Ids of jobs whose handler has ended but whose completion Redis has not acknowledged. */
   readonly #unreported = new Set<string>();
   #underWay = 0;
@@ -68,7 +67,7 @@ export class BullmqWork implements Processing {
   private constructor(options: BullmqWorkOptions) {
     const { bullmq, name, connection, prefix, concurrency, onFault } = options;
     this.#options = options;
-    this.#worker = new bullmq.Worker<Effect>(name, (job, token) => this.#carryOut(job, token), {
+    this.#worker = new bullmq.Worker<Queued>(name, (job, token) => this.#carryOut(job, token), {
       connection,
       prefix,
       concurrency,
@@ -132,7 +131,7 @@ export class BullmqWork implements Processing {
     this.#worker.run().catch(onFault);
   }
 
-  async #carryOut(job: Job<Effect>, token: string | undefined): Promise<void> {
+  async #carryOut(job: Job<Queued>, token: string | undefined): Promise<void> {
     const { clock, handler } = this.#options;
     const earlyMs = job.data.dueAt - clock.now();
     if (this.#isStopped || earlyMs > 0) await this.#sendBack(job, token, earlyMs);
@@ -149,7 +148,7 @@ export class BullmqWork implements Processing {
   }
 
   /** @throws the BullMQ error that keeps the job: this worker is stopped, or the job is not due yet */
-  async #sendBack(job: Job<Effect>, token: string | undefined, earlyMs: number): Promise<never> {
+  async #sendBack(job: Job<Queued>, token: string | undefined, earlyMs: number): Promise<never> {
     const { WaitingError, DelayedError } = this.#options.bullmq;
     if (earlyMs > 0) {
       // BullMQ uses each node's clock; the due time is on the store's clock.

@@ -1,20 +1,21 @@
 import { AppError } from "../protocol/errors.ts";
-import type { EffectId } from "../protocol/ids.ts";
-import type { Effect } from "../protocol/internal/effect.ts";
+import type { EffectId, FloorId } from "../protocol/ids.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import { TransientMap } from "../shared/transient-map.ts";
-import type { Processing, RunQueue } from "./run-queue.ts";
+import type { Processing, Queued, RunQueue } from "./run-queue.ts";
 
-/** The maximum number of effects in memory; further effects wait in the store for the next sweep. */
+/** The maximum of runs in memory, and of alarms; further ones wait in the store for the next sweep. */
 const MAX_WAITING = 10_000;
 /** The maximum of `setTimeout`. The armer never adds an effect that far ahead (rule C9). */
 const MAX_DELAY_MS = 2_147_483_647;
 
-type Handler = (effect: Effect) => Promise<void>;
+type Handler = (queued: Queued) => Promise<void>;
 
 interface Lane {
-  /** Effects that are due, in the order in which they became due. */
-  ready: Effect[];
+  /** What is due, in the order in which it became due. */
+  ready: Queued[];
+  /** Everything in the lane, by id: not yet due (with its timer), ready, or being handled. */
+  readonly known: TransientMap<EffectId, { timer: Timer | undefined }>;
   handler?: Handler | undefined;
   concurrency: number;
   underWay: number;
@@ -25,34 +26,34 @@ interface Lane {
 /** The run queue of one process. Its contents are lost with the process; the store still has every effect. */
 export class MemoryQueue implements RunQueue {
   readonly #clock: Clock;
-  readonly #lanes: Record<Effect["kind"], Lane> = {
-    run: { ready: [], concurrency: 0, underWay: 0 },
-    timer: { ready: [], concurrency: 0, underWay: 0 },
-  };
-  /** Every effect in the queue, by id: not yet due (with its timer), ready, or being handled. */
-  readonly #known = new TransientMap<EffectId, { timer: Timer | undefined }>();
+  readonly #lanes: Record<Queued["kind"], Lane> = { run: newLane(), alarm: newLane() };
+  /** The alarm of each floor that is not due yet. */
+  readonly #alarms = new TransientMap<FloorId, { id: EffectId }>();
   #isClosed = false;
 
+  /** @param clock its time is the floors' */
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  async add(effect: Effect): Promise<void> {
+  async add(effect: Queued): Promise<void> {
     if (this.#isClosed) throw new AppError("unavailable");
-    if (this.#known.has(effect.id)) return;
-    if (this.#known.size >= MAX_WAITING) throw new AppError("unavailable", "the run queue is full");
+    const { known } = this.#lanes[effect.kind];
+    if (known.has(effect.id)) return;
+    if (effect.kind === "alarm") this.#dropAlarm(effect.floorId);
+    if (known.size >= MAX_WAITING) throw new AppError("unavailable", "the run queue is full");
     if (effect.dueAt - this.#clock.now() > MAX_DELAY_MS)
       throw new RangeError(`effect ${effect.id} is due too far ahead`);
     this.#wait(effect);
   }
 
-  async process<K extends Effect["kind"]>(
+  async process<K extends Queued["kind"]>(
     kind: K,
-    handler: (effect: Extract<Effect, { kind: K }>) => Promise<void>,
+    handler: (queued: Extract<Queued, { kind: K }>) => Promise<void>,
     { concurrency }: { concurrency: number },
   ): Promise<Processing> {
     const lane = this.#lanes[kind];
-    if (lane.handler) throw new Error(`${kind} effects already have a handler`);
+    if (lane.handler) throw new Error(`the lane ${kind} already has a handler`);
     lane.handler = handler as Handler;
     lane.concurrency = concurrency;
     this.#start(lane);
@@ -73,22 +74,38 @@ export class MemoryQueue implements RunQueue {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const [id, { timer }] of this.#known.entries()) {
-      timer?.cancel();
-      this.#known.delete(id);
+    for (const lane of Object.values(this.#lanes)) {
+      for (const [id, { timer }] of lane.known.entries()) {
+        timer?.cancel();
+        lane.known.delete(id);
+      }
+      lane.ready = [];
     }
-    for (const lane of Object.values(this.#lanes)) lane.ready = [];
   }
 
-  #wait(effect: Effect): void {
+  /** Drop the floor's alarm, unless it is due. */
+  #dropAlarm(floorId: FloorId): void {
+    const alarm = this.#alarms.get(floorId);
+    if (!alarm) return;
+    const { known } = this.#lanes.alarm;
+    known.get(alarm.id)?.timer?.cancel();
+    known.delete(alarm.id);
+    this.#alarms.delete(floorId);
+  }
+
+  #wait(effect: Queued): void {
     const delayMs = effect.dueAt - this.#clock.now();
     // Check the time again when the timer fires: it may fire a millisecond early.
     const timer = delayMs > 0 ? this.#clock.after(delayMs, () => this.#wait(effect)) : undefined;
-    this.#known.set(effect.id, { timer });
+    this.#lanes[effect.kind].known.set(effect.id, { timer });
+    if (effect.kind === "alarm") {
+      if (timer) this.#alarms.set(effect.floorId, effect);
+      else this.#alarms.delete(effect.floorId);
+    }
     if (!timer) this.#makeReady(effect);
   }
 
-  #makeReady(effect: Effect): void {
+  #makeReady(effect: Queued): void {
     const lane = this.#lanes[effect.kind];
     lane.ready.push(effect);
     this.#start(lane);
@@ -102,13 +119,13 @@ export class MemoryQueue implements RunQueue {
     }
   }
 
-  async #carryOut(lane: Lane, handler: Handler, effect: Effect): Promise<void> {
+  async #carryOut(lane: Lane, handler: Handler, effect: Queued): Promise<void> {
     try {
       await handler(effect);
     } catch {
       // The handler logs its own failures; the store still has the effect.
     } finally {
-      this.#known.delete(effect.id);
+      lane.known.delete(effect.id);
       lane.underWay -= 1;
       this.#start(lane);
       if (lane.underWay === 0) {
@@ -119,9 +136,11 @@ export class MemoryQueue implements RunQueue {
   }
 }
 
-/** Remove and return the run with the highest priority, the oldest among equals. Timers all rank equally. */
-function takeFirst(ready: Effect[]): Effect {
-  const rank = (effect: Effect) => (effect.kind === "run" ? effect.priority : 0);
+const newLane = (): Lane => ({ ready: [], known: new TransientMap(), concurrency: 0, underWay: 0 });
+
+/** Remove and return the run with the highest priority, the oldest among equals. Alarms all rank equally. */
+function takeFirst(ready: Queued[]): Queued {
+  const rank = (effect: Queued) => (effect.kind === "run" ? effect.priority : 0);
   let first = 0;
   for (let index = 1; index < ready.length; index++) {
     if (rank(ready[index]!) > rank(ready[first]!)) first = index;

@@ -1,19 +1,26 @@
-import type { Effect } from "../protocol/internal/effect.ts";
+import type { Alarm, Effect } from "../protocol/internal/effect.ts";
 
-/** Delivers effects to their handlers: at least once, and not before they are due. */
+/** What waits in the queue. */
+export type Queued = Effect | Alarm;
+
+/**
+ * Delivers runs and alarms to their handlers: at least once, and not before they are due. Due times are in the floors'
+ * time.
+ */
 export interface RunQueue {
   /**
-   * Add an effect. Idempotent by the effect's id while the queue has it. Rejects with `AppError("unavailable")` when
-   * the queue is full or away; the effect remains in the store, and the next sweep adds it again.
+   * Add a run, or an alarm in place of the one that its floor has here. Idempotent by the id while the queue has it.
+   * Rejects with `AppError("unavailable")` when the queue is full or away; the store still has it, and the next sweep adds
+   * it again.
    */
-  add(effect: Effect): Promise<void>;
+  add(queued: Queued): Promise<void>;
   /**
-   * Handle effects of one kind, runs with a higher priority first. When a handler rejects, the queue drops the effect;
+   * Handle runs, those with a higher priority first, or alarms. When a handler rejects, the queue drops what it handled;
    * the store still has it. Throws when the kind already has a handler.
    */
-  process<K extends Effect["kind"]>(
+  process<K extends Queued["kind"]>(
     kind: K,
-    handler: (effect: Extract<Effect, { kind: K }>) => Promise<void>,
+    handler: (queued: Extract<Queued, { kind: K }>) => Promise<void>,
     options: { concurrency: number },
   ): Promise<Processing>;
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import type { Store } from "./store.ts";
 
@@ -7,12 +7,16 @@ export const BLOB_GRACE_MS = 600_000;
 /** How long an unused blob of a known session is kept, in ms. */
 export const BLOB_UNUSED_MS = 86_400_000;
 
+/** The pause between two attempts to save a jump, in ms. */
+const SAVE_AGAIN_MS = 1_000;
 /** How long pruning rests after each jump at least, in ms, also when a rest that had begun before it would end. */
 const LEAST_REST_MS = 3_600_000;
 
 export interface RetentionOptions {
-  store: Pick<Store, "prune" | "doubtUntil" | "saveDoubt">;
+  store: Pick<Store, "prune" | "loadJumps" | "saveJumps">;
   clock: Clock;
+  /** The sum of the wall clock's jumps, in ms, which is saved with the doubt. */
+  jumpedMs: () => number;
   log: Logger;
   /** The interval between passes in ms, and the rows per step. */
   everyMs: number;
@@ -79,12 +83,20 @@ export class Retention {
   async #rest(now: number, byMs: number): Promise<void> {
     const { store, doubtMs } = this.#options;
     const whole = now + doubtMs;
-    const saved = await store.doubtUntil().catch(() => 0);
+    const saved = await store.loadJumps().then(
+      ({ doubtUntil }) => doubtUntil,
+      () => 0,
+    );
     const former = Math.max(this.#doubtfulUntil, saved);
     const isResting = former > now - byMs;
     this.#doubtfulUntil = isResting ? Math.min(whole, Math.max(former + byMs, now + LEAST_REST_MS)) : whole;
     this.#isDoubtSaved = false;
-    await this.#saveDoubt();
+    await this.#saveJumps();
+    // A restart before it is saved would count the jump as elapsed time.
+    while (!this.#isDoubtSaved && !this.#isStopped) {
+      await sleep(this.#options.clock, SAVE_AGAIN_MS);
+      await this.#saveJumps();
+    }
   }
 
   /** Prune until no expired rows are left. Never rejects. */
@@ -113,21 +125,20 @@ export class Retention {
    */
   async #recallDoubt(): Promise<void> {
     const { store, clock, doubtMs } = this.#options;
-    if (!this.#isDoubtSaved) await this.#saveDoubt();
     const latest = clock.now() + doubtMs;
-    const saved = await store.doubtUntil();
+    const { doubtUntil: saved, jumpedMs } = await store.loadJumps();
     this.#doubtfulUntil = Math.max(this.#doubtfulUntil, Math.min(saved, latest));
     // The clock that recorded it was ahead and no longer is, so the doubt must not last until that time.
-    if (saved > latest) await store.saveDoubt(latest);
+    if (saved > latest) await store.saveJumps({ jumpedMs, doubtUntil: latest });
   }
 
-  async #saveDoubt(): Promise<void> {
-    const until = this.#doubtfulUntil;
+  async #saveJumps(): Promise<void> {
+    const doubtUntil = this.#doubtfulUntil;
     try {
-      await this.#options.store.saveDoubt(until);
-      this.#isDoubtSaved = until === this.#doubtfulUntil;
+      await this.#options.store.saveJumps({ jumpedMs: this.#options.jumpedMs(), doubtUntil });
+      this.#isDoubtSaved = doubtUntil === this.#doubtfulUntil;
     } catch (error) {
-      this.#options.log.warn({ err: error }, "the doubt about the clock could not be saved; retrying");
+      this.#options.log.warn({ err: error }, "a jump of the clock could not be saved; retrying");
     }
   }
 }

@@ -85,13 +85,12 @@ export function detailsOf(message: Message): string {
 export interface EffectRow {
   id: string;
   floorId: FloorId;
-  kind: string;
   dueAt: number;
   payload: string;
 }
 
 export function effectOf({ payload, ...wanted }: EffectRow): Effect {
-  return { ...wanted, ...JSON.parse(payload) };
+  return { kind: "run", ...wanted, ...JSON.parse(payload) };
 }
 
 export interface ConnectionSqlRow {

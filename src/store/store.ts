@@ -33,6 +33,8 @@ export interface Store {
   loadSession(id: SessionId): Promise<SessionRow | undefined>;
   /** The rows of these sessions that exist, in any order. */
   loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]>;
+  /** The floor's sessions with a deadline, the earliest first, without these. */
+  loadDue(id: FloorId, except: readonly SessionId[], limit: number): Promise<SessionRow[]>;
   /**
    * The messages of a floor that are being written, with their text so far, oldest first. A page ends with the message
    * that reaches the size limit of an answer (C30). Each page is a snapshot of its own.
@@ -44,13 +46,13 @@ export interface Store {
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
   /** The due effects, ordered by `dueAt` and id. */
   dueEffects(query: DueQuery): Promise<Effect[]>;
+  /** The floors whose alarm is due, ordered by it and their ids. */
+  dueAlarms(query: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]>;
   /** When the newest event was logged, in ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
   newestTime(): Promise<number>;
-  /** Shift the `dueAt` of every effect by this many ms, after the wall clock jumped (rule C9). */
-  shiftEffects(byMs: number): Promise<void>;
-  /** Until when pruning is paused because the clock jumped, in ms since 1970; 0: no doubt (rule C9). */
-  doubtUntil(): Promise<number>;
-  saveDoubt(until: number): Promise<void>;
+  /** What was saved of the wall clock's jumps (rule C9). */
+  loadJumps(): Promise<Jumps>;
+  saveJumps(jumps: Jumps): Promise<void>;
 
   // Reads for answers and streams. Each is one consistent snapshot. A page ends after `limit` rows, or with the row
   // that reaches the size limit in row-page.ts; it has at least one row if there is any (C30).
@@ -113,10 +115,20 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** The jumps of the wall clock so far. */
+export interface Jumps {
+  /** Their sum, in ms: by as much a floor's time is behind the wall clock. */
+  jumpedMs: number;
+  /** Until when pruning is paused because of them, in ms since 1970; 0: no doubt. */
+  doubtUntil: number;
+}
+
 export interface FloorRecord {
   version: number;
   /** The head of the floor's log. */
   head: FloorSeq;
+  /** The floor's earliest deadline, in its time, ms. */
+  alarm?: number | undefined;
   /** Written and read by the host only. */
   snapshot: string;
   format: number;
@@ -136,6 +148,8 @@ export interface FloorChange {
   format: number;
   /** The head of the floor's log after the change. */
   head: FloorSeq;
+  /** The floor's earliest deadline, in its time, ms; undefined: none. */
+  alarm?: number | undefined;
   flags: Record<string, boolean>;
   reserved?: Reservation | undefined;
   /** The whole rows, as they are after the change. */
@@ -165,6 +179,8 @@ export interface SessionRow {
   memory: string;
   /** The head of the session's log. */
   head: Seq;
+  /** The session's earliest deadline, in the floor's time, ms; undefined: none. */
+  dueAt?: number | undefined;
 }
 
 export type MessageWrite =
@@ -204,12 +220,12 @@ export interface DeletedSession {
   at: number;
 }
 
-export interface DueQuery {
-  /** Effects due at or before this time, in ms since 1970. */
+export interface DueQuery<Id extends string = EffectId> {
+  /** What is due at or before this time, in the floors' time, ms. */
   until: number;
-  /** Effects after this one. */
-  after?: Pick<Effect, "id" | "dueAt"> | undefined;
-  /** Effects of floors with these hashes (rule C8), each `floorHash`; undefined: all. */
+  /** What comes after this one. */
+  after?: { id: Id; dueAt: number } | undefined;
+  /** What belongs to floors with these hashes (rule C8), each `floorHash`; undefined: all. */
   floorHashes?: readonly number[] | undefined;
   limit: number;
 }

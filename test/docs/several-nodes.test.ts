@@ -115,7 +115,7 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     expect(words.slice(-2)).toEqual(["127.0.0.1", "6379"]);
     const printed = await textOf(run([...words.slice(0, -2), hostname, port]).stdout!);
     const none = '{"active":0,"prioritized":0,"waiting":0,"delayed":0}';
-    expect(printed).toBe(`runs ${none}\ntimers ${none}\n`);
+    expect(printed).toBe(`runs ${none}\nalarms ${none}\n`);
   }, 30_000);
 
   test("after a restored store got a new epoch, clients read from the beginning", async () => {

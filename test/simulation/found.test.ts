@@ -77,26 +77,20 @@ describe("a queued session that is about to be woken when its time is up (histor
     { name: "phone", priority: 90, interruptible: false },
   ];
 
-  /** The phone session is gone, and the chat would be woken in a second; its wait ends now. */
+  /** The phone session is gone, and the chat would be woken in a second; its wait ends before. */
   function reserved(): FloorStage {
     const floor = new FloorStage(makeCatalog(agents, { policy: { resume_delay: "1s" } }));
     floor.create("phone");
     floor.create("chat");
-    const [limit] = timersOf(floor);
-    floor.now += 30_000;
+    floor.pass(29_500);
     floor.on("phone", "archive");
-    floor.ask({ type: "timer", timerId: limit! });
+    floor.pass(500);
     return floor;
   }
 
-  const timersOf = (floor: FloorStage) =>
-    floor.facts.flatMap((fact) => (fact.type === "effect.add" ? [fact.effect.id] : []));
-
   test("a queued session about to be woken when its queue_timeout passes is still woken", () => {
     const floor = reserved();
-    const [, wake] = timersOf(floor);
-    floor.now += 1_000;
-    floor.ask({ type: "timer", timerId: wake! });
+    floor.pass(500);
     expect(floor.state("chat")).toBe("active.idle");
   });
 
@@ -104,8 +98,6 @@ describe("a queued session that is about to be woken when its time is up (histor
     const floor = reserved();
     floor.create("phone", { id: "second" });
     expect(floor.state("second")).toBe("active.idle");
-    floor.now += 1_000;
-    floor.ask({ type: "timer", timerId: timersOf(floor).at(-1)! });
     expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "rejected", reason: "queue_timeout" });
     expect(floor.actors.context.floor.queued).toEqual([]);
   });

@@ -200,6 +200,8 @@ class History {
     if (late) return late.standing;
     const overdue = [...memory.effects].find(({ dueAt }) => dueAt < clock.now() - OVERDUE_MS);
     if (overdue) return `effect ${overdue.id} is not carried out`;
+    const missed = memory.alarms.find(({ dueAt }) => dueAt < clock.now() - OVERDUE_MS);
+    if (missed) return `the alarm of ${missed.id} has not come`;
     for (const { floorId } of watch.floors) {
       for (const { id, state, activity } of memory.sessionsOf(floorId)) {
         if ((state === "active" || state === "ducked") && (activity === "running" || activity === "waiting"))

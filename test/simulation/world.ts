@@ -1,6 +1,5 @@
 import type { Catalog } from "../../src/config/catalog/catalog.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
-import type { Envelope } from "../../src/protocol/internal/command.ts";
 import type { FloorChange } from "../../src/store/store.ts";
 import { Chance } from "../support/runner/chance.ts";
 import { Broken } from "../support/runner/must.ts";
@@ -120,11 +119,6 @@ export class World {
 
   drawSkew(): number {
     return this.chance.below(SKEW_MS) - SKEW_MS / 2;
-  }
-
-  /** A command reaches its floor's owner. */
-  noteDelivery({ command }: Envelope): void {
-    if (command.type === "timer") this.expect(() => this.watch.timerFires(command.timerId, this.clock.now()));
   }
 
   #countEvents({ events }: FloorChange): void {

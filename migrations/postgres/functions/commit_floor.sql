@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION commit_floor(
   floor_id text, expected bigint, new_head bigint, new_format integer, new_flags text, new_snapshot text,
   sessions_put json, messages_written json, logs_added json, events_added json,
   effects_removed text[], effects_added json, receipts_added json, sessions_deleted json, ids_free text[],
-  new_reserved text, sessions_adopted json
+  new_reserved text, sessions_adopted json, new_alarm bigint, new_partition smallint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   this    bigint;
@@ -19,13 +19,13 @@ BEGIN
   END IF;
 
   IF expected = 0 THEN
-    INSERT INTO floors (id, version, head, format, flags, snapshot, reserved)
-      VALUES (floor_id, 1, new_head, new_format, new_flags, new_snapshot, new_reserved)
+    INSERT INTO floors (id, version, head, format, flags, snapshot, reserved, alarm, partition)
+      VALUES (floor_id, 1, new_head, new_format, new_flags, new_snapshot, new_reserved, new_alarm, new_partition)
       ON CONFLICT (id) DO NOTHING RETURNING floor_key INTO this;
   ELSE
     UPDATE floors SET
       version = expected + 1, head = new_head, format = new_format, flags = new_flags, snapshot = new_snapshot,
-      reserved = new_reserved
+      reserved = new_reserved, alarm = new_alarm
       WHERE id = floor_id AND version = expected RETURNING floor_key INTO this;
   END IF;
   IF NOT FOUND THEN RETURN false; END IF;
@@ -74,8 +74,8 @@ BEGIN
   IF effects_removed IS NOT NULL THEN DELETE FROM effects WHERE id = ANY (effects_removed); END IF;
   IF effects_added IS NOT NULL THEN
     INSERT INTO effects
-      SELECT id, partition, this, kind, due_at, payload FROM json_to_recordset(effects_added) AS e (
-        id text, partition smallint, kind text, due_at bigint, payload text)
+      SELECT id, partition, this, due_at, payload FROM json_to_recordset(effects_added) AS e (
+        id text, partition smallint, due_at bigint, payload text)
       ORDER BY id COLLATE "C";
   END IF;
 

@@ -77,7 +77,7 @@ export const languageOf = ({ locale }: { locale?: string | undefined }): Pick<Cl
 
 /** The floor's reservation as clients see it. */
 export function reservationOf({ reserved }: Floor): Reservation | undefined {
-  return reserved?.until === undefined ? undefined : { sessionId: reserved.sessionId, until: reserved.until };
+  return reserved && { sessionId: reserved.sessionId, until: reserved.until };
 }
 
 /** Emit the floor's present flags and reservation. */

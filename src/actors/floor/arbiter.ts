@@ -24,11 +24,11 @@ import type { Claim } from "./claim.ts";
 import {
   applyRestrictions,
   enqueue,
-  fireTimer,
   forget,
   grant,
   replaceClaim,
   rulesFor,
+  takeDue,
   takeLapse,
   takeLeave,
   takeRequest,
@@ -40,7 +40,11 @@ import { everyone, giveFront, letBeneath, without } from "./rearrangement.ts";
 type Timely<T> = T & { given: Given };
 
 /** The events that the arbiter decides about. */
-type FloorEvent = Timely<Command> | EventForArbiter;
+type FloorEvent =
+  | Timely<Command>
+  | EventForArbiter
+  /** The floor's reservation is over. */
+  | Timely<{ type: "due" }>;
 
 export type ArbiterEvent =
   | FloorEvent
@@ -212,10 +216,6 @@ function passWithoutSession(step: ArbiterStep, command: CommandAboutSession): vo
     // A worker that still drives a run of a deleted session must stop.
     return tell(step, accept({ standing: { standing: "stop", answers: [] } }));
   }
-  if (command.type === "timer") {
-    tell(step, { type: "effect.remove", id: command.timerId });
-    return tell(step, accept({}));
-  }
   refuse(step, "session_not_found");
 }
 
@@ -239,11 +239,13 @@ function take(step: ArbiterStep, event: FloorEvent): void {
     case "left":
       return takeLeave(step, event.sessionId);
     case "lapse":
-      return takeLapse(step, event.sessionId);
+      return takeLapse(step, event.sessionId, event.reason);
     case "claim":
       return replaceClaim(step, event.claim);
-    case "timer":
-      return event.sessionId === undefined ? fireTimer(step, event.timerId) : pass(step, event);
+    case "due":
+      return takeDue(step);
+    case "alarm":
+      return tell(step, accept({}));
     case "floor.stop":
       return stopSessions(step, step.floor.holder ? [step.floor.holder.sessionId] : []);
     case "floor.stop_all":
@@ -347,7 +349,8 @@ export const arbiterMachine = machine.createMachine({
     "session.*": { actions: "arbitrate" },
     "run.*": { actions: "arbitrate" },
     "floor.*": { actions: "arbitrate" },
-    timer: { actions: "arbitrate" },
+    alarm: { actions: "arbitrate" },
+    due: { actions: "arbitrate" },
     request: { actions: "arbitrate" },
     left: { actions: "arbitrate" },
     lapse: { actions: "arbitrate" },

@@ -6,16 +6,16 @@ import {
   restrictionsBy,
 } from "../../config/catalog/catalog.ts";
 import type { Decision, Reason } from "../../protocol/decision.ts";
-import type { EffectId, SessionId } from "../../protocol/ids.ts";
+import type { SessionId } from "../../protocol/ids.ts";
 import { arrange, joinBeneath } from "./arrangement.ts";
 import type { Claim, DuckedClaim, QueuedClaim } from "./claim.ts";
 import { saying, wouldNeed } from "./sayings.ts";
 
-/** `until`: when its session is woken, ms since 1970; absent in reservations of older releases. */
+/** `since`: when it began, in the floor's time. `until`: when its session is woken, in ms since 1970, for readers. */
 export interface ReservedFloor {
   readonly sessionId: SessionId;
-  readonly timerId: EffectId;
-  readonly until?: number;
+  readonly since: number;
+  readonly until: number;
 }
 
 /** The sessions that compete for one floor. At most one `holder`, and none while the floor is `reserved`. */

@@ -1,6 +1,6 @@
 import type { Beneath } from "../../config/catalog/catalog.ts";
 import type { PriorityStep } from "../../protocol/decision.ts";
-import type { AgentId, EffectId, SessionId } from "../../protocol/ids.ts";
+import type { AgentId, SessionId } from "../../protocol/ids.ts";
 
 /** The values that a session competes with. They are computed at its request, and kept until its next request. */
 export interface Claim {
@@ -29,5 +29,4 @@ export interface DuckedClaim extends Claim {
 /** A session that waits for its first grant. */
 export interface QueuedClaim extends Claim {
   readonly queuedAt: number;
-  readonly timerId?: EffectId | undefined;
 }

@@ -1,9 +1,9 @@
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
-import type { EffectId, SessionId } from "../../protocol/ids.ts";
+import type { SessionId } from "../../protocol/ids.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import { omit } from "../../protocol/omit.ts";
-import { accept, acceptWithSession, effectId } from "../facts.ts";
+import { acceptWithSession } from "../facts.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
 import { type ArbiterStep, languageOf, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
 import {
@@ -152,30 +152,18 @@ export function withEffects(decision: Decision, moves: readonly Move[], claim: C
 
 /** Queue a session, for at most its agent's `queue_timeout`. */
 export function enqueue(step: ArbiterStep, claim: Claim, decision: Decision, turn: TurnInput | undefined): void {
-  const { given, floorId } = step;
-  const timeoutMs = given.catalog.agents.get(claim.agentId)?.queueTimeoutMs;
-  const timerId = timeoutMs === undefined ? undefined : effectId(given, "queue", claim.sessionId);
-  if (timerId) {
-    const effect = { kind: "timer" as const, id: timerId, floorId, dueAt: given.now + timeoutMs! };
-    tell(step, { type: "effect.add", effect });
-  }
-  step.floor = { ...step.floor, queued: [...step.floor.queued, { ...claim, queuedAt: given.now, timerId }] };
+  const { given } = step;
+  step.floor = { ...step.floor, queued: [...step.floor.queued, { ...claim, queuedAt: given.now }] };
   send(step, claim.sessionId, { type: "queue", claim, decision, turn, given });
 }
 
 function unreserve(step: ArbiterStep): void {
-  if (!step.floor.reserved) return;
-  tell(step, { type: "effect.remove", id: step.floor.reserved.timerId });
-  step.floor = { ...step.floor, reserved: undefined };
+  if (step.floor.reserved) step.floor = { ...step.floor, reserved: undefined };
 }
 
 /** Remove a session from all lists. */
 export function forget(step: ArbiterStep, sessionId: SessionId): void {
-  const { floor } = step;
-  const isOther = (claim: Claim) => claim.sessionId !== sessionId;
-  const waited = floor.queued.find((claim) => !isOther(claim));
-  if (waited?.timerId) tell(step, { type: "effect.remove", id: waited.timerId });
-  if (floor.reserved?.sessionId === sessionId) unreserve(step);
+  if (step.floor.reserved?.sessionId === sessionId) unreserve(step);
   step.floor = without(step.floor, [sessionId]);
 }
 
@@ -221,14 +209,12 @@ function silenceRestricted(step: ArbiterStep): void {
 function releaseFloor(step: ArbiterStep): void {
   if (step.floor.holder || step.floor.reserved) return;
   const next = findSuccessor(step);
-  const { given, floor, floorId } = step;
   if (!next) return;
+  const { given } = step;
   const { resumeDelayMs } = given.catalog.policy;
   if (resumeDelayMs === 0) return wake(step, next);
-  const timerId = effectId(given, "wake", next.claim.sessionId);
-  const until = given.now + resumeDelayMs;
-  step.floor = { ...floor, reserved: { sessionId: next.claim.sessionId, timerId, until } };
-  tell(step, { type: "effect.add", effect: { kind: "timer", id: timerId, floorId, dueAt: until } });
+  const { sessionId } = next.claim;
+  step.floor = { ...step.floor, reserved: { sessionId, since: given.time, until: given.now + resumeDelayMs } };
 }
 
 /** The session that gets the free floor. Sessions that a new catalogue restricts go silent first. */
@@ -241,32 +227,22 @@ function findSuccessor(step: ArbiterStep): Successor | undefined {
 /** With the claim it was granted or queued with. */
 function wake(step: ArbiterStep, next: Successor): void {
   const decision = wakeDecision(next, step.given.catalog.agents);
-  const claim: Claim = omit(next.claim, "queuedAt", "timerId", "level");
+  const claim: Claim = omit(next.claim, "queuedAt", "level");
   grant(step, claim, next.reason === "resumed" ? "resume" : "activate", decision);
 }
 
-/** A timer of the floor itself: the reserved session's wake, or the end of a session's wait. Stale timers do nothing. */
-export function fireTimer(step: ArbiterStep, timerId: EffectId): void {
-  const { floor } = step;
-  tell(step, { type: "effect.remove", id: timerId });
-  tell(step, accept({}));
-  const waited = floor.queued.find((claim) => claim.timerId === timerId);
-  if (floor.reserved?.timerId === timerId) {
-    step.floor = { ...floor, reserved: undefined };
-    // Another session may be the best one since the floor was reserved.
-    const next = findSuccessor(step);
-    if (next) wake(step, next);
-  } else if (waited) {
-    if (floor.reserved?.sessionId === waited.sessionId) return waitForWake(step, waited);
-    endWait(step, waited, "queue_timeout");
-  }
+/** `resume_delay` has passed: the reserved session is woken, or a session that has become the better one. */
+export function takeDue(step: ArbiterStep): void {
+  unreserve(step);
+  const next = findSuccessor(step);
+  if (next) wake(step, next);
 }
 
-/** The lease of a queued session ran out: it leaves the queue, and remains `created`. */
-export function takeLapse(step: ArbiterStep, sessionId: SessionId): void {
+/** A queued session has waited for too long, or its lease ran out: it leaves the queue, and remains `created`. */
+export function takeLapse(step: ArbiterStep, sessionId: SessionId, reason: "queue_timeout" | "lease_expired"): void {
   const waited = step.floor.queued.find((claim) => claim.sessionId === sessionId);
   if (!waited) return;
-  endWait(step, waited, "lease_expired");
+  endWait(step, waited, reason);
   releaseFloor(step);
 }
 
@@ -278,20 +254,6 @@ function endWait(step: ArbiterStep, waited: QueuedClaim, reason: "queue_timeout"
   log(step, decision, sessionId);
   forget(step, sessionId);
   send(step, sessionId, { type: "unqueue", decision, given });
-}
-
-/**
- * Its wait has timed out, but it will be woken soon. If another session outranks it before that, the timeout applies.
- */
-function waitForWake(step: ArbiterStep, waited: QueuedClaim): void {
-  const { given, floor, floorId } = step;
-  const timerId = effectId(given, "queue", waited.sessionId);
-  const dueAt = given.now + given.catalog.policy.resumeDelayMs;
-  tell(step, { type: "effect.add", effect: { kind: "timer", id: timerId, floorId, dueAt } });
-  step.floor = {
-    ...floor,
-    queued: floor.queued.map((claim) => (claim === waited ? { ...waited, timerId } : claim)),
-  };
 }
 
 /** The reason of transitions that a switch of another session's agent causes. */

@@ -21,18 +21,20 @@ type Reads = Pick<Store, "loadFloor" | "loadSessions" | "loadDrafts" | "confirm"
 export async function loadActivation(id: FloorId, store: Reads): Promise<Activation> {
   const record = await store.loadFloor(id);
   if (!record) {
-    const state = { version: 0, head: 0, lastNow: 0, seqs: new Map(), drafts: new Map() };
+    const never = { alarm: undefined, outside: undefined };
+    const state = { version: 0, head: 0, lastNow: 0, ...never, seqs: new Map(), drafts: new Map() };
     return { actors: new FloorActors(id), state };
   }
-  const { version, head } = record;
+  const { version, head, alarm } = record;
   const snapshot = readSnapshot(record);
   const rows = await loadSessions(id, version, snapshot.sessionIds, store);
   const drafts = await loadDrafts(id, store);
-  const { lastNow } = snapshot;
+  const { lastNow, outside } = snapshot;
   const seqs = new Map(rows.map((row) => [row.session.id, row.head]));
   const persisted = rows.length > 0 ? withSessions(snapshot, rows) : snapshot.actors;
   try {
-    return { actors: new FloorActors(id, persisted), state: { version, head, lastNow, seqs, drafts } };
+    const state = { version, head, lastNow, alarm, outside, seqs, drafts };
+    return { actors: new FloorActors(id, persisted, lastNow), state };
   } catch (error) {
     throw new BrokenSnapshot("the machines refuse its state", error);
   }

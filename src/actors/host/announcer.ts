@@ -1,7 +1,7 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { FloorId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
-import type { Effect } from "../../protocol/internal/effect.ts";
+import { type Alarm, alarmOf, type Effect } from "../../protocol/internal/effect.ts";
 import {
   encodeFloorMessage,
   type FloorMessage,
@@ -18,8 +18,8 @@ export interface AnnouncerOptions {
   store: Pick<Store, "epoch">;
   bus: Bus;
   clock: Clock;
-  /** Arm a committed effect if it is due soon. */
-  arm: (effect: Effect) => void;
+  /** Arm a committed effect, or the floor's new alarm, if it is due soon. */
+  arm: (due: Effect | Alarm) => void;
 }
 
 /** A batch whose frames are encoded if its floor had followers. */
@@ -68,6 +68,7 @@ export class Announcer {
       void bus.publish(runTopic(store.epoch, runId), writeMessage(signal));
     }
     for (const effect of change.effectsAdded) arm(effect);
+    if (batch.alarm !== undefined) arm(alarmOf(change.floorId, batch.alarm));
   }
 }
 

@@ -1,12 +1,14 @@
 import type { EventFrom } from "xstate";
+import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
-import type { Emitted, Fact } from "../facts.ts";
+import type { Emitted, Fact, Given } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
 import type { ArbiterContext } from "../floor/arbiter-step.ts";
 import { MachinePlayer, type MachineState, type Order } from "../machine/machine-player.ts";
+import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
-import type { SessionEvent } from "../session/session-step.ts";
+import type { DueEvent, SessionEvent } from "../session/session-step.ts";
 import { SessionMachineState } from "./session-machine-state.ts";
 import { transitionOf } from "./session-transition.ts";
 
@@ -17,8 +19,22 @@ export interface Delivery {
   reply: Reply;
 }
 
+/** A deadline of the floor: of a session, or of its reservation. */
+interface Due {
+  /** In the floor's time, ms. */
+  at: number;
+  session?: LiveSession;
+  what?: DueEvent["what"];
+}
+
+/** What deadlines follow from beside the state. */
+type Rules = Pick<Given, "catalog" | "interactionTimeoutMs">;
+
 /** Idle sessions kept in memory although the floor does not need them. */
 const MAX_WARM = 16;
+
+/** Deadlines that one command may find due; more can only be an endless loop. */
+const MAX_DUE = 100_000;
 
 const NONE: readonly never[] = [];
 
@@ -98,13 +114,19 @@ export class FloorActors {
   #released: ReadonlySet<SessionId> | undefined;
   #written: { arbiter: MachineState<ArbiterContext>; json: string } | undefined;
   #broken: { cause: unknown } | undefined;
+  /** The earliest deadline; undefined once it may have changed. */
+  #next: { by: Catalog; due: Due | undefined } | undefined;
+  /** The largest `now` given to the machines. */
+  #lastNow: number;
 
   /**
    * @param persisted the parsed output of `persist`, with the sessions as `children`; undefined for a new floor
+   * @param lastNow the largest `now` given to the machines before
    * @throws BrokenActors, or TypeError, if `persisted` has another shape
    */
-  constructor(floorId: FloorId, persisted?: unknown) {
+  constructor(floorId: FloorId, persisted?: unknown, lastNow = 0) {
     this.#floorId = floorId;
+    this.#lastNow = lastNow;
     if (persisted === undefined) {
       this.#arbiter = ARBITER.start({ floorId }).state;
       return;
@@ -143,16 +165,51 @@ export class FloorActors {
     this.#touched.delete(input.context.id);
   }
 
+  /** Let the session's row be written with the next commit, although the session stays as it is. */
+  touch(sessionId: SessionId): void {
+    this.#touched.add(sessionId);
+  }
+
+  /** When the next thing is due, in the floor's time; undefined if nothing is. */
+  nextDue(rules: Rules): number | undefined {
+    return this.#findNext(rules)?.at;
+  }
+
+  /** The earliest deadline of the sessions that the floor does not need, and which `release` may drop. */
+  nextDueOutside(rules: Rules): number | undefined {
+    const needed = this.neededIds();
+    let first: number | undefined;
+    for (const [id, machineState] of this.#machineStates) {
+      const at = needed.has(id) ? undefined : machineState.deadline(rules)?.at;
+      if (at !== undefined && (first === undefined || at < first)) first = at;
+    }
+    return first;
+  }
+
   /**
-   * Step the machines by one command.
+   * Carry out everything that is due by `given.time`, in the order of the deadlines, each at its own moment.
+   * @throws BrokenActors
+   */
+  catchUp(given: Given): Delivery["facts"] {
+    this.#facts = [];
+    this.#guard(() => this.#carryOutDue(given, "-"));
+    return this.#facts as Delivery["facts"];
+  }
+
+  /**
+   * Step the machines by one command. What is due by then happens before it, and what it makes due at once with it.
    * @throws BrokenActors if a machine throws, or does not answer exactly once; drop the actors then
    */
   apply(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
     this.#facts = [];
-    const session = this.#addressee(command);
     this.#guard(() => {
+      this.#carryOutDue(command.given, "-");
+      // What was due may have ended the session.
+      const session = this.#addressee(command);
       if (session) this.#tellSession(session, command as SessionEvent);
       else this.#tellArbiter(command);
+      this.#carryOutDue(command.given, "+");
+      this.#lastNow = Math.max(this.#lastNow, command.given.now);
     });
     const facts: Delivery["facts"] = [];
     let answer: Extract<Fact, { type: "reply" }> | undefined;
@@ -231,6 +288,47 @@ export class FloorActors {
     return this.#written.json;
   }
 
+  #findNext(rules: Rules): Due | undefined {
+    if (this.#next?.by !== rules.catalog) this.#next = { by: rules.catalog, due: this.#findDue(rules) };
+    return this.#next.due;
+  }
+
+  /** Deadlines at the same time are carried out in the order of their sessions' ids. */
+  #findDue(rules: Rules): Due | undefined {
+    const { reserved } = this.context.floor;
+    let first: Due | undefined;
+    if (reserved) first = { at: reserved.since + rules.catalog.policy.resumeDelayMs };
+    for (const id in this.#sessions) {
+      const session = this.#sessions[id]!;
+      const { machineState } = session;
+      const isReserved = reserved?.sessionId === id;
+      const deadline = isReserved ? deadlineOf(machineState.context, rules, true) : machineState.deadline(rules);
+      if (!deadline || (first && deadline.at > first.at)) continue;
+      const isEarlier = !first || deadline.at < first.at || (first.session && id < first.session.id);
+      if (isEarlier) first = { ...deadline, session };
+    }
+    return first;
+  }
+
+  /** @param side tells what is due before the command from what it makes due, in the ids of effects */
+  #carryOutDue(given: Given, side: "-" | "+"): void {
+    let count = 0;
+    for (let due = this.#findNext(given); due && due.at <= given.time; due = this.#findNext(given)) {
+      // Each deadline ends the state that it limits; if one did not, this would never end.
+      if (++count > MAX_DUE) throw new Error(`${due.what ?? "a reservation"} is due again and again`);
+      const now = Math.max(this.#lastNow, given.now - (given.time - due.at));
+      const time = given.time - (given.now - now);
+      const stamp = `${given.stamp}${side}${count}`;
+      const own: Given = { ...given, now, time, stamp, lateMs: given.time - time };
+      this.#lastNow = now;
+      this.#facts.push({ type: "at", now });
+      this.#next = undefined;
+      if (due.session) this.#tellSession(due.session, { type: "due", what: due.what!, given: own });
+      else this.#tellArbiter({ type: "due", given: own });
+    }
+    if (count > 0) this.#facts.push({ type: "at", now: given.now });
+  }
+
   #restore<Context>(
     player: { restore: (value: unknown, context: Context) => MachineState<Context> },
     { status, value, context }: Persisted,
@@ -267,7 +365,10 @@ export class FloorActors {
       event as EventFrom<typeof arbiterMachine>,
       this.#sessions,
     );
-    if (state.context !== this.#arbiter.context) this.#needed = undefined;
+    if (state.context !== this.#arbiter.context) {
+      this.#needed = undefined;
+      this.#next = undefined;
+    }
     this.#arbiter = state;
     this.#keep(emitted);
     for (const order of orders) this.#carryOut(order);
@@ -281,6 +382,7 @@ export class FloorActors {
       if (!session) return;
       session.waiting.length = 0;
       this.#needed = undefined;
+      this.#next = undefined;
       delete this.#sessions[session.id];
     } else if (session) this.#tellSession(session, order.event as SessionEvent);
     else throw new Error(`${order.event.type} was sent to ${id ?? order.to}, which the arbiter does not know`);
@@ -292,6 +394,7 @@ export class FloorActors {
     this.#machineStates.set(id, machineState);
     this.#touched.add(id);
     this.#needed = undefined;
+    this.#next = undefined;
   }
 
   #tellSession(session: LiveSession, event: SessionEvent): void {
@@ -317,6 +420,7 @@ export class FloorActors {
     session.usedAt = ++this.#steps;
     this.#machineStates.set(id, after);
     if (before === after) return;
+    this.#next = undefined;
     this.#touched.add(id);
     if (hasRun(before) !== hasRun(after)) this.#needed = undefined;
     const data = transitionOf(before, after, event);

@@ -18,6 +18,7 @@ export class Host {
   readonly #announcer: Announcer;
   /** Commands use them too often to keep them in order by deleting and adding them (ADR 24). */
   readonly #floors = new Map<FloorId, HostedFloor>();
+  #waitingCount = 0;
 
   constructor(options: HostOptions) {
     this.#options = options;
@@ -30,9 +31,7 @@ export class Host {
 
   /** Unanswered commands of all floors. */
   get waitingCount(): number {
-    let count = 0;
-    for (const floor of this.#floors.values()) count += floor.waitingCount;
-    return count;
+    return this.#waitingCount;
   }
 
   /**
@@ -45,6 +44,7 @@ export class Host {
     const { type } = envelope.command;
     // The machines' internal events and XState's own events must not arrive as commands.
     if (!COMMAND_TYPES.has(type)) throw new AppError("unavailable", "this node does not know the command");
+    this.#waitingCount += 1;
     try {
       const reply = await this.#floor(envelope.floorId).accept(envelope);
       metrics.command(type, reply.ok ? "ok" : reply.code);
@@ -52,6 +52,8 @@ export class Host {
     } catch (error) {
       metrics.command(type, error instanceof AppError ? error.code : "internal");
       throw error;
+    } finally {
+      this.#waitingCount -= 1;
     }
   }
 

@@ -7,21 +7,23 @@ import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import type { Tracer } from "../../protocol/ports/tracer.ts";
 import { answerJson } from "../../protocol/session-json.ts";
-import type { Receipt, Store } from "../../store/store.ts";
+import type { Receipt, SessionRow, Store } from "../../store/store.ts";
 import type { Given } from "../facts.ts";
 import { type Activation, CommitConflict, loadActivation } from "./activation.ts";
 import type { Announcer } from "./announcer.ts";
 import { BrokenActors } from "./floor-actors.ts";
-import { dueBy, Ledger } from "./ledger.ts";
+import { Ledger } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
-import { needsPreparation, Preparation, type PreparationStore, type PreparedAsk } from "./preparation.ts";
+import { bringRow, needsPreparation, Preparation, type PreparationStore, type PreparedAsk } from "./preparation.ts";
 import { BrokenSnapshot } from "./snapshot.ts";
 import { factsOf, type TracedAsk, traceBatch, traceOf } from "./traced-batch.ts";
 
 export interface HostedFloorOptions {
   store: PreparationStore &
-    Pick<Store, "loadFloor" | "loadSessions" | "loadDrafts" | "findReceipts" | "commit" | "confirm">;
+    Pick<Store, "loadFloor" | "loadSessions" | "loadDue" | "loadDrafts" | "findReceipts" | "commit" | "confirm">;
   clock: Clock;
+  /** The floors' time, in ms: as the clock's, without its jumps (rule C9). Default: the clock's. */
+  time?: (() => number) | undefined;
   newId: () => string;
   catalog: () => Catalog;
   interactionTimeoutMs: number;
@@ -52,6 +54,8 @@ interface Ask extends TracedAsk, PreparedAsk {
 export const MAX_WAITING = 256;
 /** Commands applied together in one commit (rule C4). */
 export const MAX_BATCH = 64;
+/** Sessions outside the actors whose deadlines are carried out with one commit. */
+const DUE_PAGE = 32;
 /** Tries of a command that meets conflicts; after the last it fails with `unavailable`. */
 const MAX_CONFLICTS = 5;
 
@@ -186,6 +190,7 @@ export class HostedFloor {
 
   async #commitTogether(asks: Ask[]): Promise<"committed" | "unchanged"> {
     const activation = await this.#activate();
+    await this.#catchUp(activation);
     const ledger = new Ledger(this.id, activation.state);
     const replies: Reply[] = [];
     const unprepared = asks.filter(({ envelope }) => needsPreparation(envelope, activation));
@@ -201,38 +206,83 @@ export class HostedFloor {
       replies.push(reply);
       if (ask.envelope.caller !== undefined) ledger.addReceipt(this.#receipt(ask, reply));
     }
-    const batch = ledger.close(activation.actors);
-    if (batch) {
-      const { store, clock, metrics } = this.#options;
-      const begunAt = clock.now();
-      const outcome = store.commit(batch.change);
-      const announcement = this.#announcer.prepare(batch, this.#topic);
-      if ((await outcome) === "conflict") throw new CommitConflict();
-      activation.state.version += 1;
-      this.#announcer.publish(announcement);
-      metrics.batch(asks.length, clock.now() - begunAt);
-      if (batch.lapses > 0) metrics.lapsed(batch.lapses);
-    } else if (!(await this.#options.store.confirm(this.id, activation.state.version))) {
+    const isWritten = await this.#write(ledger, activation, asks.length);
+    if (!isWritten && !(await this.#options.store.confirm(this.id, activation.state.version))) {
       // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
       throw new CommitConflict();
     }
     for (const [index, ask] of asks.entries()) this.#settle(ask, replies[index]!);
-    return batch ? "committed" : "unchanged";
+    return isWritten ? "committed" : "unchanged";
+  }
+
+  /** Commit what the ledger has, and announce it. @returns whether there was anything */
+  async #write(ledger: Ledger, { actors, state }: Activation, commands: number): Promise<boolean> {
+    const { store, clock, metrics } = this.#options;
+    const batch = ledger.close(actors, this.#rules());
+    if (!batch) return false;
+    const begunAt = clock.now();
+    const outcome = store.commit(batch.change);
+    const announcement = this.#announcer.prepare(batch, this.#topic);
+    if ((await outcome) === "conflict") throw new CommitConflict();
+    state.version += 1;
+    this.#announcer.publish(announcement);
+    metrics.batch(commands, clock.now() - begunAt);
+    if (batch.lapses > 0) metrics.lapsed(batch.lapses);
+    return true;
+  }
+
+  /**
+   * Carry out what is due for sessions that are not in memory: a page of them with each commit, because there may be
+   * thousands. What is due for the others happens before the next command, in its commit.
+   */
+  async #catchUp(activation: Activation): Promise<void> {
+    const { actors, state } = activation;
+    while (state.outside !== undefined && state.outside <= this.#time()) {
+      const time = this.#time();
+      const rows = await this.#options.store.loadDue(this.id, actors.sessionIds, DUE_PAGE + 1);
+      const due = rows.slice(0, DUE_PAGE).filter(({ dueAt }) => dueAt! <= time);
+      for (const row of due) bringDue(row, activation, this.#rules());
+      state.outside = rows[due.length]?.dueAt;
+      const ledger = new Ledger(this.id, state);
+      const given = this.#given(state, state.outside);
+      ledger.write(actors.catchUp(given), given.now);
+      await this.#write(ledger, activation, 0);
+    }
+  }
+
+  /**
+   * What the machines get with the next step.
+   * @param until the floor's time goes no further; by default it stops before a session outside is due, which is loaded
+   *   before the next batch
+   */
+  #given(state: Activation["state"], until = state.outside && state.outside - 1): Given {
+    const { clock, newId } = this.#options;
+    const present = this.#time();
+    const jumpedMs = clock.now() - present;
+    const time = until === undefined ? present : Math.min(present, until);
+    state.lastNow = Math.max(state.lastNow, time + jumpedMs);
+    return { now: state.lastNow, time, stamp: newId(), ...this.#rules() };
+  }
+
+  #rules(): Pick<Given, "catalog" | "interactionTimeoutMs"> {
+    return { catalog: this.#options.catalog(), interactionTimeoutMs: this.#options.interactionTimeoutMs };
+  }
+
+  #time(): number {
+    const { time, clock } = this.#options;
+    return time ? time() : clock.now();
   }
 
   #applyOne(ask: Ask, { actors, state }: Activation, ledger: Ledger): Reply {
     const { envelope } = ask;
-    const { clock, newId, catalog, interactionTimeoutMs } = this.#options;
     const brought = broughtBy(envelope.command);
     // Rule C20: an earlier command of this batch deleted the session.
     if (brought && actors.machineState(brought)?.value.lifecycle === "deleted") {
       return { ok: false, code: "idempotency_mismatch" };
     }
-    const now = clock.now();
-    state.lastNow = Math.max(state.lastNow, now);
-    const given: Given = { now: state.lastNow, stamp: newId(), catalog: catalog(), interactionTimeoutMs };
+    const given = this.#given(state);
     const { facts, reply } = actors.apply({ ...envelope.command, given });
-    ledger.write(dueBy(facts, now - given.now), given.now, traceOf(ask));
+    ledger.write(facts, given.now, traceOf(ask));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;
     const answered: Accepted = { ...reply, seq: ledger.seqOf(reply.sessionId), bornAt };
@@ -295,6 +345,17 @@ export class HostedFloor {
     this.#options.log.error({ err: error, floorId: this.id, ...factsOf(ask.envelope) }, "a command broke its floor");
     this.#fail([ask], new AppError("internal", undefined, { cause: error }));
   }
+}
+
+/** Add a session whose row says that it is due. A new catalogue may have moved its deadline: the row then learns of it. */
+function bringDue(
+  row: SessionRow,
+  { actors, state }: Activation,
+  rules: Pick<Given, "catalog" | "interactionTimeoutMs">,
+) {
+  const { id } = row.session;
+  bringRow(row, actors, state);
+  if (actors.machineState(id)!.deadline(rules)?.at !== row.dueAt) actors.touch(id);
 }
 
 const askKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;

@@ -5,7 +5,7 @@ import type { RunSignal } from "../../protocol/internal/run.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Trace } from "../../protocol/ports/tracer.ts";
 import type { AdoptedHistory, FloorChange, LogRow, MessageWrite, Receipt, SessionRow } from "../../store/store.ts";
-import type { DraftClose, Fact } from "../facts.ts";
+import type { DraftClose, Fact, Given } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
@@ -17,6 +17,10 @@ export interface LedgerState {
   head: FloorSeq;
   /** The largest `now` given to the machines, in ms since 1970. They never get a smaller one (rule C9). */
   lastNow: number;
+  /** The floor's alarm: its earliest deadline, in the floor's time. */
+  alarm: number | undefined;
+  /** No session outside the actors has an earlier deadline, in the floor's time; undefined: none has any. */
+  outside: number | undefined;
   /** The last `seq` of each session in the actors. */
   seqs: Map<SessionId, Seq>;
   /** Unfinished messages with their text so far, by `draftKey`. */
@@ -41,6 +45,8 @@ export interface Batch {
   signals: { runId: RunId; signal: RunSignal }[];
   /** Sessions whose lease ran out. */
   lapses: number;
+  /** The floor's alarm, if it has changed and is not off. */
+  alarm: number | undefined;
 }
 
 /** The key of a message among the unfinished ones. A message's id is unique within its session only. */
@@ -76,9 +82,17 @@ export class Ledger {
     this.#prev = state.head;
   }
 
-  /** Add the facts of one command. `trace`: the trace that the runs it starts belong to. */
+  /**
+   * Add the facts of one command.
+   * @param now when they happened, up to a fact that says otherwise
+   * @param trace the trace that the runs it starts belong to
+   */
   write(facts: readonly Exclude<Fact, { type: "reply" }>[], now: number, trace?: Trace): void {
-    for (const fact of facts) this.#take(fact, now, trace);
+    let at = now;
+    for (const fact of facts) {
+      if (fact.type === "at") at = fact.now;
+      else this.#take(fact, at, trace);
+    }
   }
 
   addReceipt(receipt: Receipt): void {
@@ -101,32 +115,43 @@ export class Ledger {
 
   /**
    * Collect the batch into one change, and release sessions that the floor does not need.
+   * @param rules what deadlines follow from beside the state
    * @returns undefined if there is nothing to commit
    */
-  close(actors: FloorActors): Batch | undefined {
+  close(actors: FloorActors, rules: Pick<Given, "catalog" | "interactionTimeoutMs">): Batch | undefined {
+    const state = this.#state;
+    const before = state.alarm;
+    state.outside = earlier(state.outside, actors.nextDueOutside(rules));
+    state.alarm = earlier(state.outside, actors.nextDue(rules));
+    const { alarm, outside } = state;
     const machineStates = new Map<SessionId, SessionMachineState>();
     for (const machineState of actors.takeTouched()) machineStates.set(machineState.context.id, machineState);
     for (const id of this.#logged) machineStates.set(id, actors.machineState(id)!);
-    if (machineStates.size === 0 && this.#receipts.length === 0 && this.#isUnwritten) return undefined;
+    if (machineStates.size === 0 && this.#receipts.length === 0 && this.#isUnwritten && alarm === before) {
+      return undefined;
+    }
 
     const gone = new Set<SessionId>();
     const sessions: SessionRow[] = [];
-    for (const [id, { value, view, memory }] of machineStates) {
+    for (const [id, machineState] of machineStates) {
+      const { value, view, memory } = machineState;
+      const dueAt = machineState.deadline(rules)?.at;
       if (value.lifecycle === "deleted") gone.add(id);
-      else sessions.push({ session: view, memory, head: this.seqOf(id) });
+      else sessions.push({ session: view, memory, head: this.seqOf(id), dueAt });
     }
     const staying = <T>(rows: T[], sessionOf: (row: T) => SessionId | undefined): T[] =>
       gone.size === 0 ? rows : rows.filter((row) => !gone.has(sessionOf(row)!));
 
-    const { seqs, lastNow, version, head } = this.#state;
+    const { seqs, lastNow, version, head } = state;
     for (const id of actors.release()) seqs.delete(id);
     const change: FloorChange = {
       floorId: this.#floorId,
       expected: version,
       newIds: [...this.#newIds],
-      snapshot: writeSnapshot(actors.persist(), actors.neededIds(), lastNow),
+      snapshot: writeSnapshot(actors.persist(), actors.neededIds(), lastNow, outside),
       format: SNAPSHOT_FORMAT,
       head,
+      alarm,
       flags: actors.context.flags,
       reserved: reservationOf(actors.context.floor),
       sessions,
@@ -143,8 +168,15 @@ export class Ledger {
       adopted: staying(this.#adopted, ({ sessionId }) => sessionId),
     };
     const checkpoints = staying([...this.#checkpoints.values()], ({ sessionId }) => sessionId);
-    const lapses = this.#lapses;
-    return { change, prev: this.#prev, entries: this.#entries, checkpoints, signals: this.#signals, lapses };
+    return {
+      change,
+      prev: this.#prev,
+      entries: this.#entries,
+      checkpoints,
+      signals: this.#signals,
+      lapses: this.#lapses,
+      alarm: alarm === before ? undefined : alarm,
+    };
   }
 
   get #isUnwritten(): boolean {
@@ -154,7 +186,7 @@ export class Ledger {
     );
   }
 
-  #take(fact: Exclude<Fact, { type: "reply" }>, now: number, trace: Trace | undefined): void {
+  #take(fact: Exclude<Fact, { type: "reply" | "at" }>, now: number, trace: Trace | undefined): void {
     switch (fact.type) {
       case "event":
         return this.#log(fact.event, now);
@@ -181,7 +213,7 @@ export class Ledger {
         this.#logs.push({ sessionId: fact.sessionId, messageId: fact.messageId, line: fact.line });
         return;
       case "effect.add":
-        this.#added.set(fact.effect.id, trace && fact.effect.kind === "run" ? { ...fact.effect, trace } : fact.effect);
+        this.#added.set(fact.effect.id, trace ? { ...fact.effect, trace } : fact.effect);
         return;
       case "effect.remove":
         // An effect added and removed in the same batch is never written.
@@ -288,13 +320,8 @@ export class Ledger {
 
 const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);
 
-/**
- * Shift the due times of new effects by `byMs`. A floor's time does not go back (rule C9), even if the clock did since the
- * floor's last command; but effects are due by the present clock.
- */
-export function dueBy<F extends Fact>(facts: readonly F[], byMs: number): readonly F[] {
-  if (byMs === 0) return facts;
-  return facts.map((fact) =>
-    fact.type === "effect.add" ? { ...fact, effect: { ...fact.effect, dueAt: fact.effect.dueAt + byMs } } : fact,
-  );
+/** The earlier of two times; undefined: never. */
+function earlier(one: number | undefined, other: number | undefined): number | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return Math.min(one, other);
 }

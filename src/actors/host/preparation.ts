@@ -110,7 +110,8 @@ export class Preparation {
   }
 }
 
-function bringRow({ session, memory, head }: SessionRow, actors: FloorActors, state: Activation["state"]): void {
+/** Add a session to the actors, from its row. */
+export function bringRow({ session, memory, head }: SessionRow, actors: FloorActors, state: Activation["state"]): void {
   state.seqs.set(session.id, head);
   const context = recallSession(session, memory);
   actors.bring({ context, lifecycle: session.state, activity: session.activity });

@@ -1,7 +1,10 @@
+import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { Session } from "../../protocol/session.ts";
+import type { Given } from "../facts.ts";
 import type { MachineState } from "../machine/machine-player.ts";
 import type { Configuration } from "../machine/machine-table.ts";
 import { memoryOf, type SessionContext, type SessionValue, sessionView } from "../session/session-context.ts";
+import { type Deadline, deadlineOf } from "../session/session-deadlines.ts";
 
 /** The state of a session's machine, immutable. What is derived from it is computed once. */
 export class SessionMachineState implements MachineState<SessionContext> {
@@ -9,6 +12,7 @@ export class SessionMachineState implements MachineState<SessionContext> {
   readonly context: SessionContext;
   #view: Session | undefined;
   #memory: string | undefined;
+  #deadline: { of: Catalog; first: Deadline | undefined } | undefined;
 
   constructor({ at, context }: MachineState<SessionContext>) {
     this.at = at;
@@ -23,6 +27,14 @@ export class SessionMachineState implements MachineState<SessionContext> {
   get view(): Session {
     this.#view ??= sessionView(this.context, this.value);
     return this.#view;
+  }
+
+  /** Its earliest deadline, by this catalogue. */
+  deadline(given: Pick<Given, "catalog" | "interactionTimeoutMs">): Deadline | undefined {
+    if (this.#deadline?.of !== given.catalog) {
+      this.#deadline = { of: given.catalog, first: deadlineOf(this.context, given) };
+    }
+    return this.#deadline.first;
   }
 
   /** The rest of its memory as JSON, for its row. */

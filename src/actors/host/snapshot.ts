@@ -16,6 +16,8 @@ export interface FloorSnapshot {
   sessionIds: SessionId[];
   /** The largest `now` given to the machines, in ms since 1970. */
   lastNow: number;
+  /** The earliest deadline that a session outside may have, in the floor's time; absent: none has any. */
+  outside?: number | undefined;
 }
 
 /** A row that is damaged, or of another program. Its floor fails every command until an operator repairs the row. */
@@ -30,9 +32,15 @@ export class BrokenSnapshot extends Error {
  * @param actors the output of `FloorActors.persist`
  * @param sessionIds the output of `FloorActors.neededIds`
  */
-export function writeSnapshot(actors: string, sessionIds: ReadonlySet<SessionId>, lastNow: number): string {
+export function writeSnapshot(
+  actors: string,
+  sessionIds: ReadonlySet<SessionId>,
+  lastNow: number,
+  outside?: number,
+): string {
   const ids = JSON.stringify([...sessionIds]);
-  return `{"machine":"${arbiterMachine.id}","lastNow":${lastNow},"sessions":${ids},"actors":${actors}}`;
+  const due = outside === undefined ? "" : `"outside":${outside},`;
+  return `{"machine":"${arbiterMachine.id}","lastNow":${lastNow},${due}"sessions":${ids},"actors":${actors}}`;
 }
 
 /**
@@ -46,10 +54,10 @@ export function readSnapshot({ snapshot, format }: FloorRecord): FloorSnapshot {
   if (!isRecord(parsed) || parsed["machine"] !== arbiterMachine.id) {
     throw new BrokenSnapshot("another machine wrote it");
   }
-  const { lastNow, sessions, actors } = parsed;
+  const { lastNow, outside, sessions, actors } = parsed;
   const isWhole = typeof lastNow === "number" && isRecord(actors) && Array.isArray(sessions);
   if (!isWhole) throw new BrokenSnapshot("parts are missing");
-  return { actors, sessionIds: sessions as SessionId[], lastNow };
+  return { actors, sessionIds: sessions as SessionId[], lastNow, outside: outside as number | undefined };
 }
 
 /**

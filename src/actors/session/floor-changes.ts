@@ -3,14 +3,7 @@ import type { PausedBy } from "../../protocol/session.ts";
 import type { Claim } from "../floor/claim.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
-import {
-  agentOf,
-  answerWithSession,
-  dropEffect,
-  type InternalEvent,
-  type SessionStep,
-  startTimer,
-} from "./session-step.ts";
+import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummary } from "./summaries.ts";
 import {
   afterTurnOf,
@@ -41,9 +34,20 @@ function beHeard(step: SessionStep, claim: Claim, level: number | undefined): vo
   context.queuedAt = undefined;
   context.pausedBy = undefined;
   context.lastActivityAt = given.now;
-  dropEffect(step, context.pauseTimerId);
-  context.pauseTimerId = undefined;
+  context.pausedSince = undefined;
+  context.waitsSince = undefined;
+  context.heardSince ??= given.time;
+  keepLengths(step);
   beginLease(step);
+}
+
+/** Remember the lengths of the agent, in case it leaves the catalogue during the state that begins. */
+function keepLengths(step: SessionStep): void {
+  const agent = agentOf(step);
+  if (!agent) return;
+  const { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs } = agent;
+  const lengths = { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs };
+  step.context.lengths = Object.values(lengths).some((length) => length !== undefined) ? lengths : undefined;
 }
 
 /** The session becomes the holder. `wasHeard`: it was ducked before, so its run is unchanged. */
@@ -53,23 +57,9 @@ export function winFloor(
   wasHeard: boolean,
 ): void {
   beHeard(step, claim, undefined);
-  limitHold(step);
   if (!step.context.run) {
     if (!bringsTurn) settle(step);
   } else if (!wasHeard) resumeRun(step);
-}
-
-/** The session becomes the holder, for at most its agent's `max_hold`. */
-export function limitHold(step: SessionStep): void {
-  const { context } = step;
-  endHold(step);
-  const maxHoldMs = agentOf(step)?.maxHoldMs;
-  if (maxHoldMs !== undefined) context.holdTimerId = startTimer(step, "hold", maxHoldMs);
-}
-
-function endHold(step: SessionStep): void {
-  dropEffect(step, step.context.holdTimerId);
-  step.context.holdTimerId = undefined;
 }
 
 /** The session continues beneath another, at a level. A running run is unchanged; a suspended run continues. */
@@ -80,7 +70,6 @@ export function goBeneath(
 ): void {
   beHeard(step, claim, level);
   stopIdling(step);
-  endHold(step);
   if (wasHeard) return;
   if (step.context.run) resumeRun(step);
   else if (!bringsTurn) beginWaitingTurn(step);
@@ -88,14 +77,15 @@ export function goBeneath(
 
 /** The session goes silent, for at most its agent's `max_pause`. Only a preempted session goes on competing. */
 export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {
-  const { context } = step;
+  const { context, given } = step;
   context.pausedBy = pausedBy;
   context.level = undefined;
+  context.heardSince = undefined;
+  context.pausedSince = given.time;
+  context.waitsSince = given.time;
+  keepLengths(step);
   suspendRun(step);
   stopIdling(step);
-  endHold(step);
-  const maxPauseMs = agentOf(step)?.maxPauseMs;
-  if (maxPauseMs !== undefined) context.pauseTimerId = startTimer(step, "pause", maxPauseMs);
   if (pausedBy !== "preemption") stopCompeting(step);
 }
 
@@ -110,6 +100,8 @@ export function pauseAgain(step: SessionStep): void {
 export function queueUp(step: SessionStep, { claim, decision, turn }: Extract<InternalEvent, { type: "queue" }>): void {
   step.context.claim = claim;
   step.context.queuedAt = step.given.now;
+  step.context.waitsSince = step.given.time;
+  keepLengths(step);
   beginLease(step);
   if (turn) keepTurn(step, turn, decision);
   else answerWithSession(step, { decision });
@@ -118,6 +110,7 @@ export function queueUp(step: SessionStep, { claim, decision, turn }: Extract<In
 /** The wait timed out: the session stays created, and its queued turns end. */
 export function leaveQueue(step: SessionStep): void {
   step.context.queuedAt = undefined;
+  step.context.waitsSince = undefined;
   endLease(step);
   dropTurns(step, "error");
   endWithTurn(step);
@@ -141,11 +134,12 @@ export function stayPaused(step: SessionStep): void {
   stopCompeting(step);
 }
 
-/** The session is archived or deleted: its work, its timers and its place on the floor end. */
+/** The session is archived or deleted: its work and its place on the floor end. */
 export function endLife(step: SessionStep): void {
   endWork(step);
   dropSummary(step);
-  endHold(step);
+  step.context.heardSince = undefined;
+  step.context.pausedSince = undefined;
   step.context.archivedAt ??= step.given.now;
   step.context.queuedAt = undefined;
   step.context.pausedBy = undefined;
@@ -154,6 +148,7 @@ export function endLife(step: SessionStep): void {
 }
 
 function stopCompeting(step: SessionStep): void {
+  step.context.waitsSince = undefined;
   endLease(step);
   leave(step);
 }

@@ -3,19 +3,19 @@ import type { RequestId } from "../../protocol/ids.ts";
 import { CONFIRMATION_OPTIONS, type Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type PendingInteraction, type Run } from "./session-context.ts";
-import { answer, dropEffect, editRun, logEvent, refuse, type SessionStep, startTimer } from "./session-step.ts";
+import { agentOf, answer, editRun, logEvent, refuse, type SessionStep } from "./session-step.ts";
 
 /** Questions and confirmations. They belong to the session: any of its clients may answer, through any gateway. */
 
 /** Add an interaction of the agent: each has an id, an event and a timeout. */
 export function openInteractions(step: SessionStep, interactions: readonly Interaction[]): void {
   const run = editRun(step);
+  const { now, time: since, interactionTimeoutMs } = step.given;
+  const expiresAt = now + (agentOf(step)?.answerWithinMs ?? interactionTimeoutMs);
   for (const interaction of interactions) {
     if (run.interactions.some((pending) => pending.interaction.requestId === interaction.requestId)) continue;
     const { requestId } = interaction;
-    const timerId = startTimer(step, `ask-${run.interactions.length}`, step.given.interactionTimeoutMs);
-    run.interactions.push({ interaction, timerId });
-    const expiresAt = step.given.now + step.given.interactionTimeoutMs;
+    run.interactions.push({ interaction, since });
     if (interaction.kind === "confirmation") {
       const { toolCall, isSensitive } = interaction;
       const data = { toolCall, isSensitive, availableOptions: [...CONFIRMATION_OPTIONS], expiresAt };
@@ -43,7 +43,6 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
   const run = editRun(step);
   run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
   run.answers.push(chosen);
-  dropEffect(step, pending.timerId);
   if (
     chosen.kind === "confirmation" &&
     chosen.verdict === "approve_always" &&
@@ -68,14 +67,12 @@ export function withdrawInteraction(step: SessionStep, { requestId }: { requestI
   if (!pending) return;
   const run = editRun(step);
   run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
-  dropEffect(step, pending.timerId);
   logEvent(step, "interaction_resolved", { by: "agent" }, requestId);
 }
 
 /** The run no longer waits for its interactions. `by`: why, for the clients that show them. */
 export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "timeout"): void {
-  for (const { interaction, timerId } of run.interactions) {
-    dropEffect(step, timerId);
+  for (const { interaction } of run.interactions) {
     logEvent(step, "interaction_resolved", { by }, interaction.requestId);
   }
   run.interactions = [];

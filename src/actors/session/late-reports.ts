@@ -20,8 +20,8 @@ interface Gain {
  */
 export function takeLateReport(step: SessionStep, { n, runId, parts }: CommandOf<"run.report">): void {
   const { stopping } = step.context;
-  if (stopping?.reported === undefined || n !== stopping.reported + 1) return;
-  const messages = stopping.messages ?? [];
+  if (!stopping || n !== stopping.reported + 1) return;
+  const { messages } = stopping;
   const gains = gainsOf(parts, messages);
   step.context.stopping = { ...stopping, reported: n, messages: [...new Set([...messages, ...gains.keys()])] };
   for (const [messageId, gain] of gains) keep(step, runId, messageId, gain);

@@ -4,8 +4,8 @@ import type { AgentId, MessageId, RequestId, RunId } from "../../protocol/ids.ts
 import type { MessageStatus, Usage } from "../../protocol/message.ts";
 import { effectId } from "../facts.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
-import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run, STOP_GRACE_MS } from "./session-context.ts";
-import { dropEffect, editRun, logEvent, type SessionStep, startTimer } from "./session-step.ts";
+import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run } from "./session-context.ts";
+import { dropEffect, editRun, logEvent, type SessionStep } from "./session-step.ts";
 
 /** A session's run, from the turn that starts it to the `complete` event that ends it. Rules C7, C11 and C16. */
 
@@ -58,7 +58,7 @@ function requestWorker(step: SessionStep, run: Run, kind: "run" | "nudge" = "run
       agentId: run.agentId,
       ...(context.ownerId !== undefined && { ownerId: context.ownerId }),
       priority: context.claim.priority,
-      dueAt: kind === "run" ? given.now : given.now + NUDGE_MS,
+      dueAt: kind === "run" ? given.time : given.time + NUDGE_MS,
       ...(home !== undefined && { home }),
     },
   });
@@ -110,14 +110,11 @@ function endAttempt(step: SessionStep, run: Run, status: MessageStatus, errorMes
   run.live = false;
   run.held = false;
   step.facts.push({ type: "signal", runId: run.id, signal: { signal: "stop", attempt: run.attempt } });
-  dropEffect(step, step.context.stopping?.timerId);
-  const timerId = startTimer(step, "stop", STOP_GRACE_MS);
-  step.context.stopping = { runId, attempt, timerId, reported, messages };
+  step.context.stopping = { runId, attempt, since: step.given.time, reported, messages };
 }
 
 /** The stopped attempt has confirmed its end, or its time is over: the next attempt may start. */
 export function releaseStopped(step: SessionStep, mayRun: boolean): void {
-  dropEffect(step, step.context.stopping?.timerId);
   step.context.stopping = undefined;
   if (mayRun && step.context.run && !step.context.run.live) {
     const run = editRun(step);

@@ -1,3 +1,4 @@
+import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { WrittenState } from "../../protocol/event.ts";
 import type { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { Answer, Interaction } from "../../protocol/interaction.ts";
@@ -66,34 +67,51 @@ export interface SessionContext {
   uncovered?: { turns: number; units: number } | undefined;
   /** The summary that is wanted or being written. */
   summarizing?: SummaryWork | undefined;
-  idleTimerId?: EffectId | undefined;
-  pauseTimerId?: EffectId | undefined;
-  /** The timer of the agent's `max_hold`. */
-  holdTimerId?: EffectId | undefined;
+  // When states began, in the floor's time. The deadlines follow from them: session-deadlines.ts.
+  /** Since when it holds the floor without a run. */
+  idleSince?: number | undefined;
+  pausedSince?: number | undefined;
+  /** Since when it is heard without a break, in front or beneath. */
+  heardSince?: number | undefined;
+  /** Since when it waits for the floor, queued or preempted. */
+  waitsSince?: number | undefined;
+  /** The lengths that its agent had when its state began; they apply once the agent has left the catalogue. */
+  lengths?: Lengths | undefined;
   /** Present while the session is heard or waits for the floor, if its agent has a lease. */
   lease?: SessionLease | undefined;
 }
 
-/** When a session last gave a sign of life, and the timer of its lease. */
+/** The agent's keys that limit how long a session stays in a state. */
+export type Lengths = Partial<
+  Pick<
+    AgentEntry,
+    "idleTimeoutMs" | "maxPauseMs" | "maxHoldMs" | "queueTimeoutMs" | "resumeWithinMs" | "answerWithinMs"
+  >
+>;
+
+/** When a session last gave a sign of life, and when its lease is looked at. */
 export interface SessionLease {
   lengthMs: number;
-  /** The last sign of life that was committed. */
+  /** The last sign of life that was committed, in ms since 1970, for readers. */
   renewedAt: number;
-  timerId: EffectId;
+  /** The same in the floor's time, as is `dueAt`. */
+  signAt: number;
   dueAt: number;
-  /** Whether there was a sign of life since the timer started. */
+  /** Whether there was a sign of life since the deadline was set. */
   isRenewed?: true | undefined;
-  /** Whether there was none for a whole lease, so that the timer decides. */
+  /** Whether there was none for a whole lease, so that the deadline decides. */
   isDoubted?: true | undefined;
 }
 
 export interface StoppingAttempt {
   runId: RunId;
   attempt: number;
-  timerId: EffectId;
-  /** The number of its last accepted report, and its unfinished messages; absent in older rows. */
-  reported?: number;
-  messages?: MessageId[];
+  /** When it was told to stop, in the floor's time. */
+  since: number;
+  /** The number of its last accepted report. */
+  reported: number;
+  /** Its unfinished messages. */
+  messages: MessageId[];
 }
 
 /** The work on one summary. */
@@ -151,7 +169,8 @@ export interface Run {
 
 export interface PendingInteraction {
   interaction: Interaction;
-  timerId: EffectId;
+  /** When it was asked, in the floor's time. */
+  since: number;
 }
 
 export const NO_USAGE: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
@@ -253,8 +272,9 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
 function remembered(context: SessionContext) {
   const { untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, turns, stopping } =
     context;
-  const { uncovered, summarizing, idleTimerId, pauseTimerId, holdTimerId, lease } = context;
-  const rest = { turns, stopping, uncovered, summarizing, idleTimerId, pauseTimerId, holdTimerId, lease };
+  const { uncovered, summarizing, idleSince, pausedSince, heardSince, waitsSince, lengths, lease } = context;
+  const since = { idleSince, pausedSince, heardSince, waitsSince };
+  const rest = { turns, stopping, uncovered, summarizing, ...since, lengths, lease };
   return { untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, ...rest };
 }
 

@@ -1,13 +1,13 @@
-import type { SessionLease } from "./session-context.ts";
-import { agentOf, dropEffect, type SessionStep, startTimer } from "./session-step.ts";
+import { agentOf, type SessionStep } from "./session-step.ts";
 
 /**
  * Leases. A session with a lease that is heard or waits for the floor loses its place when it gives no sign of life. It
  * lapses between 1 and 1.5 leases after the last one. The rules: docs/arbitration.md.
  *
- * A timer runs for one lease, and for the rest of the next lease if the session was renewed meanwhile. Otherwise a
- * second timer of half a lease decides. A session whose node was away thus has half a lease to send a heartbeat, during
- * which the node is known to listen.
+ * A deadline is one lease ahead, and then the rest of the next lease if the session was renewed meanwhile. Otherwise a
+ * second deadline, half a lease later, decides. It counts from when the first one was carried out, and not from the
+ * deadline as everything else does: a session whose node was away thus has half a lease to send a heartbeat, during which
+ * the node is known to listen.
  */
 
 /** A fraction of a lease. A sign of life is committed only when this much has passed since the last committed one. */
@@ -15,15 +15,16 @@ const HALF = 0.5;
 
 /** The session begins to compete. If it already competed, its lease is unchanged. */
 export function beginLease(step: SessionStep): void {
-  const lengthMs = agentOf(step)?.leaseMs;
-  if (lengthMs === step.context.lease?.lengthMs) return;
+  const agent = agentOf(step);
+  // A session whose agent has left the catalogue keeps the lease that it began with.
+  if (!agent || agent.leaseMs === step.context.lease?.lengthMs) return;
+  const { leaseMs: lengthMs } = agent;
   endLease(step);
   if (lengthMs !== undefined) restart(step, lengthMs);
 }
 
 /** The session no longer competes, or competes with another agent. */
 export function endLease(step: SessionStep): void {
-  dropEffect(step, step.context.lease?.timerId);
   step.context.lease = undefined;
 }
 
@@ -32,8 +33,8 @@ export function renewLease({ context, given }: SessionStep): void {
   const { lease } = context;
   if (!lease) return;
   const { isDoubted, ...kept } = lease;
-  if (!isDoubted && given.now - lease.renewedAt < lease.lengthMs * HALF) return;
-  context.lease = { ...kept, renewedAt: given.now, isRenewed: true };
+  if (!isDoubted && given.time - lease.signAt < lease.lengthMs * HALF) return;
+  context.lease = { ...kept, renewedAt: given.now, signAt: given.time, isRenewed: true };
 }
 
 /**
@@ -48,38 +49,37 @@ export function takeHeartbeat(step: SessionStep): void {
 export function fireLease(step: SessionStep): boolean {
   const { context, given } = step;
   const lease = context.lease!;
-  const { lengthMs } = lease;
-  if (agentOf(step)?.leaseMs === undefined) {
+  const { lengthMs, renewedAt, signAt, isRenewed, isDoubted } = lease;
+  const agent = agentOf(step);
+  if (agent && agent.leaseMs === undefined) {
     // A new catalogue has no lease for this agent.
     context.lease = undefined;
     return false;
   }
-  if (given.now - lease.dueAt > lengthMs * HALF) {
+  if (lateBy(step) > lengthMs * HALF) {
     // The node was away, not the participant, so no heartbeat could arrive.
     restart(step, lengthMs);
     return false;
   }
-  const { renewedAt } = lease;
-  // How late a timer fires may be by how much the clock has jumped, which must not shorten the lease.
-  const firedAt = Math.min(given.now, lease.dueAt);
-  const restMs = Math.min(renewedAt + lengthMs - firedAt, lengthMs);
-  if (lease.isRenewed && restMs > 0) {
-    arm(step, { lengthMs, renewedAt }, restMs);
+  // Among several nodes the time may have gone back since the last sign of life.
+  const restMs = Math.min(signAt + lengthMs - given.time, lengthMs);
+  if (isRenewed && restMs > 0) {
+    context.lease = { lengthMs, renewedAt, signAt, dueAt: given.time + restMs };
     return false;
   }
-  if (!lease.isRenewed && lease.isDoubted) {
+  if (!isRenewed && isDoubted) {
     context.lease = undefined;
     return true;
   }
-  arm(step, { lengthMs, renewedAt, isDoubted: true }, lengthMs * HALF);
+  const dueAt = given.time + lateBy(step) + lengthMs * HALF;
+  context.lease = { lengthMs, renewedAt, signAt, dueAt, isDoubted: true };
   return false;
 }
 
-function restart(step: SessionStep, lengthMs: number): void {
-  arm(step, { lengthMs, renewedAt: step.given.now }, lengthMs);
-}
+const lateBy = ({ given }: SessionStep): number => given.lateMs ?? 0;
 
-function arm(step: SessionStep, lease: Omit<SessionLease, "timerId" | "dueAt">, delayMs: number): void {
-  const timerId = startTimer(step, "lease", delayMs);
-  step.context.lease = { ...lease, timerId, dueAt: step.given.now + delayMs };
+function restart(step: SessionStep, lengthMs: number): void {
+  const { now, time } = step.given;
+  const signAt = time + lateBy(step);
+  step.context.lease = { lengthMs, renewedAt: now + lateBy(step), signAt, dueAt: signAt + lengthMs };
 }

@@ -19,6 +19,7 @@ import {
 import { openInteractions, refuseAnswer, settleInteraction, withdrawInteraction } from "./interactions.ts";
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
+import { takeDue } from "./session-deadlines.ts";
 import { renewLease, takeHeartbeat } from "./session-lease.ts";
 import { rename, switchAgent, switchMode } from "./session-settings.ts";
 import {
@@ -32,7 +33,6 @@ import {
   type SessionEvent,
   type SessionStep,
 } from "./session-step.ts";
-import { fireTimer } from "./session-timers.ts";
 import { countTurn, isNamedBySummary, summarize, takeSummary } from "./summaries.ts";
 import {
   abortWaiting,
@@ -184,7 +184,7 @@ const machine = setup({
     summarize: does<"session.summarize">(summarize),
     takeSummary: does<"run.summary">(takeSummary),
     tellArbiter: does<"leave">(tellArbiter),
-    fireTimer: does<"timer", { isHeard: boolean }>((step, event, { isHeard }) => fireTimer(step, event, isHeard)),
+    takeDue: does<"due", { isHeard: boolean }>((step, event, { isHeard }) => takeDue(step, event, isHeard)),
     rename: does<"session.rename">(rename),
     switchMode: does<"session.switch_mode">(switchMode),
     switchAgent: does<"session.switch_agent", { isHeard: boolean }>((step, event, { isHeard }) =>
@@ -215,7 +215,7 @@ const anytime = (isHeard: boolean) =>
     "run.report": { actions: { type: "takeReport", params: { isHeard } } },
     "run.still": { actions: "tellStanding" },
     "run.summary": { actions: "takeSummary" },
-    timer: { actions: { type: "fireTimer", params: { isHeard } } },
+    due: { actions: { type: "takeDue", params: { isHeard } } },
   }) as const;
 
 /** How a heard session goes silent. */
@@ -252,8 +252,8 @@ const working = {
 
 /**
  * The machine of one session, with two regions: `lifecycle`, whether it has the floor (docs/arbitration.md), and
- * `activity`, what its agent does (docs/protocol.md). Delays and work are effects, because `after` and `invoke` do not
- * survive a restore.
+ * `activity`, what its agent does (docs/protocol.md). Work is an effect and delays are deadlines of the floor, because
+ * `invoke` and `after` do not survive a restore.
  */
 export const sessionMachine = machine.createMachine({
   id: "session",
@@ -343,7 +343,7 @@ export const sessionMachine = machine.createMachine({
             "run.report": { actions: { type: "takeReport", params: { isHeard: false } } },
             "run.still": { actions: "tellStanding" },
             "run.summary": { actions: "takeSummary" },
-            timer: { actions: { type: "fireTimer", params: { isHeard: false } } },
+            due: { actions: { type: "takeDue", params: { isHeard: false } } },
           },
         },
         deleted: {},

@@ -2,7 +2,6 @@ import { findAgent, findModeFault, listAgents, takesTurns } from "../../config/c
 import { findAgentIdFault } from "../../protocol/client-message.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
-import { limitHold } from "./floor-changes.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import {
   agentOf,
@@ -59,7 +58,6 @@ export function switchAgent(
   logEvent(step, "agent_switched", outcome);
   context.claim = command.claim;
   context.mode = undefined;
-  if (isHeard && context.level === undefined) limitHold(step);
   // Another agent's lease begins now, even if it is as long as the former's.
   endLease(step);
   if (isHeard || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);

@@ -9,7 +9,6 @@ import type { Accepted } from "../../protocol/internal/reply.ts";
 import {
   accept,
   acceptWithSession,
-  effectId,
   type Fact,
   type Given,
   type LoggedEvent,
@@ -23,10 +22,7 @@ type Timely<T> = T & { given: Given };
 
 /** Commands that the arbiter passes on to a session. */
 export type SessionCommand = Timely<
-  | Exclude<
-      Extract<Command, { type: `session.${string}` | `run.${string}` | "timer" }>,
-      { type: "session.switch_agent" }
-    >
+  | Exclude<Extract<Command, { type: `session.${string}` | `run.${string}` }>, { type: "session.switch_agent" }>
   /** With the new agent's claim, if the agent exists. */
   | { type: "session.switch_agent"; sessionId: SessionId; agentId: string; claim?: Claim }
 >;
@@ -84,7 +80,22 @@ export type InternalEvent = Timely<
   | ({ type: "expire" } & Leaving)
   /** The session has lost or left the floor, and reports it to the arbiter. */
   | { type: "leave" }
+  | DueEvent
 >;
+
+/** A deadline of the session has come: a key of its agent, its lease, or the grace of a stopped attempt. */
+export interface DueEvent {
+  type: "due";
+  what:
+    | "max_pause"
+    | "max_hold"
+    | "idle_timeout"
+    | "resume_within"
+    | "queue_timeout"
+    | "answer_within"
+    | "lease"
+    | "stop_grace";
+}
 
 export type SessionEvent = SessionCommand | InternalEvent;
 
@@ -100,8 +111,8 @@ export type EventForArbiter = Timely<
     }
   /** The session no longer competes. */
   | { type: "left"; sessionId: SessionId }
-  /** The lease of a queued session ran out. */
-  | { type: "lapse"; sessionId: SessionId }
+  /** A queued session has waited for too long, or its lease ran out. */
+  | { type: "lapse"; sessionId: SessionId; reason: "queue_timeout" | "lease_expired" }
   /** The session's claim has changed. */
   | { type: "claim"; claim: Claim }
 >;
@@ -168,18 +179,6 @@ export function logEvent<T extends LoggedType>(
   const { id: sessionId } = context;
   const event = requestId === undefined ? { type, sessionId, data } : { type, sessionId, data, requestId };
   facts.push({ type: "event", event: event as LoggedEvent });
-}
-
-/** Add a timer. Use each `kind` at most once per session and event. */
-export function startTimer(step: SessionStep, kind: string, delayMs: number): EffectId {
-  const { given, context } = step;
-  const id = effectId(given, kind, context.id);
-  const dueAt = given.now + delayMs;
-  step.facts.push({
-    type: "effect.add",
-    effect: { kind: "timer", id, floorId: context.floorId, sessionId: context.id, dueAt },
-  });
-  return id;
 }
 
 /** Remove an effect, if there is one. */

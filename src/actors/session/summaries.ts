@@ -85,7 +85,7 @@ function requestSummary(step: SessionStep, delayMs = 0): void {
       agentId,
       ...(context.ownerId !== undefined && { ownerId: context.ownerId }),
       priority: context.claim.priority,
-      dueAt: given.now + delayMs,
+      dueAt: given.time + delayMs,
     },
   });
 }

@@ -4,16 +4,7 @@ import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
 import { cancelRun, complete, startRun } from "./runs.ts";
 import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
-import {
-  agentOf,
-  answer,
-  dropEffect,
-  type InternalEvent,
-  logEvent,
-  refuse,
-  type SessionStep,
-  startTimer,
-} from "./session-step.ts";
+import { agentOf, answer, type InternalEvent, logEvent, refuse, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
 import { countText } from "./summaries.ts";
 
@@ -140,16 +131,12 @@ export function beginWaitingTurn(step: SessionStep): boolean {
 export function settle(step: SessionStep): void {
   // Only the holder releases the floor after `idle_timeout`.
   if (beginWaitingTurn(step) || step.context.level !== undefined) return;
-  const idleTimeoutMs = agentOf(step)?.idleTimeoutMs;
-  if (idleTimeoutMs === undefined) return;
-  stopIdling(step);
-  step.context.idleTimerId = startTimer(step, "idle", idleTimeoutMs);
+  step.context.idleSince = step.given.time;
 }
 
-/** The session is no longer idle: the timer of `idle_timeout` ends. */
+/** The session is no longer idle. */
 export function stopIdling(step: SessionStep): void {
-  dropEffect(step, step.context.idleTimerId);
-  step.context.idleTimerId = undefined;
+  step.context.idleSince = undefined;
 }
 
 /** What a session does after a turn that ended successfully. */
@@ -215,6 +202,4 @@ export function endWork(step: SessionStep): void {
   cancelRun(step);
   dropTurns(step, "interrupted");
   stopIdling(step);
-  dropEffect(step, step.context.pauseTimerId);
-  step.context.pauseTimerId = undefined;
 }

@@ -64,6 +64,10 @@ const AgentFields = z.strictObject({
   /** A session without a heartbeat for this long loses its place on the floor. */
   lease: duration({ min: "1s", max: "1d" }).optional(),
   queue_timeout: duration({ max: "7d" }).optional(),
+  /** A preempted session that is silent for longer does not come back by itself. */
+  resume_within: duration({ max: "365d" }).optional(),
+  /** How long a question or a confirmation waits. Default: the node's setting. */
+  answer_within: duration({ min: "1s", max: "7d" }).optional(),
   when_busy: z.enum(["reject", "enqueue", "interrupt"]).default("reject"),
   resume: z.enum(["auto", "manual"]).default("auto"),
   max_pause: duration({ max: "365d" }).optional(),
@@ -101,6 +105,8 @@ function toAgentEntry(entry: z.infer<typeof AgentFields>) {
     maxHoldMs: entry.max_hold,
     leaseMs: entry.lease,
     queueTimeoutMs: entry.queue_timeout,
+    resumeWithinMs: entry.resume_within,
+    answerWithinMs: entry.answer_within,
     whenBusy: entry.when_busy,
     resume: entry.resume,
     maxPauseMs: entry.max_pause,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids.ts";
+import { AgentId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids.ts";
 import { Answer } from "../interaction.ts";
 import { ImageRef } from "../message.ts";
 import { Trace } from "../ports/tracer.ts";
@@ -49,7 +49,7 @@ const attempt = { sessionId: SessionId, runId: RunId, attempt: z.number().int().
 
 /**
  * A command to a floor: the only input of its actors. `session.*` and `floor.*` come from clients, `run.*` from
- * workers, `timer` from timers that the floor requested.
+ * workers, `alarm` from the floor's alarm.
  */
 export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("session.create"), ...about, session: NewSession, activate: z.boolean() }),
@@ -114,7 +114,8 @@ export const Command = z.discriminatedUnion("type", [
   }),
   z.object({ type: z.literal("run.still"), ...attempt }),
   z.object({ type: z.literal("run.summary"), ...attempt, result: SummaryResult }),
-  z.object({ type: z.literal("timer"), timerId: EffectId, sessionId: SessionId.optional() }),
+  /** Carries out what is due, as every other command does first. */
+  z.object({ type: z.literal("alarm") }),
 ]);
 export type Command = z.infer<typeof Command>;
 export type CommandOf<T extends Command["type"]> = Extract<Command, { type: T }>;

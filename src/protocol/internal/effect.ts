@@ -6,19 +6,16 @@ import { Trace } from "../ports/tracer.ts";
  * Work that a floor requests outside its actors. It is committed with the change that requests it and carried out
  * afterwards.
  */
-export type Effect = RunEffect | TimerEffect;
+export type Effect = RunEffect;
 
-interface Requested {
+/** A run that a worker must carry out. The effect exists until the run's outcome is committed. */
+export interface RunEffect {
+  readonly kind: "run";
   /** New for each request (rule C7). */
   readonly id: EffectId;
   readonly floorId: FloorId;
-  /** ms since 1970. The effect is not carried out earlier. */
+  /** In the floor's time, ms. The effect is not carried out earlier. */
   readonly dueAt: number;
-}
-
-/** A run that a worker must carry out. The effect exists until the run's outcome is committed. */
-export interface RunEffect extends Requested {
-  readonly kind: "run";
   readonly sessionId: SessionId;
   readonly runId: RunId;
   readonly agentId: AgentId;
@@ -34,10 +31,18 @@ export interface RunEffect extends Requested {
   readonly trace?: Trace | undefined;
 }
 
-/** A delay that ends in a `timer` command to its floor. */
-export interface TimerEffect extends Requested {
-  readonly kind: "timer";
-  readonly sessionId?: SessionId | undefined;
+/** A floor's earliest deadline. A hint: when it comes, the floor is asked to carry out what is due. */
+export interface Alarm {
+  readonly kind: "alarm";
+  readonly id: EffectId;
+  readonly floorId: FloorId;
+  /** In the floor's time, ms. */
+  readonly dueAt: number;
+}
+
+/** A floor's alarm at this time. */
+export function alarmOf(floorId: FloorId, dueAt: number): Alarm {
+  return { kind: "alarm", id: `${floorId}@${dueAt}` as EffectId, floorId, dueAt };
 }
 
 /** A run effect that one worker hands over to another. */

@@ -9,7 +9,7 @@ import { type Database, StatementRefused } from "./connections/connection-pool.t
 /** The parameters of `commit_floor` in migrations/postgres/functions, in the order of `rowsOf`. */
 const COMMIT = {
   name: "commit",
-  text: "SELECT commit_floor($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) AS done",
+  text: "SELECT commit_floor($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) AS done",
 };
 const COMMIT_ALL = { name: "commit-all", text: "SELECT commit_floors($1) AS done" };
 const CONTENTS = {
@@ -127,8 +127,8 @@ function rowsOf(change: FloorChange, contents: Contents) {
     ),
     effects_removed: orNull(effectsRemoved),
     effects_added: orNull(
-      change.effectsAdded.map(({ id, floorId: _, kind, dueAt, ...payload }) => {
-        return { id, partition, kind, due_at: dueAt, payload: JSON.stringify(payload) };
+      change.effectsAdded.map(({ id, floorId: _, kind: __, dueAt, ...payload }) => {
+        return { id, partition, due_at: dueAt, payload: JSON.stringify(payload) };
       }),
     ),
     receipts: orNull(
@@ -148,6 +148,8 @@ function rowsOf(change: FloorChange, contents: Contents) {
     adopted: orNull(
       (change.adopted ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),
     ),
+    alarm: change.alarm ?? null,
+    partition,
   };
 }
 
@@ -164,7 +166,7 @@ function isRowList(value: unknown): value is object[] {
 
 function sessionRows({ sessions, events }: FloorChange) {
   const news = newsOf(events);
-  return sessions.map(({ session, memory, head }) => ({
+  return sessions.map(({ session, memory, head, dueAt }) => ({
     id: session.id,
     state: session.state,
     agent_id: session.agentId,
@@ -175,6 +177,7 @@ function sessionRows({ sessions, events }: FloorChange) {
     queued_at: session.queuedAt,
     paused_at: news.get(session.id)?.transitionSeq,
     oldest_at: news.get(session.id)?.firstAt,
+    due_at: dueAt,
     head,
     view: JSON.stringify(session),
     memory,

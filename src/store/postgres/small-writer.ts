@@ -1,5 +1,5 @@
 import type { SessionId } from "../../protocol/ids.ts";
-import type { Blob, ConnectionRow, DefinitionChange } from "../store.ts";
+import type { Blob, ConnectionRow, DefinitionChange, Jumps } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
 
 const ADD_CONNECTION = {
@@ -24,8 +24,7 @@ const CHANGE_DEFINITION = {
   name: "change_definition",
   text: "SELECT change_definition($1, $2, $3, $4, $5, $6, $7, $8) AS done",
 };
-const SHIFT_EFFECTS = { name: "shift_effects", text: "SELECT shift_effects($1)" };
-const SAVE_DOUBT = { name: "save_doubt", text: "UPDATE meta SET doubt_until = $1 WHERE id = 1" };
+const SAVE_JUMPS = { name: "save_jumps", text: "UPDATE meta SET jumped_ms = $1, doubt_until = $2 WHERE id = 1" };
 
 /** Writes everything besides floor changes. */
 export class SmallWriter {
@@ -60,11 +59,7 @@ export class SmallWriter {
     await this.#db.query(PUT_BLOB, [sessionId, hash, mimeType, createdAt, bytes]);
   }
 
-  async shiftEffects(byMs: number): Promise<void> {
-    await this.#db.query(SHIFT_EFFECTS, [byMs]);
-  }
-
-  async saveDoubt(until: number): Promise<void> {
-    await this.#db.query(SAVE_DOUBT, [until]);
+  async saveJumps({ jumpedMs, doubtUntil }: Jumps): Promise<void> {
+    await this.#db.query(SAVE_JUMPS, [jumpedMs, doubtUntil]);
   }
 }

@@ -22,6 +22,7 @@ import type {
   DraftPage,
   DueQuery,
   FloorRecord,
+  Jumps,
   Receipt,
   ReceiptKey,
   SessionRow,
@@ -31,7 +32,7 @@ import { MESSAGE_WEIGHT, weighed } from "./view-statements.ts";
 
 const MESSAGE = `s.id AS "sessionId", m.id, m.status, m.details, m.content`;
 
-const FLOOR = { name: "floor", text: "SELECT version, head, snapshot, format FROM floors WHERE id = $1" };
+const FLOOR = { name: "floor", text: "SELECT version, head, alarm, snapshot, format FROM floors WHERE id = $1" };
 /** Always one row. */
 const VERSION = {
   name: "version",
@@ -66,10 +67,24 @@ const RECEIPTS = {
 const DUE_EFFECTS = {
   name: "due_effects",
   text: `
-    SELECT e.id, f.id AS "floorId", e.kind, e.due_at AS "dueAt", e.payload
+    SELECT e.id, f.id AS "floorId", e.due_at AS "dueAt", e.payload
     FROM effects e JOIN floors f USING (floor_key)
     WHERE e.due_at <= $1 AND (e.due_at, e.id) > ($2, $3) AND ($4::smallint[] IS NULL OR e.partition = ANY ($4))
     ORDER BY e.due_at, e.id LIMIT $5`,
+};
+const DUE_ALARMS = {
+  name: "due_alarms",
+  text: `
+    SELECT id, alarm AS "dueAt" FROM floors
+    WHERE alarm <= $1 AND (alarm, id) > ($2, $3) AND ($4::smallint[] IS NULL OR partition = ANY ($4))
+    ORDER BY alarm, id LIMIT $5`,
+};
+const DUE_SESSIONS = {
+  name: "due_sessions",
+  text: `
+    SELECT s.view, s.memory, s.head, s.due_at AS "dueAt" FROM floors f JOIN sessions s USING (floor_key)
+    WHERE f.id = $1 AND s.due_at IS NOT NULL AND s.id <> ALL ($2)
+    ORDER BY s.due_at, s.id LIMIT $3`,
 };
 const NEWEST_TIME = {
   name: "newest_time",
@@ -79,7 +94,10 @@ const NEWEST_TIME = {
       (SELECT max(at) FROM receipts),
       (SELECT max(deleted_at) FROM tombstones)) AS at`,
 };
-const DOUBT = { name: "doubt_until", text: "SELECT doubt_until AS until FROM meta WHERE id = 1" };
+const JUMPS = {
+  name: "jumps",
+  text: `SELECT jumped_ms AS "jumpedMs", doubt_until AS "doubtUntil" FROM meta WHERE id = 1`,
+};
 const NOW = {
   name: "now",
   text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, (SELECT meta.epoch FROM meta)",
@@ -118,7 +136,8 @@ export class StateQueries {
   }
 
   async loadFloor(id: FloorId): Promise<FloorRecord | undefined> {
-    return (await this.#db.query<FloorRecord>(FLOOR, [id]))[0];
+    const [row] = await this.#db.query<FloorRecord & { alarm: number | null }>(FLOOR, [id]);
+    return row && { ...row, alarm: row.alarm ?? undefined };
   }
 
   async confirm(id: FloorId, version: number): Promise<boolean> {
@@ -159,12 +178,26 @@ export class StateQueries {
     return rows.map(effectOf);
   }
 
+  async dueAlarms({ until, after, floorHashes, limit }: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]> {
+    const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
+    return await this.#db.query(DUE_ALARMS, [until, dueAt, id, floorHashes ?? null, limit]);
+  }
+
+  async loadDue(id: FloorId, except: readonly SessionId[], limit: number): Promise<SessionRow[]> {
+    const rows = await this.#db.query<ViewRow & { memory: string; head: number; dueAt: number }>(DUE_SESSIONS, [
+      id,
+      except,
+      limit,
+    ]);
+    return rows.map((row) => ({ session: sessionOf(row), memory: row.memory, head: row.head, dueAt: row.dueAt }));
+  }
+
   async newestTime(): Promise<number> {
     return (await this.#db.query<{ at: number }>(NEWEST_TIME))[0]!.at;
   }
 
-  async doubtUntil(): Promise<number> {
-    return (await this.#db.query<{ until: number }>(DOUBT))[0]!.until;
+  async loadJumps(): Promise<Jumps> {
+    return (await this.#db.query<Jumps>(JUMPS))[0]!;
   }
 
   /** The server's time, in ms since 1970, and the epoch of its store. */

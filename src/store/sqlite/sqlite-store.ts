@@ -24,6 +24,7 @@ import type {
   FloorQuery,
   FloorRecord,
   FloorView,
+  Jumps,
   LogPage,
   LogSlice,
   MessagePage,
@@ -241,16 +242,12 @@ class SqliteStore implements Store {
     return (await this.#writes.add({ kind: "definition", change })) === "conflict" ? "conflict" : "saved";
   }
 
-  async shiftEffects(byMs: number): Promise<void> {
-    await this.#writes.add({ kind: "shift", byMs });
+  async loadJumps(): Promise<Jumps> {
+    return this.#read(() => this.#state.loadJumps());
   }
 
-  async doubtUntil(): Promise<number> {
-    return this.#read(() => this.#state.doubtUntil());
-  }
-
-  async saveDoubt(until: number): Promise<void> {
-    await this.#writes.add({ kind: "doubt", until });
+  async saveJumps(jumps: Jumps): Promise<void> {
+    await this.#writes.add({ kind: "jumps", jumps });
   }
 
   async prune(limits: PruneLimits): Promise<boolean> {
@@ -273,6 +270,10 @@ class SqliteStore implements Store {
     return this.#view(() => ids.map((id) => this.#state.loadSession(id)).filter((row) => row !== undefined));
   }
 
+  async loadDue(id: FloorId, except: readonly SessionId[], limit: number): Promise<SessionRow[]> {
+    return this.#read(() => this.#state.loadDue(id, except, limit));
+  }
+
   async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
     return this.#page(() => this.#state.loadDrafts(id, after));
   }
@@ -287,6 +288,10 @@ class SqliteStore implements Store {
 
   async dueEffects(query: DueQuery): Promise<Effect[]> {
     return this.#read(() => this.#state.dueEffects(query));
+  }
+
+  async dueAlarms(query: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]> {
+    return this.#read(() => this.#state.dueAlarms(query));
   }
 
   async newestTime(): Promise<number> {

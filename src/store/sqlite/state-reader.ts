@@ -22,6 +22,7 @@ import type {
   DraftPage,
   DueQuery,
   FloorRecord,
+  Jumps,
   Receipt,
   ReceiptKey,
   SessionRow,
@@ -32,7 +33,7 @@ import { prepareQuery, type Query } from "./query.ts";
  * Reads the rows that hosts, workers and gateways continue from. Each method is one statement, and thus one snapshot.
  */
 export class StateReader {
-  readonly #floor: Query<FloorRecord>;
+  readonly #floor: Query<FloorRecord & { alarm: number | null }>;
   readonly #version: Query<{ version: number }>;
   readonly #session: Query<ViewRow & { memory: string; head: number }>;
   readonly #drafts: Query<DraftRow>;
@@ -40,7 +41,9 @@ export class StateReader {
   readonly #receipt: Query<Receipt>;
   readonly #dueEffects: Query<EffectRow>;
   readonly #newestTime: Query<{ at: number }>;
-  readonly #doubt: Query<{ until: number }>;
+  readonly #dueAlarms: Query<{ id: FloorId; dueAt: number }>;
+  readonly #dueSessions: Query<ViewRow & { memory: string; head: number; dueAt: number }>;
+  readonly #jumps: Query<Jumps>;
   readonly #definitionsVersion: Query<{ version: number }>;
   readonly #definitions: Query<DefinitionRow>;
   readonly #connection: Query<ConnectionSqlRow>;
@@ -51,7 +54,7 @@ export class StateReader {
   constructor(db: DatabaseSync, onRead: (bytes: number) => void) {
     this.#onRead = onRead;
     const message = "s.id AS sessionId, m.id, m.status, m.details, m.content";
-    this.#floor = prepareQuery(db, "SELECT version, head, snapshot, format FROM floors WHERE id = ?");
+    this.#floor = prepareQuery(db, "SELECT version, head, alarm, snapshot, format FROM floors WHERE id = ?");
     this.#version = prepareQuery(db, "SELECT version FROM floors WHERE id = ?");
     this.#session = prepareQuery(db, "SELECT view, memory, head FROM sessions WHERE id = ?");
     this.#drafts = prepareQuery(
@@ -77,13 +80,27 @@ export class StateReader {
     this.#dueEffects = prepareQuery(
       db,
       `
-      SELECT e.id, f.id AS floorId, e.kind, e.due_at AS dueAt, e.payload
+      SELECT e.id, f.id AS floorId, e.due_at AS dueAt, e.payload
       FROM effects e JOIN floors f USING (floor_key)
       WHERE e.due_at <= ?1 AND (e.due_at, e.id) > (?2, ?3)
         AND (?4 IS NULL OR e.partition IN (SELECT value FROM json_each(?4)))
       ORDER BY e.due_at, e.id LIMIT ?5`,
     );
-    this.#doubt = prepareQuery(db, "SELECT doubt_until AS until FROM meta WHERE id = 1");
+    this.#dueAlarms = prepareQuery(
+      db,
+      `
+      SELECT id, alarm AS dueAt FROM floors
+      WHERE alarm <= ?1 AND (alarm, id) > (?2, ?3) AND (?4 IS NULL OR partition IN (SELECT value FROM json_each(?4)))
+      ORDER BY alarm, id LIMIT ?5`,
+    );
+    this.#dueSessions = prepareQuery(
+      db,
+      `
+      SELECT s.view, s.memory, s.head, s.due_at AS dueAt FROM floors f JOIN sessions s USING (floor_key)
+      WHERE f.id = ?1 AND s.due_at IS NOT NULL AND s.id NOT IN (SELECT value FROM json_each(?2))
+      ORDER BY s.due_at, s.id LIMIT ?3`,
+    );
+    this.#jumps = prepareQuery(db, "SELECT jumped_ms AS jumpedMs, doubt_until AS doubtUntil FROM meta WHERE id = 1");
     this.#newestTime = prepareQuery(
       db,
       `
@@ -107,7 +124,7 @@ export class StateReader {
 
   loadFloor(id: FloorId): FloorRecord | undefined {
     const row = this.#floor.get(id);
-    return row && { ...row };
+    return row && { ...row, alarm: row.alarm ?? undefined };
   }
 
   confirm(id: FloorId, version: number): boolean {
@@ -145,8 +162,20 @@ export class StateReader {
     return this.#dueEffects.all(until, dueAt, id, hashes, limit).map(effectOf);
   }
 
-  doubtUntil(): number {
-    return this.#doubt.get()!.until;
+  dueAlarms({ until, after, floorHashes, limit }: DueQuery<FloorId>): { id: FloorId; dueAt: number }[] {
+    const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
+    const hashes = floorHashes ? JSON.stringify(floorHashes) : null;
+    return this.#dueAlarms.all(until, dueAt, id, hashes, limit).map((row) => ({ ...row }));
+  }
+
+  loadDue(id: FloorId, except: readonly SessionId[], limit: number): SessionRow[] {
+    return this.#dueSessions
+      .all(id, JSON.stringify(except), limit)
+      .map((row) => ({ session: sessionOf(row), memory: row.memory, head: row.head, dueAt: row.dueAt }));
+  }
+
+  loadJumps(): Jumps {
+    return { ...this.#jumps.get()! };
   }
 
   newestTime(): number {

@@ -29,13 +29,13 @@ const OTHERS = 5_000;
 const FILL = `
   SET search_path = interlock;
   SET session_replication_role = replica;
-  INSERT INTO floors (id, version, head, format, flags, snapshot)
-    SELECT 'u:' || n, 1, 0, 1, '{}', '{}' FROM generate_series(1, ${SESSIONS / 100}) AS n;
+  INSERT INTO floors (id, version, head, format, flags, snapshot, alarm, partition)
+    SELECT 'u:' || n, 1, 0, 1, '{}', '{}', n, n % 256 FROM generate_series(1, ${SESSIONS / 100}) AS n;
   INSERT INTO sessions (id, floor_key, state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at,
-      standing, head, oldest_at, view, memory)
+      standing, head, oldest_at, due_at, view, memory)
     SELECT 's' || n, n % ${SESSIONS / 100} + 1, (ARRAY['created', 'active', 'paused', 'archived'])[n % 4 + 1],
       'a' || n % 5, 'u' || n % 100, 'o' || n % 100, 'w' || n % 100, n, CASE WHEN n % 40 = 0 THEN n END,
-      CASE n % 4 WHEN 1 THEN 0 WHEN 2 THEN n END, 2, n, '{"id":"s' || n || '"}', '{}'
+      CASE n % 4 WHEN 1 THEN 0 WHEN 2 THEN n END, 2, n, CASE n % 4 WHEN 2 THEN n END, '{"id":"s' || n || '"}', '{}'
       FROM generate_series(1, ${SESSIONS}) AS n;
   INSERT INTO session_words SELECT session_key, ('''t' || session_key % 1000 || ''':1')::tsvector FROM sessions;
   INSERT INTO messages (session_key, floor_key, id, status, details, content, words)
@@ -47,7 +47,7 @@ const FILL = `
     SELECT floor_key, 2 * session_key + seq, session_key, seq,
       CASE WHEN session_key % 9 = 0 THEN 'arbitration' ELSE 'data' END, 1, '{}'
       FROM sessions, generate_series(1, 2) AS seq;
-  INSERT INTO effects SELECT 'e' || n, n % 256, 1, 'timer', n, '{}' FROM generate_series(1, ${OTHERS}) AS n;
+  INSERT INTO effects SELECT 'e' || n, n % 256, 1, n, '{}' FROM generate_series(1, ${OTHERS}) AS n;
   INSERT INTO receipts SELECT 'ann', 'r' || n, 1, '', n, '{}' FROM generate_series(1, ${OTHERS}) AS n;
   INSERT INTO tombstones SELECT 'g' || n, n % 500 + 1, NULL, n, n, 1, 'data', NULL, 1, '{}'
     FROM generate_series(1, ${OTHERS}) AS n;
@@ -171,7 +171,7 @@ async function askAll(db: Database, name: string): Promise<void> {
     messages: [{ kind: "add", message }],
     logs: [{ sessionId: a, messageId: m, line: { id: "1", stream: "stdout", text: "", timestamp: 1 } }],
     events: [event(1), event(2)],
-    effectsAdded: [{ kind: "timer", id: name as EffectId, floorId: floor.id, dueAt: 1 }],
+    effectsAdded: [{ kind: "run", id: name, floorId: floor.id, dueAt: 1 } as never],
     receipts: [floor.receipt(name)],
   });
   await floor.write({
@@ -194,8 +194,11 @@ async function askAll(db: Database, name: string): Promise<void> {
   await state.findReceipts([{ caller: "ann", commandId: name }]);
   await state.dueEffects({ until: 100, limit: 10 });
   await state.dueEffects({ until: 100, after: { dueAt: 1, id: "e1" as EffectId }, floorHashes: [1, 2], limit: 10 });
+  await state.dueAlarms({ until: 100, limit: 10 });
+  await state.dueAlarms({ until: 100, after: { dueAt: 1, id: floor.id }, floorHashes: [1, 2], limit: 10 });
+  await state.loadDue(floor.id, [a], 10);
   await state.newestTime();
-  await state.doubtUntil();
+  await state.loadJumps();
   await state.loadConnection(name as never);
   await state.getBlob(a, image.hash);
   await views.whereIs(a);
@@ -213,8 +216,7 @@ async function askAll(db: Database, name: string): Promise<void> {
 
   const connection = { id: name as never, slots: [], expiresAt: 1 };
   for (const version of [0, 1]) await small.saveConnection({ ...connection, version });
-  await small.shiftEffects(1);
-  await small.saveDoubt(1);
+  await small.saveJumps({ jumpedMs: 1, doubtUntil: 1 });
   await new PruneQueries(db).prune({ now: 10, receiptsBefore: 10, eventsBefore: 10, limit: 5 });
   const staged = new StagedQueries(db);
   const [copy, made] = [`c${name}` as SessionId, `~${name}` as const];

@@ -90,7 +90,7 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
         const kinds = [
           { sessions: keys.map((key) => floor.session(key)) },
           { receipts: keys.map((key) => floor.receipt(key)) },
-          { effectsAdded: keys.map((key) => timerOf(key, floor.id)) },
+          { effectsAdded: keys.map((key) => runOf(key, floor.id)) },
         ];
         return floor.write(kinds[round % kinds.length]);
       });
@@ -108,7 +108,7 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
         const place = Math.floor(n / 2);
         const floor = new FloorWriter(nodes[n % 2]!, `u:${String(n % 2)}.${String(place).padStart(2, "0")}.${round}`);
         const key = `${round}.${n % 2 ? place : count - 1 - place}`;
-        return floor.write({ receipts: [floor.receipt(key)], effectsAdded: [timerOf(floor.id, floor.id)] });
+        return floor.write({ receipts: [floor.receipt(key)], effectsAdded: [runOf(floor.id, floor.id)] });
       });
       const outcomes = await Promise.all(changes);
       // Each key is taken once.
@@ -188,7 +188,7 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
           const outcome = await floor.write({
             sessions: [session],
             events: [floor.event("data", { turn }, { session: session.id, at: turn })],
-            effectsAdded: effectIds(n, turn).map((id) => timerOf(id, floor.id)),
+            effectsAdded: effectIds(n, turn).map((id) => runOf(id, floor.id)),
             effectsRemoved: turn > 0 ? effectIds(n, turn - 1) : [],
             receipts: [floor.receipt(`${n}.${turn}`, { at: turn })],
           });
@@ -200,10 +200,7 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
     });
     const limits = { now: NOON, receiptsBefore: NOON - DAY, eventsBefore: NOON, limit: 3 };
     const pruning = nodes.map(async (node) => {
-      while (isWriting) {
-        await node.prune(limits);
-        await node.shiftEffects(1);
-      }
+      while (isWriting) await node.prune(limits);
     });
     await Promise.all([writing, ...pruning]);
     while (await nodes[0]!.prune({ ...limits, limit: 100 })) {}
@@ -270,6 +267,6 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
   });
 });
 
-function timerOf(id: string, floorId: FloorId): Effect {
-  return { kind: "timer", id, floorId, dueAt: 1 } as Effect;
+function runOf(id: string, floorId: FloorId): Effect {
+  return { kind: "run", id, floorId, dueAt: 1 } as Effect;
 }

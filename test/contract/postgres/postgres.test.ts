@@ -43,16 +43,17 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       const url = await empty();
       await (await openNode(url)).close();
       const bodyOf = async () => {
-        const [row] = await askDatabase(url, "SELECT prosrc FROM pg_proc WHERE proname = 'shift_effects'");
+        const [row] = await askDatabase(url, "SELECT prosrc FROM pg_proc WHERE proname = 'commit_floors'");
         return (row as { prosrc: string }).prosrc;
       };
       const shipped = await bodyOf();
-      const other = "CREATE OR REPLACE FUNCTION interlock.shift_effects(by_ms bigint) RETURNS void LANGUAGE sql AS ''";
+      const other =
+        "CREATE OR REPLACE FUNCTION interlock.commit_floors(changes json) RETURNS boolean[] LANGUAGE sql AS 'SELECT NULL::boolean[]'";
       await askDatabase(url, other);
       await (await openNode(url)).close();
       // The files were applied already, so nothing is done.
-      expect(await bodyOf()).toBe("");
-      await askDatabase(url, "UPDATE interlock.functions SET digest = 'older' WHERE name = 'shift_effects.sql'");
+      expect(await bodyOf()).toBe("SELECT NULL::boolean[]");
+      await askDatabase(url, "UPDATE interlock.functions SET digest = 'older' WHERE name = 'commit_floors.sql'");
       await (await openNode(url)).close();
       expect(await bodyOf()).toBe(shipped);
     });

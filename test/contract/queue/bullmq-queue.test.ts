@@ -5,6 +5,7 @@ import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Effect, RunEffect } from "../../../src/protocol/internal/effect.ts";
+import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
 import type { RunQueue } from "../../../src/queue/run-queue.ts";
@@ -187,7 +188,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     const early: boolean[] = [];
     const done = Promise.withResolvers<void>();
     await (await queues.open(behind)).process(
-      "timer",
+      "alarm",
       async ({ dueAt }) => {
         early.push(behind.now() < dueAt);
         if (early.length === 3) done.resolve();
@@ -196,8 +197,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     );
     const queue = await queues.open();
     for (const delayMs of [0, 10, 400]) {
-      const id = `stamp.timer.${++ids}` as EffectId;
-      await queue.add({ kind: "timer", id, floorId: "u:ann" as FloorId, dueAt: clock.now() + delayMs });
+      await queue.add(alarmOf(`u:${++ids}` as FloorId, clock.now() + delayMs));
     }
     await done.promise;
     expect(early).toEqual([false, false, false]);
@@ -209,24 +209,19 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     const { clock } = queues;
     const [adding, working] = [await queues.open(), await queues.open()];
     const fired: EffectId[] = [];
-    await working.process("timer", async ({ id }) => void fired.push(id), { concurrency: 3 });
+    await working.process("alarm", async ({ id }) => void fired.push(id), { concurrency: 3 });
     const work = await take(working);
     const dueAt = clock.now() + 1_000;
-    const timer = {
-      kind: "timer",
-      id: `stamp.timer.${++ids}` as EffectId,
-      floorId: "u:ann" as FloorId,
-      dueAt,
-    } as const;
+    const alarm = alarmOf("u:ann" as FloorId, dueAt);
     const run = runOf(clock, { dueAt });
     const real = Date.now;
     const ahead = vi.spyOn(Date, "now").mockImplementation(() => real() + 3_600_000);
-    await adding.add(timer);
+    await adding.add(alarm);
     await adding.add(run);
     ahead.mockRestore();
     /** As sweeps do, which another node may make too. */
     const sweep = async () => {
-      for (const effect of [timer, run]) await working.add(effect);
+      for (const effect of [alarm, run]) await working.add(effect);
     };
     await sweep();
     expect([fired, work.begun]).toEqual([[], []]);
@@ -259,7 +254,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     do keys = await admin.keys("*");
     while (keys.some((key) => key.includes("stamp.run")));
     expect(keys.length).toBeGreaterThan(0);
-    for (const key of keys) expect(key).toMatch(new RegExp(`^${queues.epoch}:(runs|timers):`));
+    for (const key of keys) expect(key).toMatch(new RegExp(`^${queues.epoch}:(runs|alarms):`));
   });
 
   test("stores that share one Redis are separate", async () => {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
-import type { Effect, RunEffect, TimerEffect } from "../../../src/protocol/internal/effect.ts";
+import { type Alarm, alarmOf, type RunEffect } from "../../../src/protocol/internal/effect.ts";
 import type { Clock } from "../../../src/protocol/ports/clock.ts";
-import type { RunQueue } from "../../../src/queue/run-queue.ts";
+import type { Queued, RunQueue } from "../../../src/queue/run-queue.ts";
 
 /** A queue under test, and its clock, which is real. */
 export interface QueueSubject {
@@ -35,22 +35,17 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       dueAt: subject.clock.now(),
       ...rest,
     });
-    const timerOf = (rest: Partial<TimerEffect> = {}): TimerEffect => ({
-      kind: "timer",
-      id: `stamp.timer.${++ids}` as EffectId,
-      floorId,
-      dueAt: subject.clock.now(),
-      ...rest,
-    });
+    const alarmIn = (delayMs: number, of = `u:${++ids}`): Alarm =>
+      alarmOf(of as FloorId, subject.clock.now() + delayMs);
 
     /** Executes one kind of effects; each runs until `finish`, or ends at once with `atOnce`. */
-    async function carryOut(kind: Effect["kind"], concurrency = 100, { atOnce = true } = {}) {
-      const begun: Effect[] = [];
+    async function carryOut(kind: Queued["kind"], concurrency = 100, { atOnce = true } = {}) {
+      const begun: Queued[] = [];
       const ends = new Map<EffectId, PromiseWithResolvers<void>>();
       let wake = () => {};
       const processing = await queue.process(
         kind,
-        (effect: Effect) => {
+        (effect: Queued) => {
           begun.push(effect);
           wake();
           if (atOnce) return Promise.resolve();
@@ -72,8 +67,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
             });
           }
         },
-        finish: ({ id }: Effect) => ends.get(id)!.resolve(),
-        fail: ({ id }: Effect) => ends.get(id)!.reject(new Error("it broke")),
+        finish: ({ id }: Queued) => ends.get(id)!.resolve(),
+        fail: ({ id }: Queued) => ends.get(id)!.reject(new Error("it broke")),
       };
     }
 
@@ -115,16 +110,40 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       const early: boolean[] = [];
       const done = Promise.withResolvers<void>();
       await queue.process(
-        "timer",
+        "alarm",
         async ({ dueAt }) => {
           early.push(subject.clock.now() < dueAt);
           if (early.length === 5) done.resolve();
         },
         { concurrency: 100 },
       );
-      for (const delayMs of [80, 20, 0, 50, 5]) await queue.add(timerOf({ dueAt: subject.clock.now() + delayMs }));
+      for (const delayMs of [80, 20, 0, 50, 5]) await queue.add(alarmIn(delayMs));
       await done.promise;
       expect(early).toEqual([false, false, false, false, false]);
+    });
+
+    test("a floor has one alarm in the queue: a new one takes the place of one that has not come yet", async () => {
+      const alarms = await carryOut("alarm");
+      const [early, late, other] = [alarmIn(300, "u:ann"), alarmIn(600, "u:ann"), alarmIn(900, "u:bob")];
+      for (const alarm of [early, other, late]) await queue.add(alarm);
+      await alarms.until(2);
+      expect(alarms.begun).toEqual([late, other]);
+      const next = alarmIn(0, "u:ann");
+      await queue.add(next);
+      await alarms.until(3);
+      expect(alarms.begun[2]).toEqual(next);
+    });
+
+    test("an alarm that is set while the floor's former one is carried out comes too", async () => {
+      const alarms = await carryOut("alarm", 1, { atOnce: false });
+      const [first, next] = [alarmIn(0, "u:ann"), alarmIn(50, "u:ann")];
+      await queue.add(first);
+      await alarms.until(1);
+      await queue.add(next);
+      alarms.finish(first);
+      await alarms.until(2);
+      expect(alarms.begun).toEqual([first, next]);
+      alarms.finish(next);
     });
 
     test("a queue delivers an effect that is due now before one that is due later", async () => {
@@ -165,15 +184,15 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       for (const run of runs.slice(1)) work.finish(run);
     });
 
-    test("a queue keeps runs and timers apart: neither waits for the other", async () => {
+    test("a queue keeps runs and alarms apart: neither waits for the other", async () => {
       const runs = await carryOut("run", 1, { atOnce: false });
-      const timers = await carryOut("timer", 1);
+      const alarms = await carryOut("alarm", 1);
       const run = runOf();
       await queue.add(run);
       await runs.until(1);
-      await queue.add(timerOf({ sessionId: "session" as SessionId }));
-      await timers.until(1);
-      expect([runs.begun.length, timers.begun.length]).toEqual([1, 1]);
+      await queue.add(alarmIn(0));
+      await alarms.until(1);
+      expect([runs.begun.length, alarms.begun.length]).toEqual([1, 1]);
       runs.finish(run);
     });
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EffectId, FloorId } from "../../../src/protocol/ids.ts";
-import type { TimerEffect } from "../../../src/protocol/internal/effect.ts";
+import type { FloorId } from "../../../src/protocol/ids.ts";
+import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
@@ -29,22 +29,20 @@ describeWith([REDIS], "over Redis", (start) => {
 });
 
 describe("the memory queue", () => {
-  const timerOf = (id: string, dueAt: number): TimerEffect => ({
-    kind: "timer",
-    id: id as EffectId,
-    floorId: "u:ann" as FloorId,
-    dueAt,
-  });
+  const alarm = (name: string, dueAt: number) => alarmOf(`u:${name}` as FloorId, dueAt);
 
-  test("the memory queue holds at most ten thousand effects, and accepts more when one is done", async () => {
+  test("the memory queue holds at most ten thousand alarms, and accepts more when one is done", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
-    for (let count = 0; count < 10_000; count += 1) await queue.add(timerOf(`t${count}`, clock.now() + 1_000 + count));
-    const further = timerOf("further", clock.now());
+    for (let count = 0; count < 10_000; count += 1) await queue.add(alarm(`t${count}`, clock.now() + 1_000 + count));
+    const further = alarm("further", clock.now());
     await expect(queue.add(further)).rejects.toMatchObject({ code: "unavailable" });
-    // An effect that the queue already has is not added again.
-    await queue.add(timerOf("t1", clock.now() + 1_001));
-    await queue.process("timer", async () => {}, { concurrency: 1 });
+    // An alarm that the queue already has is not added again.
+    await queue.add(alarm("t1", clock.now() + 1_001));
+    const run = { kind: "run", id: "r", floorId: "u:ann", dueAt: clock.now() + 1_000 } as never;
+    // Runs have room of their own.
+    await queue.add(run);
+    await queue.process("alarm", async () => {}, { concurrency: 1 });
     await clock.advance(1_000);
     await queue.add(further);
     await queue.close();
@@ -54,29 +52,29 @@ describe("the memory queue", () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
     const fired: string[] = [];
-    await queue.process("timer", async ({ id }) => void fired.push(id), { concurrency: 1 });
-    await queue.add(timerOf("soon", clock.now() + 100));
-    await queue.add(timerOf("later", clock.now() + 200));
+    await queue.process("alarm", async ({ floorId }) => void fired.push(floorId), { concurrency: 1 });
+    await queue.add(alarm("soon", clock.now() + 100));
+    await queue.add(alarm("later", clock.now() + 200));
     await clock.advance(99);
     expect(fired).toEqual([]);
     await clock.advance(1);
-    expect(fired).toEqual(["soon"]);
+    expect(fired).toEqual(["u:soon"]);
     await queue.close();
     expect(clock.timerCount).toBe(0);
     await clock.advance(1_000);
-    expect(fired).toEqual(["soon"]);
+    expect(fired).toEqual(["u:soon"]);
   });
 
   test("the memory queue refuses an effect due further ahead than a timer can wait", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
-    await expect(queue.add(timerOf("far", clock.now() + 2 ** 31))).rejects.toThrow(RangeError);
+    await expect(queue.add(alarm("far", clock.now() + 2 ** 31))).rejects.toThrow(RangeError);
     expect(clock.timerCount).toBe(0);
   });
 
   test("the memory queue has one handler for each kind", async () => {
     const queue = new MemoryQueue(new VirtualClock());
-    await queue.process("timer", async () => {}, { concurrency: 1 });
-    await expect(queue.process("timer", async () => {}, { concurrency: 1 })).rejects.toThrow("already have a handler");
+    await queue.process("alarm", async () => {}, { concurrency: 1 });
+    await expect(queue.process("alarm", async () => {}, { concurrency: 1 })).rejects.toThrow("already has a handler");
   });
 });

@@ -198,7 +198,7 @@ describe("opening a SQLite file", () => {
     expect(fault).toContain("restore a backup");
     expect(store.faults()).toEqual(["the database is damaged: the log says what to do"]);
     expect((await store.loadFloor(ANN))?.version).toBe(MESSAGES);
-    await store.saveDoubt(1);
+    await store.saveJumps({ jumpedMs: 0, doubtUntil: 1 });
   });
 
   test("a write that meets a damaged page fails alone, and the damage is logged once", async () => {
@@ -213,7 +213,11 @@ describe("opening a SQLite file", () => {
     const error = log.nextError();
     expect(store.faults()).toEqual([]);
     const row: ConnectionRow = { id: "c" as ConnectionId, slots: [], expiresAt: 1, version: 0 };
-    const saved = Promise.allSettled([store.saveConnection(row), store.saveDoubt(1), store.saveConnection(row)]);
+    const saved = Promise.allSettled([
+      store.saveConnection(row),
+      store.saveJumps({ jumpedMs: 0, doubtUntil: 1 }),
+      store.saveConnection(row),
+    ]);
     const lost = { status: "rejected", reason: expect.objectContaining({ code: "unavailable" }) };
     expect(await saved).toMatchObject([lost, { status: "fulfilled" }, lost]);
     expect(await error).toContain(`${file} is damaged (`);

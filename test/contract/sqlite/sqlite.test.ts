@@ -123,7 +123,7 @@ describe("a store that cannot write", () => {
     await rename(file, `${file}.away`);
     await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
     await virtual.advance(5_000);
-    await store.saveDoubt(0).catch(() => {});
+    await store.saveJumps({ jumpedMs: 0, doubtUntil: 0 }).catch(() => {});
     expect(log.lines).toEqual(["the database refuses writes"]);
     await rename(`${file}.away`, file);
     const told = log.nextInfo();

@@ -212,28 +212,24 @@ export function commitContract(stage: StoreStage): void {
         ...{ kind: "run", id: "r", floorId: floor.id, dueAt: 20, sessionId: "a", runId: "r1", agentId: "music_agent" },
         ...{ priority: 20, trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" },
       } as Effect;
-      const timer = (id: string, dueAt: number) => ({ kind: "timer", id, floorId: floor.id, dueAt }) as Effect;
-      const effects = [timer("z", 30), run, timer("b", 20), timer("a", 10), timer("late", 40)];
+      const other = (id: string, dueAt: number) => ({ kind: "run", id, floorId: floor.id, dueAt }) as Effect;
+      const effects = [other("z", 30), run, other("b", 20), other("a", 10), other("late", 40)];
       await floor.write({ effectsAdded: effects });
       const due = await store.dueEffects({ until: 30, limit: 10 });
-      expect(due).toEqual([timer("a", 10), timer("b", 20), run, timer("z", 30)]);
+      expect(due).toEqual([other("a", 10), other("b", 20), run, other("z", 30)]);
       expect(await store.dueEffects({ until: 30, limit: 2 })).toEqual(due.slice(0, 2));
       expect(await store.dueEffects({ until: 30, after: due[1], limit: 10 })).toEqual(due.slice(2));
       await floor.write({ effectsRemoved: ["a", "b", "unknown"] as EffectId[] });
-      await store.shiftEffects(-15);
-      const shifted = await store.dueEffects({ until: 15, limit: 10 });
-      expect(shifted.map(({ id, dueAt }) => [id, dueAt])).toEqual([
-        ["r", 5],
-        ["z", 15],
-      ]);
+      const left = await store.dueEffects({ until: 30, limit: 10 });
+      expect(left.map(({ id }) => id)).toEqual(["r", "z"]);
     });
 
     test("a query for due effects selects the floors' hashes", async () => {
       const { store } = stage;
       const floors = Array.from({ length: 12 }, (_, index) => new FloorWriter(store, `u:user${index}`));
-      const timerOf = ({ id }: FloorWriter, index: number) =>
-        ({ kind: "timer", id: `t${index}`, floorId: id, dueAt: 100 - index }) as Effect;
-      await Promise.all(floors.map((floor, index) => floor.write({ effectsAdded: [timerOf(floor, index)] })));
+      const runOf = ({ id }: FloorWriter, index: number) =>
+        ({ kind: "run", id: `t${index}`, floorId: id, dueAt: 100 - index }) as Effect;
+      await Promise.all(floors.map((floor, index) => floor.write({ effectsAdded: [runOf(floor, index)] })));
       const due = async (floorHashes: number[] | undefined, after?: Effect) => {
         const effects = await store.dueEffects({ until: 100, floorHashes, after, limit: 5 });
         return effects.map(({ id }) => id);
@@ -243,9 +239,51 @@ export function commitContract(stage: StoreStage): void {
       expect(wanted).toEqual(expect.arrayContaining(["t11", "t7", "t2"]));
       expect(wanted.length).toBeLessThan(6);
       expect(await due(own)).toEqual(wanted);
-      expect(await due(own, timerOf(floors[11]!, 11))).toEqual(wanted.slice(1));
+      expect(await due(own, runOf(floors[11]!, 11))).toEqual(wanted.slice(1));
       expect(await due([])).toEqual([]);
       expect(await due(undefined)).toHaveLength(5);
+    });
+
+    test("the floors whose alarm is due are read by time and id, in pages, and by the floors' hashes", async () => {
+      const { store } = stage;
+      const alarms = [30, 10, undefined, 20, 10].map((alarm, index) => ({ alarm, id: `u:user${index}` }));
+      const floors = alarms.map(({ id }) => new FloorWriter(store, id));
+      for (const [index, { alarm }] of alarms.entries()) await floors[index]!.write({ alarm });
+      const at = (index: number) => ({ id: floors[index]!.id, dueAt: alarms[index]!.alarm });
+      const due = await store.dueAlarms({ until: 20, limit: 10 });
+      expect(due).toEqual([at(1), at(4), at(3)]);
+      expect(await store.dueAlarms({ until: 30, after: due[0], limit: 2 })).toEqual([at(4), at(3)]);
+      const floorHashes = [floorHash(floors[3]!.id)];
+      expect(await store.dueAlarms({ until: 30, floorHashes, limit: 10 })).toContainEqual(at(3));
+      expect(await store.dueAlarms({ until: 30, floorHashes: [], limit: 10 })).toEqual([]);
+      expect((await store.loadFloor(floors[1]!.id))?.alarm).toBe(10);
+      await floors[1]!.write({ alarm: 25 });
+      await floors[4]!.write({});
+      expect(await store.dueAlarms({ until: 30, limit: 10 })).toEqual([at(3), { id: floors[1]!.id, dueAt: 25 }, at(0)]);
+      expect((await store.loadFloor(floors[4]!.id))?.alarm).toBeUndefined();
+    });
+
+    test("the sessions of a floor with a deadline are read, the earliest first, without some of them", async () => {
+      const { store } = stage;
+      for (const [id, sessions] of [
+        ["u:ann", { a: 20, b: undefined, c: 10, d: 10, e: 30 }],
+        ["u:bob", { f: 1 }],
+      ] as const) {
+        const floor = new FloorWriter(store, id);
+        const rows = Object.entries(sessions).map(([name, dueAt]) => {
+          const [row] = floor.change({ sessions: [floor.session(name)] }).sessions;
+          return { ...row!, dueAt };
+        });
+        expect(await store.commit({ ...floor.change(), sessions: rows })).toBe("committed");
+      }
+      const due = async (limit: number, ...except: string[]) => {
+        const rows = await store.loadDue("u:ann" as FloorId, except as SessionId[], limit);
+        return rows.map(({ session, dueAt, memory, head }) => [session.id, dueAt, memory, head]);
+      };
+      const rows = (...wanted: [string, number][]) => wanted.map((row) => [...row, "{}", 0]);
+      expect(await due(10)).toEqual(rows(["c", 10], ["d", 10], ["a", 20], ["e", 30]));
+      expect(await due(2, "c", "e")).toEqual(rows(["d", 10], ["a", 20]));
+      expect(await due(10, "a", "c", "d", "e")).toEqual([]);
     });
   });
 }

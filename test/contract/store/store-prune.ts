@@ -14,13 +14,16 @@ export function pruneContract(stage: StoreStage): void {
     return [log?.entries.map(({ seq }) => seq), log?.lowWater];
   };
 
-  test("a doubt about the clock is stored, and replaced by the next one", async () => {
+  test("the jumps of the clock are stored, and replaced by the next ones", async () => {
     const { store } = stage;
-    expect(await store.doubtUntil()).toBe(0);
-    await store.saveDoubt(NOON + DAY);
-    expect(await store.doubtUntil()).toBe(NOON + DAY);
-    await store.saveDoubt(NOON);
-    expect(await store.doubtUntil()).toBe(NOON);
+    expect(await store.loadJumps()).toEqual({ jumpedMs: 0, doubtUntil: 0 });
+    for (const jumps of [
+      { jumpedMs: NOON, doubtUntil: NOON + DAY },
+      { jumpedMs: NOON + 1, doubtUntil: NOON },
+    ]) {
+      await store.saveJumps(jumps);
+      expect(await store.loadJumps()).toEqual(jumps);
+    }
   });
 
   describe("pruning", () => {

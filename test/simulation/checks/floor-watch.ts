@@ -11,7 +11,7 @@ import { FloorLogCheck } from "../../support/floors/floor-log-check.ts";
 import { must } from "../../support/runner/must.ts";
 import { textOf } from "../services/scripts.ts";
 
-type Memory = Pick<SessionContext, "run" | "stopping" | "idleTimerId" | "pauseTimerId" | "holdTimerId" | "lease">;
+type Memory = Pick<SessionContext, "run">;
 
 /** The largest difference between the clocks of sound nodes, in ms. */
 export const APART_MS = 100;
@@ -129,7 +129,7 @@ export class FloorWatch {
     this.#machinesAgree(floor, change);
     checkArrangement(floor, rulesOf(this.#catalog, flags));
     this.#replacedAreGone(floor, entries);
-    this.#effectsAreNamed(floor);
+    this.#effectsAreNamed();
     this.#hold(at, floor.reserved?.sessionId);
     this.version += 1;
     this.head = change.head;
@@ -250,19 +250,9 @@ export class FloorWatch {
     const written = state === "active" || state === "ducked" ? `${state}.${activity}` : state;
     must(this.#check.stateOf(id) === written, () => `${id} is ${written}, its log says ${this.#check.stateOf(id)}`);
     must(this.#seqs.get(id) === head, () => `${id} stands at ${head}, its log at ${this.#seqs.get(id)}`);
-    const { run, stopping, idleTimerId, pauseTimerId, holdTimerId, lease } = JSON.parse(memory) as Memory;
+    const { run } = JSON.parse(memory) as Memory;
     this.#noteAttempt(id, run, at);
-    const timers = run?.interactions.map(({ timerId }) => timerId) ?? [];
-    const named = [
-      run?.effectId,
-      run?.nudgeId,
-      stopping?.timerId,
-      idleTimerId,
-      pauseTimerId,
-      holdTimerId,
-      lease?.timerId,
-      ...timers,
-    ];
+    const named = [run?.effectId, run?.nudgeId];
     this.#named.set(
       id,
       named.filter((name) => name !== undefined),
@@ -286,10 +276,8 @@ export class FloorWatch {
   }
 
   /** Every pending effect is referenced, and every referenced effect is pending. */
-  #effectsAreNamed({ reserved, queued }: Floor): void {
+  #effectsAreNamed(): void {
     const named = new Set([...this.#named.values()].flat());
-    if (reserved) named.add(reserved.timerId);
-    for (const { timerId } of queued) if (timerId) named.add(timerId);
     for (const id of named) must(this.#wanted.has(id), () => `effect ${id} is named and not there`);
     for (const id of this.#wanted) must(named.has(id), () => `effect ${id} is there and nobody names it`);
   }

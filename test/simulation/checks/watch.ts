@@ -5,7 +5,7 @@ import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { FloorChange } from "../../../src/store/store.ts";
 import { must } from "../../support/runner/must.ts";
-import { APART_MS, FloorWatch, LATE_MS } from "./floor-watch.ts";
+import { FloorWatch, LATE_MS } from "./floor-watch.ts";
 
 interface FloorUpdate {
   flags: Record<string, boolean>;
@@ -88,12 +88,6 @@ export class Watch {
       this.#note(change.floorId, last);
       this.#over.set(sessionId, "deleted");
     }
-  }
-
-  /** A timer is delivered to its floor. */
-  timerFires(id: string, at: number): void {
-    const earlyMs = (this.#effects.get(id) ?? at) - at;
-    must(earlyMs < APART_MS, () => `timer ${id} fires ${earlyMs} ms early`);
   }
 
   #note(floorId: FloorId, entry: LogEntry): void {

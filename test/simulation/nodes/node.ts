@@ -74,10 +74,7 @@ export class NodeProcess {
     const linked = { memory, clock, chance, trace: world.trace, weather: () => this.#storeWeather };
     const store = linkStore(this.life, linked);
     const topicOf = (floorId: FloorId) => partitionTopic(memory.epoch, floorId, PARTITIONS);
-    const deliver = seams.serve((envelope) => {
-      world.noteDelivery(envelope);
-      return this.#host!.dispatch(envelope);
-    }, memory);
+    const deliver = seams.serve((envelope) => this.#host!.dispatch(envelope), memory);
     this.#mailbox = new Mailbox({
       bus: this.bus,
       clock: own,
@@ -91,7 +88,15 @@ export class NodeProcess {
     if (roles.has("orchestrator")) {
       const queueLink = queue.link(this.life, own);
       const floorHashes = () => this.#ownership?.ownedHashes();
-      this.#armer = new Armer({ ...common, queue: queueLink, ask: this.#ask, askTimeoutMs: ASK_MS, floorHashes });
+      this.#armer = new Armer({
+        ...common,
+        queue: queueLink,
+        wallNow: () => own.now(),
+        waitingCount: () => this.#host!.waitingCount,
+        ask: this.#ask,
+        askTimeoutMs: ASK_MS,
+        floorHashes,
+      });
       const hostCatalog = seams.hostCatalog(catalog);
       this.#host = new Host({
         ...common,

@@ -1,8 +1,7 @@
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { EffectId } from "../../../src/protocol/ids.ts";
-import type { Effect } from "../../../src/protocol/internal/effect.ts";
 import type { Clock } from "../../../src/protocol/ports/clock.ts";
-import type { Processing, RunQueue } from "../../../src/queue/run-queue.ts";
+import type { Processing, Queued, RunQueue } from "../../../src/queue/run-queue.ts";
 import type { Chance } from "../../support/runner/chance.ts";
 import type { Life } from "../nodes/life.ts";
 import type { SimClock } from "../sim-clock.ts";
@@ -27,11 +26,11 @@ const LOCK_MS = 1_200;
 const STALLED_MS = 400;
 const TRAVEL_MS = 3;
 
-type Handler = (effect: Effect) => Promise<void>;
+type Handler = (effect: Queued) => Promise<void>;
 
 interface Consumer {
   life: Life;
-  kind: Effect["kind"];
+  kind: Queued["kind"];
   handler: Handler;
   concurrency: number;
   /** Called when no job is in progress any more. */
@@ -41,7 +40,7 @@ interface Consumer {
 }
 
 interface Job {
-  effect: Effect;
+  effect: Queued;
   /** The process that has the job, and the time at which its lock expires. */
   holder?: { consumer: Consumer; until: number } | undefined;
   isReady: boolean;
@@ -108,7 +107,7 @@ export class JobQueue {
     };
   }
 
-  #process(life: Life, kind: Effect["kind"], handler: Handler, concurrency: number): Processing {
+  #process(life: Life, kind: Queued["kind"], handler: Handler, concurrency: number): Processing {
     const consumer: Consumer = { life, kind, handler, concurrency, underWay: 0, isStopped: false };
     this.#consumers.add(consumer);
     this.#handOutAll();
@@ -128,7 +127,7 @@ export class JobQueue {
     };
   }
 
-  #add(effect: Effect, delayMs: number): void {
+  #add(effect: Queued, delayMs: number): void {
     if (this.#jobs.has(effect.id)) return;
     const { clock, chance, trace } = this.#options;
     const job: Job = { effect, isReady: false };

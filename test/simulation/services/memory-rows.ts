@@ -1,6 +1,5 @@
 import type { LogEntry } from "../../../src/protocol/event.ts";
 import type { MessageId, SessionId } from "../../../src/protocol/ids.ts";
-import type { Effect } from "../../../src/protocol/internal/effect.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import { LOG_BYTES, takePage, takeWithin, weightOfEvent } from "../../../src/store/row-page.ts";
 import type { MessageWrite, ReceiptKey } from "../../../src/store/store.ts";
@@ -13,7 +12,12 @@ export const sessionOf = (write: MessageWrite): SessionId =>
 export const idOf = (write: MessageWrite): MessageId => ("message" in write ? write.message.id : write.id);
 export const keyOf = (write: MessageWrite): string => `${sessionOf(write)}/${idOf(write)}`;
 
-export function byTime(one: Pick<Effect, "id" | "dueAt">, other: Pick<Effect, "id" | "dueAt">): number {
+interface Dated {
+  id: string;
+  dueAt: number;
+}
+
+export function byTime(one: Dated, other: Dated): number {
   if (one.dueAt !== other.dueAt) return one.dueAt - other.dueAt;
   return one.id < other.id ? -1 : one.id > other.id ? 1 : 0;
 }

@@ -25,6 +25,7 @@ import type {
   FloorRecord,
   FloorRow,
   FloorView,
+  Jumps,
   LogPage,
   LogSlice,
   MessagePage,
@@ -49,7 +50,7 @@ export class MemoryStore implements Store {
   readonly epoch = "sim1";
   readonly #tables = new MemoryTables();
   readonly secret = "a secret of the simulation, long enough";
-  #doubtUntil = 0;
+  #jumps: Jumps = { jumpedMs: 0, doubtUntil: 0 };
   readonly #connections = new Map<ConnectionId, ConnectionRow>();
   readonly #blobs = new Map<string, Blob>();
   #isClosed = false;
@@ -151,6 +152,32 @@ export class MemoryStore implements Store {
       .slice(0, limit);
   }
 
+  /** The alarm of each floor that has one, in no order. */
+  get alarms(): { id: FloorId; dueAt: number }[] {
+    return [...this.#tables.floors].flatMap(([id, { record }]) =>
+      record.alarm === undefined ? [] : { id, dueAt: record.alarm },
+    );
+  }
+
+  async dueAlarms({ until, after, floorHashes, limit }: Parameters<Store["dueAlarms"]>[0]) {
+    this.#mustBeOpen();
+    return this.alarms
+      .filter(({ dueAt, id }) => dueAt <= until && (!floorHashes || floorHashes.includes(floorHash(id))))
+      .filter((alarm) => !after || byTime(after, alarm) < 0)
+      .sort(byTime)
+      .slice(0, limit);
+  }
+
+  async loadDue(id: FloorId, except: readonly SessionId[], limit: number): Promise<SessionRow[]> {
+    this.#mustBeOpen();
+    return [...this.#tables.sessions.values()]
+      .filter(({ floorId, row }) => floorId === id && row.dueAt !== undefined && !except.includes(row.session.id))
+      .map(({ row }) => ({ id: row.session.id, dueAt: row.dueAt!, row }))
+      .sort(byTime)
+      .slice(0, limit)
+      .map(({ row }) => ({ ...row, session: { ...row.session } }));
+  }
+
   async newestTime(): Promise<number> {
     this.#mustBeOpen();
     let newest = 0;
@@ -158,19 +185,12 @@ export class MemoryStore implements Store {
     return newest;
   }
 
-  async doubtUntil(): Promise<number> {
-    return this.#doubtUntil;
+  async loadJumps(): Promise<Jumps> {
+    return this.#jumps;
   }
 
-  async saveDoubt(until: number): Promise<void> {
-    this.#doubtUntil = until;
-  }
-
-  async shiftEffects(byMs: number): Promise<void> {
-    this.#mustBeOpen();
-    for (const effect of this.#tables.effects.values()) {
-      this.#tables.effects.set(effect.id, { ...effect, dueAt: effect.dueAt + byMs });
-    }
+  async saveJumps(jumps: Jumps): Promise<void> {
+    this.#jumps = jumps;
   }
 
   async whereIs(id: SessionId): Promise<Whereabouts | undefined> {

@@ -90,9 +90,10 @@ export class MemoryTables {
 
   /** Write a change that passed `isTaken` and `checkWhole`. */
   write(change: FloorChange): void {
-    const { floorId, expected, head, snapshot, format, flags, reserved } = change;
+    const { floorId, expected, head, alarm, snapshot, format, flags, reserved } = change;
     const events = this.floors.get(floorId)?.events ?? [];
-    this.floors.set(floorId, { record: { version: expected + 1, head, snapshot, format }, flags, reserved, events });
+    const record = { version: expected + 1, head, alarm, snapshot, format };
+    this.floors.set(floorId, { record, flags, reserved, events });
     for (const row of change.sessions) this.#putSession(row, floorId);
     for (const write of change.messages) this.#writeMessage(write);
     for (const { sessionId, messageId, line } of change.logs) {

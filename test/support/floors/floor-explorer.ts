@@ -21,7 +21,7 @@ import {
 } from "../../../src/actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
-import type { EffectId, SessionId } from "../../../src/protocol/ids.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
 import { checkArrangement } from "./arrangement-check.ts";
 
 /** The explorer's steps: every session may ask, leave, be paused by its user and come back; flags change; a reserved session is woken. */
@@ -153,7 +153,7 @@ export class FloorExplorer {
     const { resumeDelayMs } = this.#catalog.policy;
     if (resumeDelayMs === 0) return this.#giveToBest(floor, rules);
     const next = this.#rules.successor(floor, rules);
-    const reserved = next && { sessionId: next.claim.sessionId, timerId: "wake" as EffectId };
+    const reserved = next && { sessionId: next.claim.sessionId, since: 0, until: 0 };
     return { floor: { ...floor, reserved }, moves: [] };
   }
 

@@ -44,10 +44,12 @@ const agentWith = (keys: typeof sharing | typeof plain) =>
     priority: fc.constantFrom(10, 20, 20, 50, 90),
     preemption_threshold: fc.option(fc.constantFrom(20, 60, 90), { nil: undefined }),
     queue_timeout: fc.constantFrom(undefined, "30s"),
+    resume_within: fc.constantFrom(undefined, "20s"),
+    answer_within: fc.constantFrom(undefined, "10s"),
     when_busy: fc.constantFrom("reject", "enqueue", "interrupt"),
     resume: fc.constantFrom("auto", "auto", "manual"),
-    max_pause: fc.constantFrom(undefined, "30m"),
-    idle_timeout: fc.constantFrom(undefined, "10m"),
+    max_pause: fc.constantFrom(undefined, "0ms", "25s"),
+    idle_timeout: fc.constantFrom(undefined, "0ms", "15s"),
     after_turn: fc.constantFrom("keep", "keep", "yield", "archive"),
     adapter: fc.record({
       kind: fc.constant("scripted"),
@@ -83,7 +85,7 @@ export const world = fc.oneof(
 
 const sessionId = fc.constantFrom(...SESSIONS);
 const nth = fc.nat({ max: 7 });
-/** A step refers to runs, timers and questions by their index; which one it is depends on the history so far. */
+/** A step refers to runs and questions by their index; which one it is depends on the history so far. */
 export const step = fc.oneof(
   {
     weight: 7,
@@ -135,7 +137,7 @@ export const step = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("answer" as const), sessionId }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("timer" as const), nth }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("alarm" as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("floor.stop" as const, "floor.stop_all" as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("restart" as const) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("heartbeat" as const), sessionId }) },
@@ -147,17 +149,15 @@ export const step = fc.oneof(
       isOn: fc.boolean(),
     }),
   },
-  /** Time passes; timers fire when they are due. */
+  /** Time passes; what is due happens when it is. */
   { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(2_000, 6_000, 30_000) }) },
-  /** The node is down for this time; timers fire late. */
+  /** The node is down for this time; what is due happens afterwards. */
   { weight: 1, arbitrary: fc.record({ do: fc.constant("away" as const), ms: fc.constantFrom(4_000, 40_000) }) },
 );
 export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
 export interface History {
   floor: FloorStage;
-  /** The newest timers, including fired ones. */
-  timers: { id: string; sessionId?: string | undefined }[];
   serial: number;
 }
 
@@ -219,10 +219,8 @@ export function commandOf(step: Step, history: History): LooseCommand | undefine
       const answer = { kind: "question" as const, requestId, selected: [] };
       return { type: "session.answer", sessionId: step.sessionId, requestId, answer };
     }
-    case "timer": {
-      const timer = history.timers[step.nth];
-      return timer && { type: "timer", timerId: timer.id, sessionId: timer.sessionId as string };
-    }
+    case "alarm":
+      return { type: "alarm" };
     case "heartbeat":
       return { type: "session.heartbeat", sessionId: step.sessionId };
     case "flag":
@@ -259,7 +257,7 @@ export function beginHistory(setting: World): History {
   const agents = setting.agents.map((entry, index) => ({ name: AGENTS[index], ...catalogued(entry) }));
   const restrictions = setting.restrictions.map((entry, index) => ({ name: `restriction${index}`, ...entry }));
   const floor = new FloorStage(makeCatalog(agents, { policy: setting.policy, restrictions }));
-  return { floor, timers: [], serial: 0 };
+  return { floor, serial: 0 };
 }
 
 /** An agent without keys that contradict one another. */

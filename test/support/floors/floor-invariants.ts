@@ -31,6 +31,8 @@ export class FloorInvariants {
   readonly #catalog: Catalog;
   readonly #log: FloorLogCheck;
   #floorSeq = 0;
+  /** When the facts that follow happened. */
+  #at = 0;
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
@@ -49,7 +51,8 @@ export class FloorInvariants {
     at: number,
   ): void {
     this.#lapsed.delete(asks as SessionId);
-    for (const fact of facts) this.#follow(fact, before, at);
+    this.#at = at;
+    for (const fact of facts) this.#follow(fact, before);
     const { floor, flags } = actors.context;
     checkArrangement(floor, rulesOf(this.#catalog, flags));
     this.#lapsedAreSilent(floor);
@@ -65,7 +68,8 @@ export class FloorInvariants {
     must(this.#openRuns.size === 0, `runs without complete: ${[...this.#openRuns]}`);
   }
 
-  #follow(fact: Fact, before: FloorBefore, at: number): void {
+  #follow(fact: Fact, before: FloorBefore): void {
+    if (fact.type === "at") this.#at = fact.now;
     if (fact.type === "effect.add") this.#effects.add(fact.effect.id);
     if (fact.type === "effect.remove") this.#effects.delete(fact.id);
     if (fact.type === "message.add") this.#openRuns.add(fact.message.runId!);
@@ -76,7 +80,7 @@ export class FloorInvariants {
       floorSeq: ++this.#floorSeq,
       sessionId: event.sessionId,
       type: event.type,
-      at,
+      at: this.#at,
       json: JSON.stringify(event.data),
     });
     if (event.type === "session_created") {
@@ -119,7 +123,8 @@ export class FloorInvariants {
     if (reason === "lease_expired") this.#lapsed.add(id);
     must(this.#states.get(id) === from, `${id} goes from ${from}, but was ${this.#states.get(id)}`);
     must(from !== "archived" || to === "deleted", `archived ${id} became ${to}`);
-    const staysPaused = to === "paused" && (activity !== undefined || reason === "lease_expired");
+    const staysPaused =
+      to === "paused" && (activity !== undefined || reason === "lease_expired" || reason === "resume_within");
     must(from !== "paused" || staysPaused || /^(active|ducked|archived|deleted)/.test(to), `paused ${id} became ${to}`);
     if (activity) {
       must(to === "paused", `the transition of ${id} to ${to} names its activity twice`);
@@ -194,16 +199,10 @@ export class FloorInvariants {
   #effectsAreWanted(actors: FloorActors): void {
     const named = new Set<string>();
     const name = (id: string | undefined) => id !== undefined && named.add(id);
-    const { reserved, queued } = actors.context.floor;
-    name(reserved?.timerId);
-    for (const claim of queued) name(claim.timerId);
     for (const id of actors.sessionIds) {
       const { context } = actors.machineState(id)!;
-      const { idleTimerId, pauseTimerId, holdTimerId, stopping, lease } = context;
-      for (const timer of [idleTimerId, pauseTimerId, holdTimerId, stopping?.timerId, lease?.timerId]) name(timer);
       name(context.run?.effectId);
       name(context.run?.nudgeId);
-      for (const pending of context.run?.interactions ?? []) name(pending.timerId);
     }
     const lost = [...named].filter((id) => !this.#effects.has(id));
     const leaked = [...this.#effects].filter((id) => !named.has(id));

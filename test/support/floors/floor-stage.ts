@@ -7,6 +7,7 @@ import type { LoggedData } from "../../../src/protocol/event.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Command } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
+import type { Session } from "../../../src/protocol/session.ts";
 import { throughRows } from "./persisted-floor.ts";
 
 type Loose<T> = T extends z.$brand
@@ -28,6 +29,7 @@ export class FloorStage {
   /** All events, oldest first. */
   readonly facts: Fact[] = [];
   #stamp = 0;
+  #lastNow = 0;
   readonly #floorId: FloorId;
 
   constructor(catalog: Catalog, floorId = "u:ann") {
@@ -39,11 +41,54 @@ export class FloorStage {
   deliver(command: LooseCommand): Delivery {
     const delivery = this.actors.apply({ ...(command as Command), given: this.given(this.#stamp++) });
     this.facts.push(...delivery.facts);
+    this.#lastNow = this.now;
     return delivery;
   }
 
   given(stamp: number): Given {
-    return { now: this.now, stamp: `e${stamp}`, catalog: this.catalog, interactionTimeoutMs: 300_000 };
+    const { now, catalog } = this;
+    return { now, time: now, stamp: `e${stamp}`, catalog, interactionTimeoutMs: 300_000 };
+  }
+
+  /** When the next thing is due; undefined if nothing is. */
+  get due(): number | undefined {
+    return this.actors.nextDue(this.given(0));
+  }
+
+  /** Let time pass. What is due happens when it is, or at the end of `awayMs`, in which the node was down. */
+  pass(ms: number, awayMs = 0): void {
+    const until = this.now + ms;
+    const backAt = this.now + awayMs;
+    for (let { due } = this; due !== undefined && Math.max(due, backAt) <= until; { due } = this) {
+      this.now = Math.max(this.now, due, backAt);
+      this.ask({ type: "alarm" });
+    }
+    this.now = until;
+  }
+
+  /** Let time pass up to the next deadline, and carry it out. */
+  passToDue(): Delivery {
+    this.now = Math.max(this.now, this.due!);
+    return this.deliver({ type: "alarm" });
+  }
+
+  beat(sessionId: string): Delivery {
+    return this.deliver({ type: "session.heartbeat", sessionId });
+  }
+
+  /** Send a heartbeat at each of these times from now. */
+  beatAt(sessionId: string, ...times: number[]): void {
+    const from = this.now;
+    for (const at of times) {
+      this.pass(from + at - this.now);
+      this.beat(sessionId);
+    }
+  }
+
+  /** The session as answers contain it. */
+  view(sessionId: string): Session | undefined {
+    const view = this.actors.machineState(sessionId as SessionId)?.view;
+    return view && JSON.parse(JSON.stringify(view));
   }
 
   ask(command: LooseCommand): Reply {
@@ -82,7 +127,7 @@ export class FloorStage {
   restart(): void {
     const former = this.actors;
     const needed = former.neededIds();
-    this.actors = new FloorActors(this.#floorId, throughRows(former));
+    this.actors = new FloorActors(this.#floorId, throughRows(former), this.#lastNow);
     for (const id of former.sessionIds) {
       const { context, value, view } = former.machineState(id)!;
       const { lifecycle, activity } = value;

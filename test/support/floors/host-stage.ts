@@ -5,9 +5,9 @@ import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Command } from "../../../src/protocol/internal/command.ts";
-import type { Effect } from "../../../src/protocol/internal/effect.ts";
 import { decodeFloorMessage, type FloorMessage, floorTopic } from "../../../src/protocol/internal/floor-message.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
+import type { Queued } from "../../../src/queue/run-queue.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../catalogs/catalog.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
@@ -71,9 +71,9 @@ export class HostStage {
   readonly bus: Bus;
   readonly log = new KeptLog();
   readonly metrics = new KeptMetrics();
-  readonly armed: Effect[] = [];
-  /** Called with each effect that is to be armed. */
-  onArm: (effect: Effect) => void = () => {};
+  readonly armed: Queued[] = [];
+  /** Called with each effect and alarm that is to be armed. */
+  onArm: (queued: Queued) => void = () => {};
   catalog: Catalog = makeCatalog(EXAMPLE_AGENTS);
   /** Commands delivered to the actors, including repeated deliveries. */
   entered = 0;
@@ -95,9 +95,9 @@ export class HostStage {
       newId: () => `${node}-${this.entered++}`,
       catalog: () => this.catalog,
       interactionTimeoutMs: 300_000,
-      arm: (effect) => {
-        this.armed.push(effect);
-        this.onArm(effect);
+      arm: (queued) => {
+        this.armed.push(queued);
+        this.onArm(queued);
       },
       maxFloors,
       log: this.log,

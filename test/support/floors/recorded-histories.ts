@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { makeCatalog } from "../catalogs/catalog.ts";
 import type { LooseCommand } from "./floor-stage.ts";
-import { TimedFloor } from "./timed-floor.ts";
+import { FloorStage } from "./floor-stage.ts";
 
 /**
  * Histories of one floor, generated from a number, in which nothing happens that the second edition of the rules decides
@@ -91,7 +91,7 @@ function settingOf({ pick, roll }: Dice): Setting {
 
 /** What a floor's next command may be, from its state. */
 function nextCommand(
-  floor: TimedFloor,
+  floor: FloorStage,
   setting: Setting,
   { roll, pick }: Dice,
   serial: number,
@@ -159,7 +159,7 @@ function nextCommand(
 export function playHistory(seed: number): string[] {
   const { roll, ...rest } = dice(seed);
   const setting = settingOf({ roll, ...rest });
-  const floor = new TimedFloor(makeCatalog(JSON.parse(JSON.stringify(setting.agents)), setting.rest));
+  const floor = new FloorStage(makeCatalog(JSON.parse(JSON.stringify(setting.agents)), setting.rest));
   const lines: string[] = [];
   for (let serial = 0; serial < 60; serial += 1) {
     const before = floor.facts.length;

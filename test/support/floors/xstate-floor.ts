@@ -1,7 +1,8 @@
 import { type AnyActorRef, createActor, type InspectionEvent, type SnapshotFrom } from "xstate";
-import type { Emitted, Fact } from "../../../src/actors/facts.ts";
+import type { Emitted, Fact, Given } from "../../../src/actors/facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
 import { type SessionValue, sessionView, writtenState } from "../../../src/actors/session/session-context.ts";
+import { deadlineOf } from "../../../src/actors/session/session-deadlines.ts";
 import type { SessionInput, sessionMachine } from "../../../src/actors/session/session-machine.ts";
 import type { SessionCommand } from "../../../src/actors/session/session-step.ts";
 import type { Transition } from "../../../src/protocol/event.ts";
@@ -17,6 +18,7 @@ const NEEDS_ARBITER: ReadonlySet<string> = new Set(["session.create", "session.d
 export class XstateFloor {
   readonly #arbiter;
   readonly #before = new Map<SessionId, SessionSnapshot>();
+  #lastNow = 0;
   #facts: Fact[] = [];
   #broken: unknown;
 
@@ -44,14 +46,44 @@ export class XstateFloor {
   /** @throws the error that a machine threw */
   deliver(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
     this.#facts = [];
+    const { given } = command;
+    this.#catchUp(given, "-");
     const isForSession = "sessionId" in command && command.sessionId !== undefined && !NEEDS_ARBITER.has(command.type);
     const session = isForSession ? this.#children[command.sessionId!] : undefined;
     if (session) session.send(command as SessionCommand);
     else this.#arbiter.send(command);
+    this.#catchUp(given, "+");
+    this.#lastNow = given.now;
     if (this.#broken !== undefined) throw this.#broken;
     const answer = this.#facts.find((fact) => fact.type === "reply");
     const facts = this.#facts.filter((fact) => fact.type !== "reply");
     return { facts, reply: answer?.showsSession ? this.#show(answer.reply) : answer?.reply };
+  }
+
+  /** What is due by now, each at its own moment; at the same moment in the order of the sessions' ids. */
+  #catchUp(given: Given, side: string): void {
+    for (let count = 1; ; count += 1) {
+      const { reserved } = this.#arbiter.getSnapshot().context.floor;
+      const due = Object.entries(this.#children)
+        .flatMap(([id, session]) => {
+          const deadline = deadlineOf(session!.getSnapshot().context, given, reserved?.sessionId === id);
+          return deadline ? [{ id, session, ...deadline }] : [];
+        })
+        .sort((one, other) => one.at - other.at || (one.id < other.id ? -1 : 1))
+        .at(0);
+      const wakeAt = reserved ? reserved.since + given.catalog.policy.resumeDelayMs : Number.POSITIVE_INFINITY;
+      const at = Math.min(wakeAt, due?.at ?? Number.POSITIVE_INFINITY);
+      if (at > given.time) {
+        if (count > 1) this.#facts.push({ type: "at", now: given.now });
+        return;
+      }
+      const now = Math.max(this.#lastNow, at);
+      const own = { ...given, now, time: now, stamp: `${given.stamp}${side}${count}`, lateMs: given.time - now };
+      this.#lastNow = now;
+      this.#facts.push({ type: "at", now });
+      if (due && due.at < wakeAt) due.session!.send({ type: "due", what: due.what, given: own });
+      else this.#arbiter.send({ type: "due", given: own });
+    }
   }
 
   send(event: Extract<ArbiterEvent, { type: "bring" | "release" }>): void {

@@ -132,7 +132,7 @@ export class WorkerStage {
     this.floors = floors;
     this.bus = bus;
     const { clock, store, host, log } = floors;
-    const timers = new MemoryQueue(clock);
+    const alarms = new MemoryQueue(clock);
     for (const name of ["music", "restless", "once", "stacker", "phone"]) this.agents.set(name, new Puppet(name));
     let ids = 0;
     this.#armer = new Armer({
@@ -140,14 +140,16 @@ export class WorkerStage {
       queue: {
         // At least once: every worker gets every run, and the floor decides which one has it.
         add: async (effect) => {
-          if (effect.kind === "timer") await timers.add(effect);
+          if (effect.kind === "alarm") await alarms.add(effect);
           else await Promise.all(this.#workers.filter((each) => each.isOffered).map(({ queue }) => queue.add(effect)));
         },
-        process: timers.process.bind(timers),
-        close: () => timers.close(),
+        process: alarms.process.bind(alarms),
+        close: () => alarms.close(),
       },
       clock,
-      newId: () => `timer-${ids++}`,
+      wallNow: () => clock.now(),
+      waitingCount: () => host.waitingCount,
+      newId: () => `alarm-${ids++}`,
       ask: (envelope) => host.dispatch(envelope),
       askTimeoutMs: 5_000,
       log,
@@ -234,10 +236,13 @@ export class WorkerStage {
   }
 
   /** Pending effects. */
-  async effects(kind: "run" | "timer") {
-    const until = Number.MAX_SAFE_INTEGER;
-    const all = await this.floors.store.store.dueEffects({ until, limit: 1_000 });
-    return all.filter((effect) => effect.kind === kind);
+  async effects() {
+    return await this.floors.store.store.dueEffects({ until: Number.MAX_SAFE_INTEGER, limit: 1_000 });
+  }
+
+  /** The alarms of the floors. */
+  async alarms() {
+    return await this.floors.store.store.dueAlarms({ until: Number.MAX_SAFE_INTEGER, limit: 1_000 });
   }
 }
 

@@ -35,8 +35,9 @@ export class ControlledStore {
       "confirm",
       "findMessage",
       "listMessages",
+      "loadDue",
       "dueEffects",
-      "shiftEffects",
+      "dueAlarms",
     ] as const;
     const methods: Partial<Store> = { commit };
     for (const name of counted) {
@@ -44,7 +45,7 @@ export class ControlledStore {
       // Called at once if nothing delays it, because the order of calls matters.
       const call = (...given: unknown[]) => {
         this.calls.set(name, this.callsOf(name) + 1);
-        const wait = name === "shiftEffects" ? this.#gate?.promise : this.waiting.get(name);
+        const wait = this.waiting.get(name);
         return wait ? wait.then(() => this.#call(name, own, given)) : this.#call(name, own, given);
       };
       Object.assign(methods, { [name]: call });

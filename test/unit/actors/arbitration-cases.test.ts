@@ -264,10 +264,9 @@ describe("a queue", () => {
     floor.create("phone");
     floor.create("chat", { activate: false });
     expect(floor.chat("chat", "m1")).toMatchObject({ ok: true, messageId: "m1" });
-    const timer = floor.facts.find((fact) => fact.type === "effect.add" && fact.effect.dueAt === floor.now + 30_000);
-    if (timer?.type !== "effect.add") throw new Error("no timer was asked for");
-    floor.now += 30_000;
-    floor.ask({ type: "timer", timerId: timer.effect.id });
+    floor.pass(29_999);
+    expect(floor.actors.context.floor.queued).toHaveLength(1);
+    floor.pass(1);
     expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "rejected", reason: "queue_timeout" });
     expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
     floor.on("phone", "archive");
@@ -277,7 +276,6 @@ describe("a queue", () => {
 
 describe("a reserved floor", () => {
   const delayed = { policy: { resume_delay: "2s" } };
-  const wakeTimer = (floor: FloorStage) => floor.actors.context.floor.reserved?.timerId as string;
 
   test("a reserved floor has no holder and rejects sessions of lower priority", () => {
     const floor = stage(delayed);
@@ -286,7 +284,7 @@ describe("a reserved floor", () => {
     floor.on("phone", "archive");
     expect(floor.actors.context.floor.holder).toBeUndefined();
     expect(decisionOf(floor.create("music"))).toMatchObject({ outcome: "rejected", reason: "lower_priority", rule: 5 });
-    floor.ask({ type: "timer", timerId: wakeTimer(floor) });
+    floor.pass(2_000);
     expect(floor.state("weather")).toBe("active.idle");
   });
 
@@ -295,7 +293,6 @@ describe("a reserved floor", () => {
     floor.create("weather");
     floor.create("phone");
     floor.on("phone", "archive");
-    const stale = wakeTimer(floor);
     const { facts, reply } = floor.deliver({
       type: "session.create",
       sessionId: "planner",
@@ -304,10 +301,10 @@ describe("a reserved floor", () => {
     });
     expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "floor_free", rule: 2 });
     expect(floor.transitions(facts)).toEqual(["planner created→active.idle"]);
-    floor.ask({ type: "timer", timerId: stale });
+    floor.pass(2_000);
     expect(floor.state("weather")).toBe("paused");
     floor.on("planner", "archive");
-    floor.ask({ type: "timer", timerId: wakeTimer(floor) });
+    floor.pass(2_000);
     expect(floor.state("weather")).toBe("active.idle");
   });
 
@@ -326,7 +323,7 @@ describe("a reserved floor", () => {
     floor.create("phone");
     floor.on("phone", "archive");
     floor.on("weather", "archive");
-    floor.ask({ type: "timer", timerId: wakeTimer(floor) });
+    floor.pass(2_000);
     expect(floor.state("music")).toBe("active.idle");
   });
 });

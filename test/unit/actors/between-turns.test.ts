@@ -6,28 +6,25 @@ import { persistWhole } from "../../support/floors/persisted-floor.ts";
 import { playing, withMusic } from "../../support/floors/playing-floor.ts";
 
 describe("between turns", () => {
-  const timerOf = (floor: FloorStage, kind: "idleTimerId" | "pauseTimerId") =>
-    floor.actors.machineState("music" as never)!.context[kind]!;
-
   test("a holder with nothing running gives the floor up after idle_timeout", () => {
     const floor = playing({ idle_timeout: "10m" });
-    expect(timerOf(floor, "idleTimerId")).toBeUndefined();
+    expect(floor.due).toBeUndefined();
     floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
-    floor.ask({ type: "timer", sessionId: "music", timerId: timerOf(floor, "idleTimerId") });
+    floor.pass(600_000);
     expect(floor.transitions().at(-1)).toBe("music active.idle→paused");
     expect(floor.actors.machineState("music" as never)!.context.pausedBy).toBe("yield");
     expect(floor.actors.context.floor.holder).toBeUndefined();
   });
 
-  test("a session paused longer than max_pause is archived, and a stale timer does nothing", () => {
+  test("a session paused longer than max_pause is archived, and each pause counts anew", () => {
     const floor = playing({ max_pause: "30m" });
     floor.on("music", "pause");
-    const stale = timerOf(floor, "pauseTimerId");
+    floor.pass(1_700_000);
     floor.on("music", "resume");
-    floor.ask({ type: "timer", sessionId: "music", timerId: stale });
+    floor.pass(200_000);
     expect(floor.state("music")).toBe("active.running");
     floor.on("music", "pause");
-    floor.ask({ type: "timer", sessionId: "music", timerId: timerOf(floor, "pauseTimerId") });
+    floor.pass(1_800_000);
     expect(floor.transitions().at(-1)).toBe("music paused→archived");
   });
 
@@ -82,14 +79,7 @@ describe("a session that ends with its turn", () => {
     for (const end of [
       (floor: FloorStage) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" }),
       (floor: FloorStage) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" }),
-      (floor: FloorStage) => {
-        const timer = floor.facts.find(
-          (fact) => fact.type === "effect.add" && fact.effect.dueAt === floor.now + 30_000,
-        );
-        if (timer?.type !== "effect.add") throw new Error("no timer was asked for");
-        floor.now += 30_000;
-        return floor.ask({ type: "timer", timerId: timer.effect.id });
-      },
+      (floor: FloorStage) => floor.pass(30_000),
     ]) {
       const floor = waiting();
       end(floor);

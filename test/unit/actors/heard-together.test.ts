@@ -4,11 +4,10 @@ import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
-import { TimedFloor } from "../../support/floors/timed-floor.ts";
 
 /** The table of cases of docs/arbitration.md on sessions that are heard together, row by row. */
 
-class Car extends TimedFloor {
+class Car extends FloorStage {
   constructor(catalog = carCatalog()) {
     super(catalog);
   }

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
+import type { FloorId } from "../../../src/protocol/ids.ts";
+import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { runTopic } from "../../../src/protocol/internal/floor-message.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
@@ -57,8 +59,8 @@ describe("effects of a commit", () => {
     expect(messages).toMatchObject([{ kind: "commit", prev: change.events[0]!.floorSeq - 1, last: change.head }]);
     expect(messages[0]).toHaveProperty("entries.length", change.events.length);
     expect(signals).toEqual([{ signal: "hold", attempt: 1 }]);
-    expect(stage.armed).toEqual(change.effectsAdded);
-    expect(stage.armed).toMatchObject([{ kind: "timer", sessionId: "idler", dueAt: stage.clock.now() + 600_000 }]);
+    expect(stage.armed).toEqual([alarmOf("u:ann" as FloorId, stage.clock.now() + 600_000)]);
+    expect(change.alarm).toBe(stage.clock.now() + 600_000);
   });
 
   test.each([

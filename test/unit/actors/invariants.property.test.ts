@@ -34,32 +34,21 @@ function play(setting: World, steps: Step[]): void {
   const history = beginHistory(setting);
   const { floor } = history;
   const invariants = new FloorInvariants(floor.catalog);
-  const due = new Map<string, { id: string; sessionId?: string | undefined; dueAt: number }>();
   const carryOut = (command: LooseCommand) => {
     const before = floor.actors.context.floor;
     const expected = command.type === "session.create" && preview(floor, command.session.agentId!);
     const delivery = floor.deliver(command);
     const decision = expected && decisionOf(delivery.reply);
     if (decision) expect(withoutSession(decision)).toEqual(withoutSession(expected));
-    for (const fact of delivery.facts) {
-      if (fact.type === "effect.remove") due.delete(fact.id);
-      if (fact.type !== "effect.add" || fact.effect.kind !== "timer") continue;
-      const { id, sessionId, dueAt } = fact.effect;
-      due.set(id, { id, sessionId, dueAt });
-      history.timers = [{ id, sessionId }, ...history.timers].slice(0, 8);
-    }
     const asks = ASKS.has(command.type) && "sessionId" in command ? command.sessionId : undefined;
     invariants.check(asks, before, delivery, floor.actors, floor.now);
   };
-  /** Fire the timers that are due until this time, each at its time. */
+  /** Let the alarms come until this time, each at its time. */
   const passTo = (until: number, isPunctual: boolean) => {
     if (!isPunctual) floor.now = until;
-    for (;;) {
-      const [next] = [...due.values()].sort((one, other) => one.dueAt - other.dueAt);
-      if (!next || next.dueAt > until) break;
-      floor.now = Math.max(floor.now, next.dueAt);
-      due.delete(next.id);
-      carryOut({ type: "timer", timerId: next.id, sessionId: next.sessionId });
+    for (let { due } = floor; due !== undefined && due <= until; { due } = floor) {
+      floor.now = Math.max(floor.now, due);
+      carryOut({ type: "alarm" });
     }
     floor.now = until;
   };
@@ -95,6 +84,8 @@ describe("for any commands to a floor, in any order", () => {
       isExternal: false,
       when_blocked: "reject",
       queue_timeout: undefined,
+      resume_within: undefined,
+      answer_within: undefined,
       when_busy: "reject",
       resume: "auto",
       max_pause: undefined,

@@ -48,10 +48,6 @@ function playBoth(setting: World, steps: Step[]): void {
     const wanted = reference.deliver({ ...command, given: floor.given(stamp++) } as never);
     const delivery = floor.deliver(command);
     expect(delivery).toEqual(wanted);
-    for (const fact of delivery.facts) {
-      if (fact.type !== "effect.add" || fact.effect.kind !== "timer") continue;
-      history.timers = [{ id: fact.effect.id, sessionId: fact.effect.sessionId }, ...history.timers].slice(0, 8);
-    }
     compare();
   };
   const compare = () => {
@@ -93,7 +89,7 @@ describe("a floor that is run by machine tables", () => {
 });
 
 const CATALOG = makeCatalog([{ name: "music", idle_timeout: "10m", max_pause: "30m", queue_timeout: "30s" }]);
-const given = { now: 1_000_000, stamp: "e0", catalog: CATALOG, interactionTimeoutMs: 300_000 };
+const given = { now: 1_000_000, time: 1_000_000, stamp: "e0", catalog: CATALOG, interactionTimeoutMs: 300_000 };
 const claim = {
   sessionId: "s" as SessionId,
   agentId: "music" as never,
@@ -131,8 +127,9 @@ const CONTEXTS: Record<string, SessionContext> = {
   "at work": { ...bare, run, turns: [{ messageId: "m2", runId: "r2" }], pausedBy: "preemption" } as never,
   "with a question": {
     ...bare,
-    run: { ...run, interactions: [{ interaction: question, timerId: "t1" }] },
-    idleTimerId: "t2",
+    run: { ...run, interactions: [{ interaction: question, since: 5 }] },
+    stopping: { runId: "r0", attempt: 1, since: 5, reported: 0, messages: [] },
+    lease: { lengthMs: 100, renewedAt: 5, signAt: 5, dueAt: 105 },
   } as never,
 };
 
@@ -177,7 +174,11 @@ const SESSION_EVENTS = [
   { ...about, type: "session.summarize" },
   { ...about, type: "session.switch_mode", mode: "research" },
   { ...about, type: "run.summary", runId: "r1", attempt: 1, result: { kind: "unneeded" } },
-  ...["t1", "t2", "stale"].map((timerId) => ({ ...about, type: "timer", timerId })),
+  ...["max_pause", "max_hold", "queue_timeout", "answer_within", "lease", "stop_grace"].map((what) => ({
+    type: "due",
+    what,
+    given,
+  })),
   { type: "nonsense", given },
 ] as unknown as SessionEvent[];
 
@@ -274,7 +275,7 @@ const EMPTY = { holder: undefined, reserved: undefined, paused: [], queued: [] }
 const FLOORS: Record<string, object> = {
   free: EMPTY,
   held: { ...EMPTY, holder: claim },
-  reserved: { ...EMPTY, paused: [claim], reserved: { sessionId: "s", timerId: "t1" } },
+  reserved: { ...EMPTY, paused: [claim], reserved: { sessionId: "s", since: 5, until: 6 } },
 };
 const wanted = { sessionId: "n", agentId: "music", userId: "ann" };
 const ARBITER_EVENTS = [
@@ -287,9 +288,8 @@ const ARBITER_EVENTS = [
   { type: "floor.stop_all", given },
   { type: "floor.flags", flags: { a: true }, given },
   { type: "floor.what_if", agentId: "music", given },
-  { type: "timer", timerId: "t1", given },
-  { type: "timer", timerId: "t9", given },
-  { type: "timer", timerId: "t9", sessionId: "n", given },
+  { type: "alarm", given },
+  { type: "due", given },
   { type: "request", sessionId: "s", as: "resume", mayQueue: false, given },
   { type: "left", sessionId: "s", given },
   { type: "claim", claim: { ...claim, priority: 5 }, given },

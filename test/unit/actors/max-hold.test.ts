@@ -1,76 +1,62 @@
 import { describe, expect, test } from "vitest";
-import type { Fact } from "../../../src/actors/facts.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage } from "../../support/floors/floor-stage.ts";
 
-const CATALOG = makeCatalog([
+const AGENTS = [
   { name: "prompt", priority: 80, max_hold: "20s", beneath: { all: -14 }, when_preempted: "duck" },
   { name: "call", priority: 90, beneath: { prompt: 0 } },
   { name: "music", priority: 20, when_preempted: "duck" },
-]);
-
-/** The pending timers, the newest last. */
-function timersOf(facts: readonly Fact[]): { id: string; dueAt: number }[] {
-  const standing = new Map<string, { id: string; dueAt: number }>();
-  for (const fact of facts) {
-    if (fact.type === "effect.add" && fact.effect.kind === "timer") standing.set(fact.effect.id, fact.effect);
-    if (fact.type === "effect.remove") standing.delete(fact.id);
-  }
-  return [...standing.values()];
-}
+];
 
 function begin() {
-  const stage = new FloorStage(CATALOG);
+  const stage = new FloorStage(makeCatalog(AGENTS));
   stage.create("music");
   stage.create("prompt");
-  const [timer] = timersOf(stage.facts);
-  const fire = (timerId = timer!.id) => {
-    stage.now = Math.max(stage.now, timer!.dueAt);
-    return stage.ask({ type: "timer", timerId, sessionId: "prompt" });
-  };
-  return { stage, timer: timer!, fire };
+  return stage;
 }
 
 describe("max_hold", () => {
   test("a holder yields after max_hold, and the next session gets the floor", () => {
-    const { stage, timer, fire } = begin();
-    expect(timer.dueAt).toBe(stage.now + 20_000);
-    fire();
-    expect(stage.state("prompt")).toBe("paused");
-    expect(stage.actors.machineState("prompt" as never)?.view.pausedBy).toBe("yield");
+    const stage = begin();
+    stage.pass(19_999);
+    expect(stage.state("prompt")).toBe("active.idle");
+    stage.pass(1);
+    expect(stage.view("prompt")).toMatchObject({ state: "paused", pausedBy: "yield" });
     expect(stage.state("music")).toBe("active.idle");
     expect(stage.events("session_transition").at(-2)).toMatchObject({ event: "yield", reason: "max_hold" });
-    expect(timersOf(stage.facts)).toEqual([]);
+    expect(stage.due).toBeUndefined();
   });
 
-  test("max_hold counts only the time as the holder: a ducked session has no timer, and the timer restarts when it holds the floor again", () => {
-    const { stage, timer, fire } = begin();
+  test("max_hold counts as long as the session is heard, in front or beneath, over changes between the two", () => {
+    const stage = begin();
+    stage.pass(10_000);
     stage.create("call");
     expect(stage.state("prompt")).toBe("ducked.idle");
-    expect(timersOf(stage.facts)).toEqual([]);
-    // The timer fired before it was removed, and arrives late: the session no longer has it.
-    fire();
-    expect(stage.state("prompt")).toBe("ducked.idle");
+    stage.pass(4_000);
     stage.on("call", "archive");
-    const [next] = timersOf(stage.facts);
-    expect(next).toMatchObject({ dueAt: stage.now + 20_000 });
-    expect(next!.id).not.toBe(timer.id);
+    expect(stage.state("prompt")).toBe("active.idle");
+    stage.create("call", { id: "second" });
+    stage.pass(5_999);
+    expect(stage.state("prompt")).toBe("ducked.idle");
+    stage.pass(1);
+    expect(stage.view("prompt")).toMatchObject({ state: "paused", pausedBy: "yield" });
   });
 
-  test("a timer of max_hold ends with its session, and changes with its agent", () => {
-    const { stage } = begin();
-    stage.ask({ type: "session.switch_agent", sessionId: "prompt", agentId: "call" });
-    expect(timersOf(stage.facts)).toEqual([]);
-    stage.ask({ type: "session.switch_agent", sessionId: "prompt", agentId: "prompt" });
-    expect(timersOf(stage.facts)).toHaveLength(1);
+  test("max_hold begins anew when the session is heard again, and ends with it", () => {
+    const stage = begin();
+    stage.pass(10_000);
+    stage.on("prompt", "pause");
+    expect(stage.due).toBeUndefined();
+    stage.on("prompt", "resume");
+    expect(stage.due).toBe(stage.now + 20_000);
     stage.on("prompt", "archive");
-    expect(timersOf(stage.facts)).toEqual([]);
+    expect(stage.due).toBeUndefined();
   });
 
   test("max_hold survives a restart of the node", () => {
-    const { stage, fire } = begin();
+    const stage = begin();
     stage.restart();
-    fire();
+    stage.pass(20_000);
     expect(stage.state("prompt")).toBe("paused");
   });
 });

@@ -42,7 +42,6 @@ function play(setting: World, steps: readonly (Step | Reload)[]): void {
   const history = beginHistory(setting);
   const { floor } = history;
   const restarted = beginHistory(setting).floor;
-  const due = new Map<string, { timerId: string; sessionId?: string | undefined; dueAt: number }>();
   const carryOut = (command: LooseCommand) => {
     restarted.now = floor.now;
     restarted.restart();
@@ -50,20 +49,11 @@ function play(setting: World, steps: readonly (Step | Reload)[]): void {
     expect(plainly(restarted.deliver(command))).toEqual(plainly(delivery));
     expect(plainly(restarted.actors.context)).toEqual(plainly(floor.actors.context));
     expectAgreement(floor);
-    for (const fact of delivery.facts) {
-      if (fact.type === "effect.remove") due.delete(fact.id);
-      if (fact.type !== "effect.add" || fact.effect.kind !== "timer") continue;
-      const { id, sessionId, dueAt } = fact.effect;
-      due.set(id, { timerId: id, sessionId, dueAt });
-    }
   };
   const passTo = (until: number) => {
-    for (;;) {
-      const [next] = [...due.values()].sort((one, other) => one.dueAt - other.dueAt);
-      if (!next || next.dueAt > until) break;
-      floor.now = Math.max(floor.now, next.dueAt);
-      due.delete(next.timerId);
-      carryOut({ type: "timer", timerId: next.timerId, sessionId: next.sessionId });
+    for (let { due } = floor; due !== undefined && due <= until; { due } = floor) {
+      floor.now = Math.max(floor.now, due);
+      carryOut({ type: "alarm" });
     }
     floor.now = until;
   };

@@ -269,23 +269,22 @@ describe("an attempt", () => {
         const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
         return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
       };
-      const { timerId } = floor.actors.machineState("music" as never)!.context.stopping!;
       expect(append(2, 5, " lu")).toEqual([
         { type: "message.extend", sessionId: "music", messageId: "a1", offset: 5, text: " lu", isLogOver: true },
       ]);
       const last = append(3, 8, " lo", { kind: "stopped" });
       expect(last).toContainEqual(expect.objectContaining({ type: "message.extend", text: " lo", isLogOver: true }));
-      expect(last).toContainEqual({ type: "effect.remove", id: timerId });
+      expect(floor.due).toBeUndefined();
       expect(append(4, 11, " li")).toEqual([]);
     },
   );
 
-  test("an attempt whose session was deleted has no last report, and leaves no timer", () => {
+  test("an attempt whose session was deleted has no last report, and leaves nothing due", () => {
     const floor = playing();
     floor.on("music", "abort");
-    const { timerId } = floor.actors.machineState("music" as never)!.context.stopping!;
-    const { facts } = floor.deliver({ type: "session.delete", sessionId: "music" });
-    expect(facts).toContainEqual({ type: "effect.remove", id: timerId });
+    expect(floor.due).toBe(floor.now + 10_000);
+    floor.on("music", "delete");
+    expect(floor.due).toBeUndefined();
   });
 
   test("an attempt that was replaced leaves its text, marked as interrupted", () => {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
-import { decisionOf } from "../../support/floors/floor-stage.ts";
-import { TimedFloor } from "../../support/floors/timed-floor.ts";
+import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 
 /** A floor settles although its catalogue, a session's agent or a priority changed after its sessions were arranged. */
 
@@ -15,13 +14,13 @@ describe("a switch of the agent while the floor is reserved", () => {
     { policy: { resume_delay: "1s" } },
   );
   const reserve = () => {
-    const floor = new TimedFloor(catalog);
+    const floor = new FloorStage(catalog);
     for (const agentId of ["front", "open", "prompt"]) floor.create(agentId);
     floor.on("front", "archive");
     expect(floor.actors.context.floor).toMatchObject({ reserved: { sessionId: "open" } });
     return floor;
   };
-  const switchAgent = (floor: TimedFloor, sessionId: string, agentId: string) =>
+  const switchAgent = (floor: FloorStage, sessionId: string, agentId: string) =>
     floor.ask({ type: "session.switch_agent", sessionId, agentId });
 
   test("a ducked session goes silent at once if the new agent above it does not let it be heard", () => {
@@ -63,7 +62,7 @@ describe("a new catalogue", () => {
   const restricted = makeCatalog(agents, { restrictions: restrictions("pause") });
   const plain = makeCatalog([{ name: "front" }, { name: "middle" }, { name: "music" }]);
   const begin = (catalog = makeCatalog(agents), flags: Record<string, boolean> = {}) => {
-    const floor = new TimedFloor(catalog);
+    const floor = new FloorStage(catalog);
     floor.ask({ type: "floor.flags", flags });
     return floor;
   };
@@ -141,7 +140,7 @@ test("a critical session that is heard beneath another competes with its new pri
       { name: "ecall", priority: 100, critical: true },
       { name: "chime", priority, critical: true },
     ]);
-  const floor = new TimedFloor(car(50));
+  const floor = new FloorStage(car(50));
   floor.create("ecall");
   floor.create("chime");
   floor.catalog = car(30);

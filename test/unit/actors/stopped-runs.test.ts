@@ -89,8 +89,7 @@ describe("an abort", () => {
     floor.on("music", "abort");
     floor.chat("music", "m2");
     expect(requestedRuns(floor.facts)).toHaveLength(1);
-    const { stopping } = floor.actors.machineState("music" as never)!.context;
-    floor.ask({ type: "timer", sessionId: "music", timerId: stopping!.timerId });
+    floor.pass(10_000);
     expect(requestedRuns(floor.facts)).toHaveLength(2);
   });
 });
@@ -122,11 +121,10 @@ describe("an interaction", () => {
   test("an interaction that its agent withdraws ends, the run continues, and a late answer is refused", () => {
     const floor = asking();
     floor.report("music", "run-m1", 3, { parts: [{ kind: "ask", interaction: { ...question, requestId: "q2" } }] });
-    const timers = floor.actors.machineState("music" as never)!.context.run!.interactions.map(({ timerId }) => timerId);
     floor.report("music", "run-m1", 4, { withdrawn: ["q1"] });
     expect(floor.state("music")).toBe("active.waiting");
     const { interactions } = floor.actors.machineState("music" as never)!.context.run!;
-    expect(interactions.map(({ timerId }) => timerId)).toEqual(timers.slice(1));
+    expect(interactions.map(({ interaction }) => interaction.requestId)).toEqual(["q2"]);
     floor.report("music", "run-m1", 5, { withdrawn: ["q2"] });
     expect(floor.events("interaction_resolved")).toEqual([{ by: "agent" }, { by: "agent" }]);
     expect(floor.state("music")).toBe("active.running");
@@ -142,8 +140,7 @@ describe("an interaction", () => {
 
   test("an interaction that times out fails the run with interaction_timeout and complete", () => {
     const floor = asking();
-    const { interactions } = floor.actors.machineState("music" as never)!.context.run!;
-    floor.ask({ type: "timer", sessionId: "music", timerId: interactions[0]!.timerId });
+    floor.pass(300_000);
     expect(floor.events("interaction_resolved")).toEqual([{ by: "timeout" }]);
     expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
     expect(floor.events("complete")).toHaveLength(1);

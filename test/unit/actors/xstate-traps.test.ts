@@ -164,8 +164,7 @@ describe("XState silently ignores an event that a state does not handle", () => 
     { type: "run.report", ...attempt, n: 9, parts: [] },
     { type: "run.report", ...attempt, n: 1, parts: [], outcome: { kind: "done" } },
     { type: "run.still", ...attempt },
-    { type: "timer", timerId: "stale" },
-    { type: "timer", timerId: "stale", ...about },
+    { type: "alarm" },
   ];
   const running = (agentId = "music") => {
     const floor = new FloorStage(CATALOG);
@@ -328,8 +327,7 @@ describe("an XState snapshot grows with the machine's context", () => {
     floor.report("music", runId, 3, { outcome: { kind: "done", summary: `turn ${turn}` } });
     floor.claim("music", `run-b${turn}`, turn);
     floor.report("music", `run-b${turn}`, 1, { parts: [{ kind: "ask", interaction: question(`q${turn}`) }] });
-    const { interactions } = floor.actors.machineState("music" as SessionId)!.context.run!;
-    floor.ask({ type: "timer", sessionId: "music", timerId: interactions[0]!.timerId });
+    floor.passToDue();
     floor.report("music", `run-b${turn}`, 2, { outcome: { kind: "stopped" } });
     expect(floor.state("music")).toBe("active.failed");
   }

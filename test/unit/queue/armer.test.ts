@@ -1,48 +1,49 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
-import type { AgentId, EffectId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import type { Effect, RunEffect, TimerEffect } from "../../../src/protocol/internal/effect.ts";
+import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { ControlledStore } from "../../support/stores/controlled-store.ts";
-import { DAY, FloorWriter, HOUR, NOON } from "../../support/stores/floor-writer.ts";
+import { DAY, FloorWriter, HOUR } from "../../support/stores/floor-writer.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const SWEEP_MS = 10_000;
 const PAGE = 1_000;
-/** From the clock of a head unit that booted in 1970 to the time from GPS. */
-const JUMP_MS = NOON - 60_000;
 
-/** An armer over a real store. Its floor only removes the effects of timers that fire. */
+/** An armer over a real store. Its floors' alarms go off when they come. */
 class ArmerStage {
   readonly clock: VirtualClock;
   readonly store: ControlledStore;
   readonly queue: MemoryQueue;
   readonly armer: Armer;
-  readonly writer: FloorWriter;
   readonly log = new KeptLog();
-  /** Fired timers, in order. */
+  /** The floors whose alarms came, in order. */
   readonly fired: string[] = [];
   readonly asked: Envelope[] = [];
-  /** Effects that the queue did not take. */
+  /** Effects and alarms that the queue did not take. */
   notQueued = 0;
-  /** The results of the next timers; later ones are accepted. */
+  /** Commands of clients that wait. */
+  waiting = 0;
+  /** The results of the next alarms; later ones are accepted. */
   readonly failures: Error[] = [];
+  readonly #writers = new Map<string, FloorWriter>();
 
   private constructor(clock: VirtualClock, store: ControlledStore, floorHashes?: readonly number[]) {
     this.clock = clock;
     this.store = store;
     this.queue = new MemoryQueue(clock);
-    this.writer = new FloorWriter(store.store);
     let ids = 0;
     this.armer = new Armer({
       store: store.store,
       queue: this.queue,
       clock,
+      wallNow: () => clock.now() + DAY,
+      waitingCount: () => this.waiting,
       newId: () => `id${ids++}`,
       ask: (envelope) => this.#ask(envelope),
       askTimeoutMs: 5_000,
@@ -55,49 +56,51 @@ class ArmerStage {
     onTestFinished(() => this.armer.stop());
   }
 
-  static async open({ now = NOON, floorHashes }: { now?: number; floorHashes?: number[] } = {}): Promise<ArmerStage> {
-    const clock: VirtualClock = new VirtualClock({ now, settle: () => store.idle() });
+  static async open({ floorHashes }: { floorHashes?: number[] } = {}): Promise<ArmerStage> {
+    const clock: VirtualClock = new VirtualClock({ settle: () => store.idle() });
     const store = new ControlledStore(await openTemporaryStore(clock));
     return new ArmerStage(clock, store, floorHashes);
   }
 
-  timer(id: string, inMs: number): TimerEffect {
-    return { kind: "timer", id: id as EffectId, floorId: this.writer.id, dueAt: this.clock.now() + inMs };
+  /** Set a floor's alarm, without arming it. */
+  async set(floorId: string, inMs: number): Promise<number> {
+    const alarm = this.clock.now() + inMs;
+    expect(await this.#writer(floorId).write({ alarm })).toBe("committed");
+    return alarm;
   }
 
-  run(id: string, inMs = 0): RunEffect {
+  /** Set a floor's alarm, and arm it as a host does. */
+  async commit(floorId: string, inMs: number): Promise<void> {
+    this.armer.arm(alarmOf(floorId as FloorId, await this.set(floorId, inMs)));
+  }
+
+  async wantRun(id: string): Promise<void> {
     const about = { sessionId: "s" as SessionId, runId: "r" as RunId, agentId: "music" as AgentId, priority: 20 };
-    return { ...this.timer(id, inMs), ...about, kind: "run" };
+    const effect = { kind: "run" as const, id: id as EffectId, floorId: "u:ann" as FloorId, dueAt: this.clock.now() };
+    await this.#writer("u:ann").write({ effectsAdded: [{ ...effect, ...about }] });
   }
 
-  /** Commit effects, and arm them as a host does. */
-  async commit(...effects: Effect[]): Promise<void> {
-    expect(await this.writer.write({ effectsAdded: effects })).toBe("committed");
-    for (const effect of effects) this.armer.arm(effect);
-  }
-
-  /** The due times of the effects in the store, in ms from now. */
-  async dueIn(): Promise<number[]> {
-    const effects = await this.store.store.dueEffects({ until: Number.MAX_SAFE_INTEGER, limit: PAGE });
-    return effects.map(({ dueAt }) => dueAt - this.clock.now());
+  #writer(floorId: string): FloorWriter {
+    const writer = this.#writers.get(floorId) ?? new FloorWriter(this.store.store, floorId);
+    this.#writers.set(floorId, writer);
+    return writer;
   }
 
   async #ask(envelope: Envelope) {
     this.asked.push(envelope);
     const failure = this.failures.shift();
     if (failure) throw failure;
-    const { timerId } = envelope.command as { timerId: EffectId };
-    this.fired.push(timerId);
-    await this.writer.write({ effectsRemoved: [timerId] });
+    this.fired.push(envelope.floorId);
+    await this.#writer(envelope.floorId).write({});
     return { ok: true as const };
   }
 }
 
-describe("a timer", () => {
-  test("a committed timer fires once when it is due, as a command of the system", async () => {
+describe("an alarm", () => {
+  test("a committed alarm comes once, when it is due, as a command of the system", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
-    await stage.commit({ ...stage.timer("soon", 3_000), sessionId: "s" as SessionId });
+    await stage.commit("u:ann", 3_000);
     await stage.clock.advance(2_999);
     expect(stage.fired).toEqual([]);
     await stage.clock.advance(1);
@@ -106,18 +109,17 @@ describe("a timer", () => {
         floorId: "u:ann",
         commandId: expect.any(String),
         bodyHash: "",
-        deadline: stage.clock.now() + 5_000,
-        command: { type: "timer", timerId: "soon", sessionId: "s" },
+        deadline: stage.clock.now() + DAY + 5_000,
+        command: { type: "alarm" },
       },
     ]);
     await stage.clock.advance(10 * SWEEP_MS);
-    expect(stage.fired).toEqual(["soon"]);
+    expect(stage.fired).toEqual(["u:ann"]);
   });
 
-  test("a timer that a former node left behind fires when it is due, at once if that time has passed", async () => {
+  test("an alarm that a former node left behind comes when it is due, at once if that time has passed", async () => {
     const stage = await ArmerStage.open();
-    const effects = [stage.timer("past", -DAY), stage.timer("soon", 1_000), stage.timer("later", HOUR)];
-    await stage.writer.write({ effectsAdded: effects });
+    for (const [name, inMs] of Object.entries({ past: -DAY, soon: 1_000, later: HOUR })) await stage.set(name, inMs);
     await stage.armer.start();
     await stage.clock.advance(0);
     expect(stage.fired).toEqual(["past"]);
@@ -129,41 +131,41 @@ describe("a timer", () => {
     expect(stage.fired).toEqual(["past", "soon", "later"]);
   });
 
-  test("a timer due far in the future is not armed early: no timer waits for weeks", async () => {
+  test("an alarm far in the future is not armed early: no timer waits for weeks", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     await stage.clock.advance(0);
     const { timerCount } = stage.clock;
-    await stage.commit(stage.timer("in weeks", 20 * DAY));
+    await stage.commit("u:ann", 20 * DAY);
     expect(stage.clock.timerCount).toBe(timerCount);
   });
 
-  test("a timer armed twice, by its commit and by a sweep, fires once", async () => {
+  test("an alarm armed twice, by its commit and by a sweep, comes once", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
-    await stage.commit(stage.timer("soon", SWEEP_MS + 5_000));
+    await stage.commit("u:ann", SWEEP_MS + 5_000);
     stage.armer.sweep();
     await stage.clock.advance(3 * SWEEP_MS);
-    expect(stage.fired).toEqual(["soon"]);
+    expect(stage.fired).toEqual(["u:ann"]);
   });
 
-  test("a timer whose floor is unavailable fires again after the next sweep", async () => {
+  test("an alarm whose floor is unavailable comes again after the next sweep", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     stage.failures.push(new AppError("unavailable"));
-    await stage.commit(stage.timer("soon", 0));
+    await stage.commit("u:ann", 0);
     await stage.clock.advance(0);
-    expect([stage.fired, stage.log.lines]).toEqual([[], ["a timer could not be fired; the next sweep retries"]]);
+    expect([stage.fired, stage.log.lines]).toEqual([[], ["an alarm could not be carried out; the next sweep retries"]]);
     await stage.clock.advance(SWEEP_MS);
-    expect(stage.fired).toEqual(["soon"]);
+    expect(stage.fired).toEqual(["u:ann"]);
   });
 
-  test("a timer that the queue has no room for is armed by the next sweep", async () => {
+  test("an alarm that the queue has no room for is armed by the next sweep", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     const { add } = stage.queue;
     stage.queue.add = () => Promise.reject(new AppError("unavailable"));
-    await stage.commit(stage.timer("soon", 1_000));
+    await stage.commit("u:ann", 1_000);
     await stage.clock.advance(0);
     expect(stage.notQueued).toBe(1);
     await stage.clock.advance(SWEEP_MS);
@@ -172,25 +174,67 @@ describe("a timer", () => {
     await stage.clock.advance(SWEEP_MS - 1);
     expect(stage.fired).toEqual([]);
     await stage.clock.advance(1);
-    expect([stage.fired, stage.notQueued]).toEqual([["soon"], 2]);
+    expect([stage.fired, stage.notQueued]).toEqual([["u:ann"], 2]);
+  });
+});
+
+describe("a crowd of alarms", () => {
+  test("a crowd of late alarms lets the commands of clients go first, for a second at most; a punctual one does not", async () => {
+    const stage = await ArmerStage.open();
+    stage.waiting = 1;
+    for (const name of ["u:ann", "u:bob"]) await stage.set(name, -HOUR);
+    await stage.armer.start();
+    await stage.clock.advance(500);
+    await stage.commit("u:eve", 10);
+    await stage.clock.advance(10);
+    expect(stage.fired).toEqual(["u:eve"]);
+    stage.waiting = 0;
+    await stage.clock.advance(20);
+    expect(stage.fired).toEqual(["u:eve", "u:ann", "u:bob"]);
+    stage.waiting = 1;
+    await stage.commit("u:fay", -HOUR);
+    await stage.clock.advance(990);
+    expect(stage.fired).toHaveLength(3);
+    await stage.clock.advance(20);
+    expect(stage.fired).toHaveLength(4);
+  });
+
+  test("a node asks at most sixteen floors at once to carry out what is due, and hands runs to the queue before", async () => {
+    const stage = await ArmerStage.open();
+    const names = Array.from({ length: 40 }, (_, n) => `u:user${n}`);
+    for (const name of names) await stage.set(name, -500);
+    await stage.wantRun("run");
+    const { add } = stage.queue;
+    const added: string[] = [];
+    stage.queue.add = (queued) => {
+      added.push(queued.kind);
+      return add.call(stage.queue, queued);
+    };
+    stage.store.hold();
+    await stage.armer.start();
+    await stage.clock.advance(0);
+    expect([added[0], added.length, stage.fired.length]).toEqual(["run", 41, 16]);
+    stage.store.release();
+    await stage.clock.advance(0);
+    expect(stage.fired).toHaveLength(40);
   });
 });
 
 describe("a sweep", () => {
-  test("a sweep reads all waiting effects, in pages", async () => {
+  test("a sweep reads all alarms, in pages", async () => {
     const stage = await ArmerStage.open();
-    const effects = Array.from({ length: 2 * PAGE + 1 }, (_, n) => stage.timer(`t${n}`, -1_000));
-    await stage.writer.write({ effectsAdded: effects });
+    const names = Array.from({ length: 2 * PAGE + 1 }, (_, n) => `u:user${n}`);
+    await Promise.all(names.map((name) => stage.set(name, -1_000)));
     const added: string[] = [];
-    stage.queue.add = async ({ id }) => void added.push(id);
+    stage.queue.add = async ({ floorId }) => void added.push(floorId);
     await stage.armer.start();
     await stage.clock.advance(0);
-    expect(added.sort()).toEqual(effects.map(({ id }) => id as string).sort());
+    expect(added.sort()).toEqual(names.sort());
   });
 
   test("a sweep hands runs to the queue, where a worker takes them", async () => {
     const stage = await ArmerStage.open();
-    await stage.writer.write({ effectsAdded: [stage.run("run")] });
+    await stage.wantRun("run");
     await stage.armer.start();
     await stage.clock.advance(SWEEP_MS);
     const taken: string[] = [];
@@ -199,13 +243,13 @@ describe("a sweep", () => {
     expect([taken, stage.asked]).toEqual([["run"], []]);
   });
 
-  test("while the store or the floor is away, the log has one line a minute about sweeps, and one about timers", async () => {
+  test("while the store or the floor is away, the log has one line a minute about sweeps, and one about alarms", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     stage.failures.push(...Array.from({ length: 7 * 20 }, () => new AppError("unavailable")));
-    await stage.commit(...Array.from({ length: 20 }, (_, index) => stage.timer(`t${index}`, 0)));
+    for (let index = 0; index < 20; index += 1) await stage.commit(`u:user${index}`, 0);
     await stage.clock.advance(5 * SWEEP_MS);
-    const [firing, sweeping] = ["a timer could not be fired", "effects could not be armed"].map(
+    const [firing, sweeping] = ["an alarm could not be carried out", "effects and alarms could not be armed"].map(
       (what) => `${what}; the next sweep retries`,
     );
     expect(stage.log.lines).toEqual([firing]);
@@ -218,15 +262,15 @@ describe("a sweep", () => {
 
   test("a sweep that fails is followed by another", async () => {
     const stage = await ArmerStage.open();
-    await stage.writer.write({ effectsAdded: [stage.timer("soon", 0)] });
+    await stage.set("u:ann", 0);
     stage.store.away.add("dueEffects");
     await stage.armer.start();
     await stage.clock.advance(0);
-    expect(stage.log.lines).toEqual(["effects could not be armed; the next sweep retries"]);
+    expect(stage.log.lines).toEqual(["effects and alarms could not be armed; the next sweep retries"]);
     expect(stage.notQueued).toBe(0);
     stage.store.away.clear();
     await stage.clock.advance(SWEEP_MS);
-    expect(stage.fired).toEqual(["soon"]);
+    expect(stage.fired).toEqual(["u:ann"]);
   });
 
   test("a sweep requested while another reads starts when that one has ended", async () => {
@@ -243,18 +287,18 @@ describe("a sweep", () => {
     expect(stage.store.callsOf("dueEffects")).toBe(3);
   });
 
-  test("a sweep reads only the effects of this node's floors", async () => {
+  test("a sweep reads only what belongs to this node's floors", async () => {
     const mine = floorHash("u:ann" as never);
     const other = await ArmerStage.open({ floorHashes: [mine + 1] });
-    await other.writer.write({ effectsAdded: [other.timer("soon", 0)] });
+    await other.set("u:ann", 0);
     await other.armer.start();
     await other.clock.advance(SWEEP_MS);
     expect(other.fired).toEqual([]);
     const owner = await ArmerStage.open({ floorHashes: [mine] });
-    await owner.writer.write({ effectsAdded: [owner.timer("soon", 0)] });
+    await owner.set("u:ann", 0);
     await owner.armer.start();
     await owner.clock.advance(0);
-    expect(owner.fired).toEqual(["soon"]);
+    expect(owner.fired).toEqual(["u:ann"]);
   });
 
   test("no sweep follows once the armer stops", async () => {
@@ -263,129 +307,9 @@ describe("a sweep", () => {
     await stage.clock.advance(0);
     await stage.armer.stop();
     expect(stage.clock.timerCount).toBe(0);
-    await stage.commit(stage.timer("soon", 0));
+    await stage.commit("u:ann", 0);
     stage.armer.sweep();
     await stage.clock.advance(3 * SWEEP_MS);
     expect([stage.fired, stage.clock.timerCount]).toEqual([[], 0]);
-  });
-});
-
-describe("a jump of the wall clock", () => {
-  /** The clock jumps from 1970: one timer is armed before the jump, one is not. */
-  async function boot(): Promise<ArmerStage> {
-    const stage = await ArmerStage.open({ now: NOON - JUMP_MS });
-    await stage.armer.start();
-    await stage.commit(stage.timer("armed", 15_000), stage.timer("later", HOUR));
-    await stage.clock.advance(5_000);
-    return stage;
-  }
-
-  function jump(stage: ArmerStage, byMs = JUMP_MS): void {
-    stage.clock.jump(byMs);
-    stage.armer.shift(byMs);
-  }
-
-  /** The first timer fires after one ms; the other one after its whole delay. */
-  async function expectBothOnTime(stage: ArmerStage): Promise<void> {
-    await stage.clock.advance(1);
-    expect(stage.fired).toEqual(["armed"]);
-    await stage.clock.advance(HOUR - 15_000 - 1);
-    expect(stage.fired).toEqual(["armed"]);
-    await stage.clock.advance(1);
-    expect(stage.fired).toEqual(["armed", "later"]);
-  }
-
-  /** Both timers fire after their whole delays. */
-  async function expectNoneEarly(stage: ArmerStage): Promise<void> {
-    await stage.clock.advance(10_000 - 1);
-    expect(stage.fired).toEqual([]);
-    await expectBothOnTime(stage);
-  }
-
-  test("a jump of the wall clock leaves the remaining wait of an effect unchanged", async () => {
-    const stage = await boot();
-    jump(stage);
-    await stage.clock.advance(0);
-    expect(await stage.dueIn()).toEqual([10_000, HOUR - 5_000]);
-    await expectNoneEarly(stage);
-  });
-
-  test("a jump of the wall clock does not fire an effect before the store has moved its due time", async () => {
-    const stage = await boot();
-    stage.store.hold();
-    jump(stage);
-    stage.armer.sweep();
-    // The next regular sweep happens in this time.
-    await stage.clock.advance(SWEEP_MS - 1);
-    stage.armer.sweep();
-    expect(stage.fired).toEqual([]);
-    stage.store.release();
-    await expectBothOnTime(stage);
-  });
-
-  test("a jump of the wall clock moves effects of commits in progress, but not those of later commits", async () => {
-    const stage = await boot();
-    stage.store.hold();
-    const before = stage.commit(stage.timer("before", 2_000));
-    jump(stage);
-    const after = stage.timer("after", 3_000);
-    stage.store.release();
-    await before;
-    await stage.commit(after);
-    await stage.clock.advance(1_999);
-    expect(stage.fired).toEqual([]);
-    await stage.clock.advance(1);
-    expect(stage.fired).toEqual(["before"]);
-    await stage.clock.advance(1_000);
-    expect(stage.fired).toEqual(["before", "after"]);
-  });
-
-  test("two jumps of the wall clock move an effect by their sum", async () => {
-    const stage = await boot();
-    stage.store.hold();
-    jump(stage, HOUR);
-    jump(stage, JUMP_MS);
-    stage.store.release();
-    await stage.clock.advance(0);
-    expect(await stage.dueIn()).toEqual([10_000, HOUR - 5_000]);
-    await expectNoneEarly(stage);
-  });
-
-  test("a second jump of the wall clock is waited for although the first has been moved", async () => {
-    const stage = await boot();
-    jump(stage, HOUR);
-    stage.store.away.add("shiftEffects");
-    jump(stage, JUMP_MS);
-    await stage.clock.advance(9_000);
-    expect(stage.fired).toEqual([]);
-    stage.store.away.clear();
-    await stage.clock.advance(1_000);
-    expect(stage.fired).toEqual(["armed"]);
-    expect(await stage.dueIn()).toEqual([HOUR - 15_000]);
-  });
-
-  test("effects are moved as soon as the store is available, and nothing is armed by old due times before that", async () => {
-    const stage = await boot();
-    stage.store.away.add("shiftEffects");
-    jump(stage);
-    await stage.clock.advance(5_000);
-    expect(stage.log.lines).toEqual(["due times could not be shifted after a clock jump; retrying"]);
-    stage.store.away.clear();
-    await stage.clock.advance(1_000);
-    expect(await stage.dueIn()).toEqual([4_000, HOUR - 11_000]);
-    await stage.clock.advance(4_000 - 1);
-    expect(stage.fired).toEqual([]);
-    await stage.clock.advance(1);
-    expect(stage.fired).toEqual(["armed"]);
-  });
-
-  test("a jump of the wall clock is not handled after the armer has stopped", async () => {
-    const stage = await boot();
-    stage.store.away.add("shiftEffects");
-    jump(stage);
-    await stage.clock.advance(0);
-    await stage.armer.stop();
-    await stage.clock.advance(60_000);
-    expect(stage.log.lines).toHaveLength(1);
   });
 });

@@ -28,7 +28,7 @@ describe("a pause", () => {
     expect(await stage.answersOf("ann")).toEqual(["success la li lu"]);
     // The floor's second request, in case the run is not held, is removed as well.
     await stage.clock.advance(SWEEP_MS);
-    expect([puppet.runs.length, await stage.effects("run")]).toEqual([1, []]);
+    expect([puppet.runs.length, await stage.effects()]).toEqual([1, []]);
   });
 
   test("a pause whose bus message is lost is noticed with the floor's next message", async () => {
@@ -52,7 +52,7 @@ describe("a pause", () => {
     const { stage, worker, puppet } = await openSinging({ agent: "restless" });
     await stage.ring("ann");
     expect([worker.ended, puppet.last.isOver]).toEqual([["restless stopped"], true]);
-    expect(await stage.effects("run")).toEqual([]);
+    expect(await stage.effects()).toEqual([]);
     await stage.hangUp("ann");
     expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
     expect(puppet.last.turn.history.map(({ content }) => content)).toEqual(["la"]);
@@ -103,7 +103,7 @@ describe("held runs", () => {
       ]);
       expect(await stage.stateOf("ann")).toBe("paused/running");
       // It must not be started until it is resumed.
-      expect((await stage.effects("run")).map(({ floorId }) => floorId)).not.toContain("u:ann");
+      expect((await stage.effects()).map(({ floorId }) => floorId)).not.toContain("u:ann");
       await stage.hangUp("ann");
       expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
       expect(await stage.eventsOf("ann", "error")).toEqual([]);
@@ -149,7 +149,7 @@ describe("held runs", () => {
       puppet.last.end();
       await stage.clock.advance(0);
       expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
-      expect(await stage.effects("run")).toEqual([]);
+      expect(await stage.effects()).toEqual([]);
     },
   );
 });

@@ -56,7 +56,7 @@ test("a summary occupies no place of a run, and a run no place of a summary", as
   }
   await stage.clock.advance(0);
   expect([await summaryOf("ann"), await summaryOf("bob")]).toEqual([["In short."], ["In short."]]);
-  expect(await stage.effects("run")).toHaveLength(1);
+  expect(await stage.effects()).toHaveLength(1);
 });
 
 test("a worker writes four summaries at once; the others follow with the next sweep", async () => {
@@ -112,7 +112,7 @@ test("archiving a session stops its summary at once", async () => {
   await talk("ann");
   await stage.on("ann", "archive");
   expect(summaries[0]!.isOver).toBe(true);
-  expect([await summaryOf("ann"), await stage.effects("run")]).toEqual([[], []]);
+  expect([await summaryOf("ann"), await stage.effects()]).toEqual([[], []]);
 });
 
 test("a stopping worker gives its summaries back at once", async () => {

@@ -50,7 +50,7 @@ describe("a run", () => {
     await stage.clock.advance(0);
     expect(await stage.answersOf("ann")).toEqual(["success la li"]);
     expect(await stage.stateOf("ann")).toBe("active/idle");
-    expect(await stage.effects("run")).toEqual([]);
+    expect(await stage.effects()).toEqual([]);
     expect([worker.ended, worker.counts]).toEqual([["music done"], { underWay: 0, held: 0 }]);
     expect(worker.log.lines).toEqual([]);
   });
@@ -296,7 +296,7 @@ describe("an abort", () => {
     expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
     await stage.chat("ann", "next");
     expect(puppet.last.turn.runId).toBe("next");
-    expect(await stage.effects("timer")).toEqual([]);
+    expect(await stage.alarms()).toEqual([]);
   });
 });
 

@@ -20,14 +20,15 @@ function makeRetention(retentionMs: number | null = 30 * DAY) {
     isMine: true,
     gate: undefined as Promise<void> | undefined,
     doubtUntil: 0,
+    jumpedMs: 0,
     cannotSave: false,
   };
   const retention = new Retention({
     store: {
-      doubtUntil: async () => hand.doubtUntil,
-      saveDoubt: async (until) => {
+      loadJumps: async () => ({ jumpedMs: 0, doubtUntil: hand.doubtUntil }),
+      saveJumps: async ({ jumpedMs, doubtUntil }) => {
         if (hand.cannotSave) throw new AppError("unavailable");
-        hand.doubtUntil = until;
+        Object.assign(hand, { jumpedMs, doubtUntil });
       },
       prune: async (limits) => {
         asked.push(limits);
@@ -38,6 +39,7 @@ function makeRetention(retentionMs: number | null = 30 * DAY) {
       },
     },
     clock,
+    jumpedMs: () => 42,
     log,
     everyMs: MINUTE,
     limit: 100,

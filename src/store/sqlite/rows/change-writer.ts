@@ -53,10 +53,10 @@ export class ChangeWriter {
     this.staged = new StagedWriter(db, this.#messages);
     this.#findFloor = prepareQuery(db, "SELECT floor_key AS key, version FROM floors WHERE id = ?");
     this.#addFloor = db.prepare(
-      "INSERT INTO floors (version, head, format, flags, reserved, snapshot, id) VALUES (?, ?, ?, ?, ?, ?, ?)",
+      "INSERT INTO floors (version, head, format, flags, reserved, snapshot, alarm, id, partition) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     );
     this.#putFloor = db.prepare(`
-      UPDATE floors SET version = ?, head = ?, format = ?, flags = ?, reserved = ?, snapshot = ?
+      UPDATE floors SET version = ?, head = ?, format = ?, flags = ?, reserved = ?, snapshot = ?, alarm = ?
       WHERE floor_key = ? AND version = ?`);
     this.#hasReceipt = db.prepare("SELECT 1 FROM receipts WHERE caller = ? AND command_id = ?");
     this.#hasTombstone = db.prepare("SELECT 1 FROM tombstones WHERE session_id = ?");
@@ -65,7 +65,7 @@ export class ChangeWriter {
       ON CONFLICT DO NOTHING`);
     this.#removeReceipt = db.prepare("DELETE FROM receipts WHERE caller = ? AND command_id = ?");
     this.#addEffect = db.prepare(
-      "INSERT INTO effects (id, partition, floor_key, kind, due_at, payload) VALUES (?, ?, ?, ?, ?, ?)",
+      "INSERT INTO effects (id, partition, floor_key, due_at, payload) VALUES (?, ?, ?, ?, ?)",
     );
     this.#removeEffect = db.prepare("DELETE FROM effects WHERE id = ?");
   }
@@ -75,7 +75,7 @@ export class ChangeWriter {
    * @throws Error if a key occurs twice in the change, or the change refers to a missing row
    */
   write(change: FlatChange): Outcome {
-    const [floorId, expected, , , , , , newIds, sessions, events, , rest] = change;
+    const [floorId, expected, , , , , , , newIds, sessions, events, , rest] = change;
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
     if ((floor?.version ?? 0) !== expected) return this.#conflict(floorId);
     const adopted = rest?.adopted ?? NO_HISTORIES;
@@ -132,7 +132,7 @@ export class ChangeWriter {
    * receipts are checked first.
    */
   #beginFloor(change: FlatChange): number | undefined {
-    const [floorId, expected, head, format, flags, reserved, snapshot, , , , receipts] = change;
+    const [floorId, expected, head, format, flags, reserved, snapshot, alarm, , , , receipts] = change;
     const keys = new Set<string>();
     for (let from = 0; from < receipts.length; from += RECEIPT_WIDTH) {
       const [caller, commandId] = receipts.slice(from, from + 2);
@@ -141,7 +141,9 @@ export class ChangeWriter {
     }
     if (keys.size * RECEIPT_WIDTH < receipts.length) return undefined;
     const version = expected + 1;
-    const { lastInsertRowid } = this.#addFloor.run(version, head, format, flags, reserved, snapshot, floorId);
+    const partition = floorHash(floorId as FloorId);
+    const row = [version, head, format, flags, reserved, snapshot, alarm, floorId, partition];
+    const { lastInsertRowid } = this.#addFloor.run(...row);
     const key = Number(lastInsertRowid);
     this.#addReceipts(receipts, key);
     this.#known.floors.set(floorId, { key, version });
@@ -150,10 +152,11 @@ export class ChangeWriter {
 
   /** The same for an existing floor. The update compares the version once more. */
   #continueFloor(change: FlatChange, { key }: KnownFloor): number | undefined {
-    const [floorId, expected, head, format, flags, reserved, snapshot, , , , receipts] = change;
+    const [floorId, expected, head, format, flags, reserved, snapshot, alarm, , , , receipts] = change;
     if (!this.#addReceipts(receipts, key)) return undefined;
     const version = expected + 1;
-    if (this.#putFloor.run(version, head, format, flags, reserved, snapshot, key, expected).changes === 0) {
+    const row = [version, head, format, flags, reserved, snapshot, alarm];
+    if (this.#putFloor.run(...row, key, expected).changes === 0) {
       this.#removeReceipts(receipts, receipts.length);
       return undefined;
     }
@@ -211,8 +214,8 @@ export class ChangeWriter {
   /** What no other row of the change needs: effects and deleted sessions. */
   #writeEnds({ effectsRemoved, effectsAdded, deleted }: Rest, floorKey: number): void {
     for (const id of effectsRemoved) this.#removeEffect.run(id);
-    for (const { id, floorId, kind, dueAt, ...payload } of effectsAdded) {
-      this.#addEffect.run(id, floorHash(floorId as FloorId), floorKey, kind, dueAt, JSON.stringify(payload));
+    for (const { id, floorId, kind: _, dueAt, ...payload } of effectsAdded) {
+      this.#addEffect.run(id, floorHash(floorId as FloorId), floorKey, dueAt, JSON.stringify(payload));
     }
     for (const each of deleted) this.#sessions.remove(each, floorKey);
   }

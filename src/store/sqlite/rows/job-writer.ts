@@ -24,8 +24,7 @@ export class JobWriter {
   readonly #addConnection: StatementSync;
   readonly #putConnection: StatementSync;
   readonly #putBlob: StatementSync;
-  readonly #shift: StatementSync;
-  readonly #saveDoubt: StatementSync;
+  readonly #saveJumps: StatementSync;
   readonly #probe: StatementSync;
 
   constructor(db: DatabaseSync, guard: FileGuard) {
@@ -46,9 +45,8 @@ export class JobWriter {
     this.#putBlob = db.prepare(`
       INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET created_at = max(created_at, excluded.created_at)`);
-    this.#saveDoubt = db.prepare("UPDATE meta SET doubt_until = ? WHERE id = 1");
+    this.#saveJumps = db.prepare("UPDATE meta SET jumped_ms = ?, doubt_until = ? WHERE id = 1");
     this.#probe = db.prepare("UPDATE meta SET doubt_until = doubt_until WHERE id = 1");
-    this.#shift = db.prepare("UPDATE effects SET due_at = due_at + ?");
   }
 
   /** @throws Error if a failed transaction cannot be rolled back: the connection is then unusable */
@@ -92,11 +90,8 @@ export class JobWriter {
         return this.#changes.staged.copyBlob(job.from, job.to, job.hash, job.now) ? "done" : "missing";
       case "definition":
         return this.#definitions.write(job.change);
-      case "shift":
-        this.#shift.run(job.byMs);
-        return "done";
-      case "doubt":
-        this.#saveDoubt.run(job.until);
+      case "jumps":
+        this.#saveJumps.run(job.jumps.jumpedMs, job.jumps.doubtUntil);
         return "done";
       case "probe":
         this.#probe.run();

@@ -38,11 +38,11 @@ export class SessionWriter {
     );
     this.#add = db.prepare(`
       INSERT INTO sessions (state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at, standing,
-        oldest_at, head, view, memory, id, floor_key)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+        due_at, oldest_at, head, view, memory, id, floor_key)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
     this.#put = db.prepare(`
       UPDATE sessions SET state = ?, agent_id = ?, user_id = ?, owner_id = ?, workspace_id = ?, last_activity_at = ?,
-        queued_at = ?, standing = ?, oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
+        queued_at = ?, standing = ?, due_at = ?, oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
       WHERE session_key = ?`);
     // Updates no indexed column.
     this.#putView = db.prepare("UPDATE sessions SET head = ?, view = ?, memory = ? WHERE session_key = ?");
@@ -70,14 +70,29 @@ export class SessionWriter {
    */
   put(sessions: readonly Value[], from: number, before: KnownSession | undefined, floorKey: number): number {
     const values = sessions.slice(from, from + SESSION_WIDTH);
-    const [id, state, agent, user, owner, workspace, activity, queuedAt, head, view, memory, text, firstAt, movedAt] =
-      values as [string, ...Value[]] & { 11: string; 12: number | null; 13: number | null };
+    const [
+      id,
+      state,
+      agent,
+      user,
+      owner,
+      workspace,
+      activity,
+      queuedAt,
+      head,
+      view,
+      memory,
+      text,
+      firstAt,
+      movedAt,
+      dueAt,
+    ] = values as [string, ...Value[]] & { 11: string; 12: number | null; 13: number | null };
     const standing = standingOf(state!, before, movedAt);
-    const columns = [state, agent, user, owner, workspace, activity, queuedAt, standing].join("\n");
+    const columns = [state, agent, user, owner, workspace, activity, queuedAt, standing, dueAt].join("\n");
     const hasOldest = before?.hasOldest === true || firstAt !== null;
     let key: number;
     if (!before) {
-      const found = [state!, agent!, user!, owner!, workspace!, activity!, queuedAt!, standing, firstAt];
+      const found = [state!, agent!, user!, owner!, workspace!, activity!, queuedAt!, standing, dueAt!, firstAt];
       key = Number(this.#add.run(...found, head!, view!, memory!, id, floorKey).lastInsertRowid);
       this.#words.addSession(key, text!);
     } else {
@@ -94,6 +109,7 @@ export class SessionWriter {
             activity!,
             queuedAt!,
             standing,
+            dueAt!,
             firstAt,
             head!,
             view!,

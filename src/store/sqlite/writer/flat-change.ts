@@ -15,6 +15,7 @@ export type FlatChange = [
   flags: string,
   reserved: string | null,
   snapshot: string,
+  alarm: number | null,
   /** Ids expected to be unused. */
   newIds: readonly SessionId[],
   sessions: Value[],
@@ -30,9 +31,9 @@ export type Rest = Pick<FloorChange, "messages" | "logs" | "effectsAdded" | "eff
 
 /**
  * Values per session: id, state, agent, user, owner, workspace, last activity, queued at, head, view, memory, words;
- * the time of its first event in the change, and the place of its last transition in the floor's log.
+ * the time of its first event in the change, the place of its last transition in the floor's log, and its deadline.
  */
-export const SESSION_WIDTH = 14;
+export const SESSION_WIDTH = 15;
 /** Values per event: place in the floor's log, session, place in the session's log, type, request, time, data. */
 export const EVENT_WIDTH = 7;
 /** Values per receipt: caller, command, hash of the body, time, reply. */
@@ -44,12 +45,12 @@ export function flatten(change: FloorChange): FlatChange {
   const { messages, logs, effectsAdded, effectsRemoved, deleted, adopted = [] } = change;
   const sessions: Value[] = [];
   const news = newsOf(change.events);
-  for (const { session, head: seq, memory } of change.sessions) {
+  for (const { session, head: seq, memory, dueAt = null } of change.sessions) {
     const { id, state, agentId, userId = null, ownerId = null, workspaceId = null } = session;
     const { lastActivityAt, queuedAt = null } = session;
     const { firstAt = null, transitionSeq = null } = news.get(id) ?? {};
     sessions.push(id, state, agentId, userId, ownerId, workspaceId, lastActivityAt, queuedAt, seq);
-    sessions.push(sessionJson(session), memory, sessionText(session), firstAt, transitionSeq);
+    sessions.push(sessionJson(session), memory, sessionText(session), firstAt, transitionSeq, dueAt);
   }
   const events: Value[] = [];
   for (const { floorSeq, sessionId = null, seq = null, type, requestId = null, at, json } of change.events) {
@@ -63,5 +64,6 @@ export function flatten(change: FloorChange): FlatChange {
   const rest = Object.values(lists).some((list) => list.length > 0) ? lists : null;
   const flagsJson = JSON.stringify(flags);
   const reserved = change.reserved ? JSON.stringify(change.reserved) : null;
-  return [floorId, expected, head, format, flagsJson, reserved, snapshot, newIds, sessions, events, receipts, rest];
+  const row = [floorId, expected, head, format, flagsJson, reserved, snapshot, change.alarm ?? null] as const;
+  return [...row, newIds, sessions, events, receipts, rest];
 }

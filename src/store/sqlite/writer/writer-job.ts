@@ -1,5 +1,5 @@
 import type { Message } from "../../../protocol/message.ts";
-import type { Blob, ConnectionRow, DefinitionChange, PruneLimits, StagedId } from "../../store.ts";
+import type { Blob, ConnectionRow, DefinitionChange, Jumps, PruneLimits, StagedId } from "../../store.ts";
 import type { OpenedFiles } from "../file-identity.ts";
 import type { Fault } from "../result-code.ts";
 import type { FlatChange } from "./flat-change.ts";
@@ -13,8 +13,7 @@ export type Job =
   | { kind: "discard"; stagedAs: StagedId }
   | { kind: "copy"; from: string; to: string; hash: string; now: number }
   | { kind: "definition"; change: DefinitionChange }
-  | { kind: "shift"; byMs: number }
-  | { kind: "doubt"; until: number }
+  | { kind: "jumps"; jumps: Jumps }
   /** Writes a row as it is: shows whether the database takes writes. */
   | { kind: "probe" }
   | { kind: "prune"; limits: PruneLimits };

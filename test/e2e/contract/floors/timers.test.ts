@@ -127,17 +127,6 @@ describe("max_pause", () => {
       expect((await ann.floor()).holder).toBeNull();
     }
   });
-
-  test("max_pause does not apply to a session that was resumed in time", async () => {
-    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
-    const { id } = await ann.hold("fleeting");
-    await accepted(ann.on(id, "pause"));
-    await accepted(ann.on(id, "resume"));
-    const other = await bob.hold("fleeting");
-    await accepted(bob.on(other.id, "pause"));
-    await (await bob.follow(other.id)).findState(other.id, "archived");
-    expect((await ann.see(id)).state).toBe("active");
-  });
 });
 
 describe("queue_timeout", () => {

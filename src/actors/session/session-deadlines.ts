@@ -1,0 +1,76 @@
+import type { Given } from "../facts.ts";
+import { expireInteraction } from "./interactions.ts";
+import { releaseStopped } from "./runs.ts";
+import { type Lengths, type SessionContext, STOP_GRACE_MS } from "./session-context.ts";
+import { fireLease } from "./session-lease.ts";
+import type { DueEvent, SessionStep } from "./session-step.ts";
+
+/** The deadlines of a session. None is stored: each follows from when a state began, and from the catalogue. */
+
+/** The earliest deadline of a session. */
+export interface Deadline {
+  /** In the floor's time, ms. */
+  readonly at: number;
+  readonly what: DueEvent["what"];
+}
+
+/**
+ * The earliest deadline of a session; undefined if it has none. Pure.
+ * @param isReserved the floor is reserved for it: then it does not time out in the queue, because it is woken soon
+ */
+export function deadlineOf(
+  context: SessionContext,
+  { catalog, interactionTimeoutMs }: Pick<Given, "catalog" | "interactionTimeoutMs">,
+  isReserved = false,
+): Deadline | undefined {
+  // An agent that has left the catalogue keeps the lengths that its session's state began with.
+  const lengths: Lengths = catalog.agents.get(context.claim.agentId) ?? context.lengths ?? {};
+  let first: Deadline | undefined;
+  const consider = (what: Deadline["what"], since: number | undefined, lengthMs: number | undefined) => {
+    if (since === undefined || lengthMs === undefined) return;
+    const at = since + lengthMs;
+    if (!first || at < first.at) first = { at, what };
+  };
+  consider("max_pause", context.pausedSince, lengths.maxPauseMs);
+  consider("max_hold", context.heardSince, lengths.maxHoldMs);
+  consider("idle_timeout", context.idleSince, lengths.idleTimeoutMs);
+  if (context.queuedAt === undefined) consider("resume_within", context.waitsSince, lengths.resumeWithinMs);
+  else if (!isReserved) consider("queue_timeout", context.waitsSince, lengths.queueTimeoutMs);
+  consider("lease", context.lease?.dueAt, 0);
+  consider("stop_grace", context.stopping?.since, STOP_GRACE_MS);
+  for (const { since } of context.run?.interactions ?? []) {
+    consider("answer_within", since, lengths.answerWithinMs ?? interactionTimeoutMs);
+  }
+  return first;
+}
+
+/** A deadline has come. Each ends the state that it limits, so that it comes once. */
+export function takeDue(step: SessionStep, { what }: DueEvent, isHeard: boolean): void {
+  const { context, given, toSelf, toArbiter } = step;
+  const { id: sessionId } = context;
+  switch (what) {
+    case "max_pause":
+      toSelf.push({ type: "expire", reason: what, given });
+      return;
+    case "idle_timeout":
+    case "max_hold":
+    case "resume_within":
+      toSelf.push({ type: "yield", reason: what, given });
+      return;
+    case "queue_timeout":
+      toArbiter.push({ type: "lapse", sessionId, reason: what, given });
+      return;
+    case "lease":
+      if (!fireLease(step)) return;
+      if (isHeard || context.queuedAt === undefined) toSelf.push({ type: "yield", reason: "lease_expired", given });
+      else toArbiter.push({ type: "lapse", sessionId, reason: "lease_expired", given });
+      return;
+    case "stop_grace":
+      return releaseStopped(step, isHeard);
+    case "answer_within": {
+      const { interactions } = context.run!;
+      const earliest = interactions.reduce((one, other) => (other.since < one.since ? other : one));
+      return expireInteraction(step, earliest.interaction.requestId);
+    }
+  }
+}
