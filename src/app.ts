@@ -53,6 +53,11 @@ export interface AppOptions {
   env?: Environment;
   /** Default: a log on stderr at `settings.logLevel`. */
   log?: Logger;
+  /**
+   * Called once when the store has a new epoch because a promoted standby lacked commits, if `settings.lostCommits` says
+   * so. The app refuses all requests from then on: stop it, and start another one. Default: nothing is done.
+   */
+  onNewEpoch?: () => void;
   /** The folder of the built page. Default: the output of `npm run build:page`. */
   pageFolder?: string;
 }
@@ -70,14 +75,14 @@ const NO_FLOOR = "none" as FloorId;
 
 /** The composition root. It and shape.ts choose the store, the bus and the queue; no other module knows which are in use. */
 export function createApp({ settings, env = withSecretFiles(process.env), ...options }: AppOptions): App {
-  const { log = createLog(settings.logLevel), pageFolder = PAGE_FOLDER } = options;
+  const { log = createLog(settings.logLevel), pageFolder = PAGE_FOLDER, onNewEpoch = () => {} } = options;
   const stopping = new AbortController();
   let running: Promise<Running> | undefined;
   let stopped: Promise<void> | undefined;
   return {
     async start() {
       if (running) throw new Error("this app has already been started");
-      running = openNode({ settings, env, log, pageFolder }, stopping.signal);
+      running = openNode({ settings, env, log, pageFolder, onNewEpoch }, stopping.signal);
       try {
         return { url: (await running).url };
       } catch (error) {
@@ -126,7 +131,7 @@ async function openNode(options: Required<AppOptions>, stopping: AbortSignal): P
 
 /** Open the parts of a node, each after those that it needs, and then begin to serve. */
 async function openParts(
-  { settings, env, log, pageFolder }: Required<AppOptions>,
+  { settings, env, log, pageFolder, onNewEpoch }: Required<AppOptions>,
   parts: OpenParts,
   stopping: AbortSignal,
 ): Promise<Running> {
@@ -134,7 +139,7 @@ async function openParts(
   const firstCatalog = await readCatalog(settings.configPath);
   const nodeId = newId();
   const tracer = parts.add("tracing", await openTracing(env, settings, nodeId, log), (tracing) => tracing?.close());
-  const shape = parts.add("store, bus and queue", await openShape(settings, log, stopping), dispose);
+  const shape = parts.add("store, bus and queue", await openShape(settings, log, stopping, onNewEpoch), dispose);
   const access = parts.add("access", await openAccess(settings, shape, log), dispose);
   const opening = openCatalog(settings.configPath, firstCatalog, shape, log);
   const catalog = parts.add("catalogue", await opening, dispose);

@@ -46,15 +46,17 @@ export interface Shape {
  * Open the store, the bus and the queue that the settings name. Disposing the shape closes them in reverse; if one of
  * them cannot be opened, the others are closed before the error is thrown.
  * @param stopping aborted when the node is to stop
+ * @param onNewEpoch called once when the store has got a new epoch, so that the node should end and start again
  * @throws Error with a sentence for the operator that names the setting
  */
 export async function openShape(
   settings: Settings,
   log: Logger,
   stopping: AbortSignal,
+  onNewEpoch: () => void,
 ): Promise<Shape & AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
-  const stored = opened.use(await whenReachable(() => openStore(settings, log), log, stopping));
+  const stored = opened.use(await whenReachable(() => openStore(settings, log, onNewEpoch), log, stopping));
   const transport = opened.use(await whenReachable(() => openTransport(settings, stored, log), log, stopping));
   const { store, clock, stopwatch, hasOwnTime, storeFaults } = stored;
   const { bus, queue, redis } = transport;
@@ -110,7 +112,11 @@ async function openTransport(
 
 type Stored = Pick<Shape, "store" | "clock" | "stopwatch" | "hasOwnTime" | "storeFaults">;
 
-async function openStore({ store: where }: Settings, log: Logger): Promise<Stored & AsyncDisposable> {
+async function openStore(
+  { store: where, lostCommits }: Settings,
+  log: Logger,
+  onNewEpoch: () => void,
+): Promise<Stored & AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
   const own = new SystemClock();
   if (where.kind === "sqlite") {
@@ -124,7 +130,7 @@ async function openStore({ store: where }: Settings, log: Logger): Promise<Store
     return disposedBy(opened.move(), { store, clock: own, stopwatch, hasOwnTime: true, storeFaults });
   }
   const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
-  const store = await openPostgresStore({ url: where.url, clock: own, log });
+  const store = await openPostgresStore({ url: where.url, clock: own, log, lostCommits, onNewEpoch });
   opened.defer(() => store.close());
   // Rule C9: several nodes share the database's time. This node's own clock only measures elapsed time.
   const time = new DatabaseTime(await store.timeOffset());

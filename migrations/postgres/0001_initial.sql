@@ -28,6 +28,8 @@ CREATE TABLE meta (
   created_at bigint  NOT NULL,
   -- The sum of the wall clock's jumps: by as much the floors' time, in which deadlines are, is behind it.
   jumped_ms  bigint NOT NULL DEFAULT 0,
+  -- The epoch whose last commits a promoted standby lacked. While it is the present one, no node uses this store.
+  lost       text,
   -- Until when nothing may be pruned because the clock jumped, in ms since 1970: it outlives the process that saw the jump.
   doubt_until         bigint NOT NULL DEFAULT 0,
   -- Rises with each change of a definition, so that nodes notice one by reading a single row.

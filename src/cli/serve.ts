@@ -17,53 +17,70 @@ export async function serve(flags: readonly string[]): Promise<number | undefine
     process.stderr.write(`interlock: the settings cannot be used\n${lines.join("")}See interlock serve --help.\n`);
     return 1;
   }
-  const { settings } = reading;
   // Listen for signals before the start: a supervisor may stop the node as soon as it listens. Further signals have no
   // effect.
-  const stopRequested = Promise.withResolvers<void>();
+  const stopRequested = Promise.withResolvers<"stop">();
   let isStopping = false;
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) {
     process.on(signal, () => {
       isStopping = true;
-      stopRequested.resolve();
+      stopRequested.resolve("stop");
     });
   }
-  const app = createApp({ settings });
-  const starting = app.start();
-  const ended = stopRequested.promise.then(() => stop(app, settings.drainMs + CLOSE_MS));
-  try {
-    const { url } = await starting;
-    STDOUT.write(startLines(url, settings));
-  } catch (error) {
-    print(isStopping ? "stopped while it started" : (error as Error).message);
-    if (!isStopping) {
-      endLater(1, CLOSE_MS);
-      return 1;
+  for (let { settings } = reading; ; ) {
+    const hasNewEpoch = Promise.withResolvers<"start again">();
+    const app = createApp({ settings, onNewEpoch: () => hasNewEpoch.resolve("start again") });
+    const starting = app.start();
+    const next = Promise.race([stopRequested.promise, hasNewEpoch.promise]);
+    const ended = next.then((why) => stop(app, settings.drainMs + CLOSE_MS, why));
+    try {
+      const { url } = await starting;
+      STDOUT.write(startLines(url, settings));
+      // The node starts again on the port that it had.
+      settings = { ...settings, port: Number(new URL(url).port) || settings.port };
+    } catch (error) {
+      print(isStopping ? "stopped while it started" : (error as Error).message);
+      if (!isStopping) {
+        endLater(1, CLOSE_MS);
+        return 1;
+      }
     }
+    const code = await ended;
+    if ((await next) === "stop" || isStopping) process.exit(code);
   }
-  process.exit(await ended);
 }
 
 /** Stop the node within this time. @returns the exit code */
-async function stop(app: App, limitMs: number): Promise<number> {
-  STDOUT.write(`Interlock is stopping, within ${Math.ceil(limitMs / 1_000)} s\n`);
-  endLater(0, limitMs, `the stop took longer than ${limitMs} ms; what was still under way is cut off`);
+async function stop(app: App, limitMs: number, why: "stop" | "start again"): Promise<number> {
+  const seconds = Math.ceil(limitMs / 1_000);
+  STDOUT.write(
+    why === "stop"
+      ? `Interlock is stopping, within ${seconds} s\n`
+      : `Interlock starts again within ${seconds} s: the store has a new epoch, because it lacked commits\n`,
+  );
+  const cutOff = endLater(
+    why === "stop" ? 0 : 1,
+    limitMs,
+    `the stop took longer than ${limitMs} ms; what was still under way is cut off`,
+  );
   try {
     await app.stop();
     return 0;
   } catch (error) {
     print((error as Error).message);
     return 1;
+  } finally {
+    if (why === "start again") clearTimeout(cutOff);
   }
 }
 
 /** End the process after this time if something still keeps it alive. */
-function endLater(code: number, ms: number, why?: string): void {
+function endLater(code: number, ms: number, why?: string): NodeJS.Timeout {
   const end = () => {
     if (why !== undefined) print(why);
     process.exit(code);
   };
-  setTimeout(end, ms).unref();
+  return setTimeout(end, ms).unref();
 }
 
 const print = (sentence: string): void => void process.stderr.write(`interlock: ${sentence}\n`);

@@ -31,14 +31,20 @@ interface Heard {
 }
 
 /**
- * Asks all nodes what they do, when an operator wants to know. Nothing is sent while no operator asks. Answers are hints, as
+ * Asks all nodes what they do, when it starts and when an operator wants to know. Nothing is sent while no operator asks. Answers are hints, as
  * all messages on the bus: a node that does not answer may only be cut off from the bus.
  */
 export class RollCall {
   readonly #options: RollCallOptions;
   /** Other nodes, by id. */
   readonly #known = new Map<string, Heard>();
+  /** Nodes that asked, and whose answer this node has not had yet: the next call waits for them too. */
+  readonly #expected = new Set<string>();
+  /** Whether a call has waited for its whole time, so that the other nodes are known. */
+  #knowsOthers = false;
   #subscriptions: Subscription[] = [];
+  /** The call of the start. */
+  #first = Promise.resolve();
   /** Requests during a call share it. */
   #calling: Promise<HeardReport[]> | undefined;
   /** Called for each answer during a call. */
@@ -54,6 +60,11 @@ export class RollCall {
     if (bus.isLocal) return;
     this.#subscriptions.push(await bus.subscribe(this.#answersOf(nodeId), (message) => this.#hear(message)));
     this.#subscriptions.push(await bus.subscribe(this.#questions, (message) => void this.#answer(message)));
+    // The first request of an operator then has all nodes, and the others learn of this one.
+    this.#first = this.#call().then(
+      () => {},
+      () => {},
+    );
   }
 
   /** Tell the other nodes that this one stops, so that they do not show it as silent. */
@@ -65,9 +76,12 @@ export class RollCall {
 
   /** Every node's report, this node's first, then in the order of their ids. Takes at most half a second. */
   call(): Promise<HeardReport[]> {
-    this.#calling ??= this.#call().finally(() => {
-      this.#calling = undefined;
-    });
+    // The call of the start may have begun before other nodes were there.
+    this.#calling ??= this.#first
+      .then(() => this.#call())
+      .finally(() => {
+        this.#calling = undefined;
+      });
     return this.#calling;
   }
 
@@ -80,14 +94,16 @@ export class RollCall {
     await new Promise<void>((resolve) => {
       const late = clock.after(PATIENCE_MS, resolve);
       this.#onHeard = () => {
-        if (![...this.#known.values()].every(isHeard)) return;
-        // Every known node has answered. An unknown one may be later than that: it is in the next call.
+        if (!this.#knowsOthers || this.#expected.size > 0 || ![...this.#known.values()].every(isHeard)) return;
         late.cancel();
         resolve();
       };
       void this.#send(this.#questions, { by: nodeId } satisfies Question);
     });
     this.#onHeard = () => {};
+    this.#knowsOthers = true;
+    // A node that asked and does not answer is cut off, or has ended.
+    this.#expected.clear();
     const now = clock.now();
     for (const [node, { at }] of this.#known) if (now - at > FORGET_MS) this.#known.delete(node);
     const others = [...this.#known.values()].map((heard) =>
@@ -100,14 +116,20 @@ export class RollCall {
     const question = readMessage(Question, message);
     const { nodeId, report } = this.#options;
     if (!question) return;
-    if ("left" in question) this.#known.delete(question.left);
-    else if (question.by !== nodeId) await this.#send(this.#answersOf(question.by), await report());
+    if ("left" in question) {
+      this.#known.delete(question.left);
+      this.#expected.delete(question.left);
+    } else if (question.by !== nodeId) {
+      if (!this.#known.has(question.by) && this.#expected.size < MAX_NODES) this.#expected.add(question.by);
+      await this.#send(this.#answersOf(question.by), await report());
+    }
   }
 
   #hear(message: Uint8Array): void {
     const report = readMessage(NodeReport, message);
     if (!report || report.node === this.#options.nodeId) return;
     if (!this.#known.has(report.node) && this.#known.size >= MAX_NODES) return;
+    this.#expected.delete(report.node);
     this.#known.set(report.node, { report, at: this.#options.clock.now() });
     this.#onHeard();
   }

@@ -12,6 +12,7 @@ import { isLoopback, isNetwork } from "./network.ts";
 import { duration, size } from "./quantities.ts";
 import { parseRateLimits, USUAL_RATE_LIMITS, USUAL_RATE_LIMITS_TEXT } from "./rate-limits.ts";
 
+const LOST_COMMITS = ["stop", "new-epoch"] as const;
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
 /** The maximum length of a list. Each request is compared with every entry. */
 const MAX_LIST = 64;
@@ -124,6 +125,11 @@ const Variables = z.object({
     .describe(
       "Where sessions and their events are stored: `sqlite:<file>`, `sqlite::memory:` to lose them with the process, or `postgres://…`.",
     ),
+  INTERLOCK_LOST_COMMITS: z.enum(LOST_COMMITS).optional().meta({
+    unset: LOST_COMMITS[0],
+    description:
+      "What nodes do when PostgreSQL lacks commits that they acknowledged, as after a promoted standby: `stop` answering, or `new-epoch`: give the store a new epoch, and start again by themselves.",
+  }),
   INTERLOCK_BUS: bus
     .prefault("memory")
     .describe(
@@ -239,6 +245,7 @@ function toSettings(values: z.infer<typeof Variables>) {
     port: values.PORT,
     configPath: values.INTERLOCK_CONFIG ?? (existsSync(USUAL_CATALOG) ? USUAL_CATALOG : SHIPPED_CATALOG),
     store: values.INTERLOCK_STORE,
+    lostCommits: values.INTERLOCK_LOST_COMMITS ?? LOST_COMMITS[0],
     bus: values.INTERLOCK_BUS,
     roles: values.INTERLOCK_ROLES,
     partitions: values.INTERLOCK_PARTITIONS,
@@ -373,18 +380,19 @@ function findMisfits(values: z.infer<typeof Variables>, label: (name: Variable) 
   return [];
 }
 
-/** Find settings that would have no effect with this `INTERLOCK_AUTH`. */
+/** Find settings that would have no effect beside the others. */
 function findIdle(values: z.infer<typeof Variables>, label: (name: Variable) => string): SettingFault[] {
-  const { INTERLOCK_AUTH: auth } = values;
+  const { INTERLOCK_AUTH: auth, INTERLOCK_STORE: store } = values;
   const hasTokens = auth !== "none" && auth.kind !== "keys";
   const needs: [name: Variable, isMet: boolean, what: string][] = [
-    ["INTERLOCK_ISSUER", hasTokens, "jwt:…"],
-    ["INTERLOCK_AUDIENCE", hasTokens, "jwt:…"],
-    ["INTERLOCK_RATE_LIMITS", auth !== "none", "jwt:… or keys:…"],
+    ["INTERLOCK_ISSUER", hasTokens, "INTERLOCK_AUTH=jwt:…"],
+    ["INTERLOCK_AUDIENCE", hasTokens, "INTERLOCK_AUTH=jwt:…"],
+    ["INTERLOCK_RATE_LIMITS", auth !== "none", "INTERLOCK_AUTH=jwt:… or keys:…"],
+    ["INTERLOCK_LOST_COMMITS", store.kind === "postgres", "INTERLOCK_STORE=postgres://…"],
   ];
   return needs
     .filter(([name, isMet]) => values[name] !== undefined && !isMet)
-    .map(([name, , what]) => ({ name: label(name), message: `has no effect without INTERLOCK_AUTH=${what}` }));
+    .map(([name, , what]) => ({ name: label(name), message: `has no effect without ${what}` }));
 }
 
 /** The variables that Kubernetes sets in every container of a namespace with a service named `interlock…`. */

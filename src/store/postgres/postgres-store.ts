@@ -7,7 +7,7 @@ import { CommitQueue } from "./commit-queue.ts";
 import { PostgresPool, poolConfig } from "./connections/connection-pool.ts";
 import { readAddress } from "./connections/database-address.ts";
 import { refuseMovingPooler } from "./connections/pooler.ts";
-import { StoreIdentity } from "./connections/store-identity.ts";
+import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/store-identity.ts";
 import { FloorCommit } from "./floor-commit.ts";
 import { FloorLines } from "./floor-lines.ts";
 import { PruneQueries } from "./prune-queries.ts";
@@ -31,6 +31,10 @@ export interface PostgresOptions {
   log: Logger;
   /** Default: 16. */
   connections?: number | undefined;
+  /** What to do when the database lacks commits that this node acknowledged. Default: `stop`. */
+  lostCommits?: LostCommits;
+  /** Called once when the store has a new epoch because it lacked commits, so that this node should open it again. */
+  onNewEpoch?: () => void;
 }
 
 export interface PostgresStore extends Store {
@@ -40,7 +44,10 @@ export interface PostgresStore extends Store {
    * @throws AppError `unavailable` also if the store was replaced
    */
   timeOffset(): Promise<number>;
-  /** Whether the database has another store than this node opened, or none. Then every call is `unavailable`. */
+  /**
+   * Whether the database has another store than this node opened, none, or one that lacks commits which were acknowledged.
+   * Then every call is `unavailable`.
+   */
   readonly isReplaced: boolean;
 }
 
@@ -50,13 +57,13 @@ export interface PostgresStore extends Store {
  *   this version
  */
 export async function openPostgresStore(options: PostgresOptions): Promise<PostgresStore> {
-  const { url, clock, log, connections = CONNECTIONS } = options;
+  const { url, clock, log, connections = CONNECTIONS, lostCommits = "stop", onNewEpoch = () => {} } = options;
   const address = await readAddress(url);
   const client = await address.connect();
   try {
     await refuseMovingPooler(client, address);
-    const meta = await prepareDatabase(client, address.name, clock.now(), log);
-    const identity = new StoreIdentity(meta.epoch);
+    const meta = await prepareDatabase(client, { name: address.name, now: clock.now(), lostCommits, log });
+    const identity = new StoreIdentity({ epoch: meta.epoch, lostCommits, onNewEpoch });
     const pool = address.makePool({ ...poolConfig(identity), max: connections });
     return storeOn(new PostgresPool(pool, identity, address.name, clock, log), meta, identity, clock);
   } catch (error) {
@@ -78,7 +85,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
   let isClosed = false;
 
   /** A store may get another epoch while connections to it are open. */
-  const compare = (found: string) => {
+  const compare = (found: FoundStore) => {
     try {
       identity.compare(found);
     } catch (error) {
@@ -95,7 +102,10 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
 
     async commit(change) {
       if (isClosed) throw new AppError("unavailable", "the store is closed");
-      return await lines.inLine(change.floorId, () => commits.commit(change));
+      const { floorId, expected } = change;
+      const outcome = await lines.inLine(floorId, () => commits.commit(change));
+      if (outcome === "committed") identity.committed(floorId, expected + 1);
+      return outcome;
     },
     saveConnection: (row) => small.saveConnection(row),
     putBlob: (sessionId, blob) => small.putBlob(sessionId, blob),
@@ -139,7 +149,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
       let best = { offset: 0, tripMs: Number.POSITIVE_INFINITY };
       for (let sample = 0; sample < TIME_SAMPLES; sample++) {
         const before = clock.now();
-        const { now: there, epoch: found } = await state.now();
+        const { now: there, ...found } = await state.now();
         compare(found);
         const tripMs = clock.now() - before;
         if (tripMs < best.tripMs) best = { offset: Math.round(there - before - tripMs / 2), tripMs };

@@ -4,6 +4,7 @@ import type { Client } from "pg";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { type Meta, newMeta } from "../meta.ts";
 import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
+import { type FoundStore, GIVE_EPOCH, type LostCommits, TELL_LOST } from "./connections/store-identity.ts";
 import { isLockTimeout, plainError } from "./sql-state.ts";
 
 /** The oldest supported server, as `server_version_num`. */
@@ -20,12 +21,19 @@ interface ServerFacts {
   commits: string;
 }
 
+export interface PrepareOptions {
+  /** The database's name in error messages. */
+  name: string;
+  now: number;
+  lostCommits: LostCommits;
+  log: Logger;
+}
+
 /**
  * Create a store in a database, or migrate it to the newest version. Nodes that do so at once take turns.
- * @param name the database's name in error messages
- * @throws Error with a sentence if the database cannot be a store or is newer than this program
+ * @throws Error with a sentence if the database cannot be a store, is newer than this program or lacks commits
  */
-export async function prepareDatabase(client: Client, name: string, now: number, log: Logger): Promise<Meta> {
+export async function prepareDatabase(client: Client, { name, now, lostCommits, log }: PrepareOptions): Promise<Meta> {
   // A database or a role may limit statements by itself, and a migration of much data takes long.
   await client.query(`SET search_path = interlock; SET lock_timeout = ${TURN_MS}; SET statement_timeout = 0`);
   await checkServer(client, name, log);
@@ -39,8 +47,12 @@ export async function prepareDatabase(client: Client, name: string, now: number,
     secret,
     now,
   ]);
-  const { rows } = await client.query<Meta>("SELECT epoch, secret FROM meta");
-  return rows[0]!;
+  const read = async () => (await client.query<Meta & FoundStore>("SELECT epoch, secret, lost FROM meta")).rows[0]!;
+  const found = await read();
+  if (found.lost !== found.epoch) return found;
+  if (lostCommits === "stop") throw new Error(`${name} cannot be used: ${TELL_LOST}`);
+  await client.query(GIVE_EPOCH, [found.epoch, newMeta().epoch]);
+  return await read();
 }
 
 /** The lock is released with the connection, however that ends. */

@@ -28,6 +28,7 @@ import type {
   SessionRow,
 } from "../store.ts";
 import type { Database } from "./connections/connection-pool.ts";
+import type { FoundStore } from "./connections/store-identity.ts";
 import { MESSAGE_WEIGHT, weighed } from "./view-statements.ts";
 
 const MESSAGE = `s.id AS "sessionId", m.id, m.status, m.details, m.content`;
@@ -100,7 +101,7 @@ const JUMPS = {
 };
 const NOW = {
   name: "now",
-  text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, (SELECT meta.epoch FROM meta)",
+  text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, epoch, lost FROM meta",
 };
 const DEFINITIONS_VERSION = {
   name: "definitions_version",
@@ -200,9 +201,9 @@ export class StateQueries {
     return (await this.#db.query<Jumps>(JUMPS))[0]!;
   }
 
-  /** The server's time, in ms since 1970, and the epoch of its store. */
-  async now(): Promise<{ now: number; epoch: string }> {
-    return (await this.#db.query<{ now: number; epoch: string }>(NOW))[0]!;
+  /** The server's time, in ms since 1970, and what it says of its store. */
+  async now(): Promise<{ now: number } & FoundStore> {
+    return (await this.#db.query<{ now: number } & FoundStore>(NOW))[0]!;
   }
 
   async definitionsVersion(): Promise<number> {

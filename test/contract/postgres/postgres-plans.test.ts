@@ -101,7 +101,9 @@ class PlannedDatabase implements Database {
       SET auto_explain.log_level = notice;
       SET plan_cache_mode = force_generic_plan`);
     const { rows } = await client.query("SELECT epoch FROM interlock.meta");
-    await poolConfig(new StoreIdentity(rows[0].epoch)).onConnect!(client as never);
+    await poolConfig(new StoreIdentity({ epoch: rows[0].epoch, lostCommits: "stop", onNewEpoch() {} })).onConnect!(
+      client as never,
+    );
     return new PlannedDatabase(client);
   }
 

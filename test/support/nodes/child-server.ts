@@ -177,6 +177,10 @@ export class ChildServer {
   }
 
   /** Its complete stderr. */
+  get stdout(): string {
+    return this.#stdout;
+  }
+
   get stderr(): string {
     return this.#stderr;
   }

@@ -11,7 +11,7 @@ import { freePort } from "./free-port.ts";
 const run = promisify(execFile);
 
 const PASSWORD = "correct horse";
-const READY = "database system is ready to accept connections";
+const READY = /database system is ready to accept (read-only )?connections/;
 /** PostgreSQL refuses to run as root. The first of these users that exists is used. */
 const USERS = ["postgres", "nobody"];
 const FLAGS = ["max_connections=200", "lc_messages=C", "unix_socket_directories=", "autovacuum_naptime=5s"];
@@ -46,6 +46,7 @@ export class PostgresProcess {
   readonly #identity: Identity;
   readonly #flags: readonly string[];
   readonly #isMounted: boolean;
+  #data: string;
   #child: ChildProcess | undefined;
   #exit: Promise<unknown> = Promise.resolve();
 
@@ -54,6 +55,7 @@ export class PostgresProcess {
     this.url = `postgres://postgres:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}/postgres`;
     this.#binaries = binaries;
     this.#folder = folder;
+    this.#data = join(folder, "data");
     this.#port = port;
     this.#identity = identity;
     this.#isMounted = isMounted;
@@ -85,6 +87,29 @@ export class PostgresProcess {
     await this.#end("crash");
     if (this.#isMounted) unmount(this.#folder);
     await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** A copy of this server that follows it, on a port of its own; it ends with the test at the latest. */
+  async startStandby(): Promise<PostgresProcess> {
+    const folder = await mkdtemp(join(tmpdir(), "interlock-postgres-"));
+    await own(folder, this.#identity);
+    const options = { isDurable: false, isMounted: false };
+    const standby = new PostgresProcess(this.#binaries, folder, await freePort(), this.#identity, options);
+    const flags = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", `--pgdata=${standby.#data}`];
+    await run(join(this.#binaries, "pg_basebackup"), [...flags, `--dbname=${this.url}`], {
+      cwd: folder,
+      ...this.#identity,
+    });
+    await standby.#start();
+    return standby;
+  }
+
+  /** Crash, and come back at the same port with the data of a standby that was promoted. */
+  async replaceBy(standby: PostgresProcess): Promise<void> {
+    await this.#end("crash");
+    await standby.#end("orderly");
+    this.#data = standby.#data;
+    await this.#start();
   }
 
   get #filler(): string {
@@ -137,7 +162,7 @@ export class PostgresProcess {
 
   async #start(): Promise<void> {
     const flags = this.#flags.flatMap((flag) => ["-c", flag]);
-    const data = ["-D", join(this.#folder, "data"), "-p", String(this.#port)];
+    const data = ["-D", this.#data, "-p", String(this.#port)];
     const child = spawn(join(this.#binaries, "postgres"), [...data, ...flags], {
       cwd: this.#folder,
       stdio: ["ignore", "ignore", "pipe"],
@@ -157,8 +182,8 @@ export class PostgresProcess {
     const ready = new Promise<true>((resolve) => {
       child.stderr.setEncoding("utf8").on("data", (text: string) => {
         // Later output is read, so that the server does not block, and discarded.
-        if (!printed.includes(READY)) printed += text;
-        if (printed.includes(READY)) resolve(true);
+        if (!READY.test(printed)) printed += text;
+        if (READY.test(printed)) resolve(true);
       });
     });
     if ((await Promise.race([ready, this.#exit])) !== true) throw new Error(`PostgreSQL did not start\n${printed}`);

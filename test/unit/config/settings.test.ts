@@ -21,6 +21,7 @@ describe("without any setting", () => {
       port: 3000,
       configPath: "config/agents_config.yaml",
       store: { kind: "sqlite", file: "data/interlock.db" },
+      lostCommits: "stop",
       bus: { kind: "memory" },
       roles: ["gateway", "orchestrator", "worker"],
       partitions: 256,
@@ -56,6 +57,7 @@ describe("the table of settings", () => {
       ["PORT", "--port", "3000"],
       ["INTERLOCK_CONFIG", "--config", "config/agents_config.yaml, or the shipped one"],
       ["INTERLOCK_STORE", "--store", "sqlite:data/interlock.db"],
+      ["INTERLOCK_LOST_COMMITS", "--lost-commits", "stop"],
       ["INTERLOCK_BUS", "--bus", "memory"],
       ["INTERLOCK_ROLES", "--roles", "gateway,orchestrator,worker"],
       ["INTERLOCK_PARTITIONS", "--partitions", "256"],
@@ -81,7 +83,7 @@ describe("the table of settings", () => {
   });
 
   it("the table's defaults describe what a node does without the settings", () => {
-    const unset = /CONFIG|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
+    const unset = /CONFIG|LOST_COMMITS|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
     const spelt = SETTINGS.filter(({ name }) => !unset.test(name)).map((row) => [row.name, row.default]);
     expect(settingsOf(Object.fromEntries(spelt))).toEqual(settingsOf({}));
   });
@@ -182,6 +184,13 @@ describe("settings that conflict", () => {
     expect(faultsOf(redis)).toEqual([
       expect.stringMatching(/^INTERLOCK_BUS: cannot be Redis while the store is SQLite/),
     ]);
+  });
+
+  it("what PostgreSQL's nodes do about lost commits has no effect with SQLite", () => {
+    const lost = { INTERLOCK_LOST_COMMITS: "new-epoch" };
+    const fault = "INTERLOCK_LOST_COMMITS: has no effect without INTERLOCK_STORE=postgres://…";
+    expect(faultsOf(lost)).toEqual([fault]);
+    expect(settingsOf({ ...postgres, ...lost }).lostCommits).toBe("new-epoch");
   });
 
   it("a subset of the roles without a bus to reach the others is a fault", () => {

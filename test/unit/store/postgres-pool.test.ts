@@ -44,7 +44,7 @@ function open() {
   const driver = new ControlledPool();
   const clock = new VirtualClock();
   const log = new KeptLog();
-  const identity = new StoreIdentity("e1");
+  const identity = new StoreIdentity({ epoch: "e1", lostCommits: "stop", onNewEpoch() {} });
   const pool = new PostgresPool(driver as unknown as Pool, identity, "the database", clock, log);
   return { driver, clock, log, pool };
 }
