@@ -1,9 +1,9 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
-import { chown, mkdtemp, open, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chown, mkdtemp, open, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { keptFolder } from "../runner/kept-folder.ts";
 import { freePort } from "./free-port.ts";
@@ -96,7 +96,9 @@ export class PostgresProcess {
     const options = { isDurable: false, isMounted: false };
     const standby = new PostgresProcess(this.#binaries, folder, await freePort(), this.#identity, options);
     const flags = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", `--pgdata=${standby.#data}`];
-    await run(join(this.#binaries, "pg_basebackup"), [...flags, `--dbname=${this.url}`], {
+    // The folder may have links to some of the server's programs only.
+    const binaries = dirname(await realpath(join(this.#binaries, "postgres")));
+    await run(join(binaries, "pg_basebackup"), [...flags, `--dbname=${this.url}`], {
       cwd: folder,
       ...this.#identity,
     });
