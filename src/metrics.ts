@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { HostMetrics } from "./actors/host/hosted-floor.ts";
-import type { NodeReport } from "./protocol/internal/node-report.ts";
+import type { NodeReport, RunFailure } from "./protocol/internal/node-report.ts";
 import type { WorkerMetrics } from "./runs/worker.ts";
 
 /** Which node this is. */
@@ -60,6 +60,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #lags;
   readonly #behind;
   readonly #slowReaders;
+  #lastFailure: RunFailure | undefined;
   readonly #notQueued;
   readonly #waits;
   readonly #runs;
@@ -226,8 +227,9 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#waits.observe(seconds(waitMs));
   }
 
-  runEnded(agent: string, outcome: string, durationMs: number, code?: string): void {
-    this.#runs.observe({ agent, outcome, code: code ?? "" }, seconds(durationMs));
+  runEnded(agent: string, outcome: string, durationMs: number, failure?: RunFailure): void {
+    this.#runs.observe({ agent, outcome, code: failure?.errorCode ?? "" }, seconds(durationMs));
+    this.#lastFailure = failure ?? this.#lastFailure;
   }
 
   summaryEnded(agent: string, outcome: string, durationMs: number, code?: string): void {
@@ -265,6 +267,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       commandsWaiting: commands(),
       asksWaiting: asks(),
       runs: { driven: inState("driven"), held: inState("held"), waiting: inState("waiting") },
+      ...(this.#lastFailure && { lastFailure: this.#lastFailure }),
       slowReaders: sumOf(slowReaders),
     };
   }

@@ -15,6 +15,7 @@ import { type Look, lookOf } from "../parts/look.ts";
 import { useMedia } from "../parts/screen/use-media.ts";
 import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
+import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import { type Effect, effectsOf, fateOf, type WhatIf } from "./agents/what-if.ts";
 import { decisionBehind } from "./decision-behind.ts";
@@ -208,6 +209,11 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
         {session.leaseMs !== undefined && <LeaseLeft session={session} />}
         {!isFront && <Reason session={session} />}
       </p>
+      {session.failure && (
+        <p className={styles["failure"]}>
+          {failureText({ code: session.failure.errorCode, message: session.failure.message }, say)}
+        </p>
+      )}
       {isFront && <LastWords session={session} />}
       <footer>
         <a href={linkTo("session", { floorId, sessionId: id })}>{say("session.talk")}</a>

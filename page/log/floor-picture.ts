@@ -93,6 +93,12 @@ class Pass {
       case "message":
         if (sessionId !== undefined) this.#edit(sessionId, { lastActivityAt: timeOf(event) }, event);
         break;
+      case "error": {
+        const { runId, errorCode, message } = event.data;
+        if (sessionId !== undefined && runId !== undefined)
+          this.#edit(sessionId, { failure: { runId, errorCode, message } }, event);
+        break;
+      }
       default:
         break;
     }
@@ -120,6 +126,7 @@ class Pass {
       this.#set(id, undefined);
       return;
     }
+    if (transition.event === "turn") this.#drop(id, "failure");
     this.#edit(id, { state, ...(next && { activity: next }), lastActivityAt: timeOf(event) }, event);
     switch (state) {
       case "active":
@@ -180,7 +187,7 @@ class Pass {
     this.#drop(id, "queuedAt");
   }
 
-  #drop(id: string, key: "pausedBy" | "queuedAt" | "level"): void {
+  #drop(id: string, key: "pausedBy" | "queuedAt" | "level" | "failure"): void {
     const known = this.#session(id);
     if (known?.[key] === undefined) return;
     const { [key]: _, ...session } = known;

@@ -1,4 +1,5 @@
 import type { HeardReport } from "../../src/protocol/internal/node-report.ts";
+import { whenOf } from "../moment/time-text.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./node.module.css";
 import { type RollCalled, rateOf } from "./roll-called.ts";
@@ -26,6 +27,7 @@ export function Nodes({ readings }: { readings: readonly RollCalled[] }) {
               <th scope="col">{say("node.waiting")}</th>
               <th scope="col">{say("node.runsof")}</th>
               <th scope="col">{say("node.slow")}</th>
+              <th scope="col">{say("node.lastfailure")}</th>
             </tr>
           </thead>
           <tbody>
@@ -40,8 +42,8 @@ export function Nodes({ readings }: { readings: readonly RollCalled[] }) {
 }
 
 function NodeRow({ now, readings }: { now: HeardReport; readings: readonly RollCalled[] }) {
-  const { say, number } = useWords();
-  const { node, roles, isSelf, missing, silentMs, partitions, connections, runs, slowReaders } = now;
+  const { say, number, language } = useWords();
+  const { node, roles, isSelf, missing, silentMs, partitions, connections, runs, slowReaders, lastFailure } = now;
   const isBad = silentMs !== undefined || missing.length > 0;
   const state =
     silentMs === undefined
@@ -68,6 +70,14 @@ function NodeRow({ now, readings }: { now: HeardReport; readings: readonly RollC
       <td>{number.format(now.commandsWaiting + now.asksWaiting)}</td>
       <td>{[runs.driven, runs.held, runs.waiting].map((each) => number.format(each)).join(" · ")}</td>
       <td>{number.format(slowReaders)}</td>
+      <td>
+        {lastFailure && (
+          <>
+            {whenOf(lastFailure.at, language)} · {lastFailure.agentId} · <b>{lastFailure.errorCode}</b>{" "}
+            {lastFailure.reason}
+          </>
+        )}
+      </td>
     </tr>
   );
 }

@@ -103,8 +103,19 @@ interface RowProps {
 function MessageRow({ message, session, turnsFrom }: RowProps) {
   const { say, language } = useWords();
   const { agentName } = useHere();
-  const { role, content, reasoning, isStreaming, status, createdAt, agent, errorMessage, finishReason, images } =
-    message;
+  const {
+    role,
+    content,
+    reasoning,
+    isStreaming,
+    status,
+    createdAt,
+    agent,
+    errorCode,
+    errorMessage,
+    finishReason,
+    images,
+  } = message;
   const isUser = role === "user";
   const who = isUser ? say("session.user") : agentName(agent?.name ?? session.agentId);
   return (
@@ -128,7 +139,9 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
       ))}
       {isUser ? <p className={styles["text"]}>{content}</p> : <Markdown text={content} isStreaming={isStreaming} />}
       {finishReason && <p className={styles["unfinished"]}>{say(`finish.${finishReason}`)}</p>}
-      {errorMessage && <p className={styles["error"]}>{failureText({ message: errorMessage }, say)}</p>}
+      {errorMessage && (
+        <p className={styles["error"]}>{failureText({ code: errorCode, message: errorMessage }, say)}</p>
+      )}
       <MessageActions message={message} session={session} turnsFrom={turnsFrom} />
     </article>
   );

@@ -345,6 +345,7 @@ export const en = {
   "node.repeated": "Asks repeated",
   "node.behind": "Followers behind the store",
   "node.slow": "Slow readers cut off",
+  "node.lastfailure": "Last failed run",
   "node.broken": "Commands that broke a floor",
   "node.dropped": "Log lines dropped",
   "node.committime": "Commits, 99 of 100 within",

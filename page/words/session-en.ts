@@ -113,6 +113,7 @@ export const sessionEn = {
   "message.interrupted": "interrupted",
   "finish.length": "Cut: the model reached its length limit.",
   "finish.content_filter": "Cut by the provider's content filter.",
+  "finish.incomplete": "Cut: the model's provider ended it before its end.",
   "finish.empty": "The reply has no text.",
   "tool.running": "runs",
   "tool.success": "done",

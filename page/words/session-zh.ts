@@ -114,6 +114,7 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "message.interrupted": "被打断",
   "finish.length": "已截断：模型达到长度上限。",
   "finish.content_filter": "已被提供方的内容过滤器截断。",
+  "finish.incomplete": "已截断：模型提供方在结束之前就停了。",
   "finish.empty": "回复没有文字。",
   "tool.running": "运行中",
   "tool.success": "完成",

@@ -342,6 +342,7 @@ export const zh: Words = {
   "node.repeated": "重复的请求",
   "node.behind": "落后的跟随者",
   "node.slow": "被断开的慢读者",
+  "node.lastfailure": "最近失败的运行",
   "node.broken": "损坏发言席的命令",
   "node.dropped": "丢弃的日志行",
   "node.committime": "提交耗时（99%）",

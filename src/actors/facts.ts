@@ -71,6 +71,8 @@ export interface DraftClose {
   parts?: Message["parts"];
   output?: string | undefined;
   finishReason?: FinishReason | undefined;
+  nativeFinishReason?: string | undefined;
+  errorCode?: ErrorCode | undefined;
   errorMessage?: string | undefined;
   usage?: Usage | undefined;
 }

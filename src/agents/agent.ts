@@ -144,7 +144,12 @@ export type Part = { readonly agent?: AgentRef | undefined } & (
       readonly status: "success" | "error";
     }
   /** The reply is incomplete. A complete reply ends without this part. */
-  | { readonly type: "finish"; readonly reason: FinishReason }
+  | {
+      readonly type: "finish";
+      readonly reason: FinishReason;
+      /** The provider's own word. */
+      readonly word?: string | undefined;
+    }
   | { readonly type: "usage"; readonly usage: Usage }
   /**
    * The provider's id of this conversation, for later turns. Without an id: the provider lost it, and the next turn

@@ -4,11 +4,11 @@ import { AppError } from "../protocol/errors.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
 import { toModelMessages } from "./conversation.ts";
-import { findKeyProblem, loadModel } from "./language-model.ts";
+import { findKeyProblem, hostOf, keyOf, loadModel } from "./language-model.ts";
 import { type Reply, streamReply } from "./model-reply.ts";
 import type { Places } from "./places.ts";
 import type { Environment } from "./process/program.ts";
-import { toProviderFailure } from "./provider-failure.ts";
+import { type ProviderNames, toProviderFailure } from "./provider-failure.ts";
 import { treeOf } from "./sub-agent.ts";
 import { SUMMARY_INSTRUCTIONS, toSummaryPrompt } from "./summary-request.ts";
 import { TokenTimeout } from "./token-timeout.ts";
@@ -46,6 +46,7 @@ export function createAiSdkAgent(
   let model: ReturnType<typeof loadModel> | undefined;
   let summaryModel: ReturnType<typeof loadModel> | undefined;
   const { summary } = adapter;
+  const names = { host: hostOf(adapter), key: keyOf(adapter, env) };
   const mustHaveKey = () => {
     if (findKeyProblem(adapter, env) === undefined) return;
     throw new AppError("provider_refused", "This agent has no key for its model's provider.");
@@ -67,7 +68,7 @@ export function createAiSdkAgent(
         requests,
         onFault: (fault, toolName) => onFault(fault, entry.id, turn, toolName),
       };
-      yield* streamPersistently(reply, control, random);
+      yield* streamPersistently(reply, control, { random, names });
     },
     ...(summary && {
       async *summarize(request: SummaryRequest, control: RunControl): AsyncGenerator<Part> {
@@ -84,14 +85,18 @@ export function createAiSdkAgent(
           requests,
           onFault: () => {},
         };
-        yield* streamPersistently(reply, control, random);
+        yield* streamPersistently(reply, control, { random, names });
       },
     }),
   };
 }
 
 /** A reply, asked for again while the provider is unreachable and nothing was said. */
-async function* streamPersistently(reply: Reply, control: RunControl, random: () => number): AsyncGenerator<Part> {
+async function* streamPersistently(
+  reply: Reply,
+  control: RunControl,
+  { random, names }: { random: () => number; names: ProviderNames },
+): AsyncGenerator<Part> {
   for (let tries = 1; !control.signal.aborted; tries += 1) {
     let hasSpoken = false;
     try {
@@ -102,7 +107,7 @@ async function* streamPersistently(reply: Reply, control: RunControl, random: ()
       return;
     } catch (error) {
       if (control.signal.aborted) return;
-      const failure = toProviderFailure(error);
+      const failure = toProviderFailure(error, { ...names, said: textsOf(reply) });
       const delayMs = nextTryAfter(failure, tries, random);
       if (hasSpoken || delayMs === undefined) throw failure;
       await control.sleep(delayMs);
@@ -110,11 +115,19 @@ async function* streamPersistently(reply: Reply, control: RunControl, random: ()
   }
 }
 
+/** The texts of a request. */
+function textsOf({ messages, entry }: Reply): string[] {
+  const texts = messages.flatMap(({ content }): string[] =>
+    typeof content === "string" ? [content] : content.flatMap((part) => ("text" in part ? [part.text] : [])),
+  );
+  return entry.instructions === undefined ? texts : [entry.instructions, ...texts];
+}
+
 /** The pause before another try, in ms; undefined: do not try again. */
 function nextTryAfter(failure: unknown, tries: number, random: () => number): number | undefined {
   if (!(failure instanceof AppError) || failure.code !== "provider_unreachable" || tries >= MAX_TRIES) return undefined;
   // The user has already waited for the whole timeout.
-  if (failure.cause instanceof TokenTimeout) return undefined;
+  if (failure.cause instanceof Error && failure.cause.name === TokenTimeout.name) return undefined;
   const backoffMs = BACKOFF_MS * 2 ** (tries - 1) * (1 - random() / 2);
   const askedMs = typeof failure.facts["retryAfterMs"] === "number" ? failure.facts["retryAfterMs"] : 0;
   return askedMs > MAX_WAIT_MS ? undefined : Math.max(backoffMs, askedMs);

@@ -1,7 +1,7 @@
 import type { LanguageModel } from "ai";
 import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
-import { boundedFetch } from "./bounded-fetch.ts";
 import type { Environment } from "./process/program.ts";
+import { fetchFor } from "./provider-answer.ts";
 
 const DEFAULT_KEYS = {
   openai: "OPENAI_API_KEY",
@@ -32,6 +32,16 @@ export function findKeyProblem(adapter: AiSdkAdapter, env: Environment): string 
   return VISIBLE.test(key) ? undefined : `the environment variable ${name} contains characters that a key cannot have`;
 }
 
+/** The host of this adapter's provider. */
+export const hostOf = ({ provider, base_url }: AiSdkAdapter): string | undefined => {
+  const url = base_url ?? (provider === "openai-compatible" ? "" : BASE_URLS[provider]);
+  return URL.canParse(url) ? new URL(url).host : undefined;
+};
+
+/** The key of this adapter's provider, without spaces around it; undefined if it has none. */
+export const keyOf = (adapter: AiSdkAdapter, env: Environment): string | undefined =>
+  env[keyVariable(adapter) ?? ""]?.trim() || undefined;
+
 /** The variable with the key of an adapter's provider; undefined if it has no key. */
 export function keyVariable({ api_key_env, provider }: AiSdkAdapter): string | undefined {
   return api_key_env ?? DEFAULT_KEYS[provider];
@@ -42,8 +52,8 @@ export async function loadModel(adapter: AiSdkAdapter, env: Environment): Promis
   // The SDK writes its warnings to stderr, beside the log, once for each request.
   globalThis.AI_SDK_LOG_WARNINGS = false;
   const { provider, model, base_url } = adapter;
-  const fetch = boundedFetch;
-  const apiKey = env[keyVariable(adapter) ?? ""]?.trim();
+  const fetch = fetchFor(provider);
+  const apiKey = keyOf(adapter, env);
   switch (provider) {
     case "openai": {
       const { createOpenAI } = await import("@ai-sdk/openai");

@@ -15,6 +15,8 @@ import type { Part, RunControl, Turn } from "./agent.ts";
 import { mergeParts } from "./merged-parts.ts";
 import type { Places } from "./places.ts";
 import { BoundedQueue } from "./process/bounded-queue.ts";
+import { BrokenAnswer } from "./provider-answer.ts";
+import { isFaultOfOurs } from "./provider-failure.ts";
 import { treeOf } from "./sub-agent.ts";
 import { TimeoutPause, withTokenTimeout } from "./token-timeout.ts";
 import { makeToolCallId } from "./tool-call-id.ts";
@@ -272,7 +274,7 @@ class Steps {
   *#take(part: StreamPart): Generator<Part> {
     switch (part.type) {
       case "error":
-        if (!this.#isLastStep || !isForbiddenCall(part.error)) throw part.error;
+        if (!this.#isLastStep || !isForbiddenCall(part.error)) throw errorOfStream(part.error);
         this.#isCutShort = true;
         return;
       case "abort":
@@ -300,8 +302,7 @@ class Steps {
       }
       case "finish":
         if (this.#isCutShort) return yield { type: "finish", reason: "length" };
-        mustBeWhole(part.finishReason, this.#hasSpoken);
-        yield* this.#tellFinish(part.finishReason);
+        yield* this.#tellFinish(part);
         return;
       default:
     }
@@ -315,9 +316,10 @@ class Steps {
     yield { type: "usage", usage };
   }
 
-  *#tellFinish(finishReason: string): Generator<Part> {
-    const reason = finishOf(finishReason, this.#hasText);
-    if (reason) yield { type: "finish", reason };
+  *#tellFinish({ finishReason, rawFinishReason: word }: Extract<StreamPart, { type: "finish" }>): Generator<Part> {
+    mustBeWhole(finishReason, word, this.#hasSpoken);
+    const reason = finishOf(finishReason, word, this.#hasText);
+    if (reason) yield { type: "finish", reason, ...(reason === "incomplete" && { word }) };
   }
 
   *#tellCall(call: Extract<StreamPart, { type: "tool-call" }>): Generator<Part> {
@@ -347,20 +349,37 @@ const isForbiddenCall = (error: unknown): boolean =>
   error instanceof Error && error.name === "AI_ToolChoiceViolationError";
 
 /** Why a reply that ended normally is incomplete; undefined for a complete reply. */
-function finishOf(finishReason: string, hasText: boolean): FinishReason | undefined {
+function finishOf(finishReason: string, word: string | undefined, hasText: boolean): FinishReason | undefined {
   if (finishReason === "length") return "length";
   if (finishReason === "content-filter") return "content_filter";
+  if (finishReason === "error" || (finishReason === "other" && isUnknown(word))) return "incomplete";
   return hasText ? undefined : "empty";
 }
 
-/** @throws AppError for a reply that was cut off, or filtered before its first text */
-function mustBeWhole(finishReason: string, hasSpoken: boolean): void {
-  if (finishReason === "error" || finishReason === "interrupted") {
+/** Words of whole replies that the SDK has no name for. */
+const WHOLE = new Set(["stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_use", "completed"]);
+
+const isUnknown = (word: string | undefined): boolean => word !== undefined && !WHOLE.has(word.toLowerCase());
+
+/** @throws AppError for a reply that was cut off without a word of the provider's, or before its first text */
+function mustBeWhole(finishReason: string, word: string | undefined, hasSpoken: boolean): void {
+  const isCut = finishReason === "error" || finishReason === "interrupted";
+  if (isCut && (word === undefined || finishReason === "interrupted")) {
     throw new AppError("provider_unreachable", "The model's provider cut off its reply.");
   }
-  if (finishReason === "content-filter" && !hasSpoken) {
+  if (hasSpoken) return;
+  if (isCut || (finishReason === "other" && isUnknown(word))) {
+    throw new AppError("provider_unreachable", `The model's provider gave no reply (${String(word).slice(0, 64)}).`);
+  }
+  if (finishReason === "content-filter") {
     throw new AppError("provider_refused", "The model's provider filtered the reply.");
   }
+}
+
+/** An error in the stream of a reply is the provider's, also where the SDK stumbled over what it sent. */
+function errorOfStream(error: unknown): unknown {
+  if (error instanceof AppError || error instanceof BrokenAnswer || !isFaultOfOurs(error)) return error;
+  return new BrokenAnswer("what the SDK cannot read", error);
 }
 
 /** `prompt_tokens` includes cached tokens. Undefined if the provider reported no counts. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ERROR_CODES } from "./errors.ts";
 import { MessageId, RunId, SessionId } from "./ids.ts";
 import { cutText } from "./text.ts";
 
@@ -65,9 +66,9 @@ export type MessageStatus = (typeof MESSAGE_STATUSES)[number];
 
 /**
  * Why a reply is incomplete although its run succeeded: the model reached its length limit, the provider's content
- * filter cut the reply, or it has no text.
+ * filter cut the reply, it has no text, or the provider cut it for another reason.
  */
-export const FINISH_REASONS = ["length", "content_filter", "empty"] as const;
+export const FINISH_REASONS = ["length", "content_filter", "empty", "incomplete"] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
 
 /** A message of a session. Times in ms since 1970. The key is (session, id). */
@@ -85,6 +86,10 @@ export const Message = z
     output: z.string().optional(),
     /** Absent when the reply is complete. */
     finishReason: z.enum(FINISH_REASONS).optional(),
+    /** Of an `incomplete` reply: the provider's own word for the reason; at most 64 characters. */
+    nativeFinishReason: z.string().optional(),
+    /** Of the message that a failed run ends with, one for each run: why it failed. */
+    errorCode: z.enum(ERROR_CODES).optional(),
     errorMessage: z.string().optional(),
     usage: Usage.optional(),
     summary: z

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { AgentId, FloorId, MessageId, SessionId } from "./ids.ts";
+import { ERROR_CODES } from "./errors.ts";
+import { AgentId, FloorId, MessageId, RunId, SessionId } from "./ids.ts";
 
 export const STATES = ["created", "active", "ducked", "paused", "archived"] as const;
 export type SessionState = (typeof STATES)[number];
@@ -22,6 +23,17 @@ export const TokenUsage = z.object({
 export type TokenUsage = z.infer<typeof TokenUsage>;
 
 export const NEW_TITLE = "New Session";
+
+/** Why a session's last turn failed, until its next turn begins. */
+export const Failure = z
+  .object({
+    errorCode: z.enum(ERROR_CODES),
+    message: z.string(),
+    runId: RunId,
+    retryAt: z.number().optional().meta({ description: "when a provider allows another request, ms since 1970" }),
+  })
+  .meta({ id: "Failure" });
+export type Failure = z.infer<typeof Failure>;
 
 export const ORIGINS = ["fork", "edit", "rollback", "import"] as const;
 
@@ -53,6 +65,7 @@ export const Session = z
     origin: Origin.optional(),
     state: z.enum(STATES),
     activity: z.enum(ACTIVITIES),
+    failure: Failure.optional(),
     pausedBy: z.enum(PAUSED_BY).optional(),
     level: z.number().optional().meta({ description: "of a ducked session: dB below its own volume, -60 to 0" }),
     queuedAt: z.number().optional(),

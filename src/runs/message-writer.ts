@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../protocol/errors.ts";
 import type { Delta } from "../protocol/event.ts";
 import type { MessageId, RunId } from "../protocol/ids.ts";
 import type { ReportPart } from "../protocol/internal/run.ts";
@@ -9,7 +10,7 @@ import {
   speakerOf,
   type Usage,
 } from "../protocol/message.ts";
-import { cleanText, cutText } from "../protocol/text.ts";
+import { cleanText, cutText, textWithin } from "../protocol/text.ts";
 
 /** The longest message, in UTF-16 units; longer text continues in another message. */
 const MAX_MESSAGE_UNITS = 131_072;
@@ -17,6 +18,8 @@ const MAX_MESSAGE_UNITS = 131_072;
 const MAX_PIECE_UNITS = 8_192;
 /** Reasoning stored with a message, in UTF-16 units; longer reasoning is streamed but not stored. */
 const MAX_REASONING_UNITS = 32_768;
+/** The longest word of a provider for how a reply ended, in UTF-16 units. */
+const MAX_WORD_UNITS = 64;
 /** The longest summary of a session, in UTF-16 units. */
 const SUMMARY_UNITS = 120;
 
@@ -34,13 +37,22 @@ export interface MessageWriterOptions {
   stream: (delta: Delta) => void;
 }
 
+/** How a message ends, and why, if it failed. */
+export interface Ending {
+  status: MessageStatus;
+  errorCode?: ErrorCode;
+  errorMessage?: string;
+}
+
 interface OpenMessage {
   id: MessageId;
   agent: AgentRef;
   length: number;
   reasoning: string;
   reasoningLength: number;
-  finishReason?: FinishReason;
+  finish?: { finishReason: FinishReason; nativeFinishReason?: string };
+  /** Of a message that the agent gave as a whole: further text begins another one. */
+  whole?: { output?: string };
 }
 
 /**
@@ -57,6 +69,8 @@ export class MessageWriter {
   readonly #usage = new Map<string, Usage>();
   /** The newest tool call of each speaker. */
   readonly #calls = new Map<string, string>();
+  /** The newest message of each speaker. */
+  readonly #newest = new Map<string, MessageId>();
   #count = 0;
   #summary = "";
 
@@ -72,6 +86,7 @@ export class MessageWriter {
   }
 
   write(kind: Delta["kind"], text: string, agent = this.#options.master): void {
+    if (text !== "" && this.#open.get(speakerOf(agent))?.whole) this.close(agent);
     const whole = this.#takeHalf(kind, agent) + text;
     const half = HALF_PAIR.exec(whole)?.[0] ?? "";
     let rest = cleanText(whole.slice(0, whole.length - half.length));
@@ -83,6 +98,18 @@ export class MessageWriter {
       if (message.length >= MAX_MESSAGE_UNITS) this.close(agent);
     }
     if (half !== "") this.#halves.set(speakerOf(agent), { kind, agent, text: half });
+  }
+
+  /**
+   * Write a whole message. It stays open until the speaker does something else, so that what comes with its end, such as a
+   * program's exit code, belongs to it.
+   */
+  writeWhole(content: string, whole: { output?: string }, agent = this.#options.master): void {
+    this.close(agent);
+    this.write("text", content, agent);
+    this.#writeHalf(agent);
+    const message = this.#open.get(speakerOf(agent));
+    if (message) message.whole = whole;
   }
 
   /** The pending half of a surrogate pair, if this piece continues it; otherwise the half is written by itself. */
@@ -101,15 +128,18 @@ export class MessageWriter {
     if (half) this.write(half.kind, cleanText(half.text), half.agent);
   }
 
-  /** The speaker's unfinished message, or a new one. Log lines are attached to it. */
-  current(agent = this.#options.master): MessageId {
-    return this.#openFor(agent).id;
+  /** The speaker's newest message, or a new one. Log lines are attached to it. */
+  newest(agent = this.#options.master): MessageId {
+    return this.#newest.get(speakerOf(agent)) ?? this.#openFor(agent).id;
   }
 
   /** Mark the speaker's message as incomplete. A reply without text becomes an empty message. */
-  finish(reason: FinishReason, agent = this.#options.master): void {
+  finish(reason: FinishReason, word: string | undefined, agent = this.#options.master): void {
     this.#writeHalf(agent);
-    this.#openFor(agent).finishReason = reason;
+    this.#openFor(agent).finish = {
+      finishReason: reason,
+      ...(word !== undefined && { nativeFinishReason: textWithin(word, MAX_WORD_UNITS) }),
+    };
   }
 
   /** Add tokens of a speaker; its next completed message contains them. */
@@ -119,18 +149,21 @@ export class MessageWriter {
     this.#usage.set(speaker, sum ? addUsage(sum, usage) : usage);
   }
 
-  /** A speaker called a tool. Its messages up to now are complete, and the next one comes after the call. */
+  /** A speaker called a tool. What it wrote up to now is complete, and its next text comes after the call. */
   noteCall(toolCallId: string, agent = this.#options.master): void {
-    this.close(agent);
+    this.closeWritten(agent);
     this.#calls.set(speakerOf(agent), toolCallId);
   }
 
+  /** Complete the speaker's unfinished message, unless nothing is written in it: one for log lines waits for its text. */
+  closeWritten(agent = this.#options.master): void {
+    this.#writeHalf(agent);
+    const message = this.#open.get(speakerOf(agent));
+    if (message && (message.length > 0 || message.reasoningLength > 0)) this.close(agent);
+  }
+
   /** Complete the speaker's unfinished message. */
-  close(
-    agent = this.#options.master,
-    status: MessageStatus = "success",
-    rest: { output?: string; errorMessage?: string } = {},
-  ): void {
+  close(agent = this.#options.master, how: Ending = { status: "success" }): void {
     this.#writeHalf(agent);
     const speaker = speakerOf(agent);
     const message = this.#open.get(speaker);
@@ -139,9 +172,9 @@ export class MessageWriter {
     const parts = message.reasoning === "" ? undefined : [{ type: "reasoning", text: message.reasoning }];
     const usage = this.#usage.get(speaker);
     this.#usage.delete(speaker);
-    const { id: messageId, finishReason } = message;
-    const how = { ...(parts && { parts }), ...(finishReason && { finishReason }), ...(usage && { usage }) };
-    this.#options.report({ kind: "close", messageId, status, ...how, ...rest });
+    const { id: messageId, finish, whole } = message;
+    const rest = { ...(parts && { parts }), ...finish, ...(usage && { usage }) };
+    this.#options.report({ kind: "close", messageId, ...how, ...rest, ...whole });
   }
 
   /** A call has ended, so the messages of its sub-agents are complete. */
@@ -149,10 +182,18 @@ export class MessageWriter {
     for (const { agent } of [...this.#open.values()]) if (agent.calls?.includes(toolCallId)) this.close(agent);
   }
 
-  /** End all open messages. */
-  closeAll(status: MessageStatus = "success"): void {
+  /** Complete all that is written. */
+  closeAllWritten(): void {
+    for (const { agent } of [...this.#halves.values(), ...this.#open.values()]) this.closeWritten(agent);
+  }
+
+  /** End all open messages. One of them, that of the session's own agent, has the reason of a failure. */
+  closeAll(how: Ending): void {
     for (const { agent } of [...this.#halves.values()]) this.#writeHalf(agent);
-    for (const { agent } of [...this.#open.values()]) this.close(agent, status);
+    for (const { agent } of [...this.#open.values()]) {
+      const isOther = how.status === "error" && agent.kind !== "master";
+      this.close(agent, isOther ? { status: "interrupted" } : how);
+    }
   }
 
   #openFor(agent: AgentRef): OpenMessage {
@@ -161,8 +202,9 @@ export class MessageWriter {
     if (open) return open;
     const { runId, attempt, report } = this.#options;
     const id = `${runId}-${attempt}-${this.#count++}` as MessageId;
-    const message = { id, agent, length: 0, reasoning: "", reasoningLength: 0 };
+    const message: OpenMessage = { id, agent, length: 0, reasoning: "", reasoningLength: 0 };
     this.#open.set(speaker, message);
+    this.#newest.set(speaker, id);
     report({ kind: "open", messageId: id, agent });
     return message;
   }

@@ -3,12 +3,14 @@ import { AppError } from "../protocol/errors.ts";
 import type { Delta } from "../protocol/event.ts";
 import type { RequestId } from "../protocol/ids.ts";
 import type { Answer, Interaction } from "../protocol/interaction.ts";
+import { MAX_REASON, type RunFailure } from "../protocol/internal/node-report.ts";
 import type { RunOutcome, Standing } from "../protocol/internal/run.ts";
 import { type ImageRef, masterRef } from "../protocol/message.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
+import { cutText } from "../protocol/text.ts";
 import { boundInteraction, boundPart } from "./bounded-part.ts";
-import { MessageWriter } from "./message-writer.ts";
+import { type Ending, MessageWriter } from "./message-writer.ts";
 import { Reporter, type ReporterOptions } from "./reporter.ts";
 
 /** The longest log of a run, in UTF-16 units; the rest is dropped, and the last line says so (rule C12). */
@@ -65,6 +67,8 @@ export class RunDriver {
   #eventUnits = 0;
   #withdrawn = 0;
   #givenBack: RunOutcome | undefined;
+  /** Why the run failed, for operators. */
+  failure: Omit<RunFailure, "at" | "agentId"> | undefined;
 
   constructor(options: RunDriverOptions) {
     this.#options = options;
@@ -101,7 +105,7 @@ export class RunDriver {
   async run(): Promise<RunOutcome> {
     const end = await this.#pullToTheEnd();
     const outcome = end.kind === "stopped" && this.#givenBack ? this.#givenBack : end;
-    this.#writer.closeAll(outcome.kind === "done" ? "success" : outcome.kind === "failed" ? "error" : "interrupted");
+    this.#writer.closeAll(endingOf(outcome));
     // A question or a delay that the agent left behind ends with the run.
     this.#abort.abort(new Stopped("the run has ended"));
     await this.#reporter.finish(outcome);
@@ -230,7 +234,9 @@ export class RunDriver {
     const { log, agent } = this.#options;
     if (error instanceof AppError && error.code !== "internal") {
       const { code, message, cause } = error;
-      log.warn({ agentId: agent.id, code, reason: cause instanceof Error ? cause.message : message }, "a run failed");
+      const reason = cutText(cause instanceof Error ? cause.message : message, MAX_REASON);
+      this.failure = { errorCode: code, reason };
+      log.warn({ agentId: agent.id, code, reason }, "a run failed");
       const retryAfterMs = error.facts["retryAfterMs"];
       return {
         kind: "failed",
@@ -241,6 +247,7 @@ export class RunDriver {
     }
     log.error({ err: error, agentId: agent.id }, "an agent failed");
     const { message } = new AppError("internal");
+    this.failure = { errorCode: "internal", reason: message };
     return { kind: "failed", code: "internal", message };
   }
 
@@ -255,9 +262,7 @@ export class RunDriver {
         return this.#writer.write(part.type, part.text, agent);
       case "message":
         this.#measure(units);
-        this.#writer.close(agent);
-        this.#writer.write("text", part.content, agent);
-        return this.#writer.close(agent, "success", part.output === undefined ? {} : { output: part.output });
+        return this.#writer.writeWhole(part.content, part.output === undefined ? {} : { output: part.output }, agent);
       case "tool-call":
         this.#measureEvent(units);
         this.#writer.noteCall(part.call.toolCallId, agent);
@@ -267,13 +272,16 @@ export class RunDriver {
       case "tool-result": {
         const { toolCallId, toolName, content, status } = part;
         this.#measureEvent(units);
-        this.#writer.close(agent);
+        this.#writer.closeWritten(agent);
         this.#writer.closeCall(toolCallId);
         return reporter.add({ kind: "tool_result", toolCallId, toolName, content, status, agent }, units + EVENT_UNITS);
       }
       case "finish":
-        this.#options.log.warn({ agentId: agent.name, finishReason: part.reason }, "a reply is incomplete");
-        return this.#writer.finish(part.reason, agent);
+        this.#options.log.warn(
+          { agentId: agent.name, finishReason: part.reason, ...(part.word !== undefined && { word: part.word }) },
+          "a reply is incomplete",
+        );
+        return this.#writer.finish(part.reason, part.word, agent);
       case "usage":
         this.#writer.count(part.usage, agent);
         return reporter.add({ kind: "usage", usage: part.usage, ...(part.agent && { agent: part.agent }) });
@@ -320,7 +328,7 @@ export class RunDriver {
     const line = this.#logUnits > MAX_LOG_UNITS ? "… the log was cut here: it is longer than 1 MiB" : text;
     this.#reporter.add({
       kind: "log",
-      messageId: this.#writer.current(agent),
+      messageId: this.#writer.newest(agent),
       line: { id: newId(), stream, text: line, timestamp: clock.now() },
     });
   }
@@ -376,7 +384,7 @@ export class RunDriver {
       };
       withdrawn?.addEventListener("abort", withdraw, { once: true });
       this.#asked.set(requestId, resolve);
-      this.#writer.closeAll();
+      this.#writer.closeAllWritten();
       this.#reporter.add({ kind: "ask", interaction: { ...interaction, requestId } as Interaction });
       this.#reporter.flush();
       this.#noteWaiting();
@@ -389,6 +397,12 @@ export class RunDriver {
     if (!answer) throw withdrawn!.reason;
     return answer;
   }
+}
+
+function endingOf(outcome: RunOutcome): Ending {
+  if (outcome.kind === "done") return { status: "success" };
+  if (outcome.kind !== "failed") return { status: "interrupted" };
+  return { status: "error", errorCode: outcome.code, errorMessage: outcome.message };
 }
 
 const withSummary = (summary: string | undefined) => (summary === undefined ? {} : { summary });

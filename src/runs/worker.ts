@@ -7,6 +7,7 @@ import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command, Envelope } from "../protocol/internal/command.ts";
 import { HandedOver, type RunEffect } from "../protocol/internal/effect.ts";
 import { encodeFloorMessage, floorTopic, homeTopic, runTopic } from "../protocol/internal/floor-message.ts";
+import type { RunFailure } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { type RunOutcome, RunSignal, type RunTask } from "../protocol/internal/run.ts";
 import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
@@ -67,8 +68,7 @@ export interface WorkerOptions {
 }
 
 export interface WorkerMetrics {
-  /** `code`: the error code of a failed run. */
-  runEnded(agentId: string, outcome: string, durationMs: number, code?: string): void;
+  runEnded(agentId: string, outcome: string, durationMs: number, failure?: RunFailure): void;
   summaryEnded(agentId: string, outcome: string, durationMs: number, code?: string): void;
   runsUnderWay(driven: number, held: number, waiting: number): void;
 }
@@ -262,8 +262,9 @@ export class Worker {
     const turn = agent && (await readTurn(store, effect.sessionId, task, home));
     if (!turn) {
       const code = agent ? "internal" : "agent_not_found";
-      await this.#refuse(effect, task, code);
-      metrics.runEnded(agentId, "failed", clock.now() - begunAt, code);
+      const reason = await this.#refuse(effect, task, code);
+      const now = clock.now();
+      metrics.runEnded(agentId, "failed", now - begunAt, { at: now, agentId, errorCode: code, reason });
       return "failed";
     }
     const drive: Drive = {
@@ -276,8 +277,9 @@ export class Worker {
     for (const signal of this.#taken.get(task.runId)?.heard.splice(0) ?? []) this.#obey(drive, signal);
     try {
       const outcome = await drive.driver.run();
-      const code = outcome.kind === "failed" ? outcome.code : undefined;
-      metrics.runEnded(agentId, outcome.kind, clock.now() - begunAt, code);
+      const now = clock.now();
+      const { failure } = drive.driver;
+      metrics.runEnded(agentId, outcome.kind, now - begunAt, failure && { at: now, agentId, ...failure });
       return outcome.kind;
     } finally {
       this.#setHeld(drive, false);
@@ -286,8 +288,11 @@ export class Worker {
     }
   }
 
-  /** Fail a run whose agent has left the catalogue, or whose message was deleted (`internal`). */
-  async #refuse(effect: RunEffect, task: RunTask, code: "agent_not_found" | "internal"): Promise<void> {
+  /**
+   * Fail a run whose agent has left the catalogue, or whose message was deleted (`internal`).
+   * @returns the reason, for operators
+   */
+  async #refuse(effect: RunEffect, task: RunTask, code: "agent_not_found" | "internal"): Promise<string> {
     const { runId, attempt, agentId } = task;
     const isGone = code === "internal";
     const reason = isGone ? "the message to answer is gone" : "the catalogue has no such agent";
@@ -296,6 +301,7 @@ export class Worker {
     const outcome = { kind: "failed" as const, code, message };
     const { sessionId } = effect;
     await this.#ask(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
+    return reason;
   }
 
   #makeDriver(effect: RunEffect, agent: Agent, turn: Turn, onHold: (isHeld: boolean) => void): RunDriver {

@@ -32,6 +32,7 @@ export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHea
   run.held = false;
   run.reported = 0;
   run.did = "nothing";
+  run.hasFailed = undefined;
   run.answers = [];
   giveTask(step, run);
 }

@@ -58,6 +58,7 @@ function openMessage(step: SessionStep, run: Run, { messageId, agent }: PartOf<"
   noteProgram(step, run, agent.name);
   const { context, facts, given } = step;
   run.drafts.push(messageId);
+  if (agent.kind === "master") run.replyId = messageId;
   context.messageCount += 1;
   countText(step, "", true);
   const message: Message = {
@@ -85,6 +86,8 @@ function closeMessage({ context, facts, given }: SessionStep, run: Run, part: Pa
   if (!run.drafts.includes(part.messageId)) return;
   const { kind: _, messageId, ...rest } = part;
   run.drafts = run.drafts.filter((id) => id !== messageId);
+  if (run.replyId === messageId) run.replyId = undefined;
+  if (part.status === "error") run.hasFailed = true;
   const close = { ...rest, finishedAt: given.now };
   facts.push({ type: "draft.close", sessionId: context.id, messageId, close });
 }

@@ -1,7 +1,7 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { LoggedData } from "../../protocol/event.ts";
 import type { AgentId, MessageId, RequestId, RunId } from "../../protocol/ids.ts";
-import type { MessageStatus, Usage } from "../../protocol/message.ts";
+import { type MessageStatus, masterRef, type Usage } from "../../protocol/message.ts";
 import { effectId } from "../facts.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
 import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run } from "./session-context.ts";
@@ -30,6 +30,7 @@ export function startRun(step: SessionStep, turn: { messageId: MessageId; runId:
     answers: [],
     usage: NO_USAGE,
   };
+  context.failure = undefined;
   context.lastActivityAt = step.given.now;
   // Rule C16: the former attempt must confirm its end, or time out, first.
   if (!context.stopping) requestWorker(step, context.run);
@@ -102,9 +103,9 @@ export function resumeRun(step: SessionStep): void {
  * End the current attempt. Only its reports in flight are still accepted (rule C12). A live attempt gets a stop signal, and
  * the session's next attempt waits for its end (rule C16).
  */
-function endAttempt(step: SessionStep, run: Run, status: MessageStatus, errorMessage?: string): void {
+function endAttempt(step: SessionStep, run: Run, failure?: RunFailure): void {
   const { id: runId, attempt, reported, drafts: messages } = run;
-  closeDrafts(step, run, status, errorMessage);
+  closeDrafts(step, run, "interrupted", failure);
   resolveInteractions(step, run, "abort");
   if (!run.live) return;
   run.live = false;
@@ -126,22 +127,51 @@ export function releaseStopped(step: SessionStep, mayRun: boolean): void {
 export function cancelRun(step: SessionStep): void {
   if (!step.context.run) return;
   const run = editRun(step);
-  endAttempt(step, run, "interrupted");
+  endAttempt(step, run);
   finishRun(step, run, true);
 }
 
-/** Fail the run. Its messages and the user message are kept. */
-export function failRun(
-  step: SessionStep,
-  failure: Omit<LoggedData<"error">, "availableAgents">,
-  expired?: RequestId,
-): void {
+type RunFailure = Omit<LoggedData<"error">, "availableAgents" | "runId">;
+
+/** Fail the run. Its messages and the user message are kept, and one message of the agent has the reason. */
+export function failRun(step: SessionStep, failure: RunFailure, expired?: RequestId): void {
   if (!step.context.run) return;
   const run = editRun(step);
   if (expired) closeExpired(step, run, expired);
-  endAttempt(step, run, "error", failure.message);
-  logEvent(step, "error", { ...failure, runId: run.id });
+  endAttempt(step, run, failure);
+  if (!run.hasFailed) addFailedMessage(step, run, failure);
+  noteFailure(step, run.id, failure);
   finishRun(step, run, false);
+}
+
+/** Log why a run failed or did not begin, and keep it until the next turn begins. */
+export function noteFailure(step: SessionStep, runId: RunId, failure: RunFailure): void {
+  const { errorCode, message, retryAfterMs } = failure;
+  const retryAt = retryAfterMs === undefined ? {} : { retryAt: step.given.now + retryAfterMs };
+  step.context.failure = { errorCode, message, runId, ...retryAt };
+  logEvent(step, "error", { ...failure, runId });
+}
+
+/** An empty message with the reason, for a run that failed while its agent wrote none. */
+function addFailedMessage(step: SessionStep, run: Run, { errorCode, message }: RunFailure): void {
+  const { context, facts, given } = step;
+  context.messageCount += 1;
+  facts.push({
+    type: "message.add",
+    message: {
+      id: `${run.id}-${run.attempt}-failed` as MessageId,
+      sessionId: context.id,
+      role: "assistant",
+      content: "",
+      status: "error",
+      agent: masterRef(run.agentId),
+      runId: run.id,
+      errorCode,
+      errorMessage: message,
+      createdAt: given.now,
+      finishedAt: given.now,
+    },
+  });
 }
 
 /** End the run with its `complete` event. */
@@ -167,16 +197,19 @@ export function complete(step: SessionStep, runId: RunId, usage: Usage, cancelle
   });
 }
 
-function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, errorMessage?: string): void {
+/** @param failure goes into the message that the session's own agent writes, if it writes one */
+function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, failure?: RunFailure): void {
+  const { id: sessionId } = step.context;
+  const finishedAt = step.given.now;
   for (const messageId of run.drafts) {
-    step.facts.push({
-      type: "draft.close",
-      sessionId: step.context.id,
-      messageId,
-      close: { status, finishedAt: step.given.now, errorMessage },
-    });
+    const isFailed = failure !== undefined && messageId === run.replyId;
+    if (isFailed) run.hasFailed = true;
+    const reason = isFailed ? { errorCode: failure.errorCode, errorMessage: failure.message } : {};
+    const close = { status: isFailed ? ("error" as const) : status, finishedAt, ...reason };
+    step.facts.push({ type: "draft.close", sessionId, messageId, close });
   }
   run.drafts = [];
+  run.replyId = undefined;
 }
 
 /** How an attempt ended without ending its run. */
@@ -235,7 +268,7 @@ export function endUnfinished(
 ): boolean {
   const isRepeated = mayRepeat(run, end);
   if (end === "paused") {
-    endAttempt(step, run, "interrupted");
+    endAttempt(step, run);
   } else {
     closeDrafts(step, run, "interrupted");
     resolveInteractions(step, run, "abort");

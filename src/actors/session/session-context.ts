@@ -6,6 +6,7 @@ import type { History, NewSession } from "../../protocol/internal/command.ts";
 import type { Usage } from "../../protocol/message.ts";
 import {
   type Activity,
+  type Failure,
   NEW_TITLE,
   type Origin,
   type PausedBy,
@@ -23,6 +24,7 @@ export interface SessionContext {
   /** Present until the session gets a title, from a client or its first message. */
   untitled?: true | undefined;
   summary?: string | undefined;
+  failure?: Failure | undefined;
   userId?: string | undefined;
   zone?: string | undefined;
   ownerId?: string | undefined;
@@ -161,6 +163,10 @@ export interface Run {
   nudgeId?: EffectId | undefined;
   /** Unfinished messages. */
   drafts: MessageId[];
+  /** The one of them that the session's own agent writes. */
+  replyId?: MessageId | undefined;
+  /** Whether a message of the current attempt tells already why the run fails. */
+  hasFailed?: true | undefined;
   interactions: PendingInteraction[];
   /** All answers to this attempt's interactions; repeated to a worker that asks (rule C13). */
   answers: Answer[];
@@ -250,6 +256,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     origin: context.origin,
     state: lifecycle === "deleted" ? "archived" : lifecycle,
     activity,
+    failure: context.failure,
     pausedBy: lifecycle === "paused" ? context.pausedBy : undefined,
     level: lifecycle === "ducked" ? (context.level ?? 0) : undefined,
     queuedAt: context.queuedAt,

@@ -2,7 +2,7 @@ import { type AgentEntry, takesTurns } from "../../config/catalog/catalog.ts";
 import { ERRORS } from "../../protocol/errors.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
-import { cancelRun, complete, startRun } from "./runs.ts";
+import { cancelRun, complete, noteFailure, startRun } from "./runs.ts";
 import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuse, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
@@ -189,8 +189,7 @@ export function dropTurns(step: SessionStep, status: "interrupted" | "error"): v
   for (const { messageId, runId } of step.context.turns) {
     step.facts.push({ type: "message.status", sessionId, messageId, status });
     if (status === "error") {
-      const data = { errorCode: "rejected" as const, message: ERRORS.rejected.text, runId };
-      logEvent(step, "error", data);
+      noteFailure(step, runId, { errorCode: "rejected", message: ERRORS.rejected.text });
     }
     complete(step, runId, NO_USAGE, true);
   }

@@ -19,6 +19,8 @@ import { type TurnItem, UserQuestions } from "./user-questions.ts";
 const MAX_MESSAGE_UNITS = 16_777_216;
 /** How long a turn may take to end after it was cancelled, and a session to close, in ms. */
 const CANCEL_MS = 2_000;
+/** How long after the end of its turn an agent's text still belongs to the reply, in ms: some send the last of it then. */
+const LAST_WORDS_MS = 250;
 const CLOSE_MS = 1_000;
 /** How long the program may take to exit by itself, in ms: its turn is stored, and the session waits for the exit. */
 const CLEAN_EXIT_MS = 500;
@@ -30,6 +32,8 @@ const MAX_REPLAY_MS = 60_000;
 const MAX_PROMPTS = 20;
 /** The JSON-RPC code of a request whose parameters are refused. */
 const INVALID_PARAMS = -32_602;
+/** Reasons to stop that need no note at the message; a refusal fails the run. */
+const WHOLE: ReadonlySet<unknown> = new Set([undefined, null, "end_turn", "refusal", "cancelled"]);
 
 interface Capabilities {
   readonly loadSession?: boolean;
@@ -276,6 +280,7 @@ export class AcpTurn {
       const answered = this.#ask<Partial<PromptResponse> | null>("session/prompt", { sessionId, prompt });
       this.#prompting = answered.catch(() => {});
       const response = (await answered) ?? {};
+      await this.#within(LAST_WORDS_MS, [this.#run.child.ended]);
       this.#prompting = undefined;
       const usage = toUsage((response as { usage?: unknown }).usage, this.#reader.usage, tokensInMeta(response));
       if (usage) items.push({ type: "usage", usage }, 0);
@@ -285,6 +290,8 @@ export class AcpTurn {
       const { stopReason } = response;
       if (stopReason === "max_tokens" || stopReason === "max_turn_requests") {
         items.push({ type: "finish", reason: "length" }, 0);
+      } else if (!WHOLE.has(stopReason)) {
+        items.push({ type: "finish", reason: "incomplete", word: redactor.text(String(stopReason)) }, 0);
       }
       const replies = this.#user.takeReplies();
       if (replies.length === 0 || prompts === MAX_PROMPTS) return;

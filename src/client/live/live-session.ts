@@ -141,7 +141,14 @@ export class LiveSession extends Live<SessionLiveView> {
     this.#wentBackTo = session.activity === "waiting" ? before(position) : undefined;
     this.#position = this.#wentBackTo ?? position;
     const { status } = this.known;
-    this.change({ ...NOTHING, status, session: session as Session, messages: [...this.#messages.values()], hasMore });
+    this.change({
+      ...NOTHING,
+      status,
+      session: session as Session,
+      messages: [...this.#messages.values()],
+      hasMore,
+      error: (session as Session).failure,
+    });
   }
 
   #take(event: ServerEvent): void {

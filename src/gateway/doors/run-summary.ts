@@ -37,6 +37,7 @@ export class RunSummary {
   readonly items: RunItem[] = [];
   usage: Usage | undefined;
   finishReason: FinishReason | undefined;
+  nativeFinishReason: string | undefined;
   failure: RunFailure | undefined;
   isCancelled = false;
   asked: Asked | undefined;
@@ -61,7 +62,10 @@ export class RunSummary {
   addEvent({ type, data, requestId }: RunEvent): void {
     switch (type) {
       case "message":
-        if (data.agent && isMaster(data.agent)) this.finishReason = data.finishReason;
+        if (data.agent && isMaster(data.agent)) {
+          this.finishReason = data.finishReason;
+          this.nativeFinishReason = data.nativeFinishReason;
+        }
         return;
       case "tool_call": {
         const { agent, ...call } = data;

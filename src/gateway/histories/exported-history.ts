@@ -85,8 +85,10 @@ function headingOf({ role, agent, summary, createdAt }: Message): string {
 }
 
 /** A note for readers about an incomplete message. */
-function noteOf({ status, finishReason, errorMessage }: Message): string {
+function noteOf({ status, finishReason, nativeFinishReason, errorMessage }: Message): string {
   if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${oneLine(errorMessage)}`}_\n`;
   if (status === "interrupted") return "\n_interrupted_\n";
-  return finishReason === undefined ? "" : `\n_incomplete: ${finishReason}_\n`;
+  if (finishReason === undefined) return "";
+  const word = nativeFinishReason === undefined ? "" : ` (${oneLine(nativeFinishReason)})`;
+  return `\n_incomplete: ${finishReason}${word}_\n`;
 }

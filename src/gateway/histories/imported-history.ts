@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { MAX_CONTENT, MAX_IMAGE, MAX_IMAGES } from "../../protocol/client-message.ts";
-import { AppError } from "../../protocol/errors.ts";
+import { AppError, ERROR_CODES } from "../../protocol/errors.ts";
 import { AgentId, MessageId, RunId, type SessionId } from "../../protocol/ids.ts";
 import { FINISH_REASONS, type ImageRef, type Message, ROLES, Usage } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
@@ -63,6 +63,8 @@ const MessageLine = z.object({
   runId: RunId.optional(),
   output: text(MAX_NOTE).optional(),
   finishReason: z.enum(FINISH_REASONS).optional(),
+  nativeFinishReason: text(64).optional(),
+  errorCode: z.enum(ERROR_CODES).optional(),
   errorMessage: text(MAX_NOTE).optional(),
   usage: Usage.optional(),
   summary: z.object({ upTo: MessageId }).optional(),

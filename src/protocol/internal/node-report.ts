@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ERROR_CODES } from "../errors.ts";
 
 /** What a node may be. A node has one or more of these roles. */
 export const NODE_ROLES = ["gateway", "orchestrator", "worker"] as const;
@@ -6,9 +7,20 @@ export const NODE_ROLES = ["gateway", "orchestrator", "worker"] as const;
 /** Longest name in a report, and most reasons why a node is not ready: other nodes send them over the bus. */
 const MAX_TEXT = 256;
 const MAX_MISSING = 16;
+/** The longest reason of a failure. */
+export const MAX_REASON = 512;
 
 const count = () => z.number().int().nonnegative();
 const text = () => z.string().max(MAX_TEXT);
+
+/** Why a run failed, for operators: with the provider's own reason, if there is one. */
+export const RunFailure = z.object({
+  at: z.number().meta({ description: "ms since 1970" }),
+  agentId: text(),
+  errorCode: z.enum(ERROR_CODES),
+  reason: z.string().max(MAX_REASON),
+});
+export type RunFailure = z.infer<typeof RunFailure>;
 
 /** What a node says of itself: what it is, what it has open, what waits in it, and what it counted since it started. */
 export const NodeReport = z
@@ -28,6 +40,7 @@ export const NodeReport = z
     runs: z
       .object({ driven: count(), held: count(), waiting: count() })
       .meta({ description: "driven, held for paused sessions, or waiting for a person" }),
+    lastFailure: RunFailure.optional().meta({ description: "of the runs that it drove; absent: none failed" }),
     slowReaders: count().meta({ description: "streams cut since it started because their reader was too slow" }),
   })
   .meta({ id: "NodeReport" });

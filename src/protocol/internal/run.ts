@@ -94,6 +94,8 @@ export const ReportPart = z.discriminatedUnion("kind", [
     parts: Message.shape.parts,
     output: z.string().optional(),
     finishReason: Message.shape.finishReason,
+    nativeFinishReason: Message.shape.nativeFinishReason,
+    errorCode: Message.shape.errorCode,
     errorMessage: z.string().optional(),
     usage: Usage.optional(),
   }),

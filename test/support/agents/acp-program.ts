@@ -327,7 +327,7 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
   },
   late: () => {
     say("In time.");
-    setTimeout(() => say(" Too late."), 5);
+    setTimeout(() => say(" Just in time."), 5);
     return { stopReason: "end_turn" };
   },
   asks: async () => {

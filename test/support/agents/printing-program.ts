@@ -48,6 +48,11 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
     say(`I know ${process.env["THE_KEY"]}.`);
     process.exitCode = 3;
   },
+  "whole-then-fails": () => {
+    json({ type: "message", content: "Done." });
+    process.stderr.write("closing\n");
+    process.exitCode = 3;
+  },
   // The key in two lines; and where a piece of a long line ends, which is not a line's end.
   pieces: () => {
     const key = process.env["THE_KEY"] ?? "";

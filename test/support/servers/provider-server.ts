@@ -14,9 +14,9 @@ export type ProviderReply =
       readonly usage?: TokenCounts;
       /**
        * How the stream ends: complete (default), by the provider's filter, at the model's length limit, with a broken
-       * connection, closed before its end, never, or with an error.
+       * connection, closed before its end, never, or with an error; complete, on a connection that breaks or stays open.
        */
-      readonly ending?: WireEnding | "cut" | "early" | "never" | WireError;
+      readonly ending?: WireEnding | "cut" | "early" | "never" | "breaks" | "lingers" | WireError;
     }
   | {
       readonly kind: "refusal";
@@ -107,13 +107,14 @@ async function play(reply: ProviderReply, wire: Wire, response: ServerResponse):
   if (reasoning) frames += wire.reasoning(reasoning);
   if (text) frames += wire.text(text);
   if (calls) frames += wire.calls(calls);
-  if (ending === "whole") frames += wire.close(usage, calls ? "calls" : "whole");
+  if (ending === "whole" || ending === "breaks" || ending === "lingers")
+    frames += wire.close(usage, calls ? "calls" : "whole");
   if (ending === "filtered" || ending === "length") frames += wire.close(usage, ending);
   if (typeof ending === "object") frames += wire.error(ending);
   // Only after the frames were sent: otherwise the connection could break before the answer.
   await new Promise<void>((resolve) => response.write(frames, () => resolve()));
-  if (ending === "cut") response.destroy();
-  else if (ending !== "never") response.end();
+  if (ending === "cut" || ending === "breaks") response.destroy();
+  else if (ending !== "never" && ending !== "lingers") response.end();
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {

@@ -145,7 +145,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
       const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
       expect(failure).toMatchObject({
         code: "provider_refused",
-        message: `The model's provider refused the request (${status} invalid_request_error).`,
+        message: `The model's provider refused the request (${status} invalid_request_error)${status === 401 ? "." : ": some message"}`,
         retryable: false,
       });
       expect(server.requests).toHaveLength(1);
@@ -172,6 +172,17 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(parts.filter(({ type }) => type === "finish")).toEqual(reason ? [{ type: "finish", reason }] : []);
     expect(server.requests).toHaveLength(1);
   });
+
+  test.each(provider === "google" ? (["breaks"] as const) : (["breaks", "lingers"] as const))(
+    "a whole reply is done although its connection %s",
+    async (ending) => {
+      server.willReply({ kind: "stream", text: ["Hello."], ending });
+      const parts = await play(model(provider), turnOf(PROMPT));
+      expect(textOf(parts)).toBe("Hello.");
+      expect(parts.filter(({ type }) => type === "finish")).toEqual([]);
+      expect(server.requests).toHaveLength(1);
+    },
+  );
 
   test("an abort before the first token releases the connection", async () => {
     server.willReply({ kind: "stream", ending: "never" });
@@ -216,7 +227,9 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
       code: "provider_unreachable",
       message: "The model's provider stopped responding.",
     });
-    expect(failure.cause.message).toBe(said === "" ? "no token for 20000 ms" : "no further token for 5000 ms");
+    expect(failure.cause.message).toMatch(
+      said === "" ? /^127\S+ no token for 20000 ms$/ : / no further token for 5000 ms$/,
+    );
     await (await arrived).closed;
     expect([server.requests.length, stage.sleeps]).toEqual([1, []]);
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });

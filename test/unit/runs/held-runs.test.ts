@@ -214,7 +214,7 @@ describe("a worker that stops", () => {
     await stage.clock.advance(patience.graceMs);
     await stopped;
     expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "run_lost" }]);
-    expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
+    expect(await stage.answersOf("ann")).toEqual(["interrupted la", "error "]);
   });
 
   test("a stopping worker does not wait for an unreachable floor: its run is driven again after a silence", async () => {

@@ -64,7 +64,7 @@ describe("the messages of an attempt", () => {
     writer.write("text", "a\uD83C");
     writer.write("reasoning", "hm \uD83C");
     writer.write("text", "b\uD83C", SUB);
-    writer.closeAll();
+    writer.closeAll({ status: "success" });
     const said = parts.flatMap((part) => (part.kind === "append" ? [part.text] : []));
     expect(said).toEqual(["a", "\uFFFD", "b", "\uFFFD"]);
     expect(deltas.map(({ kind, text }) => `${kind} ${text}`)).toContain("reasoning \uFFFD");
@@ -112,7 +112,7 @@ describe("the messages of an attempt", () => {
     writer.write("text", "I look.", SUB);
     writer.count(usage, SUB);
     writer.count(usage, SUB);
-    writer.closeAll();
+    writer.closeAll({ status: "success" });
     const counted = parts.flatMap((part) => (part.kind === "close" ? [part.usage?.total_tokens] : []));
     expect(counted).toEqual([undefined, 6]);
   });
@@ -133,13 +133,12 @@ describe("the messages of an attempt", () => {
     writer.write("text", "la");
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     writer.count(usage);
-    writer.close(undefined, "interrupted", { output: "whole" });
+    writer.close(undefined, { status: "interrupted" });
     expect(parts.at(-1)).toEqual({
       kind: "close",
       messageId: "run-1-0",
       status: "interrupted",
       usage,
-      output: "whole",
     });
   });
 
@@ -184,10 +183,29 @@ describe("the messages of an attempt", () => {
 
   test("a message of an attempt is begun for lines of a log before the first word", () => {
     const { writer, kinds } = makeWriter();
-    expect(writer.current()).toBe("run-1-0");
-    expect(writer.current()).toBe("run-1-0");
+    expect(writer.newest()).toBe("run-1-0");
+    expect(writer.newest()).toBe("run-1-0");
+    writer.noteCall("c1");
     writer.write("text", "la");
     expect(kinds()).toEqual(["open run-1-0", "append run-1-0"]);
+  });
+
+  test("a whole message of an attempt has what comes with its end: log lines, and the reason of a failure", () => {
+    const { writer, kinds, parts } = makeWriter();
+    writer.writeWhole("Done.", { output: "ok" });
+    expect(writer.newest()).toBe("run-1-0");
+    const failed = { status: "error", errorCode: "provider_unreachable", errorMessage: "code 3" } as const;
+    writer.closeAll(failed);
+    expect(kinds()).toEqual(["open run-1-0", "append run-1-0", "close run-1-0"]);
+    expect(parts.at(-1)).toMatchObject({ ...failed, output: "ok" });
+    expect(writer.newest()).toBe("run-1-0");
+  });
+
+  test("a whole message of an attempt is complete before the next text", () => {
+    const { writer, kinds } = makeWriter();
+    writer.writeWhole("One.", {});
+    writer.write("text", "Two.");
+    expect(kinds()).toEqual(["open run-1-0", "append run-1-0", "close run-1-0", "open run-1-1", "append run-1-1"]);
   });
 });
 

@@ -266,7 +266,7 @@ describe("a run that two workers receive", () => {
     await stage.clock.advance(SWEEP_MS + WHO_DRIVES_MS);
     expect(puppet.runs).toHaveLength(1);
     expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "run_lost", runId: "run-ann" }]);
-    expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
+    expect(await stage.answersOf("ann")).toEqual(["interrupted la", "error "]);
     expect(await stage.stateOf("ann")).toBe("active/failed");
     // The worker that drove it learns of it when it can.
     worker.isCutOff = false;

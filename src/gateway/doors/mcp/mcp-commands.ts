@@ -277,7 +277,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
 }
 
 function replyOf({ sessionId, runId, decision }: RunPlace, summary: RunSummary): object {
-  const { text, outcome, asked, failure, isCancelled, finishReason } = summary;
+  const { text, outcome, asked, failure, isCancelled, finishReason, nativeFinishReason } = summary;
   if (failure) {
     const { code, message, retryAfterMs } = failure;
     throw new AppError(code, message, {
@@ -291,6 +291,7 @@ function replyOf({ sessionId, runId, decision }: RunPlace, summary: RunSummary):
     isRunning: outcome !== "ended",
     ...(isCancelled && { isCancelled }),
     ...(finishReason && { finishReason }),
+    ...(nativeFinishReason !== undefined && { nativeFinishReason }),
     ...(asked && { asked: { kind: asked.kind, requestId: asked.requestId, ...asked.data } }),
     ...(decision && { decision }),
   };

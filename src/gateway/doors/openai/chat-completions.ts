@@ -119,8 +119,14 @@ type Finish = "stop" | "length" | "content_filter" | "tool_calls";
 
 function finishOf({ asked, finishReason }: RunSummary): Finish {
   if (asked) return "tool_calls";
+  // The words of this protocol are few, and of those for a reply that was cut `length` promises least.
+  if (finishReason === "incomplete") return "length";
   return finishReason === "length" || finishReason === "content_filter" ? finishReason : "stop";
 }
+
+/** The provider's own word, as other gateways of this protocol add it. */
+const nativeOf = ({ nativeFinishReason: word }: RunSummary) =>
+  word === undefined ? {} : { native_finish_reason: word };
 
 /** The question that the run waits for, as a call of a function in the client. */
 function toolCallsOf(place: RunPlace, { asked }: RunSummary) {
@@ -147,7 +153,7 @@ function completionOf(place: RunPlace, model: string, created: number, summary: 
     object: "chat.completion",
     created,
     model,
-    choices: [{ index: 0, message, logprobs: null, finish_reason: finishOf(summary) }],
+    choices: [{ index: 0, message, logprobs: null, finish_reason: finishOf(summary), ...nativeOf(summary) }],
     usage: usageOf(summary.usage ?? NO_USAGE),
     metadata: metadataOf(place),
     ...(place.decision && { interlock: { type: "arbitration", data: place.decision } }),
@@ -201,7 +207,7 @@ class ChunkTranslator implements RunTranslator {
     if (summary.isCancelled) return this.fail("session_archived", ABORTED);
     const calls = toolCallsOf(this.#place, summary).map((call, index) => ({ index, ...call }));
     const asked = calls.length > 0 ? this.#chunk({ tool_calls: calls }) : "";
-    return `${asked}${this.#chunk({}, {}, finishOf(summary))}${this.#usage()}data: [DONE]\n\n`;
+    return `${asked}${this.#chunk({}, {}, finishOf(summary), nativeOf(summary))}${this.#usage()}data: [DONE]\n\n`;
   }
 
   fail(code: ErrorCode, message: string): string {
@@ -215,8 +221,8 @@ class ChunkTranslator implements RunTranslator {
     return `data: ${this.#head},"choices":[],"usage":${JSON.stringify(usage)}}\n\n`;
   }
 
-  #chunk(delta: object, rest: object = {}, finish: Finish | null = null): string {
-    const choices = JSON.stringify([{ index: 0, delta, logprobs: null, finish_reason: finish }]);
+  #chunk(delta: object, rest: object = {}, finish: Finish | null = null, native: object = {}): string {
+    const choices = JSON.stringify([{ index: 0, delta, logprobs: null, finish_reason: finish, ...native }]);
     const more = JSON.stringify(rest).slice(1, -1);
     const usage = this.#includeUsage ? ',"usage":null' : "";
     return `data: ${this.#head},"choices":${choices}${usage}${more === "" ? "" : `,${more}`}}\n\n`;

@@ -37,8 +37,8 @@ export function responseOf(
   { status, failure }: { status?: Status; failure?: RunFailure | undefined } = {},
 ): { id: string; object: string; model: string } & Record<string, unknown> {
   const { asked, finishReason, usage } = summary;
-  const isCut = finishReason === "length" || finishReason === "content_filter";
-  const reason = finishReason === "length" ? "max_output_tokens" : "content_filter";
+  const isCut = finishReason !== undefined && finishReason !== "empty";
+  const reason = finishReason === "length" ? "max_output_tokens" : finishReason;
   const output = summary.items.map(itemOf);
   if (asked) output.push(askedItem(place.sessionId, asked));
   return {

@@ -229,6 +229,7 @@ const REASONS: { readonly [reason in FinishReason]: string } = {
   length: "length",
   content_filter: "content-filter",
   empty: "stop",
+  incomplete: "other",
 };
 
 /** A model may have written arguments that are not JSON. */

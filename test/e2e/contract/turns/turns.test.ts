@@ -132,15 +132,21 @@ describe("a turn that fails", () => {
         event: "fail",
         reason: errorCode,
       });
-      expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed" });
-      expect(await ann.messages(id)).toMatchObject([{ role: "user", content, status: "success" }]);
+      const { runId } = answer;
+      const failure = { errorCode, message: error!.data["message"], runId };
+      expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed", failure });
+      expect(await ann.messages(id)).toMatchObject([
+        { role: "user", content, status: "success" },
+        { role: "assistant", content: "", status: "error", runId, errorCode, errorMessage: failure.message },
+      ]);
     },
   );
 
   test("a failed turn can be repeated by sending the message again", async () => {
     const { ann, id } = await turn("flaky");
     await ann.talk(id, "flaky");
-    expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["flaky", "flaky", "Better now."]);
+    expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["flaky", "", "flaky", "Better now."]);
+    expect(await ann.see(id)).not.toHaveProperty("failure");
     const log = await ann.log(id);
     expect(transitionsOf(log).slice(-3)).toEqual([
       "active.running→active.failed",

@@ -7,7 +7,7 @@ import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
 
-type Shown = Pick<Message, "content" | "status" | "finishReason">;
+type Shown = Pick<Message, "content" | "status" | "finishReason" | "errorCode" | "errorMessage">;
 
 const shownOf = ({ content, status, finishReason }: Shown): Shown => ({ content, status, finishReason });
 
@@ -82,6 +82,49 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(await keptOf(node, short.sessionId)).toMatchObject([{ finishReason: "length" }]);
   });
 }
+
+test("why a run failed is in one message, the session, its export and the node's report, also after a restart", async () => {
+  const provider = await startProviderServer();
+  onTestFinished(() => provider.close());
+  const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+  const agents = [
+    { name: "cut", adapter: model },
+    { name: "refused", adapter: model },
+    { name: "missing", adapter: { kind: "command", command: "no-such-program-here" } },
+    { name: "exits", adapter: { kind: "command", command: "sh", args: ["-c", "echo half; exit 3"] } },
+    { name: "whole", adapter: { ...commandAdapter("whole-then-fails"), format: "jsonl" } },
+    { name: "scripted", adapter: { kind: "scripted", replies: [{ match: ".", fail: { code: "provider_refused" } }] } },
+  ];
+  const installation = await makeInstallation({ agents });
+  const node = await installation.start();
+  provider.willReply({ kind: "stream", text: ["half"], ending: "cut" }, { kind: "refusal", status: 400 });
+  const sessions: { id: string; reason: object; content: string }[] = [];
+  for (const [agentId, content] of [
+    ["cut", "half"],
+    ["refused", ""],
+    ["missing", ""],
+    ["exits", "half"],
+    ["whole", "Done."],
+    ["scripted", ""],
+  ] as const) {
+    const { sessionId, streamed } = await ask(node, agentId);
+    expect(streamed).toMatchObject([{ content, status: "error", errorMessage: expect.any(String) }]);
+    const { errorCode, errorMessage } = streamed[0]!;
+    sessions.push({ id: sessionId, content, reason: { errorCode, errorMessage } });
+    const { body } = await node.ask("GET", "/nodes");
+    expect(body).toMatchObject({ nodes: [{ lastFailure: { agentId, errorCode } }] });
+  }
+  await node.kill();
+  const next = await installation.start();
+  for (const { id, content, reason } of sessions) {
+    const { errorCode, errorMessage } = reason as { errorCode: string; errorMessage: string };
+    expect(await keptOf(next, id)).toMatchObject([{ content, status: "error", ...reason }]);
+    const { session } = (await next.ask("GET", `/session/${id}`)).body;
+    expect(session).toMatchObject({ activity: "failed", failure: { errorCode, message: errorMessage } });
+    const exported = await (await fetch(`${next.url}/session/${id}/export`)).text();
+    expect(exported).toContain(`_failed: ${errorMessage}_`);
+  }
+});
 
 describe("a reply on SQLite", () => suite(async () => ({})));
 

@@ -161,8 +161,8 @@ describe("the output of a coding agent", () => {
     expect(ofType(parts, "finish")).toEqual([{ type: "finish", reason: "length" }]);
   });
 
-  test("output of a coding agent after the end of its turn is ignored", async () => {
-    expect(textOf(await play(talking().agent, turnOf("late")))).toBe("In time.");
+  test("output of a coding agent just after the end of its turn belongs to the reply", async () => {
+    expect(textOf(await play(talking().agent, turnOf("late")))).toBe("In time. Just in time.");
   });
 
   test("a hundred megabytes of output are read no faster than they are pulled, and can be abandoned at once", async () => {
