@@ -42,7 +42,7 @@ const ESCAPE = /\\\\|\\u00[01][\da-f]/g;
 
 /** A JSON line whose texts show the escapes of controls, which would otherwise reach the terminal as the controls. */
 export const withEscapes = (line: string): string =>
-  line.replace(ESCAPE, (escape) => (escape === "\\\\" ? escape : `\\${escape}`));
+  line.replace(ESCAPE, (found) => (found === "\\\\" ? found : `\\${found}`));
 
 function reportDropped(lines: number): string {
   const line = { level: WARN, time: new Date().toISOString(), lines, msg: "lines of the log could not be written" };

@@ -28,6 +28,7 @@ import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
 import { acceptJsonOnly, settleBody } from "./http/json-bodies.ts";
 import { KnownPaths } from "./http/known-paths.ts";
 import { boundAnswers } from "./http/large-answers.ts";
+import { guardKeys } from "./http/near-keys.ts";
 import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./http/origin.ts";
 import { describeProblem, handleProblems, refusalOf, sendProblem, toAppError } from "./http/problem.ts";
 import { Sockets } from "./http/sockets/sockets.ts";
@@ -259,6 +260,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
     app.addHook("onRequest", (request) => gate.keeper!.countAddress(request));
   }
   acceptJsonOnly(app, bodies);
+  guardKeys(app);
   boundAnswers(app);
   guardOrigins(app, origin, log);
   if (origin.origins.length > 0) {

@@ -14,8 +14,6 @@ const DEFAULT_MAX_BYTES = 524_288;
 const TIMEOUT_MS = 20_000;
 const READABLE = /^(text\/|application\/([a-z0-9.+-]*\+)?(json|xml)\b|application\/(javascript|yaml|x-yaml)\b)/i;
 
-const SWITCHED = "The page answers with another protocol (status 101).";
-
 const Input = z.strictObject({
   url: z.string().min(1).max(4_096).describe("An http or https address."),
 });
@@ -68,13 +66,14 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
         "user-agent": "interlock",
       },
     });
-    request.once("response", resolve);
+    request.once("response", (response) => (response.statusCode === 101 ? endSwitched(response) : resolve(response)));
     request.once("error", reject);
     // Node.js gives the socket away: neither a response nor an error follows.
-    request.once("upgrade", (_, socket) => {
-      socket.destroy();
-      reject(new Refusal(SWITCHED));
-    });
+    request.once("upgrade", (_, socket) => endSwitched(socket));
+    const endSwitched = (answer: { destroy(): void }) => {
+      answer.destroy();
+      reject(new Refusal("The page answers with another protocol (status 101)."));
+    };
     request.end();
     return promise;
   }
@@ -85,10 +84,6 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
     for (let redirects = 0; ; redirects += 1) {
       const response = await get(url, signal);
       const { statusCode = 0, headers } = response;
-      if (statusCode === 101) {
-        response.destroy();
-        return fail(SWITCHED);
-      }
       const next = statusCode >= 300 && statusCode < 400 ? headers.location : undefined;
       if (next === undefined) return await read(response, maxBytes);
       response.destroy();

@@ -24,6 +24,15 @@ export const TurnAnswer = z.object({
   position: z.string().optional(),
 });
 
+const ALONE = "Without a userId the session has a floor of its own: it competes with no other session.";
+
+/** A fact beside the answer to a request that made a session, or would have. */
+export const Notice = { notice: z.string().optional().meta({ description: "what the request may not have meant" }) };
+
+/** The notice about a session that competes with no other. */
+export const noticeOf = (session: { userId?: string | undefined }): { notice?: string } =>
+  session.userId === undefined ? { notice: ALONE } : {};
+
 /** The answer of a route, from the floor's reply. */
 export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<typeof SessionAnswer> {
   const { session, decision } = reply;

@@ -10,7 +10,7 @@ import { Session, STATES } from "../../protocol/session.ts";
 import { cleanText } from "../../protocol/text.ts";
 import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
-import { SessionAnswer, sessionAnswer } from "./command-answer.ts";
+import { Notice, noticeOf, SessionAnswer, sessionAnswer } from "./command-answer.ts";
 import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
@@ -96,7 +96,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         description:
           "With `activate` the session requests the floor in the same command. If that is rejected, no session is created.",
         body: CreateBody.prefault({}),
-        response: { 200: SessionAnswer },
+        response: { 200: SessionAnswer.extend(Notice) },
       },
     },
     async (request) => {
@@ -124,7 +124,8 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         connection: () => connections.forNewSession(connectionId, caller.ownerId),
         find: async ({ session }) => session && placeOf(caller, session.id),
       });
-      return sessionAnswer(commands, reply);
+      const answer = sessionAnswer(commands, reply);
+      return { ...answer, ...noticeOf(answer.session) };
     },
   );
 

@@ -16,6 +16,7 @@ import type { Caller } from "../../access/caller.ts";
 import { newTarget } from "../../chat-commands.ts";
 import type { Identity } from "../../commands.ts";
 import type { RouteContext } from "../../route-context.ts";
+import { noticeOf } from "../../routes/command-answer.ts";
 import type { Following, LiveRuns, RunPlace } from "../live-runs.ts";
 import { mustHaveRoom } from "../run-stream.ts";
 import type { RunSummary } from "../run-summary.ts";
@@ -94,7 +95,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     const { sessionId, floorId, brings } = newTarget(caller, commands.deriveId(identity, "session"), wanted);
     const command: Command = { type: "session.create", sessionId, session: brings!, activate: true };
     const { session, decision } = await commands.carryOut(identity, async () => ({ floorId, command }));
-    return { sessionId, state: session?.state, ...(decision && { decision }) };
+    return { sessionId, state: session?.state, ...(decision && { decision }), ...noticeOf(brings!) };
   }
 
   /** Collect the output of a run for a limited time. The run continues afterwards. */

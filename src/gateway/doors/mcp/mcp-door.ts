@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import type { ReadableStream as WebStream } from "node:stream/web";
 import { z } from "zod";
 import { AppError } from "../../../protocol/errors.ts";
+import { refuseMisspelt } from "../../http/near-keys.ts";
 import { toAppError } from "../../http/problem.ts";
 import { endWithClient } from "../../http/sockets/hang-up.ts";
 import type { RouteContext, Routes } from "../../route-context.ts";
@@ -73,7 +74,8 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
         const key = keyed ?? _meta?.[KEY_IN_META] ?? (own ? `mcp.${own}` : undefined);
         return context.commands.identifyBy(caller, key, what, trace);
       };
-      const handle = await openServer({ context, runs, caller }, client, { untilLeft, identify });
+      const sentArguments = argumentsIn(body);
+      const handle = await openServer({ context, runs, caller }, client, { untilLeft, identify, sentArguments });
       // The transport needs an address, and looks at none of its parts.
       const sent = new Request("http://127.0.0.1/mcp", {
         method,
@@ -94,7 +96,11 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
   async function openServer(
     options: McpCommandsOptions,
     client: McpClient,
-    { untilLeft, identify }: { untilLeft: () => AbortSignal; identify: Identify },
+    {
+      untilLeft,
+      identify,
+      sentArguments,
+    }: { untilLeft: () => AbortSignal; identify: Identify; sentArguments: unknown },
   ) {
     const { McpServer, WebStandardStreamableHTTPServerTransport } = await import("@modelcontextprotocol/server");
     const about = { name: "interlock", version: context.version };
@@ -107,7 +113,7 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
         async (given, { mcpReq: { id, _meta, signal: cancelled } }) => {
           const end = calls.add(client, id, () => void server.close());
           const call = () => ({ identity: identify(name, given, { id, _meta }), cancelled, endWithClient: untilLeft });
-          return await carryOut(command, given, call, context).finally(end);
+          return await carryOut(command, { given, sent: sentArguments }, call, context).finally(end);
         },
       );
     }
@@ -123,10 +129,21 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
 const isInitialize = (body: unknown): boolean =>
   typeof body === "object" && body !== null && "method" in body && body.method === "initialize";
 
+const ToolCall = z.object({ params: z.object({ arguments: z.unknown() }) });
+
+/** The arguments of a call as they came: the schemas leave out keys that they do not know. */
+const argumentsIn = (body: unknown): unknown => ToolCall.safeParse(body).data?.params.arguments;
+
 /** A refusal is returned as a result for the model: the decision and its sentence. */
-async function carryOut(command: McpCommand, input: unknown, call: () => McpCall, { log }: RouteContext) {
+async function carryOut(
+  command: McpCommand,
+  { given, sent }: { given: unknown; sent: unknown },
+  call: () => McpCall,
+  { log }: RouteContext,
+) {
   try {
-    const result = await command.run(input as never, call());
+    refuseMisspelt("arguments", sent, command.input);
+    const result = await command.run(given as never, call());
     return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: { ...result } };
   } catch (thrown) {
     const error = toAppError(thrown);

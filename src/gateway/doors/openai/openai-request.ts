@@ -16,6 +16,7 @@ import { unsupported } from "./openai-problem.ts";
 export const COMMON = {
   model: z.string().min(1).max(128).meta({ description: "an agent of the catalogue" }),
   stream: z.boolean().nullish(),
+  user: Name.nullish().meta({ description: "the user, as `metadata.user`" }),
   metadata: z
     .record(z.string(), z.unknown())
     .nullish()
@@ -53,7 +54,7 @@ export function readCommon(
   request: FastifyRequest<{ Body: z.infer<z.ZodObject<typeof COMMON>> }>,
   format: { readonly param: string; readonly type: string | undefined },
 ): { agentId: AgentId; where: Whereabouts; createdAt: number } {
-  const { tools, tool_choice: choice, model, metadata } = request.body;
+  const { tools, tool_choice: choice, model, metadata, user } = request.body;
   if (tools?.length) throw unsupported("tools", "Agents have their own tools; a client cannot add any.");
   if (![undefined, null, "auto", "none"].includes(choice as string)) {
     throw unsupported("tool_choice", "Agents choose among their own tools; a client cannot demand a call.");
@@ -61,15 +62,15 @@ export function readCommon(
   if ((format.type ?? "text") !== "text") throw unsupported(format.param, "Agents answer with text only.");
   return {
     agentId: readModel(catalog(), model),
-    where: readWhereabouts(request, metadata),
+    where: readWhereabouts(request, { user: user ?? undefined, ...metadata }),
     createdAt: Math.floor(clock.now() / 1_000),
   };
 }
 
-/** Read from `metadata`, else from the headers `Interlock-Session`, `-User`, `-Zone` and `-Workspace`. */
-function readWhereabouts(request: FastifyRequest, metadata: Record<string, unknown> | null | undefined): Whereabouts {
+/** Read from `metadata` and `user`, else from the headers `Interlock-Session`, `-User`, `-Zone` and `-Workspace`. */
+function readWhereabouts(request: FastifyRequest, metadata: Record<string, unknown>): Whereabouts {
   const named: Record<string, unknown> = {};
-  for (const key of Object.keys(Named.shape)) named[key] = metadata?.[key] ?? request.headers[`interlock-${key}`];
+  for (const key of Object.keys(Named.shape)) named[key] = metadata[key] ?? request.headers[`interlock-${key}`];
   const { session, user, zone, workspace } = parsed(Named.safeParse(named), "metadata");
   if (zone !== undefined && user === undefined) {
     throw new AppError("bad_request", "A zone needs a user.", { facts: { param: "metadata.zone" } });

@@ -1,0 +1,62 @@
+import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import { BOUNDS } from "../../config/bounds.ts";
+import { nearest } from "../../config/nearest.ts";
+import { AppError } from "../../protocol/errors.ts";
+
+/** A shorter key, such as that with which some clients avoid caches, is like too many others. */
+const MIN_KEY = 4;
+
+/** The keys of a route's body or query that schemas check; undefined where every key is allowed. */
+export function knownKeys(schema: unknown, value: object): readonly string[] | undefined {
+  if (schema instanceof z.ZodObject) return Object.keys(schema.shape);
+  if (schema instanceof z.ZodPrefault || schema instanceof z.ZodDefault || schema instanceof z.ZodOptional) {
+    return knownKeys(schema.unwrap(), value);
+  }
+  if (!(schema instanceof z.ZodDiscriminatedUnion)) return undefined;
+  const { discriminator } = schema.def;
+  const kind = (value as Record<string, unknown>)[discriminator];
+  const options = schema.options as z.ZodObject<Record<string, z.ZodLiteral>>[];
+  const option = options.find(({ shape }) => shape[discriminator]?.value === kind);
+  return option && knownKeys(option, value);
+}
+
+/**
+ * What is wrong with keys that are nearly known ones. Unknown keys are ignored, but a misspelt one would be a wish that
+ * nobody reads, such as whose floor a session is to compete for. If the known key is there too, nothing is missing.
+ */
+export function misspeltKeys(value: object, known: readonly string[]): { key: string; meant: string }[] {
+  const found: { key: string; meant: string }[] = [];
+  for (const key of Object.keys(value)) {
+    if (found.length === BOUNDS.shownIssues) break;
+    if (key.length < MIN_KEY || known.includes(key)) continue;
+    const meant = nearest(key, known) ?? nearest(key.replace(/[^A-Za-z0-9]/g, ""), known);
+    if (meant !== undefined && !Object.hasOwn(value, meant)) found.push({ key, meant });
+  }
+  return found;
+}
+
+/** @throws AppError `bad_request` that names what each misspelt key may mean. @param place where the keys are, for messages */
+export function refuseMisspelt(place: string, value: unknown, schema: unknown): void {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return;
+  const known = knownKeys(schema, value);
+  const misspelt = known ? misspeltKeys(value, known) : [];
+  if (misspelt.length === 0) return;
+  const issues = misspelt.map(({ key, meant }) => ({ path: `${place}.${key}`, message: `did you mean ${meant}?` }));
+  const [{ key, meant }] = misspelt as [{ key: string; meant: string }];
+  throw new AppError("bad_request", `There is no ${key}; did you mean ${meant}?`, { facts: { issues } });
+}
+
+/** Refuse misspelt keys of every body and query before their schemas ignore them. */
+export function guardKeys(app: FastifyInstance): void {
+  app.addHook("preValidation", (request, _reply, done) => {
+    const { schema } = request.routeOptions;
+    try {
+      refuseMisspelt("body", request.body, schema?.body);
+      refuseMisspelt("querystring", request.query, schema?.querystring);
+    } catch (error) {
+      return done(error as AppError);
+    }
+    done();
+  });
+}
