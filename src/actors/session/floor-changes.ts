@@ -41,8 +41,8 @@ function beHeard(step: SessionStep, claim: Claim, level: number | undefined): vo
   beginLease(step);
 }
 
-/** Remember the lengths of the agent, in case it leaves the catalogue during the state that begins. */
-function keepLengths(step: SessionStep): void {
+/** Remember the lengths of the agent, in case it leaves the catalogue. */
+export function keepLengths(step: SessionStep): void {
   const agent = agentOf(step);
   if (!agent) return;
   const { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs } = agent;

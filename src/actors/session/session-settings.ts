@@ -2,6 +2,7 @@ import { findAgent, findModeFault, listAgents, takesTurns } from "../../config/c
 import { findAgentIdFault } from "../../protocol/client-message.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
+import { keepLengths } from "./floor-changes.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import {
   agentOf,
@@ -58,6 +59,7 @@ export function switchAgent(
   logEvent(step, "agent_switched", outcome);
   context.claim = command.claim;
   context.mode = undefined;
+  keepLengths(step);
   // Another agent's lease begins now, even if it is as long as the former's.
   endLease(step);
   if (isHeard || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);

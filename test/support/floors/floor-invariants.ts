@@ -177,6 +177,8 @@ export class FloorInvariants {
       "the queue differs from the sessions",
     );
     for (const { context, value } of standings) {
+      const maxPauseMs = this.#catalog.agents.get(context.claim.agentId)?.maxPauseMs;
+      must(value.lifecycle !== "paused" || maxPauseMs !== 0, `19: ${context.id} is paused, and its max_pause is 0`);
       const isBusy = value.activity === "running" || value.activity === "waiting";
       must(isBusy === (context.run !== undefined), `${context.id} is ${value.activity} with run ${context.run?.id}`);
       must(

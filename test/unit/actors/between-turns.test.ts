@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createActor } from "xstate";
 import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 import { playing, withMusic } from "../../support/floors/playing-floor.ts";
@@ -36,6 +37,79 @@ describe("between turns", () => {
       const floor = playing({ after_turn: afterTurn });
       floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
       expect(floor.state("music")).toBe(state);
+    }
+  });
+});
+
+describe("a deadline", () => {
+  const agents = [
+    { name: "music", priority: 20, max_pause: "30m", resume_within: "10m" },
+    { name: "brief", priority: 20, max_pause: "5m" },
+    { name: "phone", priority: 90 },
+  ];
+  const preempted = () => {
+    const floor = new FloorStage(makeCatalog(agents));
+    floor.create("music");
+    floor.create("phone");
+    return floor;
+  };
+
+  test("a preempted session that is silent for longer than resume_within is woken by no release, and can be resumed", () => {
+    const floor = preempted();
+    floor.pass(600_000);
+    expect(floor.events("session_transition").at(-1)).toMatchObject({
+      from: "paused",
+      to: "paused",
+      event: "yield",
+      reason: "resume_within",
+    });
+    floor.on("phone", "archive");
+    expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
+    expect(floor.on("music", "resume").ok).toBe(true);
+    expect(floor.state("music")).toBe("active.idle");
+  });
+
+  test("a command finds done what was due before it, each at its own moment, although no alarm came", () => {
+    const floor = preempted();
+    floor.now += 2_000_000;
+    const { facts } = floor.deliver({ type: "session.archive", sessionId: "phone" });
+    const start = floor.now - 2_000_000;
+    expect(facts.flatMap((fact) => (fact.type === "at" ? [fact.now - start] : []))).toEqual([
+      600_000, 1_800_000, 2_000_000,
+    ]);
+    expect(floor.transitions(facts)).toEqual([
+      "music paused→paused",
+      "music paused→archived",
+      "phone active.idle→archived",
+    ]);
+  });
+
+  test("a switch of the agent and a new catalogue move it at once, measured from when the state began", () => {
+    const floor = preempted();
+    floor.pass(200_000);
+    const pausedAt = floor.now - 200_000;
+    expect(floor.due).toBe(pausedAt + 600_000);
+    floor.ask({ type: "session.switch_agent", sessionId: "music", agentId: "brief" });
+    expect(floor.due).toBe(pausedAt + 300_000);
+    floor.catalog = makeCatalog([agents[0]!, { ...agents[1]!, max_pause: "7m" }, agents[2]!]);
+    expect(floor.due).toBe(pausedAt + 420_000);
+    floor.catalog = makeCatalog([{ ...agents[0]! }, { name: "phone", priority: 90 }]);
+    // Its agent has left, and it keeps the length that it had with it.
+    floor.restart();
+    expect(floor.due).toBe(pausedAt + 300_000);
+  });
+
+  test("a question of an agent waits for its answer_within, and for the node's setting without one", () => {
+    for (const [answerWithin, waitMs] of [
+      ["20s", 20_000],
+      [undefined, 300_000],
+    ] as const) {
+      const floor = playing({ answer_within: answerWithin });
+      const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
+      floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+      expect(floor.events("user_question_request")).toMatchObject([{ expiresAt: floor.now + waitMs }]);
+      floor.pass(waitMs);
+      expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
     }
   });
 });
