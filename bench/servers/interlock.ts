@@ -14,6 +14,7 @@ const ALONE = `
 agents:
   - { name: music, priority: 20, when_busy: interrupt, adapter: { kind: scripted, replies: [{ match: play, say: ["la "], repeat: 100000, delay: 1h }, { say: ["Yes."], delay: 0ms }] } }
   - { name: phone, priority: 90, interruptible: false }
+  - { name: patient, priority: 20, max_pause: 1d }
 policy: { ties: newest }
 `;
 const TOGETHER = `
