@@ -139,7 +139,8 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
       ))}
       {isUser ? <p className={styles["text"]}>{content}</p> : <Markdown text={content} isStreaming={isStreaming} />}
       {finishReason && <p className={styles["unfinished"]}>{say(`finish.${finishReason}`)}</p>}
-      {errorMessage && (
+      {/* The newest failure has its line below the conversation. */}
+      {errorMessage && session.failure?.runId !== message.runId && (
         <p className={styles["error"]}>{failureText({ code: errorCode, message: errorMessage }, say)}</p>
       )}
       <MessageActions message={message} session={session} turnsFrom={turnsFrom} />

@@ -191,7 +191,7 @@ function Shown({ session, transcript, copied = 0, onOlder, summaryFailure, onDel
           </button>
         </SessionHead>
         <Conversation messages={messages} toolUses={toolUses} session={session} copied={copied} onOlder={onOlder} />
-        {error && !messages.some(({ runId, errorMessage }) => runId === error.runId && errorMessage !== undefined) && (
+        {error && (
           <p className={styles["error"]} role="alert">
             <b>{error.errorCode}</b> {failureText({ code: error.errorCode, message: error.message }, say)}
           </p>

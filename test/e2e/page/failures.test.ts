@@ -24,6 +24,10 @@ describeInChromium("the page's failures", (open) => {
     await page.getByLabel("说点什么").press("Enter");
     const why = "模型提供方拒绝了请求。（This agent has no key for its model's provider.）";
     await page.getByRole("alert").getByText(why).first().waitFor();
+    await page.reload();
+    await page.getByRole("alert").getByText(why).first().waitFor();
+    await page.goto(addressOf("floor", session));
+    await page.locator("[data-card]").getByText(why).first().waitFor();
     await page.goto(addressOf("timeline", session));
     await page.getByRole("region", { name: "日志" }).getByText(why).first().waitFor();
     await page.getByRole("button", { name: "English" }).click();
