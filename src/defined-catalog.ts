@@ -83,7 +83,9 @@ export class DefinedCatalog {
     const file = this.#options.file();
     if (this.#current?.file !== file) {
       const definitions = this.#stored.map(({ definition }) => definition);
-      this.#current = { file, catalog: definitions.length === 0 ? file : withDefinitions(file, definitions) };
+      const hash = `${file.hash}.${this.#version}`;
+      const catalog = definitions.length === 0 ? file : { ...withDefinitions(file, definitions), hash };
+      this.#current = { file, catalog };
     }
     return this.#current.catalog;
   }

@@ -109,9 +109,13 @@ class Pass {
     this.decisions.push(decision);
     this.#rest = { ...this.#rest, decided: this.decisions.length };
     const id = challenger.sessionId;
-    if (id === undefined || !this.#session(id)) return;
+    const session = id === undefined ? undefined : this.#session(id);
+    if (id === undefined || !session) return;
     if (outcome !== "rejected") this.#edit(id, { priority: challenger.priority }, event);
-    if (outcome === "queued") {
+    if (outcome === "queued" && session.state === "paused") {
+      // Its resume waits, so it comes back by itself.
+      this.#edit(id, { pausedBy: "preemption" }, event);
+    } else if (outcome === "queued" && !this.#rest.queued.includes(id)) {
       this.#rest = { ...this.#rest, queued: [...without(this.#rest.queued, id), id] };
       this.#edit(id, { queuedAt: timeOf(event) }, event);
     } else if (reason === "queue_timeout" || reason === "lease_expired") this.#leaveQueue(id);

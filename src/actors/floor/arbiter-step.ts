@@ -7,8 +7,8 @@ import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts
 import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
-import type { Floor } from "./arbitration.ts";
-import type { Claim } from "./claim.ts";
+import { claimOf, type Numbers } from "./claim.ts";
+import type { Floor } from "./floor-claims.ts";
 import { effectivePriority } from "./priority.ts";
 
 /** The context of a floor's arbiter. */
@@ -17,6 +17,8 @@ export interface ArbiterContext {
   floor: Floor;
   /** Context flags that `priority_rules` look at. */
   flags: Record<string, boolean>;
+  /** The hash of the catalogue that the claims have their numbers from; absent before the first event. */
+  catalog?: string | undefined;
 }
 
 /** The effect of one event on a floor, while it is being decided. Deciding edits the step; the machine then carries it out. */
@@ -29,6 +31,8 @@ export interface ArbiterStep {
   readonly sessionOf: (sessionId: SessionId) => SessionContext | undefined;
   /** Carried out in this order. */
   readonly actions: FloorAction[];
+  /** The reason of transitions when the floor settles after the event, if it is not that a place has become free. */
+  cause?: string;
 }
 
 /** Emit facts, start a session's machine, send it an event, or stop it. */
@@ -54,25 +58,13 @@ export function refuse(step: ArbiterStep, code: ErrorCode, details?: RefusalDeta
 }
 
 /** The numbers an agent would compete with on this floor now. */
-export function numbersOf(step: ArbiterStep, agent: AgentEntry): Omit<Claim, "sessionId"> {
-  const { given, flags, floorId } = step;
+export function numbersOf({ given, flags, floorId }: ArbiterStep, agent: AgentEntry): Numbers {
   const context = { now: given.now, userId: userOf(floorId), flags };
-  const { value, explained } = effectivePriority(agent, given.catalog, context);
-  const { interruptible, preemptionThreshold, beneath, whenPreempted, critical } = agent;
-  return {
-    agentId: agent.id,
-    priority: value,
-    interruptible,
-    preemptionThreshold,
-    explained,
-    ...(beneath.length > 0 && { beneath }),
-    ...(whenPreempted === "duck" && { ducks: true }),
-    ...(critical && { critical: true }),
-  };
+  return claimOf(agent, effectivePriority(agent, given.catalog, context));
 }
 
 /** The part of a claim that says its language. */
-export const languageOf = ({ locale }: { locale?: string | undefined }): Pick<Claim, "locale"> =>
+export const languageOf = ({ locale }: { locale?: string | undefined }): Pick<Numbers, "locale"> =>
   locale === undefined ? {} : { locale };
 
 /** The floor's reservation as clients see it. */

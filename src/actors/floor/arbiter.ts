@@ -19,23 +19,26 @@ import {
   tell,
   tellFloor,
 } from "./arbiter-step.ts";
-import { decide, EMPTY_FLOOR } from "./arbitration.ts";
-import type { Claim } from "./claim.ts";
+import { decide } from "./arbitration.ts";
+import { type Claim, withNumbers } from "./claim.ts";
+import { EMPTY_FLOOR, everyone, without } from "./floor-claims.ts";
 import {
-  applyRestrictions,
+  askingClaim,
   enqueue,
   forget,
   grant,
+  renumber,
   replaceClaim,
   rulesFor,
+  settleFloor,
+  stoppable,
   takeDue,
   takeLapse,
-  takeLeave,
   takeRequest,
   takeTurnOrAnswer,
   withEffects,
 } from "./grants.ts";
-import { everyone, giveFront, letBeneath, without } from "./rearrangement.ts";
+import { giveFront, letBeneath, letWait } from "./rearrangement.ts";
 
 type Timely<T> = T & { given: Given };
 
@@ -44,7 +47,9 @@ type FloorEvent =
   | Timely<Command>
   | EventForArbiter
   /** The floor's reservation is over. */
-  | Timely<{ type: "due" }>;
+  | Timely<{ type: "due" }>
+  /** The floor's next command comes under another catalogue than its last one. */
+  | Timely<{ type: "renumber" }>;
 
 export type ArbiterEvent =
   | FloorEvent
@@ -76,7 +81,7 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const agentId = agent.id;
   if (ask.turn && !takesTurns(agent)) return refuse(step, "illegal_command", { message: externalTakesNoTurns(agent) });
   const { sessionId } = wanted;
-  const claim: Claim = { ...numbersOf(step, agent), ...languageOf(wanted), sessionId };
+  const claim = askingClaim(step, { ...numbersOf(step, agent), ...languageOf(wanted) }, sessionId);
   const { history, replaces } = ask;
   const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
   if (obstacle) return refuse(step, obstacle);
@@ -104,16 +109,13 @@ function createInFront(
 ): void {
   const { sessionId } = claim;
   const floor = replaces === undefined ? step.floor : without(step.floor, [replaces]);
-  const decision = decide(floor, { ...claim, agent, mayQueue: true }, rulesFor(step));
+  const decision = decide(floor, { ...claim, agent, waits: "queued" }, rulesFor(step));
   if (decision.outcome === "rejected") {
     log(step, decision);
     return refuse(step, "rejected", { message: decision.say, facts: { decision } });
   }
   spawn();
-  if (decision.outcome === "queued") {
-    log(step, decision, sessionId);
-    return enqueue(step, claim, decision, turn);
-  }
+  if (decision.outcome === "queued") return enqueue(step, claim, "queued", decision, turn);
   takeTurnOrAnswer(step, sessionId, grant(step, claim, "activate", decision), turn);
 }
 
@@ -143,14 +145,16 @@ function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined):
   const { catalog } = step.given;
   const agent = catalog.agents.get(agentId);
   const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
-  const numbers = agent ? numbersOf(step, agent) : unknown;
-  const challenger = { ...numbers, ...languageOf({ locale }), agent, mayQueue: true };
+  const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...languageOf({ locale }) };
   const rules = rulesFor(step);
-  const decision = decide(step.floor, challenger, rules);
-  if (decision.outcome !== "granted") return tell(step, accept({ decision }));
+  const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
+  if (decision.outcome === "rejected") return tell(step, accept({ decision }));
   // A placeholder id for the session that would be created; no session has it.
-  const claim: Claim = { ...challenger, sessionId: "" as SessionId };
-  const { moves } = (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, claim, rules);
+  const claim = askingClaim(step, numbers, "" as SessionId);
+  const { moves } =
+    decision.outcome === "queued"
+      ? letWait(step.floor, claim, "queued", step.given.now, rules)
+      : (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, claim, rules);
   tell(step, accept({ decision: withEffects(decision, moves, claim, catalog) }));
 }
 
@@ -195,7 +199,7 @@ function pass(step: ArbiterStep, command: CommandAboutSession): void {
   }
   if (command.type === "session.switch_agent") {
     const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
-    const claim = agent && { ...numbersOf(step, agent), ...languageOf(session.claim), sessionId };
+    const claim = agent && withNumbers(session.claim, numbersOf(step, agent));
     return void send(step, sessionId, { ...command, ...(claim && { claim }) });
   }
   send(step, sessionId, command);
@@ -237,17 +241,21 @@ function take(step: ArbiterStep, event: FloorEvent): void {
     case "request":
       return takeRequest(step, event, step.sessionOf(event.sessionId)!.claim);
     case "left":
-      return takeLeave(step, event.sessionId);
+      return forget(step, event.sessionId);
     case "lapse":
       return takeLapse(step, event.sessionId, event.reason);
     case "claim":
+      step.cause = "agent_switched";
       return replaceClaim(step, event.claim);
+    case "renumber":
+      step.cause = "catalogue_changed";
+      return renumber(step);
     case "due":
       return takeDue(step);
     case "alarm":
       return tell(step, accept({}));
     case "floor.stop":
-      return stopSessions(step, step.floor.holder ? [step.floor.holder.sessionId] : []);
+      return stopSessions(step, stoppable(step));
     case "floor.stop_all":
       return stopAll(step);
     case "floor.flags":
@@ -275,7 +283,6 @@ function setFlags(step: ArbiterStep, flags: Record<string, boolean>): void {
   step.flags = flags;
   tellFloor(step);
   tell(step, accept({ flags }));
-  applyRestrictions(step);
 }
 
 function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_flags">): void {
@@ -314,10 +321,12 @@ const machine = setup({
         actions: [],
       };
       take(step, event);
+      const isRenumbered = context.catalog !== step.given.catalog.hash;
+      if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags) settleFloor(step, step.cause);
       // The command that changed the flags has logged the change.
       if (step.floor.reserved !== context.floor.reserved) tellFloor(step);
-      if (step.floor !== context.floor || step.flags !== context.flags) {
-        enqueue.assign({ floor: step.floor, flags: step.flags });
+      if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags) {
+        enqueue.assign({ floor: step.floor, flags: step.flags, catalog: step.given.catalog.hash });
       }
       for (const action of step.actions) {
         if ("facts" in action) enqueue.emit({ type: "facts", facts: action.facts });
@@ -355,6 +364,7 @@ export const arbiterMachine = machine.createMachine({
     left: { actions: "arbitrate" },
     lapse: { actions: "arbitrate" },
     claim: { actions: "arbitrate" },
+    renumber: { actions: "arbitrate" },
     bring: { actions: "bringSession" },
     release: { actions: "releaseSessions" },
   },

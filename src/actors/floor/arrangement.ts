@@ -11,13 +11,14 @@ export type Hearing = Pick<Claim, "agentId" | "priority" | "beneath" | "ducks" |
 
 /**
  * The level of `below` while it is heard beneath `above`, in dB (-60 to 0). Undefined if `above` does not allow it to
- * be heard.
+ * be heard. `all` does not mean the agent itself: an agent names itself if two of its sessions are heard together.
  */
 export function depth(above: Hearing, below: Hearing): number | undefined {
   if (below.critical) return 0;
   if (!below.ducks || !above.beneath) return undefined;
   const levels = new Map(above.beneath);
-  const level = levels.get(below.agentId) ?? levels.get("all");
+  const others = above.agentId === below.agentId ? undefined : levels.get("all");
+  const level = levels.get(below.agentId) ?? others;
   return typeof level === "number" ? level : undefined;
 }
 
@@ -64,18 +65,26 @@ export function byPriority<C extends Claim>(list: readonly C[]): C[] {
   return [...list].sort((one, other) => other.priority - one.priority);
 }
 
+/** An arrangement that a session has joined, with its place there. */
+export type Joined = Arrangement & { readonly own: DuckedClaim };
+
 /**
- * Return a session beneath a front without silencing another session: it comes after its equals, all sessions above
- * must allow it to be heard, and it must allow all sessions below.
- * @returns the sessions beneath the front, including the returning one; undefined if it cannot return
+ * Add a session to those that are arranged beneath a front: after its equals, or before them. All sessions above it
+ * must allow it to be heard, and those below that it silences must give way to it.
+ * @returns undefined if it cannot be heard there
  */
-export function joinBeneath(
+export function join(
   front: Hearing,
   ducked: readonly DuckedClaim[],
   newcomer: Claim,
-): readonly DuckedClaim[] | undefined {
-  const at = ducked.findIndex(({ priority }) => priority < newcomer.priority);
-  const index = at < 0 ? ducked.length : at;
-  const { kept, silenced } = arrange(front, ducked.toSpliced(index, 0, { ...newcomer, level: 0 }));
-  return silenced.length === 0 ? kept : undefined;
+  givesWay: (silenced: Claim) => boolean,
+  place: "after" | "before" = "after",
+): Joined | undefined {
+  const isBelow = ({ priority }: Claim) =>
+    priority < newcomer.priority || (place === "before" && priority === newcomer.priority);
+  const at = ducked.findIndex(isBelow);
+  const list = ducked.toSpliced(at < 0 ? ducked.length : at, 0, { ...newcomer, level: 0 });
+  const { kept, silenced } = arrange(front, list);
+  const own = kept.find(({ sessionId }) => sessionId === newcomer.sessionId);
+  return own && silenced.every(givesWay) ? { kept, silenced, own } : undefined;
 }

@@ -1,10 +1,10 @@
-import type { Beneath } from "../../config/catalog/catalog.ts";
+import type { AgentEntry, Beneath } from "../../config/catalog/catalog.ts";
 import type { PriorityStep } from "../../protocol/decision.ts";
 import type { AgentId, SessionId } from "../../protocol/ids.ts";
+import type { EffectivePriority } from "./priority.ts";
 
-/** The values that a session competes with. They are computed at its request, and kept until its next request. */
-export interface Claim {
-  readonly sessionId: SessionId;
+/** The numbers that an agent's sessions compete with. */
+export interface Numbers {
   readonly agentId: AgentId;
   readonly priority: number;
   readonly interruptible: boolean;
@@ -16,8 +16,19 @@ export interface Claim {
   readonly ducks?: true | undefined;
   /** Whether it is critical: other sessions never reject, queue, pause or duck it. */
   readonly critical?: true | undefined;
+  /** The agents that it gives way to although it is not interruptible; absent: none. */
+  readonly yieldsTo?: readonly string[] | undefined;
   /** The language in which decisions about it are said. */
   readonly locale?: string | undefined;
+}
+
+/** A session with the numbers of its last request. */
+export interface Claim extends Numbers {
+  readonly sessionId: SessionId;
+  /** The ordinal of its last request among all requests of the floor; 0: it has not made one. */
+  readonly askedAt: number;
+  /** It is paused and asked to resume, so it comes back by itself, even with `resume: manual`. */
+  readonly wants?: true | undefined;
 }
 
 /** A session that is heard beneath the holder. */
@@ -29,4 +40,29 @@ export interface DuckedClaim extends Claim {
 /** A session that waits for its first grant. */
 export interface QueuedClaim extends Claim {
   readonly queuedAt: number;
+}
+
+/** The numbers of an agent's sessions at this priority. */
+export function claimOf(
+  { id, interruptible, preemptionThreshold, beneath, whenPreempted, critical, yieldsTo }: AgentEntry,
+  { value, explained }: EffectivePriority,
+): Numbers {
+  return {
+    agentId: id,
+    priority: value,
+    interruptible,
+    preemptionThreshold,
+    explained,
+    ...(beneath.length > 0 && { beneath }),
+    ...(whenPreempted === "duck" && { ducks: true as const }),
+    ...(critical && { critical: true as const }),
+    ...(yieldsTo.length > 0 && { yieldsTo }),
+  };
+}
+
+/** A claim with other numbers. Its place, its level and its ordinal stay. */
+export function withNumbers<C extends Claim>(claim: C, numbers: Numbers): C {
+  // Keys that the new numbers do not have are not kept from the old ones.
+  const { beneath: _b, ducks: _d, critical: _c, yieldsTo: _y, ...rest } = claim;
+  return { ...rest, ...numbers } as unknown as C;
 }

@@ -1,159 +1,183 @@
 import type { SessionId } from "../../protocol/ids.ts";
+import { placeBeneath, returnBeneath } from "./arbitration.ts";
+import { arrange, byPriority } from "./arrangement.ts";
+import { type Claim, type DuckedClaim, withNumbers } from "./claim.ts";
 import {
+  comesBack,
+  everyone,
   type Floor,
   type FloorRules,
   heard,
+  isEligible,
+  plain,
   replaces,
   reservedClaim,
   restrictionOn,
-  returnsByItself,
-} from "./arbitration.ts";
-import { arrange, byPriority, joinBeneath } from "./arrangement.ts";
-import type { Claim, DuckedClaim } from "./claim.ts";
+  without,
+} from "./floor-claims.ts";
+import { changed, type Move, type Rearrangement } from "./moves.ts";
+import { type Successor, successor, wakeEnds } from "./successor.ts";
 
-/** The effect of a floor's change on one session. */
-export type Move =
-  | { readonly becomes: "archived" | "paused"; readonly claim: Claim }
-  | { readonly becomes: "ducked"; readonly claim: Claim; readonly level: number }
-  | { readonly becomes: "active"; readonly claim: Claim };
-
-/** A floor after a change, and the effects on its sessions in this order: silence comes before sound (invariant 3). */
-export interface Rearrangement {
-  readonly floor: Floor;
-  readonly moves: readonly Move[];
+/** A settled floor: first the restricted sessions go silent, then the other moves happen, caused by `woken` if any. */
+export interface Settled extends Rearrangement {
+  readonly restricted: readonly Move[];
+  readonly woken?: Successor | undefined;
 }
 
 /**
  * The claim becomes the holder: sessions that it replaces end, sessions that it silences are paused, the others are
- * ducked.
+ * ducked. A wake ends only sessions that asked before the woken one (rule R).
  */
-export function giveFront(floor: Floor, claim: Claim, rules: FloorRules): Rearrangement {
+export function giveFront(floor: Floor, claim: Claim, rules: FloorRules, isWake = false): Rearrangement {
   const rest = without(floor, [claim.sessionId]);
-  const agent = rules.agents.get(claim.agentId);
-  const replaced = everyone(rest).filter((other) => replaces(agent, claim.priority, other));
-  const left = without(rest, ids(replaced));
+  const ended = everyone(rest).filter((other) => (isWake ? wakeEnds : replaces)(claim, other, rules));
+  const left = without(rest, ids(ended));
   const { kept, silenced } = arrange(claim, heard(left));
-  const paused = [...silenced.map(withoutLevel), ...left.paused];
-  const front: Floor = { ...left, reserved: undefined, holder: withoutLevel(claim), ducked: kept, paused };
-  return changed(floor, settle(front, rules), replaced);
+  const paused = [...silenced.map(plain), ...left.paused];
+  const front: Floor = { ...left, reserved: undefined, holder: plain(claim), ducked: kept, paused };
+  return changed(floor, placeOthers(front, rules), ended);
 }
 
-/** The claim starts beneath the front (rule 12). Only a critical claim can silence others there. */
+/** The claim starts beneath the front (rule 12), and ends the sessions that it replaces, except the front. */
 export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearrangement {
+  const front = floor.holder ?? reservedClaim(floor);
+  const place = front && placeBeneath(floor, front, claim, rules);
+  if (!place) throw new Error("there is no place beneath the front");
+  const isFront = ({ sessionId }: Claim) => sessionId === front.sessionId;
   const rest = without(floor, [claim.sessionId]);
-  const front = rest.holder ?? reservedClaim(rest);
-  if (!front) throw new Error("there is no front to start beneath");
-  const others = rest.ducked.filter(({ sessionId }) => sessionId !== front.sessionId);
-  const { kept, silenced } = arrange(front, [...others, claim]);
-  const ducked = rest.holder
-    ? kept
-    : [...rest.ducked.filter(({ sessionId }) => sessionId === front.sessionId), ...kept];
-  const next: Floor = { ...rest, ducked, paused: [...silenced.map(withoutLevel), ...rest.paused] };
-  return changed(floor, settle(next, rules), []);
-}
-
-/** Sessions left the floor. Ducked sessions may become louder, and paused sessions may return beneath the holder. */
-export function closeRanks(before: Floor, floor: Floor, rules: FloorRules): Rearrangement {
-  return changed(before, settle(floor, rules), []);
+  const ended = everyone(rest).filter((other) => !isFront(other) && replaces(claim, other, rules));
+  const left = without(rest, ids(ended));
+  const ducked = [...left.ducked.filter(isFront), ...place.kept];
+  const paused = [...place.silenced.map(plain), ...left.paused];
+  return changed(floor, placeOthers({ ...left, ducked, paused }, rules), ended);
 }
 
 /**
- * A session has changed its agent while the floor is reserved: ducked sessions that may no longer be heard together go
- * silent. The others keep their levels.
+ * The claim waits, and ends the silent sessions that it replaces. One that waits already keeps its place.
+ * @param as where it waits: a new session in the queue, a paused one where it is
  */
-export function partReserved(floor: Floor): Rearrangement {
-  const [best, ...rest] = byPriority(floor.ducked);
-  if (!best) return { floor, moves: [] };
-  const { silenced } = arrange(best, rest);
-  const stays = ({ sessionId }: Claim) => !silenced.some((claim) => claim.sessionId === sessionId);
-  const paused = [...silenced.map(withoutLevel), ...floor.paused];
-  return changed(floor, { ...floor, ducked: [best, ...rest].filter(stays), paused }, []);
-}
-
-/** Pause all sessions that a restriction forbids, or end them if it says `stop`. */
-export function restrict(floor: Floor, rules: FloorRules): { floor: Floor; paused: Claim[]; ended: Claim[] } {
-  const restricted = (claim: Claim) => restrictionOn(claim, rules) !== undefined;
-  const isStopped = (claim: Claim) =>
-    !claim.critical &&
-    rules.restrictions.some(({ allow, others }) => others === "stop" && !allow.includes(claim.agentId));
-  const ended = everyone(floor).filter(isStopped);
+export function letWait(
+  floor: Floor,
+  claim: Claim,
+  as: "queued" | "paused",
+  now: number,
+  rules: FloorRules,
+): Rearrangement {
+  const isOwn = ({ sessionId }: Claim) => sessionId === claim.sessionId;
+  const silent = [...floor.paused, ...floor.queued];
+  const ended = silent.filter((other) => !isOwn(other) && replaces(claim, other, rules));
   const left = without(floor, ids(ended));
-  const paused = heard(left).filter(restricted);
-  const rest = without(left, ids(paused));
-  return { floor: { ...rest, paused: [...paused.map(withoutLevel), ...rest.paused] }, paused, ended };
-}
-
-/**
- * Recompute the levels, and return paused sessions beneath the holder if all sessions above allow them to be heard and
- * they allow all sessions below. Changes nothing while the floor is reserved, because levels would go up and down
- * again.
- */
-function settle(floor: Floor, rules: FloorRules): Floor {
-  const { holder } = floor;
-  if (!holder || (floor.ducked.length === 0 && floor.paused.length === 0)) return floor;
-  let { kept: ducked, silenced } = arrange(holder, floor.ducked);
-  const back = new Set<SessionId>();
-  for (const claim of byPriority(floor.paused)) {
-    if (!claim.ducks && !claim.critical) continue;
-    if (!returnsByItself(claim, rules) || restrictionOn(claim, rules)) continue;
-    const joined = joinBeneath(holder, ducked, claim);
-    if (!joined) continue;
-    ducked = joined;
-    back.add(claim.sessionId);
+  const renew = <C extends Claim>(old: C) =>
+    isOwn(old) ? withNumbers({ ...old, askedAt: claim.askedAt }, claim) : old;
+  if (as === "paused") {
+    const paused = left.paused.some(isOwn) ? left.paused : [claim, ...left.paused];
+    const wanted = paused.map((each) => (isOwn(each) ? { ...renew(each), wants: true as const } : each));
+    return changed(floor, { ...left, paused: wanted }, ended);
   }
-  const paused = [...silenced.map(withoutLevel), ...floor.paused].filter(({ sessionId }) => !back.has(sessionId));
-  return { ...floor, ducked, paused };
+  const queued = left.queued.some(isOwn) ? left.queued.map(renew) : [...left.queued, { ...claim, queuedAt: now }];
+  return changed(floor, { ...left, queued }, ended);
 }
 
 /**
- * The moves that lead from one floor to the next. Sessions that are on neither floor, or that left by themselves, have
- * no move.
+ * Rule S, after every event: restrictions apply to the sessions that are heard, a free floor goes to the best eligible
+ * session, or is reserved for it, and the others find the places that the front leaves. Takes the front from no holder.
+ * @param at when: `now` in ms since 1970, `time` in the floor's time
+ * @param delayMs how long a free floor is reserved: the policy's `resume_delay`, or 0 when that is over
  */
-function changed(before: Floor, floor: Floor, archived: readonly Claim[]): Rearrangement {
-  const was = new Map<SessionId, number | "front">();
-  for (const { sessionId, level } of before.ducked) was.set(sessionId, level);
-  if (before.holder) was.set(before.holder.sessionId, "front");
-  const silenced = heard(before).filter(({ sessionId }) => floor.paused.some((claim) => claim.sessionId === sessionId));
-  const moved = (claims: readonly DuckedClaim[]): Move[] =>
-    claims.map((claim) => ({ becomes: "ducked", claim, level: claim.level }));
-  const quieter = floor.ducked.filter(({ sessionId, level }) => was.has(sessionId) && was.get(sessionId) !== level);
-  const comesForward = floor.holder && was.get(floor.holder.sessionId) !== "front" ? [floor.holder] : [];
-  const returned = floor.ducked.filter(({ sessionId }) => !was.has(sessionId));
+export function settle(
+  floor: Floor,
+  rules: FloorRules,
+  { now, time }: { readonly now: number; readonly time: number },
+  delayMs = rules.policy.resumeDelayMs,
+): Settled {
+  const { floor: allowed, moves: restricted } = restrict(floor, rules);
+  const isStale = allowed.reserved !== undefined && !isReservationDue(allowed, rules);
+  const before = isStale ? { ...allowed, reserved: undefined } : allowed;
+  const next = before.holder || before.reserved ? undefined : successor(before, rules);
+  if (next && (delayMs === 0 || waitsUrgently(before, rules))) {
+    return { restricted, woken: next, ...giveFront(before, next.claim, rules, true) };
+  }
+  const reserved = next && { sessionId: next.claim.sessionId, since: time, until: now + delayMs };
+  const after = placeOthers(reserved ? { ...before, reserved } : before, rules);
+  return { restricted, ...changed(before, after, []) };
+}
+
+/** Pause the heard sessions that a restriction forbids. With `others: stop` end all that it forbids. */
+function restrict(floor: Floor, { restrictions }: FloorRules): Rearrangement {
+  const among = (others: string) => ({ restrictions: restrictions.filter((each) => each.others === others) });
+  const [stopping, pausing] = [among("stop"), among("pause")];
+  const ended = everyone(floor).filter((claim) => restrictionOn(claim, stopping));
+  const left = without(floor, ids(ended));
+  const paused = heard(left).filter((claim) => restrictionOn(claim, pausing));
+  if (ended.length + paused.length === 0) return { floor, moves: [] };
+  const rest = without(left, ids(paused));
   return {
-    floor,
+    floor: { ...rest, paused: [...paused.map(plain), ...rest.paused] },
     moves: [
-      ...archived.map((claim): Move => ({ becomes: "archived", claim })),
-      ...silenced.map((claim): Move => ({ becomes: "paused", claim })),
-      ...moved(quieter),
-      ...comesForward.map((claim): Move => ({ becomes: "active", claim })),
-      ...moved(returned),
+      ...ended.map((claim): Move => ({ becomes: "archived", claim })),
+      ...paused.map((claim): Move => ({ becomes: "paused", claim })),
     ],
   };
 }
 
-/** All competing sessions: the holder, then ducked, paused and queued sessions. */
-export function everyone(floor: Floor): Claim[] {
-  return [...heard(floor), ...floor.paused, ...floor.queued];
+/** A floor is reserved only for a session that is heard or may come up, and while no critical session is silent. */
+function isReservationDue(floor: Floor, rules: FloorRules): boolean {
+  const claim = reservedClaim(floor);
+  return (
+    claim !== undefined && !waitsUrgently(floor, rules) && (heard(floor).includes(claim) || isEligible(claim, rules))
+  );
 }
 
-/** A claim without its level, as all lists except `ducked` store it. */
-export function withoutLevel(claim: Claim): Claim {
-  if (!("level" in claim)) return claim;
-  const { level: _, ...rest } = claim as DuckedClaim;
-  return rest;
+/** Whether a session that is critical by a new catalogue or a switch of its agent is silent (invariant 11). */
+const waitsUrgently = ({ paused, queued }: Floor, rules: FloorRules): boolean =>
+  [...paused, ...queued].some((claim) => claim.critical && isEligible(claim, rules));
+
+/**
+ * The sessions find their places beneath the holder: levels are computed, sessions that one above no longer lets be heard
+ * go silent, and silent ones return where they may, the best first (rules B and W).
+ */
+function placeOthers(floor: Floor, rules: FloorRules): Floor {
+  const { holder } = floor;
+  if (!holder) return part(floor);
+  if (floor.ducked.length + floor.paused.length + floor.queued.length === 0) return floor;
+  const { kept, silenced } = arrange(holder, floor.ducked);
+  const isMoved = ({ sessionId, level }: DuckedClaim, at: number) =>
+    sessionId !== floor.ducked[at]?.sessionId || level !== floor.ducked[at].level;
+  const isSame = silenced.length === 0 && !kept.some(isMoved);
+  let next = isSame ? floor : { ...floor, ducked: kept, paused: [...silenced.map(plain), ...floor.paused] };
+  for (let after: Floor | undefined = next; after; after = returnBest(next, holder, rules)) next = after;
+  return next;
+}
+
+/** Return the best silent session that may be heard beneath the holder, if there is one. */
+function returnBest(floor: Floor, holder: Claim, rules: FloorRules): Floor | undefined {
+  const mayStart = (claim: Claim) =>
+    claim.critical || rules.agents.get(claim.agentId)?.whenBlocked.includes("duck") === true;
+  const waiting = floor.queued.filter((claim) => mayStart(claim) && isEligible(claim, rules));
+  for (const claim of byPriority([...floor.paused.filter((each) => comesBack(each, rules)), ...waiting])) {
+    const joined = returnBeneath(holder, floor.ducked, plain(claim));
+    if (!joined) continue;
+    const rest = without(floor, [claim.sessionId]);
+    return { ...rest, ducked: joined.kept, paused: [...joined.silenced.map(plain), ...rest.paused] };
+  }
+  return undefined;
+}
+
+/**
+ * While the floor is reserved, levels stay as they are, because they would go up and down again. Only sessions that may
+ * no longer be heard together part, and a critical one has its own volume.
+ */
+function part(floor: Floor): Floor {
+  const isFront = ({ sessionId }: Claim) => sessionId === floor.reserved?.sessionId;
+  const ranked = byPriority(floor.ducked);
+  const [best, ...rest] = [...ranked.filter(isFront), ...ranked.filter((claim) => !isFront(claim))];
+  if (!best) return floor;
+  const { silenced } = arrange(best, rest);
+  const isQuiet = ({ critical, level }: DuckedClaim) => critical === true && level < 0;
+  if (silenced.length === 0 && !floor.ducked.some(isQuiet)) return floor;
+  const left = without(floor, ids(silenced));
+  const ducked = left.ducked.map((claim) => (isQuiet(claim) ? { ...claim, level: 0 } : claim));
+  return { ...left, ducked, paused: [...silenced.map(plain), ...left.paused] };
 }
 
 const ids = (claims: readonly Claim[]): SessionId[] => claims.map(({ sessionId }) => sessionId);
-
-/** The floor without these sessions. */
-export function without(floor: Floor, sessionIds: readonly SessionId[]): Floor {
-  const gone = new Set(sessionIds);
-  const stays = (claim: Claim) => !gone.has(claim.sessionId);
-  return {
-    ...floor,
-    holder: floor.holder && stays(floor.holder) ? floor.holder : undefined,
-    ducked: floor.ducked.filter(stays),
-    paused: floor.paused.filter(stays),
-    queued: floor.queued.filter(stays),
-  };
-}

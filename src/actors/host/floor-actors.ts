@@ -203,7 +203,10 @@ export class FloorActors {
   apply(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
     this.#facts = [];
     this.#guard(() => {
-      this.#carryOutDue(command.given, "-");
+      const { given } = command;
+      this.#carryOutDue(given, "-");
+      const { catalog } = this.context;
+      if (catalog !== undefined && catalog !== given.catalog.hash) this.#tellArbiter({ type: "renumber", given });
       // What was due may have ended the session.
       const session = this.#addressee(command);
       if (session) this.#tellSession(session, command as SessionEvent);

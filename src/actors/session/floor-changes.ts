@@ -1,27 +1,19 @@
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
+import type { Waits } from "../floor/arbitration.ts";
 import type { Claim } from "../floor/claim.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummary } from "./summaries.ts";
-import {
-  afterTurnOf,
-  beginWaitingTurn,
-  dropTurns,
-  endWithTurn,
-  endWork,
-  keepTurn,
-  settle,
-  stopIdling,
-} from "./turns.ts";
+import { beginWaitingTurn, dropTurns, endWithTurn, endWork, keepTurn, settle, stopIdling } from "./turns.ts";
 
 /** How a session requests, gains, loses, waits for and leaves the floor. */
 
 /** Request the floor. `as`: the event that a grant causes. */
 export function requestFloor(
   step: SessionStep,
-  request: { as: "activate" | "resume"; mayQueue: boolean; turn?: TurnInput },
+  request: { as: "activate" | "resume"; waits: Waits; turn?: TurnInput },
 ): void {
   step.toArbiter.push({ type: "request", sessionId: step.context.id, ...request, given: step.given });
 }
@@ -96,11 +88,22 @@ export function pauseAgain(step: SessionStep): void {
   answerWithSession(step);
 }
 
-/** The session waits for the floor, and keeps the turn that requested it. */
-export function queueUp(step: SessionStep, { claim, decision, turn }: Extract<InternalEvent, { type: "queue" }>): void {
-  step.context.claim = claim;
-  step.context.queuedAt = step.given.now;
-  step.context.waitsSince = step.given.time;
+/**
+ * The session waits for the floor, and keeps the turn that requested it. A paused one is from now on paused by
+ * preemption, so it comes back by itself.
+ */
+export function queueUp(
+  step: SessionStep,
+  { claim, decision, turn }: Extract<InternalEvent, { type: "queue" }>,
+  isPaused: boolean,
+): void {
+  const { context } = step;
+  context.claim = claim;
+  if (isPaused) context.pausedBy = "preemption";
+  else {
+    context.queuedAt ??= step.given.now;
+    context.waitsSince ??= step.given.time;
+  }
   keepLengths(step);
   beginLease(step);
   if (turn) keepTurn(step, turn, decision);
@@ -116,16 +119,18 @@ export function leaveQueue(step: SessionStep): void {
   endWithTurn(step);
 }
 
-/** The held run ended nevertheless: `after_turn` applies although the session is paused. */
-export function settlePaused(step: SessionStep): void {
+/**
+ * A turn has ended, so `after_turn` applies, unless another turn waits. Only a turn that is done archives the session:
+ * after any other end it yields, so that the message can be sent again.
+ */
+export function settleAfterTurn(step: SessionStep, isDone: boolean, isHeard: boolean): void {
   const { context, given } = step;
-  const afterTurn = afterTurnOf(step);
-  if (context.turns.length > 0 || afterTurn === "keep") return;
-  if (afterTurn === "archive") {
-    step.toSelf.push({ type: "archive", reason: "after_turn", given });
-  } else if (context.pausedBy === "preemption") {
-    stayPaused(step);
-  }
+  if (endWithTurn(step)) return;
+  const afterTurn = agentOf(step)?.afterTurn ?? "keep";
+  if (context.turns.length > 0 || afterTurn === "keep") return isHeard ? settle(step) : undefined;
+  if (afterTurn === "archive" && isDone) step.toSelf.push({ type: "archive", reason: "after_turn", given });
+  else if (isHeard) step.toSelf.push({ type: "yield", reason: "after_turn", given });
+  else if (context.pausedBy === "preemption") stayPaused(step);
 }
 
 /** A preempted session no longer resumes by itself: only a resume or a new turn brings it back. */

@@ -2,6 +2,7 @@ import { enqueueActions, type ParameterizedObject, setup, stateIn } from "xstate
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Activity, PausedBy, SessionState } from "../../protocol/session.ts";
 import type { Emitted } from "../facts.ts";
+import type { Waits } from "../floor/arbitration.ts";
 import { claimRun, takeReport, tellStanding } from "./fencing.ts";
 import {
   endLife,
@@ -11,7 +12,7 @@ import {
   pauseAgain,
   queueUp,
   requestFloor,
-  settlePaused,
+  settleAfterTurn,
   stayPaused,
   tellArbiter,
   winFloor,
@@ -34,18 +35,7 @@ import {
   type SessionStep,
 } from "./session-step.ts";
 import { countTurn, isNamedBySummary, summarize, takeSummary } from "./summaries.ts";
-import {
-  abortWaiting,
-  beginTurn,
-  endWithTurn,
-  keepTurn,
-  overlapTurn,
-  refusesExternal,
-  refusesTurn,
-  settle,
-  settleAfterTurn,
-  withdrawTurn,
-} from "./turns.ts";
+import { abortWaiting, beginTurn, overlapTurn, refusesTurn, withdrawTurn } from "./turns.ts";
 
 /** The initial state of a session in the actors: new, or from its row. */
 export interface SessionInput {
@@ -53,6 +43,9 @@ export interface SessionInput {
   lifecycle: SessionState;
   activity: Activity;
 }
+
+/** How a session asks for the floor: the event that a grant causes, and where it waits if it is blocked. */
+type Asking = { as: "activate" | "resume"; waits: Waits };
 
 type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }>;
 
@@ -89,7 +82,6 @@ const machine = setup({
   guards: {
     isActive: stateIn({ lifecycle: "active" }),
     isDucked: stateIn({ lifecycle: "ducked" }),
-    isQueued: ({ context }) => context.queuedAt !== undefined,
     isForAnotherRun: ({ context, event }) =>
       event.type === "session.abort" && event.runId !== undefined && event.runId !== context.run?.id,
     hasNoInteraction: ({ context }) => !context.run?.interactions.length,
@@ -100,11 +92,11 @@ const machine = setup({
     },
   },
   actions: {
-    requestFloor: does<"session.activate" | "session.resume", { as: "activate" | "resume"; mayQueue: boolean }>(
-      (step, _, request) => requestFloor(step, request),
+    requestFloor: does<"session.activate" | "session.resume", Asking>((step, _, request) =>
+      requestFloor(step, request),
     ),
-    requestFloorForTurn: does<"session.chat", { as: "activate" | "resume" }>((step, { turn }, { as }) =>
-      refusesTurn(step) ? undefined : requestFloor(step, { as, mayQueue: as === "activate", turn }),
+    requestFloorForTurn: does<"session.chat", Asking>((step, { turn }, request) =>
+      refusesTurn(step) ? undefined : requestFloor(step, { ...request, turn }),
     ),
     winFloor: does<"activate" | "resume", { wasHeard: boolean }>((step, event, { wasHeard }) =>
       winFloor(step, event, wasHeard),
@@ -116,8 +108,10 @@ const machine = setup({
       answerWithSession(step);
     }),
     pauseAgain: does<"session.pause">(pauseAgain),
-    queueUp: does<"queue">(queueUp),
-    keepPlace: does<"session.activate">((step) => answerWithSession(step)),
+    queueUp: does<"queue", { isPaused: boolean }>((step, event, { isPaused }) => queueUp(step, event, isPaused)),
+    takeNumbers: does<"renumber">((step, { claim }) => {
+      step.context.claim = claim;
+    }),
     leaveQueue: does<"unqueue">(leaveQueue),
     stayPaused: does<"yield">(stayPaused),
     /** Every command of the session renews its lease. */
@@ -143,9 +137,6 @@ const machine = setup({
       const { messageId, runId } = input;
       step.toSelf.push({ type: "turn", turn: { messageId, runId }, input, given: step.given });
     }),
-    keepTurn: does<"session.chat">((step, { turn }) => {
-      if (!refusesExternal(step)) keepTurn(step, turn);
-    }),
     beginTurn: does<"turn">(beginTurn),
     overlapTurn: does<"turn">(overlapTurn),
     withdrawTurn: does<"session.withdraw">(withdrawTurn),
@@ -162,16 +153,15 @@ const machine = setup({
       logEvent(step, "session_updated", data);
       finishRun(step, editRun(step), false);
       countTurn(step);
-      if (isHeard) settleAfterTurn(step);
-      else settlePaused(step);
+      settleAfterTurn(step, true, isHeard);
     }),
     failRun: does<"fail", { isHeard: boolean }>((step, { code, message, retryAfterMs, expired }, { isHeard }) => {
       failRun(step, { errorCode: code, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }, expired);
-      if (!endWithTurn(step) && isHeard) settle(step);
+      settleAfterTurn(step, false, isHeard);
     }),
     cancelRun: does<"abort" | "session.abort", { isHeard: boolean }>((step, { type }, { isHeard }) => {
       cancelRun(step);
-      if (!endWithTurn(step) && isHeard) settle(step);
+      settleAfterTurn(step, false, isHeard);
       if (type === "session.abort") answer(step, {});
     }),
     abortWaiting: does<"session.abort">(abortWaiting),
@@ -216,6 +206,7 @@ const anytime = (isHeard: boolean) =>
     "run.still": { actions: "tellStanding" },
     "run.summary": { actions: "takeSummary" },
     due: { actions: { type: "takeDue", params: { isHeard } } },
+    renumber: { actions: "takeNumbers" },
   }) as const;
 
 /** How a heard session goes silent. */
@@ -276,16 +267,10 @@ export const sessionMachine = machine.createMachine({
             ...anytime(false),
             activate: { target: "active", actions: { type: "winFloor", params: { wasHeard: false } } },
             duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: false } } },
-            queue: { actions: "queueUp" },
+            queue: { actions: { type: "queueUp", params: { isPaused: false } } },
             unqueue: { actions: "leaveQueue" },
-            "session.activate": [
-              { guard: "isQueued", actions: "keepPlace" },
-              { actions: { type: "requestFloor", params: { as: "activate", mayQueue: true } } },
-            ],
-            "session.chat": [
-              { guard: "isQueued", actions: "keepTurn" },
-              { actions: { type: "requestFloorForTurn", params: { as: "activate" } } },
-            ],
+            "session.activate": { actions: { type: "requestFloor", params: { as: "activate", waits: "queued" } } },
+            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "activate", waits: "queued" } } },
             "session.pause": refused("illegal_command", ALLOWED_WHEN_CREATED),
             "session.resume": refused("illegal_command", ALLOWED_WHEN_CREATED),
           },
@@ -295,8 +280,8 @@ export const sessionMachine = machine.createMachine({
             ...anytime(true),
             ...silenced,
             duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: true } } },
-            "session.activate": { actions: { type: "requestFloor", params: { as: "activate", mayQueue: false } } },
-            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
+            "session.activate": { actions: { type: "requestFloor", params: { as: "activate", waits: "never" } } },
+            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
             "session.chat": { actions: "takeTurn" },
           },
         },
@@ -306,9 +291,9 @@ export const sessionMachine = machine.createMachine({
             ...silenced,
             duck: { actions: { type: "goBeneath", params: { wasHeard: true } } },
             resume: { target: "active", actions: { type: "winFloor", params: { wasHeard: true } } },
-            "session.activate": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
-            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
-            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume" } } },
+            "session.activate": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
+            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
+            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume", waits: "never" } } },
           },
         },
         paused: {
@@ -317,11 +302,12 @@ export const sessionMachine = machine.createMachine({
             resume: { target: "active", actions: { type: "winFloor", params: { wasHeard: false } } },
             duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: false } } },
             expire: { target: "archived", actions: "endLife" },
+            queue: { actions: { type: "queueUp", params: { isPaused: true } } },
             yield: { actions: "stayPaused" },
             "session.pause": { actions: "pauseAgain" },
-            "session.activate": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
-            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
-            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume" } } },
+            "session.activate": { actions: { type: "requestFloor", params: { as: "resume", waits: "paused" } } },
+            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "paused" } } },
+            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume", waits: "paused" } } },
           },
         },
         archived: {

@@ -15,6 +15,7 @@ import {
   type RefusalDetails,
   refusal,
 } from "../facts.ts";
+import type { Waits } from "../floor/arbitration.ts";
 import type { Claim } from "../floor/claim.ts";
 import type { Run, SessionContext } from "./session-context.ts";
 
@@ -55,6 +56,8 @@ export type InternalEvent = Timely<
   | { type: "preempt"; by?: By | undefined; reason: string }
   | { type: "queue"; claim: Claim; decision: Decision; turn?: TurnInput | undefined }
   | { type: "unqueue"; decision: Decision }
+  /** A new catalogue has other numbers for the session. */
+  | { type: "renumber"; claim: Claim }
   | {
       type: "turn";
       turn: Pick<TurnInput, "messageId" | "runId">;
@@ -101,12 +104,12 @@ export type SessionEvent = SessionCommand | InternalEvent;
 
 /** Events from a session to its arbiter. */
 export type EventForArbiter = Timely<
-  /** The session requests the floor. `mayQueue`: whether it would wait. */
+  /** The session requests the floor. `waits`: where it waits if it is blocked. */
   | {
       type: "request";
       sessionId: SessionId;
       as: "activate" | "resume";
-      mayQueue: boolean;
+      waits: Waits;
       turn?: TurnInput | undefined;
     }
   /** The session no longer competes. */

@@ -67,10 +67,10 @@ export function refusesExternal(step: SessionStep): boolean {
 /** The sentence that refuses a turn of an external agent. */
 export const externalTakesNoTurns = ({ label }: AgentEntry): string => `${label} is external: it takes no turns.`;
 
-/** @returns whether a new turn was refused, because of the agent or because another turn is running */
+/** @returns whether a new turn was refused, because of the agent or because of turns that run or wait */
 export function refusesTurn(step: SessionStep): boolean {
   if (refusesExternal(step)) return true;
-  if (!isTooBusy(step)) return false;
+  if (!isTooBusy(step) && step.context.turns.length < MAX_TURNS) return false;
   refuse(step, "agent_busy");
   return true;
 }
@@ -139,24 +139,12 @@ export function stopIdling(step: SessionStep): void {
   step.context.idleSince = undefined;
 }
 
-/** What a session does after a turn that ended successfully. */
-export function afterTurnOf(step: SessionStep): AgentEntry["afterTurn"] {
-  return step.context.endsWithTurn ? "archive" : (agentOf(step)?.afterTurn ?? "keep");
-}
-
 /** Archive a session that ends with its last turn, if that turn has ended. @returns whether it ends */
 export function endWithTurn(step: SessionStep): boolean {
   const { endsWithTurn, run, turns } = step.context;
   if (!endsWithTurn || run || turns.length > 0) return false;
   step.toSelf.push({ type: "archive", reason: "after_turn", given: step.given });
   return true;
-}
-
-/** A turn has ended successfully: `after_turn` applies, unless another turn waits. */
-export function settleAfterTurn(step: SessionStep): void {
-  const afterTurn = afterTurnOf(step);
-  if (step.context.turns.length > 0 || afterTurn === "keep") return settle(step);
-  step.toSelf.push({ type: afterTurn, reason: "after_turn", given: step.given });
 }
 
 /** `session.withdraw`: remove a turn that has not begun. */

@@ -3,6 +3,7 @@ import { createRegistry } from "../../agents/registry.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
 import { MAX_MATRIX_AGENTS, type MatrixFormat, matrixText } from "./matrix.ts";
+import { findOrderRisks, findRefusedCalls } from "./order-risks.ts";
 import { findSharingRisks, hearingOf } from "./sharing-risks.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -36,7 +37,13 @@ export async function checkCatalog(
     const { catalog } = reading;
     const agents = catalog.agents.size === 1 ? "1 agent" : `${catalog.agents.size} agents`;
     print(`${path}: ${agents}, no faults, hash ${catalog.hash}`);
-    const warnings = [...findKeyless(catalog, env), ...findStandoffs(catalog), ...findSharingRisks(catalog)];
+    const warnings = [
+      ...findKeyless(catalog, env),
+      ...findStandoffs(catalog),
+      ...findSharingRisks(catalog),
+      ...findRefusedCalls(catalog),
+      ...findOrderRisks(catalog),
+    ];
     for (const warning of warnings.slice(0, MAX_WARNINGS)) print(`warning: ${warning}`);
     if (warnings.length > MAX_WARNINGS) print(`warning: and ${warnings.length - MAX_WARNINGS} more`);
     return 0;
@@ -66,7 +73,7 @@ function findKeyless(catalog: Catalog, env: Environment): string[] {
 function isHeardWith(challenger: AgentEntry, holder: AgentEntry): boolean {
   const [mine, theirs] = [hearingOf(challenger), hearingOf(holder)];
   if (challenger.critical || depth(mine, theirs) !== undefined) return true;
-  return challenger.whenBlocked === "duck" && depth(theirs, mine) !== undefined;
+  return challenger.whenBlocked.includes("duck") && depth(theirs, mine) !== undefined;
 }
 
 /**

@@ -1,9 +1,9 @@
-import { EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/arbitration.ts";
+import { EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { giveFront, letBeneath } from "../../actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import { wrapToWidth } from "../text-width.ts";
-import { claimOf, decideAlone } from "./sharing-risks.ts";
+import { decideAlone, sessionOf } from "./sharing-risks.ts";
 
 export const MATRIX_FORMATS = ["text", "markdown", "json"] as const;
 export type MatrixFormat = (typeof MATRIX_FORMATS)[number];
@@ -56,8 +56,8 @@ export function matrixText(catalog: Catalog, format: MatrixFormat): string {
 }
 
 function meet(holder: AgentEntry, challenger: AgentEntry, rules: FloorRules): Cell {
-  const held = claimOf(holder, "holder");
-  const asks = claimOf(challenger, "challenger");
+  const held = sessionOf(holder, "holder");
+  const asks = sessionOf(challenger, "challenger", 2);
   const floor = { ...EMPTY_FLOOR, holder: held };
   const { outcome, reason, rule, level } = decideAlone(held, asks, challenger, rules);
   const about = { holder: holder.id, challenger: challenger.id, rule: rule!, reason };

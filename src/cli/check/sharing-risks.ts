@@ -1,31 +1,22 @@
-import { decide, EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/arbitration.ts";
+import { decide } from "../../actors/floor/arbitration.ts";
 import { depth, type Hearing } from "../../actors/floor/arrangement.ts";
-import type { Claim } from "../../actors/floor/claim.ts";
+import { type Claim, claimOf } from "../../actors/floor/claim.ts";
+import { EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 
 /** The catalogue's settings for how an agent's sessions are heard together with others. */
-export function hearingOf({ id, priority, beneath, whenPreempted, critical }: AgentEntry): Hearing {
-  return {
-    agentId: id,
-    priority,
-    beneath,
-    ...(whenPreempted === "duck" && { ducks: true }),
-    ...(critical && { critical: true }),
-  };
-}
+export const hearingOf = (agent: AgentEntry): Hearing => sessionOf(agent, agent.id);
 
 /** The claim of a session with its agent's own priority, without rules and users' overrides. */
-export function claimOf(agent: AgentEntry, sessionId: string): Claim {
-  const { id, interruptible, preemptionThreshold } = agent;
-  const numbers = { ...hearingOf(agent), agentId: id, interruptible, preemptionThreshold, explained: [] };
-  return { ...numbers, sessionId: sessionId as SessionId };
+export function sessionOf(agent: AgentEntry, sessionId: string, askedAt = 1): Claim {
+  return { ...claimOf(agent, { value: agent.priority, explained: [] }), sessionId: sessionId as SessionId, askedAt };
 }
 
 /** The decision if a session of one agent requests the floor while one of another holds it, alone. */
 export function decideAlone(holder: Claim, challenger: Claim, agent: AgentEntry, rules: FloorRules): Decision {
-  return decide({ ...EMPTY_FLOOR, holder }, { ...challenger, agent, mayQueue: true }, rules);
+  return decide({ ...EMPTY_FLOOR, holder }, { ...challenger, agent, waits: "queued" }, rules);
 }
 
 /** Effects of shared hearing that a catalogue's author may not expect, one sentence each. */
@@ -68,11 +59,11 @@ function findCutOff(agents: readonly AgentEntry[]): string[] {
 function findEndlessWaits(agents: readonly AgentEntry[], rules: FloorRules): string[] {
   const isEndless = (holder: AgentEntry) => holder.maxHoldMs === undefined && holder.idleTimeoutMs === undefined;
   const blocks = (holder: AgentEntry, challenger: AgentEntry) => {
-    const claims = [claimOf(holder, "holder"), claimOf(challenger, "challenger")] as const;
+    const claims = [sessionOf(holder, "holder"), sessionOf(challenger, "challenger", 2)] as const;
     return decideAlone(...claims, challenger, rules).outcome === "queued";
   };
   return agents
-    .filter((agent) => agent.whenBlocked === "queue" && agent.queueTimeoutMs === undefined)
+    .filter((agent) => agent.whenBlocked.includes("queue") && agent.queueTimeoutMs === undefined)
     .flatMap((agent) =>
       agents
         .filter((holder) => holder !== agent && isEndless(holder) && blocks(holder, agent))

@@ -42,6 +42,16 @@ const level = z.union([
   z.literal("pause", { error: "must be pause, or a number from -60 to 0" }),
 ]);
 
+/** What a session does when it is blocked: one way, or several that are tried in this order. */
+const way = z.enum(["reject", "queue", "duck"]);
+const whenBlocked = z.union([
+  way.transform((one) => [one]),
+  z
+    .array(way)
+    .min(1)
+    .refine((ways) => new Set(ways).size === ways.length, "must not name a way twice"),
+]);
+
 /** A flag of a floor, as a client sets it. */
 const flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
 
@@ -54,12 +64,14 @@ const AgentFields = z.strictObject({
   enabled: z.boolean().default(true),
   capabilities: z.array(z.string().min(1).max(128)).max(100).default([]),
   preemption_threshold: priority.optional(),
-  when_blocked: z.enum(["reject", "queue", "duck"]).default("reject"),
+  when_blocked: whenBlocked.default(["reject"]),
   when_preempted: z.enum(["pause", "duck"]).default("pause"),
   /** The agents that may be heard while it has the floor, and how much quieter. A name overrides `all`. */
   beneath: z.record(AgentId, level).default({}),
   critical: z.boolean().default(false),
   replaces: z.array(AgentId).max(100).default([]),
+  /** The agents that its sessions give way to, although they are not interruptible. */
+  yields_to: z.array(AgentId).max(100).default([]),
   max_hold: duration({ min: "100ms", max: "365d" }).optional(),
   /** A session without a heartbeat for this long loses its place on the floor. */
   lease: duration({ min: "1s", max: "1d" }).optional(),
@@ -97,11 +109,12 @@ function toAgentEntry(entry: z.infer<typeof AgentFields>) {
     enabled: entry.enabled,
     capabilities: entry.capabilities,
     preemptionThreshold: entry.preemption_threshold,
-    whenBlocked: entry.when_blocked,
+    whenBlocked: entry.when_blocked as readonly z.infer<typeof way>[],
     whenPreempted: entry.when_preempted,
     beneath: Object.entries(entry.beneath) as Beneath,
     critical: entry.critical,
     replaces: entry.replaces,
+    yieldsTo: entry.yields_to,
     maxHoldMs: entry.max_hold,
     leaseMs: entry.lease,
     queueTimeoutMs: entry.queue_timeout,
@@ -184,8 +197,8 @@ const Restriction = z.strictObject({
   when: flag,
   /** The agents that are heard while it is on, in addition to critical agents. */
   allow: z.array(AgentId).max(1_000).default([]),
-  /** What happens to the other sessions: they are paused and resume later, or are archived. */
-  others: z.enum(["pause", "stop"]).default("pause"),
+  /** What happens to the other sessions: they are paused and resume later, are archived, or go on until they end. */
+  others: z.enum(["pause", "stop", "finish"]).default("pause"),
 });
 export type Restriction = z.infer<typeof Restriction>;
 

@@ -30,7 +30,11 @@ const Keys = z
             name: text(),
             enabled: z.boolean().default(true).catch(true),
             critical: z.boolean().default(false).catch(false),
-            when_blocked: text(),
+            when_blocked: z
+              .union([z.string().transform((way) => [way]), z.array(text())])
+              .optional()
+              .catch(undefined),
+            yields_to: z.unknown().optional(),
             when_preempted: text(),
             adapter: z.object({ kind: text() }).optional().catch(undefined),
             ...Object.fromEntries(FOR_TURNS.map((key) => [key, z.unknown().optional()])),
@@ -76,7 +80,7 @@ function findInAgent(agent: Entry, index: number, external: ReadonlySet<string>)
   const found: ValueFault[] = [];
   const blame = (message: string, ...path: (string | number)[]) =>
     found.push({ path: ["agents", index, ...path], message });
-  if (agent.when_blocked === "duck" && agent.when_preempted !== "duck") {
+  if (agent.when_blocked?.includes("duck") && agent.when_preempted !== "duck") {
     const why = "only a session that can play quieter can start beneath another";
     blame(`needs when_preempted: duck: ${why}`, "when_blocked");
   }
@@ -90,11 +94,18 @@ function findInAgent(agent: Entry, index: number, external: ReadonlySet<string>)
     if (name === undefined || !external.has(name)) continue;
     blame(`must not name ${name}: an external agent takes no turns`, "sub_agents", at);
   }
-  if (agent.critical && !agent.enabled) blame("must not be false: a critical agent is never refused", "enabled");
-  if (agent.critical && agent.when_blocked !== undefined) {
-    blame("has no meaning with critical: a critical agent is never blocked", "when_blocked");
-  }
+  for (const [key, message] of agent.critical ? findInCritical(agent) : []) blame(message, key);
   return found;
+}
+
+/** Keys that have no meaning for a critical agent. */
+function findInCritical({ enabled, when_blocked, yields_to }: Entry): [key: string, message: string][] {
+  const faults: [boolean, string, string][] = [
+    [!enabled, "enabled", "must not be false: a critical agent is never refused"],
+    [when_blocked !== undefined, "when_blocked", "has no meaning with critical: a critical agent is never blocked"],
+    [yields_to !== undefined, "yields_to", "has no meaning with critical: no other session pauses a critical one"],
+  ];
+  return faults.flatMap(([isFault, key, message]) => (isFault ? [[key, message] as [string, string]] : []));
 }
 
 /** Rules and preferences that name a critical agent. */

@@ -31,11 +31,12 @@ const Names = z
             sub_agents: namesOf(),
             beneath: z.record(z.string(), z.unknown()).default({}).catch({}),
             replaces: namesOf(),
+            yields_to: namesOf(),
             tools: z.array(ToolName).catch([]),
             modes: z.array(Mode).catch([]),
             adapter: z.object({ kind: z.string() }).optional().catch(undefined),
           })
-          .catch({ enabled: true, sub_agents: [], beneath: {}, replaces: [], tools: [], modes: [] }),
+          .catch({ enabled: true, sub_agents: [], beneath: {}, replaces: [], yields_to: [], tools: [], modes: [] }),
       )
       .optional()
       .catch(undefined),
@@ -128,9 +129,10 @@ function* referencesIn(
   { default_agent, priority_rules, restrictions, user_preferences }: Omit<z.infer<typeof Names>, "agents">,
 ): Generator<Reference> {
   if (default_agent !== undefined) yield { name: default_agent, path: ["default_agent"] };
-  for (const [index, { sub_agents, replaces, beneath }] of agents.entries()) {
+  for (const [index, { sub_agents, replaces, yields_to, beneath }] of agents.entries()) {
     yield* inList(sub_agents, "agents", index, "sub_agents");
     yield* inList(replaces, "agents", index, "replaces");
+    yield* inList(yields_to, "agents", index, "yields_to");
     const { all: _, ...byAgent } = beneath;
     yield* inKeys(byAgent, "agents", index, "beneath");
   }

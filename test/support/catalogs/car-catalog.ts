@@ -11,10 +11,20 @@ export const CAR = [
     name: "phone_agent",
     priority: 90,
     interruptible: false,
+    yields_to: ["phone_agent"],
     when_preempted: "duck",
+    when_blocked: ["duck", "queue"],
     beneath: { prompt_agent: 0, listen_agent: -6 },
   },
-  { name: "listen_agent", priority: 85, beneath: { all: -24 }, when_preempted: "duck", when_blocked: "duck" },
+  {
+    name: "listen_agent",
+    priority: 85,
+    beneath: { all: -24 },
+    when_preempted: "duck",
+    when_blocked: "duck",
+    max_pause: "0ms",
+    replaces: ["listen_agent"],
+  },
   {
     name: "prompt_agent",
     priority: 80,
@@ -23,10 +33,18 @@ export const CAR = [
     beneath: { all: -14 },
     when_preempted: "duck",
     when_blocked: "duck",
+    max_pause: "0ms",
+    replaces: ["prompt_agent"],
   },
-  { name: "dialog_agent", priority: 50, beneath: { music_agent: -14 } },
-  { name: "podcast_agent", priority: 20, replaces: ["podcast_agent", "music_agent"] },
-  { name: "music_agent", priority: 20, replaces: ["podcast_agent", "music_agent"], when_preempted: "duck" },
+  { name: "dialog_agent", priority: 50, beneath: { music_agent: -14 }, when_blocked: "queue" },
+  { name: "podcast_agent", priority: 20, when_blocked: "queue", replaces: ["podcast_agent", "music_agent"] },
+  {
+    name: "music_agent",
+    priority: 20,
+    when_preempted: "duck",
+    when_blocked: ["duck", "queue"],
+    replaces: ["podcast_agent", "music_agent"],
+  },
 ];
 
 export const RESTRICTIONS = [

@@ -1,10 +1,14 @@
+import { createHash } from "node:crypto";
 import { type Catalog, CatalogFile, toCatalog } from "../../../src/config/catalog/catalog.ts";
 
 type File = Record<string, unknown>;
 
 /** A catalogue from the keys of its file. */
 export function makeCatalog(agents: File[], rest: File = {}): Catalog {
-  return toCatalog(CatalogFile.parse({ agents, ...rest }), "test");
+  const hash = createHash("sha256")
+    .update(JSON.stringify([agents, rest]))
+    .digest("hex");
+  return toCatalog(CatalogFile.parse({ agents, ...rest }), hash);
 }
 
 /** The text of a catalogue's file. */

@@ -1,12 +1,13 @@
+import { arrange, depth } from "../../../src/actors/floor/arrangement.ts";
+import type { Claim } from "../../../src/actors/floor/claim.ts";
 import {
+  comesBack,
   type Floor,
   type FloorRules,
   heard,
+  isEligible,
   restrictionOn,
-  returnsByItself,
-} from "../../../src/actors/floor/arbitration.ts";
-import { depth } from "../../../src/actors/floor/arrangement.ts";
-import type { Claim } from "../../../src/actors/floor/claim.ts";
+} from "../../../src/actors/floor/floor-claims.ts";
 import { must } from "../runner/must.ts";
 
 /**
@@ -20,14 +21,28 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
   for (const { critical, level, sessionId } of ducked) {
     must(!critical || level === 0, () => `11: ${sessionId} is critical and at level ${level}`);
   }
+  // With `others: finish` the sessions that are heard go on.
+  const restrictions = rules.restrictions.filter(({ others }) => others !== "finish");
   for (const claim of heard(floor)) {
-    const restriction = restrictionOn(claim, rules);
+    const restriction = restrictionOn(claim, { restrictions });
     must(!restriction, () => `13: ${claim.sessionId} is heard, ${restriction?.name} does not allow it`);
   }
+  const waiting = [
+    ...floor.paused.filter((each) => comesBack(each, rules)),
+    ...floor.queued.filter((each) => isEligible(each, rules)),
+  ];
   // While the floor is reserved, the ducked sessions do not change.
-  if (!holder) return;
+  if (!holder)
+    return must(
+      reserved !== undefined || waiting.length === 0,
+      () => `0: ${waiting[0]!.sessionId} waits for a free floor`,
+    );
   checkLevels(floor);
-  checkSilences(floor, holder, rules);
+  for (const silent of waiting) {
+    if (floor.paused.includes(silent) || rules.agents.get(silent.agentId)!.whenBlocked.includes("duck")) {
+      must(hasCause(floor, holder, silent), () => `10: ${silent.sessionId} is silent without a cause`);
+    }
+  }
 }
 
 /** 9: every session above a ducked session lets it be heard, at the deepest of their levels; the best comes first. */
@@ -48,15 +63,18 @@ function checkLevels(floor: Floor): void {
   }
 }
 
-/** 10: every silent session has a cause. */
-function checkSilences(floor: Floor, holder: Claim, rules: FloorRules): void {
-  for (const silent of floor.paused) {
-    if (!returnsByItself(silent, rules) || restrictionOn(silent, rules)) continue;
-    const isAbove = (other: Claim) => other === holder || other.priority >= silent.priority;
-    const cause = heard(floor).some((other) => depth(...pair(isAbove(other), other, silent)) === undefined);
-    must(cause, () => `10: ${silent.sessionId} is silent without a cause`);
-  }
+/** 10: somebody above does not let the silent session be heard, or somebody below does not yield to it. */
+function hasCause(floor: Floor, holder: Claim, silent: Claim): boolean {
+  const above = [holder, ...floor.ducked.filter(({ priority }) => priority >= silent.priority)];
+  const below = floor.ducked.filter(({ priority }) => priority < silent.priority);
+  if (above.some((each) => depth(each, silent) === undefined)) return true;
+  const cut = arrange(holder, [...above.slice(1), silent, ...below]).silenced;
+  const { agentId, priority, critical } = silent;
+  return cut.some(
+    (each) =>
+      !each.interruptible &&
+      !critical &&
+      !(each.preemptionThreshold !== undefined && priority >= each.preemptionThreshold) &&
+      !each.yieldsTo?.includes(agentId),
+  );
 }
-
-const pair = (isAbove: boolean, other: Claim, silent: Claim): [above: Claim, below: Claim] =>
-  isAbove ? [other, silent] : [silent, other];

@@ -1,5 +1,6 @@
-import type { Challenger, Floor, FloorRules } from "../../../src/actors/floor/arbitration.ts";
+import type { Challenger } from "../../../src/actors/floor/arbitration.ts";
 import type { Claim } from "../../../src/actors/floor/claim.ts";
+import type { Floor, FloorRules } from "../../../src/actors/floor/floor-claims.ts";
 
 /**
  * The rules from before several sessions could be heard together. A catalogue without the keys for ducking, critical
@@ -14,7 +15,8 @@ export function decideAlone(
   if (!agent) return { outcome: "rejected", reason: "unknown_agent", rule: 1 };
   if (!agent.enabled) return { outcome: "rejected", reason: "agent_disabled", rule: 1 };
   const blocked = (reason: string, rule: number, by: Claim) => {
-    if (!challenger.mayQueue || agent.whenBlocked !== "queue") return { outcome: "rejected", reason, rule, by };
+    if (challenger.waits !== "queued" || !agent.whenBlocked.includes("queue"))
+      return { outcome: "rejected", reason, rule, by };
     if (floor.queued.length >= policy.maxQueued) return { outcome: "rejected", reason: "queue_full", rule, by };
     return { outcome: "queued", reason, rule, by };
   };

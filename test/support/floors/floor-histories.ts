@@ -10,8 +10,16 @@ export const SESSIONS = ["s1", "s2", "s3", "s4", "s5"];
 /** The keys that let sessions be heard together; without them a floor behaves as if they did not exist. */
 const sharing = {
   interruptible: fc.constantFrom(true, true, false),
-  when_blocked: fc.constantFrom("reject", "queue", "duck", "duck"),
+  when_blocked: fc.constantFrom<string | string[]>(
+    "reject",
+    "queue",
+    "duck",
+    "duck",
+    ["duck", "queue"],
+    ["queue", "duck"],
+  ),
   when_preempted: fc.constantFrom("pause", "duck", "duck", "duck"),
+  yields_to: fc.constantFrom<string[]>([], [], ["a"], ["b", "c"]),
   beneath: fc.constantFrom(
     {},
     { all: -14 },
@@ -28,8 +36,9 @@ const sharing = {
 };
 const plain = {
   interruptible: fc.boolean(),
-  when_blocked: fc.constantFrom("reject", "queue"),
+  when_blocked: fc.constantFrom<string | string[]>("reject", "queue"),
   when_preempted: fc.constant("pause"),
+  yields_to: fc.constant<string[]>([]),
   beneath: fc.constant({}),
   critical: fc.constant(false),
   replaces: fc.constant([]),
@@ -61,7 +70,7 @@ const agentWith = (keys: typeof sharing | typeof plain) =>
 const restriction = fc.record({
   when: fc.constantFrom("reverse", "quiet"),
   allow: fc.constantFrom([], ["a"], ["b", "c"]),
-  others: fc.constantFrom("pause", "pause", "stop"),
+  others: fc.constantFrom("pause", "pause", "stop", "finish"),
 });
 
 const worldWith = (agent: ReturnType<typeof agentWith>, restrictions: fc.Arbitrary<Restrictions>) =>
@@ -262,11 +271,13 @@ export function beginHistory(setting: World): History {
 
 /** An agent without keys that contradict one another. */
 function catalogued({ isExternal, ...entry }: World["agents"][number]): Record<string, unknown> {
-  const whenBlocked = entry.when_blocked === "duck" && entry.when_preempted === "pause" ? "reject" : entry.when_blocked;
+  const whenBlocked =
+    entry.when_blocked.includes("duck") && entry.when_preempted === "pause" ? "reject" : entry.when_blocked;
   return JSON.parse(
     JSON.stringify({
       ...entry,
       when_blocked: entry.critical ? undefined : whenBlocked,
+      yields_to: entry.critical ? undefined : entry.yields_to,
       ...(isExternal && { adapter: { kind: "external" } }),
     }),
   );

@@ -1,6 +1,5 @@
 import type { Fact } from "../../../src/actors/facts.ts";
-import { rulesOf } from "../../../src/actors/floor/arbitration.ts";
-import { everyone } from "../../../src/actors/floor/rearrangement.ts";
+import { everyone, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
@@ -112,8 +111,8 @@ export class FloorInvariants {
     const hasSwitched = facts.some((fact) => fact.type === "event" && fact.event.type === "agent_switched");
     if (!holder || holder.sessionId === before.holder?.sessionId || hasSwitched) return;
     const replaced = this.#catalog.agents.get(holder.agentId)?.replaces ?? [];
-    for (const { sessionId, agentId, priority } of everyone(floor)) {
-      const isReplaced = sessionId !== holder.sessionId && replaced.includes(agentId) && priority <= holder.priority;
+    for (const { sessionId, agentId, priority, askedAt } of everyone(floor)) {
+      const isReplaced = askedAt < holder.askedAt && replaced.includes(agentId) && priority <= holder.priority;
       must(!isReplaced, `16: ${holder.sessionId} replaces ${sessionId}, which stays`);
     }
   }

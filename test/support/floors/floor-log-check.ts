@@ -1,5 +1,5 @@
-import { restrictionOn, rulesOf } from "../../../src/actors/floor/arbitration.ts";
 import { depth, type Hearing } from "../../../src/actors/floor/arrangement.ts";
+import { restrictionOn, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { LogEntry, Transition, WrittenState } from "../../../src/protocol/event.ts";
@@ -138,8 +138,10 @@ export class FloorLogCheck {
     );
     must((reason === "beneath") === (level !== undefined), () => `a level without a place beneath: ${describe()}`);
     if (!agent) return;
-    const isRestricted = restrictionOn({ agentId: agent.id, ...criticalOf(agent) }, this.#rules) !== undefined;
-    must(!isRestricted || outcome !== "granted", () => `13: a restricted session is granted: ${describe()}`);
+    const own = { agentId: agent.id, ...criticalOf(agent) };
+    const isRestricted = restrictionOn(own, this.#rules) !== undefined;
+    const isSilenced = restrictionOn(own, this.#silencing) !== undefined;
+    must(!isSilenced || outcome !== "granted", () => `13: a restricted session is granted: ${describe()}`);
     must(isRestricted || reason !== "restricted", () => `13: nothing restricts it: ${describe()}`);
   }
 
@@ -186,13 +188,15 @@ export class FloorLogCheck {
     if (!agent) return;
     must(!agent.critical || level === undefined || level === 0, () => `11: ${id} is critical and at level ${level}`);
     const own = hearingOf(agent);
-    must(restrictionOn(own, this.#rules) === undefined, () => `13: ${id} is heard and not allowed`);
+    must(restrictionOn(own, this.#silencing) === undefined, () => `13: ${id} is heard and not allowed`);
     for (const other of [...active, ...this.ducked]) {
       const theirs = this.#agents.get(other);
       if (other === id || !theirs) continue;
       const areTogether = depth(own, hearingOf(theirs)) !== undefined || depth(hearingOf(theirs), own) !== undefined;
       must(areTogether, () => `3′: ${id} and ${other} are heard at once`);
-      const comesToFront = this.#front?.floorSeq === floorSeq && !this.#hasSwitched;
+      // A wake, which no rule decides, ends only sessions that asked earlier.
+      const isAsked = this.#decision?.rule !== undefined;
+      const comesToFront = this.#front?.floorSeq === floorSeq && !this.#hasSwitched && isAsked;
       must(!comesToFront || !this.isReplacedBy(id, other), () => `16: ${id} replaces ${other}, which is heard`);
     }
   }
@@ -214,10 +218,8 @@ export class FloorLogCheck {
       must(challenger.priority >= holder!.priority, describe);
     }
     if (!agent || this.#catalog.agents.get(challenger.agentId)?.critical) return;
-    must(
-      agent.interruptible || challenger.priority >= (agent.preemptionThreshold ?? Number.POSITIVE_INFINITY),
-      describe,
-    );
+    const isOutranked = challenger.priority >= (agent.preemptionThreshold ?? Number.POSITIVE_INFINITY);
+    must(agent.interruptible || isOutranked || agent.yieldsTo.includes(challenger.agentId), describe);
   }
 
   /** 15: no session is heard longer than its `max_hold`. */
@@ -226,6 +228,11 @@ export class FloorLogCheck {
     const maxHoldMs = this.#agents.get(id)?.maxHoldMs;
     if (since === undefined || maxHoldMs === undefined) return;
     must(at - since <= maxHoldMs + APART_MS, () => `15: ${id} was heard for ${at - since} ms`);
+  }
+
+  /** With `others: finish` the sessions that are heard go on. */
+  get #silencing() {
+    return { restrictions: this.#rules.restrictions.filter(({ others }) => others !== "finish") };
   }
 
   get #rules() {

@@ -151,7 +151,8 @@ function nextCommand(
       return { type: "session.switch_agent", sessionId, agentId: pick(...NAMES) };
     default:
       if (roll(4) === 0) return { type: "floor.stop_all" };
-      return reserved ? { type: "floor.what_if", agentId: pick(...NAMES) } : { type: pick("floor.stop", "floor.stop") };
+      if (!reserved) return { type: "floor.stop" };
+      return isShared ? undefined : { type: "floor.what_if", agentId: pick(...NAMES) };
   }
 }
 
@@ -167,7 +168,8 @@ export function playHistory(seed: number): string[] {
     const command = nextCommand(floor, setting, { roll, ...rest }, serial);
     const reply = command && floor.ask(command);
     for (const fact of floor.facts.slice(before)) if (fact.type === "event") lines.push(JSON.stringify(fact.event));
-    if (reply) lines.push(JSON.stringify(reply));
+    // What workers are answered is not on the wire.
+    if (reply && !command.type.startsWith("run.")) lines.push(JSON.stringify(reply));
   }
   return lines;
 }

@@ -213,13 +213,6 @@ describe("an explicit resume", () => {
     expect(decisionOf(floor.on("planner", "resume"))).toMatchObject({ reason: "not_interruptible" });
     expect(floor.state("planner")).toBe("paused");
   });
-
-  test("an explicit resume never queues, for every when_blocked of its agent", () => {
-    const floor = stage({}, withAgent("music", { when_blocked: "queue" }));
-    floor.create("music");
-    floor.create("phone");
-    expect(decisionOf(floor.on("music", "resume"))).toMatchObject({ outcome: "rejected" });
-  });
 });
 
 describe("a queue", () => {

@@ -49,13 +49,13 @@ describe("a session whose agent becomes critical", () => {
     expect(reply).toMatchObject({ ok: true, outcome: { currentAgentId: agentId } });
   };
 
-  test("a queued session whose agent becomes critical gets the floor at once, and leaves the queue", () => {
+  test("a queued session whose agent becomes critical is heard at once, and leaves the queue", () => {
     const floor = new FloorStage(makeCatalog(agents));
     floor.create("phone");
     floor.create("chat");
     expect(floor.actors.context.floor.queued).toHaveLength(1);
     switchAgent(floor, "chat", "ecall");
-    expect([floor.state("chat"), floor.state("phone")]).toEqual(["active.idle", "paused"]);
+    expect([floor.state("chat"), floor.state("phone")]).toEqual(["ducked.idle", "active.idle"]);
     expect(floor.actors.context.floor.queued).toEqual([]);
   });
 
@@ -68,7 +68,7 @@ describe("a session whose agent becomes critical", () => {
     expect(floor.actors.context.floor.ducked).toMatchObject([{ level: 0 }]);
   });
 
-  test("a silenced session whose agent becomes critical gets the floor if it would silence a session that is heard", () => {
+  test("a silenced session whose agent becomes critical is heard beneath the holder, also if it silences another", () => {
     const heard = { when_preempted: "duck", when_blocked: "duck", interruptible: false };
     const floor = new FloorStage(
       makeCatalog([
@@ -82,7 +82,7 @@ describe("a session whose agent becomes critical", () => {
     floor.create("phone");
     floor.create("dialog");
     switchAgent(floor, "music", "ecall");
-    expect(floor.state("music")).toBe("active.idle");
+    expect(["phone", "music", "dialog"].map((id) => floor.state(id))).toEqual(["active.idle", "ducked.idle", "paused"]);
   });
 
   test("a ducked session whose agent becomes critical has its own volume, even while the floor is reserved", () => {
@@ -186,7 +186,9 @@ describe("a prompt", () => {
     car.start("music_agent", "M");
     car.start("prompt_agent", "V");
     const { heard } = car.start("plain_phone", "X");
-    expect(heard).toEqual(["V preempt paused", "M preempt paused", "X activate active.idle"]);
+    expect(heard.toSorted()).toEqual(
+      ["V preempt paused", "M preempt paused", "X activate active.idle", "V expire archived"].toSorted(),
+    );
   });
 
   test("a prompt continues ducked beneath the driver's words although it is not interruptible", () => {
@@ -369,7 +371,7 @@ describe("a ducked session", () => {
 test("a floor ducks no more sessions than max_paused allows", () => {
   const agents = [
     { name: "front", priority: 50, beneath: { all: -14 } },
-    { name: "low", priority: 20, beneath: { all: 0 }, when_preempted: "duck", when_blocked: "duck" },
+    { name: "low", priority: 20, beneath: { low: 0 }, when_preempted: "duck", when_blocked: "duck" },
   ];
   const stage = new FloorStage(makeCatalog(agents, { policy: { max_paused: 2 } }));
   stage.create("front");

@@ -78,6 +78,7 @@ describe("for any commands to a floor, in any order", () => {
       when_preempted: "pause",
       beneath: {},
       critical: false,
+      yields_to: [] as string[],
       replaces: [],
       max_hold: undefined,
       lease: undefined,

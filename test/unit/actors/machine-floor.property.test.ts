@@ -97,6 +97,7 @@ const claim = {
   interruptible: true,
   preemptionThreshold: undefined,
   explained: [],
+  askedAt: 0,
 };
 
 const bare: SessionContext = newSession({ sessionId: "s" as SessionId }, FLOOR, claim, 1_000);
@@ -145,6 +146,7 @@ const SESSION_EVENTS = [
   { type: "duck", claim, level: -14, reason: "preempted", given },
   { type: "queue", claim, decision: { outcome: "queued" }, given },
   { type: "queue", claim, decision: { outcome: "queued" }, turn, given },
+  { type: "renumber", claim: { ...claim, priority: 30 }, given },
   { type: "unqueue", decision: { outcome: "rejected", say: "no" }, given },
   { type: "turn", turn, input: turn, given },
   { type: "turn", turn: { messageId: "m2", runId: "r2" }, given },

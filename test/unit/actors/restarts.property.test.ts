@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { heard } from "../../../src/actors/floor/arbitration.ts";
 import type { Claim } from "../../../src/actors/floor/claim.ts";
+import { heard } from "../../../src/actors/floor/floor-claims.ts";
 import { beginHistory, commandOf, type Step, step, type World, world } from "../../support/floors/floor-histories.ts";
 import type { FloorStage, LooseCommand } from "../../support/floors/floor-stage.ts";
 

@@ -15,7 +15,7 @@ describe("a valid file", () => {
       priority: 50,
       interruptible: true,
       enabled: true,
-      whenBlocked: "reject",
+      whenBlocked: ["reject"],
       adapter: { kind: "scripted", yields: "hold" },
     });
     expect(reading.ok && reading.catalog.defaultAgentId).toBe("music_agent");

@@ -18,7 +18,7 @@ test("the shipped car has no faults and no warnings", async () => {
 test("the shipped car decides as the car of the tests does: the cases of docs/arbitration.md apply to it", () => {
   const decides = [
     ...["name", "priority", "interruptible", "preemption_threshold", "critical", "when_preempted", "when_blocked"],
-    ...["beneath", "replaces"],
+    ...["beneath", "replaces", "yields_to", "max_pause"],
   ];
   const keysOf = (agents: readonly Record<string, unknown>[]) =>
     agents.map((agent) => {

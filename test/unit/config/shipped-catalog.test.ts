@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { decide, EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/arbitration.ts";
+import { decide } from "../../../src/actors/floor/arbitration.ts";
+import { EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
+import { sessionOf } from "../../../src/cli/check/sharing-risks.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
-import type { AgentId, SessionId } from "../../../src/protocol/ids.ts";
 
 const path = fileURLToPath(new URL("../../../config/agents_config.yaml", import.meta.url));
 const text = readFileSync(path, "utf8");
@@ -20,13 +21,9 @@ const agentOf = (id: string, catalog = catalogOf(text)) => catalog.agents.get(id
 /** The decision when `challenger` asks while `holder` has the floor. */
 function meet(holder: string, challenger: string) {
   const catalog = catalogOf(text);
-  const claimOf = (id: string) => {
-    const { priority, interruptible, preemptionThreshold } = agentOf(id, catalog);
-    const sessionId = id as SessionId;
-    return { sessionId, agentId: id as AgentId, priority, interruptible, preemptionThreshold, explained: [] };
-  };
+  const claimOf = (id: string) => sessionOf(agentOf(id, catalog), id);
   const floor: Floor = { ...EMPTY_FLOOR, holder: claimOf(holder) };
-  const asks = { ...claimOf(challenger), agent: agentOf(challenger, catalog), mayQueue: true };
+  const asks = { ...claimOf(challenger), agent: agentOf(challenger, catalog), waits: "queued" as const };
   return decide(floor, asks, rulesOf(catalog, {}));
 }
 

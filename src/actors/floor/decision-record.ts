@@ -1,0 +1,74 @@
+import type { AgentEntry, Restriction } from "../../config/catalog/catalog.ts";
+import type { Decision, Reason } from "../../protocol/decision.ts";
+import type { SessionId } from "../../protocol/ids.ts";
+import type { Claim, Numbers } from "./claim.ts";
+import { saying, wouldNeed } from "./sayings.ts";
+
+/** Decisions as they are logged and answered. */
+
+type Agents = ReadonlyMap<string, AgentEntry>;
+
+/** What a record says besides its rule. */
+interface Circumstances {
+  /** At which the challenger starts beneath the holder, in dB. */
+  readonly level?: number | undefined;
+  readonly restriction?: Restriction | undefined;
+  /** The holder goes on beneath the challenger instead of being paused. */
+  readonly isHolderDucked?: boolean | undefined;
+}
+
+/** Creates the record of a decision about this challenger. */
+export function recorder(challenger: Numbers & { sessionId?: SessionId | undefined }, agents: Agents) {
+  return (
+    outcome: Decision["outcome"],
+    reason: Reason,
+    rule?: number,
+    holder?: Claim,
+    { level, restriction, isHolderDucked = false }: Circumstances = {},
+  ): Decision => {
+    const needed = outcome === "granted" ? undefined : wouldNeed(reason, challenger.agentId, holder, restriction);
+    return {
+      outcome,
+      reason,
+      ...(rule !== undefined && { rule }),
+      challenger: {
+        ...(challenger.sessionId !== undefined && { sessionId: challenger.sessionId }),
+        agentId: challenger.agentId,
+        priority: challenger.priority,
+        explained: [...challenger.explained],
+      },
+      ...(holder && {
+        holder: {
+          sessionId: holder.sessionId,
+          agentId: holder.agentId,
+          priority: holder.priority,
+          interruptible: holder.interruptible,
+        },
+      }),
+      ...(needed !== undefined && { wouldNeed: needed }),
+      ...(level !== undefined && { level }),
+      say: saying(
+        {
+          ...{ outcome, reason, isHolderDucked, locale: challenger.locale },
+          ...{ challengerId: challenger.agentId, holderId: holder?.agentId },
+        },
+        agents,
+      ),
+    };
+  };
+}
+
+/** The record of a wake. The release caused it, and not a rule. */
+export function wakeDecision(claim: Claim, reason: "resumed" | "dequeued", agents: Agents): Decision {
+  return recorder(claim, agents)("granted", reason);
+}
+
+/** The record of a wait that ended without a grant. */
+export function endOfWaitDecision(
+  claim: Claim,
+  holder: Claim | undefined,
+  agents: Agents,
+  reason: "queue_timeout" | "lease_expired",
+): Decision {
+  return recorder(claim, agents)("rejected", reason, undefined, holder);
+}

@@ -1,0 +1,99 @@
+import { decide } from "../../actors/floor/arbitration.ts";
+import { EMPTY_FLOOR, type Floor, type FloorRules, heard, rulesOf } from "../../actors/floor/floor-claims.ts";
+import { giveFront, letBeneath, letWait, settle } from "../../actors/floor/rearrangement.ts";
+import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
+import { decideAlone, sessionOf } from "./sharing-risks.ts";
+
+/** The most agents of which triples are tried in all orders; with more agents only pairs are. */
+const MAX_IN_TRIPLES = 30;
+
+/** What one order of requests leads to. */
+interface Outcome {
+  readonly order: readonly AgentEntry[];
+  /** The agents that are heard, the holder first. */
+  readonly heard: readonly string[];
+  readonly refused: readonly string[];
+  /** Whether one replaced another, a holder did not yield, or `ties` decided: then the order matters as meant. */
+  readonly isMeant: boolean;
+}
+
+/**
+ * Find agents whose order matters: two or three of them ask, and who is heard depends on who asks first, although none
+ * replaces another, every holder yields, and no tie decides.
+ */
+export function findOrderRisks(catalog: Catalog): string[] {
+  const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
+  const rules = rulesOf(catalog, {});
+  const found: (readonly AgentEntry[])[] = [];
+  const describe = (group: readonly AgentEntry[]): string[] => {
+    if (found.some((known) => known.every((agent) => group.includes(agent)))) return [];
+    const difference = findDifference(group, rules);
+    if (!difference) return [];
+    found.push(group);
+    return [`it matters who asks first: ${difference.map(sentenceOf).join("; ")}`];
+  };
+  const groups = catalog.isShared && agents.length <= MAX_IN_TRIPLES ? triples(agents) : [];
+  return [...pairs(agents), ...groups].flatMap(describe);
+}
+
+/** External agents that are not interruptible, of which a second session is refused while one is heard. */
+export function findRefusedCalls(catalog: Catalog): string[] {
+  const rules = rulesOf(catalog, {});
+  const isRefused = (agent: AgentEntry) =>
+    decideAlone(sessionOf(agent, "first"), sessionOf(agent, "second", 2), agent, rules).outcome === "rejected";
+  return [...catalog.agents.values()]
+    .filter((agent) => agent.enabled && !agent.interruptible && !takesTurns(agent) && isRefused(agent))
+    .map(
+      ({ id }) =>
+        `a second session of ${id} is refused while one has the floor: yields_to: [${id}] puts the first on hold, ` +
+        `replaces: [${id}] ends it, when_blocked: queue lets the second wait`,
+    );
+}
+
+function findDifference(group: readonly AgentEntry[], rules: FloorRules): [Outcome, Outcome] | undefined {
+  const [first, ...others] = ordersOf(group).map((order) => play(order, rules));
+  if (!first || [first, ...others].some(({ isMeant }) => isMeant)) return undefined;
+  const nameOf = (outcome: Outcome) => [...outcome.heard].sort().join();
+  const other = others.find((each) => nameOf(each) !== nameOf(first));
+  return other && [first, other];
+}
+
+/** A session of each agent asks, in this order. */
+function play(order: readonly AgentEntry[], rules: FloorRules): Outcome {
+  let floor: Floor = EMPTY_FLOOR;
+  let isMeant = false;
+  const refused: string[] = [];
+  for (const [index, agent] of order.entries()) {
+    const claim = sessionOf(agent, agent.id, index + 1);
+    const { outcome, reason, rule } = decide(floor, { ...claim, agent, waits: "queued" }, rules);
+    isMeant ||= rule === 6 || rule === 8;
+    if (outcome === "rejected") {
+      refused.push(agent.id);
+      continue;
+    }
+    const { floor: next, moves } =
+      outcome === "queued"
+        ? letWait(floor, claim, "queued", 0, rules)
+        : (reason === "beneath" ? letBeneath : giveFront)(floor, claim, rules);
+    isMeant ||= moves.some(({ becomes }) => becomes === "archived");
+    isMeant ||= moves.some(({ becomes, claim: other }) => becomes === "paused" && other.priority === claim.priority);
+    floor = settle(next, rules, { now: 0, time: 0 }, 0).floor;
+  }
+  return { order, heard: heard(floor).map(({ agentId }) => agentId), refused, isMeant };
+}
+
+function sentenceOf({ order, heard: names, refused }: Outcome): string {
+  const why = refused.length > 0 ? ` (${refused.join(" and ")} refused)` : "";
+  return `${order.map(({ id }) => id).join(", then ")}: ${names.join(" and ")} heard${why}`;
+}
+
+function ordersOf<T>(list: readonly T[]): T[][] {
+  if (list.length < 2) return [[...list]];
+  return list.flatMap((each, index) => ordersOf(list.toSpliced(index, 1)).map((rest) => [each, ...rest]));
+}
+
+const pairs = <T>(list: readonly T[]): T[][] =>
+  list.flatMap((one, index) => list.slice(index + 1).map((other) => [one, other]));
+
+const triples = <T>(list: readonly T[]): T[][] =>
+  list.flatMap((one, index) => pairs(list.slice(index + 1)).map((others) => [one, ...others]));
