@@ -252,6 +252,7 @@ function gaugesOf(
     ownedPartitions: () => later().orchestrator?.partitionCount ?? 0,
     partitions: () => settings.partitions,
     partitionsOf: () => later().orchestrator?.partitionsOf ?? new Map(),
+    waitingRuns: async () => await later().orchestrator?.waitingRuns(),
     droppedLines,
     isBusAway: () => bus.isAway(),
   };

@@ -31,6 +31,8 @@ export interface Gauges {
   partitions: () => number;
   /** How many partitions fall to each orchestrator that is alive, by its node's id; empty on a node without that role. */
   partitionsOf: () => ReadonlyMap<string, number>;
+  /** The runs that wait for a worker, and for how long the oldest has, in ms; undefined on a node that is no orchestrator. */
+  waitingRuns: () => Promise<{ count: number; oldestMs: number } | undefined>;
   isBusAway: () => boolean;
   /** Output lines that could not be written since the process began. */
   droppedLines: () => number;
@@ -113,6 +115,27 @@ export class Metrics implements HostMetrics, WorkerMetrics {
         for (const [node, partitions] of gauges.partitionsOf()) this.set({ node }, partitions);
       },
     });
+    const waiting = (name: string, help: string, read: (runs: { count: number; oldestMs: number }) => number) =>
+      new Gauge({
+        name,
+        help,
+        registers,
+        // While the queue does not answer, the last value stands; `interlock_bus_away` tells of that.
+        async collect() {
+          const runs = await gauges.waitingRuns().catch(() => undefined);
+          if (runs) this.set(read(runs));
+        },
+      });
+    waiting(
+      "interlock_runs_waiting",
+      "runs of all nodes that wait for a worker, as orchestrators see them",
+      (runs) => runs.count,
+    );
+    waiting(
+      "interlock_runs_waiting_seconds",
+      "how long the oldest of these runs has waited, as orchestrators see it",
+      (runs) => seconds(runs.oldestMs),
+    );
     gauge("interlock_bus_away", "1 while the bus is known to be away", () => (gauges.isBusAway() ? 1 : 0));
     new Counter({
       name: "interlock_log_lines_dropped_total",

@@ -125,6 +125,13 @@ export class Orchestrator {
     return this.#host.waitingCount;
   }
 
+  /** The runs of all nodes that wait for a worker, and for how long the oldest has, in ms. */
+  async waitingRuns(): Promise<{ count: number; oldestMs: number }> {
+    const { queue, clock } = this.#shape;
+    const { count, since } = await queue.waitingRuns();
+    return { count, oldestMs: since === undefined ? 0 : Math.max(0, clock.now() - since) };
+  }
+
   /** The number of partitions that this node owns: all of them when it is the only node. */
   get partitionCount(): number {
     return this.#ownership?.ownedCount ?? this.#partitionCount;

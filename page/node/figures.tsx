@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
-import { quantile, type Sample, total } from "./metrics-text.ts";
+import { largestBound, quantile, type Sample, total } from "./metrics-text.ts";
 import styles from "./node.module.css";
 import { Sparkline } from "./sparkline.tsx";
 
@@ -96,8 +96,13 @@ export function Figures({ readings }: Props) {
         ))}
         {TIMES.map(([title, name]) => {
           const bound = quantile(now, name, 0.99);
+          const last = largestBound(now, name);
           const text =
-            bound === undefined ? "–" : Number.isFinite(bound) ? `≤ ${number.format(bound * 1_000)} ms` : "> max";
+            bound === undefined
+              ? "–"
+              : Number.isFinite(bound)
+                ? `≤ ${number.format(bound * 1_000)} ms`
+                : `> ${number.format(last * 1_000)} ms`;
           return (
             <div key={title}>
               <dt>{say(title)}</dt>

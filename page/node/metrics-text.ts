@@ -49,6 +49,12 @@ export function quantile(samples: readonly Sample[], name: string, part: number)
   return bounds.find((bound) => counts.get(bound)! >= all * part);
 }
 
+/** The largest bound of a histogram's buckets, above which no bucket tells values apart. */
+export function largestBound(samples: readonly Sample[], name: string): number {
+  const bounds = samples.filter((sample) => sample.name === `${name}_bucket`).map(({ labels }) => Number(labels["le"]));
+  return Math.max(0, ...bounds.filter(Number.isFinite));
+}
+
 /** A label of a metric's first sample; undefined if the node does not have it. */
 export const labelOf = (samples: readonly Sample[], name: string, label: string): string | undefined =>
   samples.find((sample) => sample.name === name)?.labels[label];

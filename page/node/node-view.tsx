@@ -59,7 +59,14 @@ function useReadings(): { readings: readonly Reading[]; failure: Error | undefin
           client.listNodes({ signal }).catch(nothingForOthers),
         ]);
         const samples = text === undefined ? undefined : readMetrics(text);
-        const reading = { at: Date.now(), health, ready, samples, nodes: list?.nodes };
+        const reading = {
+          at: Date.now(),
+          health,
+          ready,
+          samples,
+          nodes: list?.nodes,
+          absentRoles: list?.absentRoles ?? [],
+        };
         setReadings((known) => [...known.slice(1 - KEPT), reading]);
         setFailure(undefined);
       } catch (error) {

@@ -7,11 +7,16 @@ import { type RollCalled, rateOf } from "./roll-called.ts";
 /** Every node of the store: its roles, its share of the floors, its streams, runs and queues. */
 export function Nodes({ readings }: { readings: readonly RollCalled[] }) {
   const { say, number } = useWords();
-  const nodes = readings.at(-1)?.nodes;
+  const { nodes, absentRoles = [] } = readings.at(-1) ?? {};
   if (!nodes) return undefined;
   return (
     <section aria-labelledby="nodes">
       <h2 id="nodes">{say("node.nodes", { count: number.format(nodes.length) })}</h2>
+      {absentRoles.map((role) => (
+        <p key={role} role="alert">
+          <span aria-hidden="true">✕</span> {say(`node.no${role}`)}
+        </p>
+      ))}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
       <section className={styles["scroll"]} tabIndex={0} aria-label={say("node.table")}>
         <table className={styles["nodes"]}>

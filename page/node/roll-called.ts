@@ -4,6 +4,7 @@ import type { HeardReport } from "../../src/protocol/internal/node-report.ts";
 export interface RollCalled {
   at: number;
   nodes: readonly HeardReport[] | undefined;
+  absentRoles?: HeardReport["roles"];
 }
 
 /** The rate between a node's last two reports; undefined before the second one. */

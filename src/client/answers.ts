@@ -171,4 +171,6 @@ export interface Readiness {
 export interface NodeList {
   /** The node that answered first, then the others by their ids. */
   nodes: HeardReport[];
+  /** Roles that no answering node has. */
+  absentRoles: HeardReport["roles"];
 }

@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 import type { Alarm } from "../protocol/internal/effect.ts";
 import { type Clock, sleep } from "../protocol/ports/clock.ts";
 import { BullmqWork, type Handler } from "./bullmq-work.ts";
-import type { Queued } from "./run-queue.ts";
+import type { Queued, WaitingRuns } from "./run-queue.ts";
 
 /** The number of queue events that Redis keeps, for inspection with BullMQ's tools. */
 const KEPT_EVENTS = 1_000;
@@ -11,6 +11,8 @@ const KEPT_EVENTS = 1_000;
 const LAST_PRIORITY = 101;
 /** An effect that is added again this long after it was due may be delayed in Redis by a wrong clock, in ms. */
 const LATE_MS = 1_000;
+/** Jobs at each end of those that wait, of which the oldest is looked for. */
+const LOOKED_AT = 99;
 /** How long closing may take, in ms. */
 const CLOSE_MS = 1_000;
 
@@ -83,6 +85,21 @@ export class BullmqLane {
       () => true,
       () => false,
     );
+  }
+
+  /** The jobs that are due and that no worker has. */
+  async waiting(): Promise<WaitingRuns> {
+    const states = ["waiting", "prioritized"] as const;
+    // Both ends: the jobs of the lowest priority wait longest, and of one priority the first one does.
+    const [counts, ...ends] = await Promise.all([
+      this.#queue.getJobCounts(...states),
+      this.#queue.getJobs([...states], 0, LOOKED_AT, true),
+      this.#queue.getJobs([...states], 0, LOOKED_AT, false),
+    ]);
+    // A job that a worker took meanwhile is missing.
+    const due = ends.flat().flatMap((job) => (job ? [job.data.dueAt] : []));
+    const count = states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+    return { count, since: due.length > 0 ? Math.min(...due) : undefined };
   }
 
   /** @throws AppError `unavailable` when Redis does not answer */

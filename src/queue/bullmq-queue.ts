@@ -8,7 +8,7 @@ import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import { RecentMap } from "../protocol/recent-map.ts";
 import { BullmqLane } from "./bullmq-lane.ts";
-import type { Processing, Queued, RunQueue } from "./run-queue.ts";
+import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /**
  * Redis counts as away when it has answered nothing in two checks in a row, this many ms apart; the effect is then left
@@ -100,6 +100,10 @@ class BullmqQueue implements RunQueue {
       this.#adding -= 1;
     });
     await this.#inTime(added);
+  }
+
+  waitingRuns(): Promise<WaitingRuns> {
+    return this.#lanes.run.waiting();
   }
 
   async process<K extends Queued["kind"]>(

@@ -2,7 +2,7 @@ import { AppError } from "../protocol/errors.ts";
 import type { EffectId, FloorId } from "../protocol/ids.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import { TransientMap } from "../shared/transient-map.ts";
-import type { Processing, Queued, RunQueue } from "./run-queue.ts";
+import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /** The maximum of runs in memory, and of alarms; further ones wait in the store for the next sweep. */
 const MAX_WAITING = 10_000;
@@ -70,6 +70,12 @@ export class MemoryQueue implements RunQueue {
         });
       },
     };
+  }
+
+  async waitingRuns(): Promise<WaitingRuns> {
+    const { ready } = this.#lanes.run;
+    const since = ready.reduce<number | undefined>((oldest, { dueAt }) => Math.min(oldest ?? dueAt, dueAt), undefined);
+    return { count: ready.length, since };
   }
 
   async close(): Promise<void> {

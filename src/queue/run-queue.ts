@@ -23,7 +23,15 @@ export interface RunQueue {
     handler: (queued: Extract<Queued, { kind: K }>) => Promise<void>,
     options: { concurrency: number },
   ): Promise<Processing>;
+  /** The runs that are due and that no handler has begun, of all nodes. Rejects when the queue does not answer. */
+  waitingRuns(): Promise<WaitingRuns>;
   close(): Promise<void>;
+}
+
+export interface WaitingRuns {
+  count: number;
+  /** When the oldest was due; undefined if none waits. */
+  since: number | undefined;
 }
 
 export interface Processing {

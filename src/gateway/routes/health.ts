@@ -2,7 +2,7 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Fault } from "../../config/fault.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { HeardReport } from "../../protocol/internal/node-report.ts";
+import { HeardReport, NODE_ROLES } from "../../protocol/internal/node-report.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
 
@@ -102,13 +102,22 @@ export function healthRoutes(app: Routes, context: RouteContext): void {
         summary: "Ask every node what it does",
         description:
           "For operators. The nodes of the store answer over the bus, for at most half a second; the node that answers the request comes first.",
-        response: { 200: z.object({ nodes: z.array(HeardReport) }) },
+        response: {
+          200: z.object({
+            nodes: z.array(HeardReport),
+            absentRoles: z
+              .array(z.enum(NODE_ROLES))
+              .meta({ description: "roles that no node has which answers: what they do waits, or is unavailable" }),
+          }),
+        },
       },
     },
     async (request) => {
       const { isOperator } = await context.authenticate(request);
       if (!isOperator) throw new AppError("forbidden", "The list of nodes is for operators.");
-      return { nodes: await context.callNodes() };
+      const nodes = await context.callNodes();
+      const present = new Set(nodes.flatMap(({ silentMs, roles }) => (silentMs === undefined ? roles : [])));
+      return { nodes, absentRoles: NODE_ROLES.filter((role) => !present.has(role)) };
     },
   );
 }

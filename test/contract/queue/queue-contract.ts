@@ -92,6 +92,19 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual(runs.map(({ id }) => id));
     });
 
+    test("a queue counts the runs that are due and have no handler, and since when the oldest waits", async () => {
+      const none = { count: 0, since: undefined };
+      expect(await queue.waitingRuns()).toEqual(none);
+      const now = subject.clock.now();
+      const [first, older] = [runOf({ priority: 90, dueAt: now }), runOf({ priority: 10, dueAt: now - 5_000 })];
+      for (const run of [first, older, runOf({ dueAt: now + 60_000 })]) await queue.add(run);
+      expect(await queue.waitingRuns()).toEqual({ count: 2, since: now - 5_000 });
+      const work = await carryOut("run", 100, { atOnce: false });
+      await work.until(2);
+      await expect.poll(() => queue.waitingRuns()).toEqual(none);
+      for (const run of [first, older]) work.finish(run);
+    });
+
     test("an effect that the queue already has, waiting or running, is not added twice", async () => {
       const run = runOf();
       await queue.add(run);

@@ -46,7 +46,17 @@ describeInChromium("the node view", (open) => {
         { node: "lost-01234567", silentMs: 11_200, isSelf: undefined },
       ];
       calls += 1;
-      await route.fulfill({ json: { nodes: [own, ...others.map((each) => ({ ...own, ...each }))] } });
+      const nodes = [own, ...others.map((each) => ({ ...own, ...each }))];
+      await route.fulfill({ json: { nodes, absentRoles: ["worker", "orchestrator"] } });
+    });
+    await page.route("**/metrics", async (route) => {
+      const response = await route.fetch();
+      // Half a minute: more than the largest bucket.
+      const text = (await response.text()).replace(
+        /^(interlock_commit_seconds_(bucket\{le="\+Inf"\}|count)) .*$/gm,
+        "$1 1000",
+      );
+      await route.fulfill({ response, body: text });
     });
     await page.goto(`${node.url}/#/node`);
     await page.getByRole("heading", { name: "Nodes (4)" }).waitFor();
@@ -55,6 +65,9 @@ describeInChromium("the node view", (open) => {
     await expect.poll(() => page.locator("tr[data-bad=true]", { hasText: "✕" }).count()).toBe(2);
     await row(/the bus is away/).waitFor();
     await row(/silent for 12 s/).waitFor();
+    await page.getByText("No node that answers is a worker: turns wait until one starts.").waitFor();
+    await page.getByText(/^. No node that answers is an orchestrator/).waitFor();
+    await page.locator("dl > div", { hasText: "Commits, 99 of 100 within" }).getByText("> 5,000 ms").waitFor();
     const cells = row(/^01234567 Ready worker/).getByRole("cell");
     const rate = async () => Number((await cells.nth(5).textContent())?.replace("–", "0"));
     await expect.poll(rate).toBeGreaterThan(100);

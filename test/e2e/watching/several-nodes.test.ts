@@ -61,6 +61,28 @@ describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres,
     await expect.poll(async () => (await list()).length).toBe(3);
   });
 
+  test("without a worker, orchestrators count the runs that wait, and every list of nodes names the role that is missing", async () => {
+    const { gateway, orchestrator, worker } = nodes;
+    await worker.stop();
+    const user = new E2eClient(gateway);
+    const { id } = await user.hold("music");
+    await accepted(user.say(id, "hello"));
+    const figures = async (node: NodeUnderTest) => {
+      const { text } = await node.get("/metrics");
+      return ["interlock_runs_waiting", "interlock_runs_waiting_seconds"].map((name) => {
+        const value = text.split("\n").find((line) => line.startsWith(`${name} `));
+        return Number(value?.slice(name.length));
+      });
+    };
+    await expect.poll(async () => (await figures(orchestrator))[0]).toBe(1);
+    await expect.poll(async () => (await figures(orchestrator))[1]).toBeGreaterThan(0);
+    expect((await accepted(gateway.get("/nodes"))) as unknown).toMatchObject({ absentRoles: ["worker"] });
+    await orchestrator.stop();
+    expect((await accepted(gateway.get("/nodes"))) as unknown).toMatchObject({
+      absentRoles: ["orchestrator", "worker"],
+    });
+  });
+
   test("a turn is one trace over all nodes, and each node counts its part of it", async () => {
     const { gateway, orchestrator, worker } = nodes;
     const user = new E2eClient(gateway);

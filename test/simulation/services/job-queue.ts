@@ -103,6 +103,11 @@ export class JobQueue {
           });
         }),
       process: async (kind, handler, { concurrency }) => this.#process(life, kind, handler as Handler, concurrency),
+      waitingRuns: async () => {
+        const waiting = [...this.#jobs.values()].filter(({ isReady, holder }) => isReady && !holder);
+        const due = waiting.flatMap(({ effect }) => (effect.kind === "run" ? [effect.dueAt] : []));
+        return { count: due.length, since: due.length > 0 ? Math.min(...due) : undefined };
+      },
       close: async () => {},
     };
   }

@@ -14,6 +14,7 @@ export const stillMetrics = (): Metrics =>
       ownedPartitions: none,
       partitions: none,
       partitionsOf: () => new Map(),
+      waitingRuns: async () => undefined,
       isBusAway: () => false,
       droppedLines: none,
     },

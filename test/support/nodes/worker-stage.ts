@@ -144,6 +144,7 @@ export class WorkerStage {
           else await Promise.all(this.#workers.filter((each) => each.isOffered).map(({ queue }) => queue.add(effect)));
         },
         process: alarms.process.bind(alarms),
+        waitingRuns: () => alarms.waitingRuns(),
         close: () => alarms.close(),
       },
       clock,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { labelOf, quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
+import { labelOf, largestBound, quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
 
 const TEXT = `# HELP a help
 # TYPE a counter
@@ -40,6 +40,7 @@ interlock_orchestrator_partitions{node="a"} 156
   test("a quantile is the upper bound of the observations' bucket", () => {
     const samples = readMetrics(TEXT);
     expect([0.5, 0.99, 1].map((part) => quantile(samples, "b_seconds", part))).toEqual([0.1, 1, Infinity]);
+    expect(largestBound(samples, "b_seconds")).toBe(1);
     expect(quantile(samples, "none", 0.5)).toBeUndefined();
   });
 });
