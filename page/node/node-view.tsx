@@ -64,8 +64,8 @@ function useReadings(): { readings: readonly Reading[]; failure: Error | undefin
           health,
           ready,
           samples,
-          nodes: list?.nodes,
-          absentRoles: list?.absentRoles ?? [],
+          nodes: undefined,
+          ...list,
         };
         setReadings((known) => [...known.slice(1 - KEPT), reading]);
         setFailure(undefined);
