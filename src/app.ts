@@ -158,6 +158,7 @@ async function openParts(
   const orchestrator: Orchestrator | undefined = roles.includes("orchestrator")
     ? new Orchestrator({ ...basics, ...cluster, catalog: catalog.current, mailbox, metrics })
     : undefined;
+  catalog.onReload(() => orchestrator?.renumber());
   const agents = parts.add("agents", await openAgents({ roles, catalog, env, log }), (each) => each.close());
   const worker = roles.includes("worker") ? await createWorker(basics, { env, ask, agents, metrics }) : undefined;
 

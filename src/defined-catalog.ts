@@ -16,6 +16,8 @@ export interface DefinedCatalogOptions {
   log: Logger;
   /** The catalogue of the file, as it is now. */
   file: () => Catalog;
+  /** Called after each change of the definitions. */
+  onChange?: () => void;
 }
 
 /** A definition as it is stored. */
@@ -121,6 +123,7 @@ export class DefinedCatalog {
     this.#stored = all;
     this.#version = version;
     this.#current = undefined;
+    this.#options.onChange?.();
   }
 
   #parse({ id, version, body }: DefinitionRow): StoredDefinition | undefined {

@@ -10,7 +10,7 @@ import type { Shape } from "./shape.ts";
 export interface NodeCatalog {
   /** The agents of the file, and those that operators defined in the database. */
   current: () => Catalog;
-  /** Set what is called after each reload of the file, in place of what was set before. */
+  /** Add what is called after each reload of the file, and after each change of the definitions. */
   onReload: (listener: () => void) => void;
   /** Which file is in use, and the faults of a newer one that was refused. */
   status: () => CatalogStatus;
@@ -38,17 +38,20 @@ export async function openCatalog(
   log: Logger,
 ): Promise<NodeCatalog & AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
-  let onReload: () => void = () => {};
-  const watched = watchCatalog({ path, initial, clock, log, onChange: () => onReload() });
+  const listeners: (() => void)[] = [];
+  const onChange = () => {
+    for (const listener of listeners) listener();
+  };
+  const watched = watchCatalog({ path, initial, clock, log, onChange });
   opened.defer(() => watched.close());
-  const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current() });
+  const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current(), onChange });
   opened.defer(() => defined.stop());
   await defined.start();
   const stack = opened.move();
   return {
     current: () => defined.current(),
     onReload(listener) {
-      onReload = listener;
+      listeners.push(listener);
     },
     status: () => watched.status(),
     definitions: {

@@ -153,6 +153,11 @@ export class Orchestrator {
     this.#retention.start();
   }
 
+  /** A new catalogue has come: it applies to every floor, in the background. */
+  renumber(): void {
+    this.#armer.visit((floorId) => this.#ownership?.serves(floorId) ?? true);
+  }
+
   /** Hand the floors over to other nodes, for at most `patienceMs`. Commands that were accepted are answered. */
   async stop(patienceMs: number): Promise<void> {
     await this.#ownership?.stop(patienceMs);

@@ -12,6 +12,8 @@ import type { Queued, RunQueue } from "./run-queue.ts";
 const SWEEP_MS = 10_000;
 /** Effects, or floors, per read from the store. */
 const PAGE = 1_000;
+/** Floors per read when a new catalogue has come. */
+const VISITED = 200;
 /** Floors that are asked at once to carry out what is due. */
 const FIRING = 16;
 /** An alarm that is later than this belongs to a crowd, as after an outage: it lets the commands of clients go first. */
@@ -21,7 +23,7 @@ const LOOK_MS = 20;
 const GIVE_WAY_MS = 1_000;
 
 export interface ArmerOptions {
-  store: Pick<Store, "dueEffects" | "dueAlarms">;
+  store: Pick<Store, "dueEffects" | "dueAlarms" | "listFloors">;
   queue: RunQueue;
   /** Its time is the floors'. */
   clock: Clock;
@@ -55,6 +57,9 @@ export class Armer {
   /** Alarms that are being carried out. */
   #firing = 0;
   #stopFiring: (() => Promise<void>) | undefined;
+  /** New catalogues so far, and the events that floors get because of the last one. */
+  #visits = 0;
+  #visiting: Promise<void> = Promise.resolve();
   // While the store or the bus is away, each sweep and each alarm fails.
   readonly #sweepNotes = new LogThrottle();
   readonly #fireNotes = new LogThrottle();
@@ -73,7 +78,7 @@ export class Armer {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#timer?.cancel();
-    await this.#sweeping;
+    await Promise.all([this.#sweeping, this.#visiting]);
     await this.#stopFiring?.();
   }
 
@@ -82,6 +87,36 @@ export class Armer {
     if (this.#isStopped || queued.dueAt > this.#armedUntil) return;
     // When the queue is full, the next sweep adds it.
     this.#add(queued).catch(() => {});
+  }
+
+  /**
+   * A new catalogue has come: give every floor with a holder or a waiting session an event, after the commands of clients.
+   * A floor that gets a command first, or that another node serves, needs none.
+   */
+  visit(serves: (floorId: FloorId) => boolean): void {
+    this.#visits += 1;
+    this.#visiting = this.#visiting.then(() => this.#visitAll(serves, this.#visits));
+  }
+
+  async #visitAll(serves: (floorId: FloorId) => boolean, visit: number): Promise<void> {
+    const { store, log } = this.#options;
+    // A newer catalogue has its own visit.
+    const isOver = () => this.#isStopped || visit !== this.#visits;
+    try {
+      for (const state of ["held", "waiting"] as const) {
+        for (let after: FloorId | undefined, hasMore = true; hasMore && !isOver(); ) {
+          const page = await store.listFloors({ state, after, limit: VISITED });
+          const ids = page.floors.map(({ floorId }) => floorId).filter(serves);
+          for (let at = 0; at < ids.length && !isOver(); at += FIRING) {
+            await Promise.all(ids.slice(at, at + FIRING).map((floorId) => this.#fire(alarmOf(floorId, 0))));
+          }
+          after = page.floors.at(-1)?.floorId;
+          hasMore = page.hasMore;
+        }
+      }
+    } catch (error) {
+      log.warn({ err: error }, "the floors could not be listed; a new catalogue applies at their next command");
+    }
   }
 
   /** Arm everything that is due within two sweeps. Only one sweep runs at a time; a request meanwhile runs another. */

@@ -313,3 +313,45 @@ describe("a sweep", () => {
     expect([stage.fired, stage.clock.timerCount]).toEqual([[], 0]);
   });
 });
+
+test("a new catalogue gives every floor with a holder or a waiting session an event, if this node serves it", async () => {
+  const pages: Record<string, readonly string[]> = {
+    held: ["u:a", "u:b", "u:other"],
+    waiting: ["u:c"],
+    idle: ["u:idle"],
+  };
+  const asked: Envelope[] = [];
+  const all = Promise.withResolvers<void>();
+  const clock = new VirtualClock();
+  const armer = new Armer({
+    store: {
+      dueEffects: async () => [],
+      dueAlarms: async () => [],
+      // One floor per page.
+      listFloors: async ({ state = "idle", after }) => {
+        const left = pages[state]!.filter((id) => after === undefined || id > after);
+        return { floors: left.slice(0, 1).map((floorId) => ({ floorId }) as never), hasMore: left.length > 1 };
+      },
+    },
+    queue: new MemoryQueue(clock),
+    clock,
+    wallNow: () => clock.now(),
+    waitingCount: () => 0,
+    newId: () => "id",
+    ask: async (envelope) => {
+      if (asked.push(envelope) === 3) all.resolve();
+      return { ok: true };
+    },
+    askTimeoutMs: 5_000,
+    log: new KeptLog(),
+  });
+  onTestFinished(() => armer.stop());
+  armer.visit((floorId) => floorId !== "u:other");
+  await all.promise;
+  await armer.stop();
+  expect(asked.map(({ floorId, command }) => [floorId, command.type])).toEqual([
+    ["u:a", "alarm"],
+    ["u:b", "alarm"],
+    ["u:c", "alarm"],
+  ]);
+});
