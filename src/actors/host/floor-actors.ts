@@ -211,8 +211,9 @@ export class FloorActors {
       const session = this.#addressee(command);
       if (session) this.#tellSession(session, command as SessionEvent);
       else this.#tellArbiter(command);
-      this.#carryOutDue(command.given, "+");
-      this.#lastNow = Math.max(this.#lastNow, command.given.now);
+      // What the command makes due does not happen before it, however long ago it would have been.
+      this.#lastNow = Math.max(this.#lastNow, given.now);
+      this.#carryOutDue(given, "+");
     });
     const facts: Delivery["facts"] = [];
     let answer: Extract<Fact, { type: "reply" }> | undefined;

@@ -306,10 +306,10 @@ export class FloorWatch {
   }
 }
 
-/** A message contains the text of its attempt's script, all of it if it is complete. */
-function messageIsTrue({ id, role, content, status }: Message): void {
+/** A message contains the text of its attempt's script, all of it if it is complete; or only why its run failed. */
+function messageIsTrue({ id, role, content, status, errorCode }: Message): void {
   if (role !== "assistant") return;
-  const whole = textOf(id);
+  const whole = id.endsWith("-failed") && status === "error" && errorCode !== undefined ? "" : textOf(id);
   const isTrue = whole !== undefined && (status === "success" ? content === whole : whole.startsWith(content));
   must(isTrue, () => `message ${id} is ${status} and says ${JSON.stringify(content)}, its script ${whole}`);
 }
