@@ -50,7 +50,7 @@ export class FloorInvariants {
     at: number,
   ): void {
     this.#lapsed.delete(asks as SessionId);
-    this.#at = at;
+    if (facts[0]?.type !== "at") this.#dateAt(at);
     for (const fact of facts) this.#follow(fact, before);
     const { floor, flags } = actors.context;
     checkArrangement(floor, rulesOf(this.#catalog, flags));
@@ -67,8 +67,14 @@ export class FloorInvariants {
     must(this.#openRuns.size === 0, `runs without complete: ${[...this.#openRuns]}`);
   }
 
+  /** A floor's log never goes back in time. */
+  #dateAt(now: number): void {
+    must(now >= this.#at, `what follows is dated ${this.#at - now} ms before what was`);
+    this.#at = now;
+  }
+
   #follow(fact: Fact, before: FloorBefore): void {
-    if (fact.type === "at") this.#at = fact.now;
+    if (fact.type === "at") this.#dateAt(fact.now);
     if (fact.type === "effect.add") this.#effects.add(fact.effect.id);
     if (fact.type === "effect.remove") this.#effects.delete(fact.id);
     if (fact.type === "message.add") this.#openRuns.add(fact.message.runId!);

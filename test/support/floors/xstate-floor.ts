@@ -52,8 +52,8 @@ export class XstateFloor {
     const session = isForSession ? this.#children[command.sessionId!] : undefined;
     if (session) session.send(command as SessionCommand);
     else this.#arbiter.send(command);
-    this.#catchUp(given, "+");
     this.#lastNow = given.now;
+    this.#catchUp(given, "+");
     if (this.#broken !== undefined) throw this.#broken;
     const answer = this.#facts.find((fact) => fact.type === "reply");
     const facts = this.#facts.filter((fact) => fact.type !== "reply");
