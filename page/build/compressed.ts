@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
@@ -7,8 +7,8 @@ import type { Plugin } from "vite";
 const MIN_BYTES = 512;
 
 /**
- * Writes each file also as `.br` and `.gz`, so that the server compresses nothing. It reads the written files, because
- * Vite replaces parts of the bundle after all other plugins.
+ * Replaces each file by its `.br` and its `.gz`, so that the server compresses nothing and the package has no content
+ * a third time. It reads the written files, because Vite replaces parts of the bundle after all other plugins.
  */
 export function compressed(): Plugin {
   return {
@@ -24,6 +24,7 @@ export function compressed(): Plugin {
         const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY } };
         writeFileSync(`${path}.br`, brotliCompressSync(bytes, quality));
         writeFileSync(`${path}.gz`, gzipSync(bytes, { level: 9 }));
+        rmSync(path);
       }
     },
   };

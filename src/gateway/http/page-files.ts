@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { type Dirent, readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { gunzipSync } from "node:zlib";
 
 /** A file of the page, ready to be sent. */
 export interface PageFile {
@@ -21,26 +22,27 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
   json: "application/json; charset=utf-8",
 };
-const ENCODINGS = { br: ".br", gzip: ".gz" } as const;
+/** A file that is compressed is not there plain. */
+const COMPRESSED = /\.(?:br|gz)$/;
 
 /**
  * Read the built page once, so that request paths never reach the disk.
  * @returns undefined if the page is not built
- * @throws Error of the file system if the folder exists and cannot be read
+ * @throws Error of the file system or of zlib if the folder exists and cannot be read
  */
 export function readPageFiles(folder: string): PageFiles | undefined {
-  const paths = filesIn(folder);
-  if (!paths.includes("index.html")) return undefined;
-  const known = new Set(paths);
+  const present = new Set(filesIn(folder));
+  const read = (path: string) => (present.has(path) ? readFileSync(join(folder, path)) : undefined);
+  const paths = new Set([...present].map((path) => path.replace(COMPRESSED, "")));
+  if (!paths.has("index.html")) return undefined;
   return new Map(
-    paths.flatMap((path): [string, PageFile][] => {
+    [...paths].flatMap((path): [string, PageFile][] => {
       const type = TYPES[path.slice(path.lastIndexOf(".") + 1)];
       if (type === undefined) return [];
-      const bytes = readFileSync(join(folder, path));
-      const compressed: PageFile["compressed"] = {};
-      for (const [encoding, ending] of Object.entries(ENCODINGS) as ["br" | "gzip", string][]) {
-        if (known.has(path + ending)) compressed[encoding] = readFileSync(join(folder, path + ending));
-      }
+      const [br, gzip] = [read(`${path}.br`), read(`${path}.gz`)];
+      const bytes = read(path) ?? (gzip && gunzipSync(gzip));
+      if (!bytes) return [];
+      const compressed = { ...(br && { br }), ...(gzip && { gzip }) };
       return [[path, { type, bytes, compressed, etag: `"${hash("sha256", bytes, "base64url").slice(0, 22)}"` }]];
     }),
   );

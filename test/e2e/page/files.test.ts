@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -10,8 +10,9 @@ const MAX_SCRIPT_BYTES = 200 * 1_024;
 const folder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder: folder });
 afterAll(() => node.stop());
-const scripts = readdirSync(join(folder, "assets")).filter((name) => name.endsWith(".js"));
-const [script = ""] = scripts.filter((name) => name.startsWith("index-"));
+const names = readdirSync(join(folder, "assets"));
+const scripts = names.filter((name) => /\.js(?:\.gz)?$/.test(name));
+const script = names.find((name) => /^index-.*\.js\.gz$/.test(name))!.replace(/\.gz$/, "");
 
 describe("the page's files", () => {
   test("the page's files are served with a policy that allows nothing inline and nothing from elsewhere", async () => {
@@ -36,6 +37,7 @@ describe("the page's files", () => {
 
   test("the page's files are sent in the best encoding that the client accepts", async () => {
     const plain = (await node.get(`/assets/${script}`)).bytes;
+    expect(plain.equals(gunzipSync(readFileSync(join(folder, "assets", `${script}.gz`))))).toBe(true);
     for (const [accept, encoding, decode] of [
       ["gzip, deflate, br", "br", brotliDecompressSync],
       ["gzip;q=0.5, br;q=0", "gzip", gunzipSync],
@@ -63,8 +65,14 @@ describe("the page's files", () => {
     expect(body.error).toContain("npm run build:page");
   });
 
+  test("the page's files are not there plain if they are there compressed", () => {
+    const plain = names.map((name) => name.replace(/\.(?:br|gz)$/, ""));
+    expect(names.filter((name) => plain.filter((each) => each === name).length > 1)).toEqual([]);
+    expect(names).toContain(`${script}.br`);
+  });
+
   test("the page's scripts together are below 200 kB compressed", () => {
-    const sizes = scripts.map((name) => gzipSync(readFileSync(join(folder, "assets", name)), { level: 9 }).length);
+    const sizes = scripts.map((name) => readFileSync(join(folder, "assets", name)).length);
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(MAX_SCRIPT_BYTES);
   });
 });
