@@ -1,7 +1,7 @@
 import type { FormEvent } from "react";
-import { useFloors } from "../../src/react/use-floor.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
+import { whenOf } from "../moment/time-text.ts";
 import { CopyButton } from "../parts/commands/copy-button.tsx";
 import { FloorLine } from "../parts/floor-line.tsx";
 import { floorOf } from "../parts/floor-name.ts";
@@ -9,6 +9,7 @@ import { Rows } from "../parts/rows.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
+import { useRecentFloors } from "./recent-floors.ts";
 import styles from "./start.module.css";
 
 const ROW_PX = 44;
@@ -19,7 +20,7 @@ const LOCAL_NODE = "http://127.0.0.1:3000";
 /** Preset in the field, so that one press opens a floor. */
 const FIRST_USER = "driver";
 
-/** The start page: what Interlock is, the floors in use, and how to start. Shown while no floor is chosen. */
+/** The start page: what Interlock is, the floors by their last activity, and how to start. Shown while no floor is chosen. */
 export function StartView() {
   const { say } = useWords();
   const { linkTo } = useHere();
@@ -64,21 +65,20 @@ export function StartView() {
   );
 }
 
-/** The floors in use that the user may see, live. */
+/** The floors that the user may see, live. */
 function Floors() {
-  const { say, number } = useWords();
+  const { say, number, language } = useWords();
   const { linkTo } = useHere();
-  const { floors, status, failure } = useFloors();
-  const isKnown = status === "open" || floors.length > 0;
+  const { floors, failure } = useRecentFloors();
   return (
     <>
       <h2>
-        {say("start.floors")} {floors.length > 0 && <small>{number.format(floors.length)}</small>}
+        {say("start.floors")} {floors && floors.length > 0 && <small>{number.format(floors.length)}</small>}
       </h2>
-      {status === "refused" && failure && <p role="alert">{failureText(failure, say)}</p>}
-      {!isKnown && status !== "refused" && <p className={styles["loading"]}>{say("start.loading")}</p>}
-      {isKnown && floors.length === 0 && <p className={styles["quiet"]}>{say("start.none")}</p>}
-      {floors.length > 0 && (
+      {failure && <p role="alert">{failureText(failure, say)}</p>}
+      {!floors && !failure && <p className={styles["loading"]}>{say("start.loading")}</p>}
+      {floors?.length === 0 && <p className={styles["quiet"]}>{say("start.none")}</p>}
+      {floors && floors.length > 0 && (
         <div className={styles["floors"]} style={{ height: Math.min(floors.length, MAX_SEEN) * ROW_PX }}>
           <Rows
             items={floors}
@@ -88,6 +88,9 @@ function Floors() {
             row={(floor) => (
               <a className={styles["floor"]} href={linkTo("floor", { floorId: floor.floorId, at: undefined })}>
                 <FloorLine floor={floor} />
+                {floor.activeAt !== undefined && (
+                  <time dateTime={new Date(floor.activeAt).toISOString()}>{whenOf(floor.activeAt, language)}</time>
+                )}
               </a>
             )}
           />

@@ -95,9 +95,9 @@ export const en = {
   "start.title": "Who has the floor, and why",
   "start.what":
     "Interlock decides which of several agents may speak to a person: the music, the navigation, a phone call. A floor is the right to be heard by one person. One session has it; the others are quieter, paused, or wait. Here you see which, at every moment, and why.",
-  "start.floors": "Floors in use",
+  "start.floors": "Floors by their last activity",
   "start.loading": "Reading the floors…",
-  "start.none": "No floor is in use. Open one, and start a session on it.",
+  "start.none": "No floor was used yet. Open one, and start a session on it.",
   "start.open": "Open a floor",
   "start.openwhat": "Any name will do: a user has a floor from the first session on.",
   "start.watch": "Watch",

@@ -94,9 +94,9 @@ export const zh: Words = {
   "start.title": "谁拥有发言权，为什么",
   "start.what":
     "多个智能体想对同一个人说话：音乐、导航、电话。Interlock 决定谁可以说。发言席就是被一个人听到的权利：一个会话拥有它，其他会话降低音量、暂停或排队。这里显示每一时刻是谁，以及原因。",
-  "start.floors": "使用中的发言席",
+  "start.floors": "按最近活动排列的发言席",
   "start.loading": "正在读取发言席…",
-  "start.none": "还没有使用中的发言席。打开一个，并在其上开始会话。",
+  "start.none": "还没有用过的发言席。打开一个，并在其上开始会话。",
   "start.open": "打开发言席",
   "start.openwhat": "任意名称均可：用户从第一个会话起就有发言席。",
   "start.watch": "观看",

@@ -4,7 +4,7 @@ import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
-import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
@@ -241,7 +241,7 @@ describeInChromium("the page's frame", (open) => {
       await page.getByRole("alert").getByText("There is no such floor, or it is not yours.").waitFor();
     }
     await page.getByRole("link", { name: "Choose another floor" }).click();
-    await page.getByText("No floor is in use. Open one, and start a session on it.").waitFor();
+    await page.getByText("No floor was used yet. Open one, and start a session on it.").waitFor();
   });
 
   test("every view announces new decisions to screen readers, at most one in two seconds", async () => {
@@ -310,12 +310,18 @@ describeInChromium("the page's frame", (open) => {
     await page.getByRole("group", { name: "Which one?" }).waitFor();
   });
 
-  test("the page lists the floors in use if none is chosen, as they change", async () => {
+  test("the page lists the floors by their last activity if none is chosen, idle ones too, as they change", async () => {
+    const bob = new E2eClient(node);
+    await accepted(bob.on((await bob.hold("music")).id, "archive"));
     const { page, faults } = await open(node.url);
+    const first = page.getByRole("main").getByRole("link").first();
+    await first.getByText(bob.userId).waitFor();
+    await first.getByText("free", { exact: true }).waitFor();
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const line = page.getByRole("main").getByRole("link", { name: ann.userId, exact: false });
     await line.getByText("held · Music").waitFor();
+    await first.getByText(ann.userId).waitFor();
     await ann.hold("phone");
     await line.getByText("held · Phone · ‖ 1").waitFor();
     await line.click();
