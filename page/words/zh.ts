@@ -318,7 +318,7 @@ export const zh: Words = {
   "node.table": "所有节点",
   "node.nogateway": "应答的节点中没有网关：客户端连不上这些节点。",
   "node.noorchestrator": "应答的节点中没有编排者：在启动一个之前，命令不会被执行。",
-  "node.noworker": "应答的节点中没有工作者：在启动一个之前，轮次会一直等待。",
+  "node.noworker": "应答的节点中没有工作节点：在启动一个之前，轮次会一直等待。",
   "node.state": "状态",
   "node.silent": "已 {seconds} 秒没有应答",
   "node.rolesof": "角色",
