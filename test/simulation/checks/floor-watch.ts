@@ -263,8 +263,9 @@ export class FloorWatch {
   #replacedAreGone({ holder, ducked, paused, queued }: Floor, entries: readonly LogEntry[]): void {
     const { front } = this.#check;
     if (!holder || front?.sessionId !== holder.sessionId || front.floorSeq <= this.head) return;
-    for (const { sessionId, agentId } of [...ducked, ...paused, ...queued]) {
-      if (!this.#check.isReplacedBy(holder.sessionId, sessionId)) continue;
+    for (const { sessionId, agentId, askedAt } of [...ducked, ...paused, ...queued]) {
+      // No session is replaced by one that asked earlier.
+      if (askedAt > holder.askedAt || !this.#check.isReplacedBy(holder.sessionId, sessionId)) continue;
       const hasCome = entries.some((entry) => entry.sessionId === sessionId && entry.floorSeq > front.floorSeq);
       must(hasCome, () => `16: ${sessionId} of ${agentId} stays, and ${holder.sessionId} replaces it`);
     }

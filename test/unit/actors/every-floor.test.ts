@@ -239,18 +239,6 @@ describe("the checker", () => {
       },
     ],
     [
-      "rules 5 to 8 that ask only the holder",
-      "2′",
-      {
-        decide: (floor, ...given) => {
-          const decision = decide(floor, ...given);
-          const isAnother = floor.holder && decision.holder?.sessionId !== floor.holder.sessionId;
-          const isPassed = isAnother && decision.outcome === "rejected" && decision.rule === 8;
-          return isPassed ? { ...decision, outcome: "granted", reason: "preempted" } : decision;
-        },
-      },
-    ],
-    [
       "a replaced session that stays",
       "16",
       {
