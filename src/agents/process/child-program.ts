@@ -3,11 +3,12 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
+import { limitCommand } from "./marker.ts";
 import { findMarked, killMarked, type ProcessName } from "./process-sweep.ts";
 
 /**
  * What a program has written is read within this time after its exit, in ms, and is no more than a pipe holds, in bytes. A
- * process that removed its mark and lost its parent may keep the pipe open forever.
+ * process that removed its marks and lost its parent may keep the pipe open forever.
  */
 const OUTPUT_MS = 1_000;
 const MAX_PIPE_BYTES = 1_048_576;
@@ -35,10 +36,21 @@ export interface Graces {
   readonly termMs: number;
 }
 
+interface ProgramOptions {
+  /** The mark in its environment. */
+  readonly mark: string;
+  /** The mark as its limit; undefined where it cannot be set. */
+  readonly number: string | undefined;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly graces: Graces;
+  readonly clock: Clock;
+  readonly log?: Logger | undefined;
+}
+
 /** A started program, with all processes that it starts. */
 export class ChildProgram {
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
-  readonly #options: { mark: string; graces: Graces; clock: Clock; log?: Logger | undefined };
+  readonly #options: Readonly<ProgramOptions>;
   /** Resolves when the program runs; rejects if it cannot be started. */
   readonly started: Promise<void>;
   /** Resolves when the program has exited. Its output may still have unread data. */
@@ -51,20 +63,12 @@ export class ChildProgram {
   /** The timers of outputs that outlast the program. */
   readonly #looks = new Map<Readable, Timer>();
 
-  constructor(
-    program: ProgramStart,
-    options: {
-      mark: string;
-      environment: Readonly<Record<string, string>>;
-      graces: Graces;
-      clock: Clock;
-      log?: Logger | undefined;
-    },
-  ) {
-    const { clock } = options;
+  constructor(program: ProgramStart, options: ProgramOptions) {
+    const { clock, number } = options;
     this.#options = options;
     const begunAt = clock.now();
-    this.#child = spawn(program.file, program.args, {
+    const command = [...(number === undefined ? [] : limitCommand(number)), program.file, ...program.args];
+    this.#child = spawn(command[0]!, command.slice(1), {
       cwd: program.cwd,
       env: options.environment,
       // The leader of a process group, so that a signal reaches all processes in the group.
@@ -197,8 +201,8 @@ export class ChildProgram {
   }
 
   async #sweep(): Promise<void> {
-    const { mark, log } = this.#options;
-    const { killed, left } = await killMarked(mark, [...this.#seen.values()]);
+    const { mark, number, log } = this.#options;
+    const { killed, left } = await killMarked([mark, number ?? []].flat(), [...this.#seen.values()]);
     if (killed > 0) log?.info({ killed }, "a program left processes behind; they were killed");
     if (left > 0) log?.error({ left }, "processes of a program cannot be killed");
   }

@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 
 /**
@@ -5,6 +7,48 @@ import { readFileSync, readlinkSync } from "node:fs";
  * contains marks separated by spaces: one for each worker, if workers run inside each other.
  */
 export const MARKER = "INTERLOCK_RUN";
+
+/**
+ * Sets a limit and then becomes the program that its arguments name: no shell reads them, and the pid stays the same. Part of
+ * util-linux.
+ */
+const PRLIMIT = "/usr/bin/prlimit";
+/** Programs of one worker that get a number. */
+const MAX_NUMBERED = 100_000_000;
+
+/**
+ * Numbers for the programs of a worker, as a second mark: the soft limit of a process's resident set, in bytes. Linux has not
+ * enforced this limit since 2.4.30, but every process inherits it, also one that clears its environment, leaves its session and
+ * loses its parent, and everybody may read it. The numbers are near 2^62, so a program that adapts to the limit is not hampered.
+ */
+export class LimitMarks {
+  /** The beginning of all numbers of this worker, and of no number of another. */
+  readonly prefix = `4${String(randomInt(10_000_000_000)).padStart(10, "0")}`;
+  #count = 0;
+  #isUsable: Promise<boolean> | undefined;
+
+  /** A number that no other program has; undefined if this machine cannot set it. */
+  async next(): Promise<string | undefined> {
+    this.#isUsable ??= runs([...limitCommand(`${this.prefix}00000000`), PRLIMIT, "--version"]);
+    if (!(await this.#isUsable) || this.#count >= MAX_NUMBERED - 1) return undefined;
+    this.#count += 1;
+    return `${this.prefix}${String(this.#count).padStart(8, "0")}`;
+  }
+}
+
+/** The command that starts a program, whose path and arguments follow, with this number as its limit. */
+export const limitCommand = (number: string): [string, ...string[]] => [PRLIMIT, `--rss=${number}:`, "--"];
+
+/** The soft limit of the resident set in a file `/proc/<pid>/limits`. */
+export const limitIn = (limits: string): string | undefined => /^Max resident set +(\d+)/m.exec(limits)?.[1];
+
+async function runs([file = "", ...args]: readonly string[]): Promise<boolean> {
+  const child = spawn(file, args, { stdio: "ignore", env: {}, cwd: "/" });
+  return await new Promise((resolve) => {
+    child.once("error", () => resolve(false));
+    child.once("exit", (code) => resolve(code === 0));
+  });
+}
 
 /** `<pid>-<start>-<pid namespace>`: identifies a process of this machine, and no later process with the same pid. */
 const OWNER = /^(\d{1,10})-(\d{1,20})-(\d{1,20})\./;
@@ -27,7 +71,7 @@ export function isOrphaned(mark: string): boolean {
 }
 
 /** The start of a process, in ticks since the machine started; undefined for an unknown process. */
-function startOf(pid: number): { start: string; isDead: boolean } | undefined {
+export function startOf(pid: number): { start: string; isDead: boolean } | undefined {
   try {
     return readStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {

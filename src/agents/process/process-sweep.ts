@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isOrphaned, MARKER, readStat } from "./marker.ts";
+import { isOrphaned, limitIn, MARKER, readStat, startOf } from "./marker.ts";
 
 /** Scans of the process table before a sweep gives up. A scan takes about 3 ms per hundred processes. */
 const MAX_SCANS = 200;
@@ -17,15 +17,19 @@ export interface ProcessName {
 
 interface ProcessRow extends ProcessName {
   readonly parentPid: number;
+  /** The marks in its environment, and its limit of the resident set. */
   readonly marks: readonly string[];
 }
 
 /**
- * Kill all processes with a mark that has this prefix, and their descendants.
+ * Kill all processes with a mark that has one of these prefixes, and their descendants.
  * @param known further processes to kill, with their descendants
  */
-export async function killMarked(prefix: string, known: readonly ProcessName[] = []): Promise<SweepResult> {
-  return await sweep((mark) => mark.startsWith(prefix), known);
+export async function killMarked(
+  prefixes: readonly string[],
+  known: readonly ProcessName[] = [],
+): Promise<SweepResult> {
+  return await sweep((mark) => prefixes.some((prefix) => mark.startsWith(prefix)), known);
 }
 
 /** Kill the processes that ended workers of this machine left behind. */
@@ -40,7 +44,7 @@ export async function findMarked(prefix: string): Promise<ProcessName[]> {
 
 export interface SweepResult {
   readonly killed: number;
-  /** Processes that could not be killed, because they hang in the kernel. */
+  /** Processes that could not be killed, because they hang in the kernel or are another user's. */
   readonly left: number;
 }
 
@@ -49,21 +53,30 @@ export interface SweepResult {
  */
 async function sweep(isWanted: (mark: string) => boolean, known: readonly ProcessName[]): Promise<SweepResult> {
   const killed = new Set<number>();
+  const refused = new Set<number>();
   let targets: ProcessName[] = [];
   for (let scan = 0; scan < MAX_SCANS; scan += 1) {
     if (scan > 0) await sleep(SCAN_PAUSE_MS);
     targets = findTargets(await listProcesses(), isWanted, known);
-    if (targets.length === 0) break;
-    for (const { pid } of targets) {
-      try {
-        process.kill(pid, "SIGKILL");
-        killed.add(pid);
-      } catch {
-        // The process has ended, or its pid belongs to another user now.
-      }
+    if (targets.every(({ pid }) => refused.has(pid))) break;
+    for (const target of targets) {
+      const outcome = kill(target);
+      if (outcome === "killed") killed.add(target.pid);
+      if (outcome === "refused") refused.add(target.pid);
     }
   }
   return { killed: killed.size, left: targets.length };
+}
+
+/** Kill a process of an earlier scan. It may have ended since, and another may have its pid. */
+function kill({ pid, start }: ProcessName): "killed" | "refused" | "gone" {
+  if (startOf(pid)?.start !== start) return "gone";
+  try {
+    process.kill(pid, "SIGKILL");
+    return "killed";
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM" ? "refused" : "gone";
+  }
 }
 
 /** The marked and the known processes, and their descendants that removed the mark from their environment. */
@@ -123,11 +136,14 @@ async function readProcess(pid: number): Promise<ProcessRow | undefined> {
   try {
     const { start, parentPid, isDead } = readStat(await readFile(`/proc/${pid}/stat`, "utf8"));
     if (isDead) return undefined;
-    // The environment of another user's process cannot be read. It belongs to no run, but may be the parent of such a
-    // process.
-    const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+    // The environment of another user's process cannot be read.
+    const [environment, limits] = await Promise.all([
+      readFile(`/proc/${pid}/environ`, "latin1").catch(() => ""),
+      readFile(`/proc/${pid}/limits`, "latin1").catch(() => ""),
+    ]);
     const entry = environment.split("\0").find((line) => line.startsWith(`${MARKER}=`));
-    return { pid, start, parentPid, marks: entry?.slice(MARKER.length + 1).split(" ") ?? [] };
+    const marks = entry?.slice(MARKER.length + 1).split(" ") ?? [];
+    return { pid, start, parentPid, marks: [...marks, limitIn(limits) ?? []].flat() };
   } catch {
     return undefined;
   }

@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { constants } from "node:fs";
+import { access } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { ChildProgram, type Graces, type ProgramStart } from "./child-program.ts";
-import { MARKER, ownerName } from "./marker.ts";
+import { LimitMarks, MARKER, ownerName } from "./marker.ts";
 import { killMarked } from "./process-sweep.ts";
 
 const WATCHDOG = new URL(
@@ -29,6 +31,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   /** The prefix of all marks of this supervisor. */
   readonly #owner = `${ownerName()}.${randomBytes(6).toString("base64url")}`;
+  readonly #numbers = new LimitMarks();
   readonly #running = new Set<ChildProgram>();
   #watchdog: Promise<ChildProcess> | undefined;
   #started = 0;
@@ -41,6 +44,8 @@ export class Supervisor {
   /** @throws Error if the program cannot be started; its message contains no argument and no value */
   async start(program: ProgramStart): Promise<ChildProgram> {
     await this.#watch();
+    const number = await this.#numbers.next();
+    if (number !== undefined) await mustBeExecutable(program.file);
     if (this.#isClosed) throw new Error("the worker is shutting down");
     this.#started += 1;
     // The point at the end ensures that no mark is a prefix of another.
@@ -48,6 +53,7 @@ export class Supervisor {
     const above = process.env[MARKER];
     const child = new ChildProgram(program, {
       mark,
+      number,
       environment: { ...program.env, [MARKER]: above ? `${above} ${mark}` : mark },
       graces: this.#options.graces ?? GRACES,
       clock: this.#options.clock,
@@ -62,7 +68,7 @@ export class Supervisor {
   /** Kill all running programs. No program can be started afterwards. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    if (this.#started > 0) await killMarked(this.#owner);
+    if (this.#started > 0) await killMarked([this.#owner, this.#numbers.prefix]);
     await Promise.all([...this.#running].map((child) => child.kill()));
     const watchdog = await this.#watchdog?.catch(() => undefined);
     if (!watchdog || watchdog.exitCode !== null || watchdog.signalCode !== null) return;
@@ -85,7 +91,8 @@ export class Supervisor {
   async #startWatchdog(): Promise<ChildProcess> {
     // Started in its own session, so that a signal to the worker's group does not reach it, and without the worker's
     // secrets.
-    const watchdog = spawn(process.execPath, ["--no-warnings", fileURLToPath(WATCHDOG), this.#owner], {
+    const prefixes = [this.#owner, this.#numbers.prefix];
+    const watchdog = spawn(process.execPath, ["--no-warnings", fileURLToPath(WATCHDOG), ...prefixes], {
       detached: true,
       stdio: ["pipe", "ignore", "ignore"],
       env: {},
@@ -100,5 +107,15 @@ export class Supervisor {
       if (!this.#isClosed && this.#running.size > 0) void this.#watch().catch(() => {});
     });
     return watchdog;
+  }
+}
+
+/** The program that sets the limit starts in any case, so the file is tested before. */
+async function mustBeExecutable(file: string): Promise<void> {
+  try {
+    await access(file, constants.X_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new Error(`the program cannot be started: ${code ?? "unknown reason"}`, { cause: error });
   }
 }

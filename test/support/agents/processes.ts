@@ -40,3 +40,16 @@ export async function running(word: string, count: number): Promise<number[]> {
     return found;
   }, 20_000);
 }
+
+/**
+ * Scripts for /bin/sh that start a process without the environment of its run, and print its pid. They continue when the
+ * process runs. The keys say what else it has left.
+ */
+export const LEAVERS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries({
+    "": 'env -i sh -c "$p" &',
+    ", lost its parent": '(env -i sh -c "$p" &)',
+    ", left the process session": 'setsid env -i sh -c "$p" &',
+    ", lost two parents and left the process session": `(env -i setsid sh -c "sh -c '$p' &" &)`,
+  }).map(([left, line]) => [left, `p='echo $$; exec sleep 600 >/dev/null 2>&1'; pid=$( ${line} ); echo "$pid"`]),
+);

@@ -1,10 +1,11 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Agent, Part } from "../../../src/agents/agent.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
 import { createDelegate, Delegation, type DelegationResult, treeOf } from "../../../src/agents/sub-agent.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, RunId } from "../../../src/protocol/ids.ts";
 import type { AgentRef } from "../../../src/protocol/message.ts";
+import { isAlive } from "../../support/agents/processes.ts";
 import { createRunStage, messageOf, type RunStage, turnOf } from "../../support/agents/run-stage.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
@@ -318,6 +319,33 @@ describe("the end of the calling agent", () => {
     await expect(next).rejects.toThrow("aborted by the test");
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
     expect(setup.faults).toEqual([]);
+  });
+
+  test("an abort ends every process of a tree of sub-agents", async () => {
+    // Each program starts 24 processes, in sessions of their own, and every second one without its environment.
+    const script =
+      'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do for e in env "env -i"; do $e setsid sleep 600 & echo $!; done; done; wait';
+    const program = { name: "program", adapter: { kind: "command", command: "/bin/sh", args: ["-c", script] } };
+    const setup = makeAgents([{ name: "master" }, delegating("middle", "program"), program]);
+    onTestFinished(() => setup.registry.close());
+    const stage = createRunStage();
+    const pids: number[] = [];
+    const delegate = async (call: number) => {
+      const order = { name: "middle", task: "t", toolCallId: `call_${call}` };
+      const delegation = setup.delegateOf("master")(order, turnOf("hi"), stage.control);
+      for (;;) {
+        const next = await delegation.next();
+        if (next.done) return;
+        const found = next.value.type === "text" ? (next.value.text.match(/\d+/g) ?? []).map(Number) : [];
+        pids.push(...found);
+        if (found.length > 0 && pids.length === 10 * 24) stage.abort();
+      }
+    };
+    await Promise.allSettled(Array.from({ length: 10 }, (_, call) => delegate(call)));
+    onTestFinished(() => {
+      for (const pid of pids.filter(isAlive)) process.kill(pid, "SIGKILL");
+    });
+    expect([new Set(pids).size, pids.filter(isAlive)]).toEqual([240, []]);
   });
 
   test("a sub-agent that ends silently on an abort has no result either", async () => {

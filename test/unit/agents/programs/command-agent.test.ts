@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { readJsonLine } from "../../../../src/agents/command/json-line.ts";
 import type { AppError } from "../../../../src/protocol/errors.ts";
-import { gone, isAlive, running } from "../../../support/agents/processes.ts";
+import { gone, isAlive, LEAVERS, running } from "../../../support/agents/processes.ts";
 import { commandAdapter, printing, programSubject, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../../support/agents/run-stage.ts";
 
@@ -171,6 +171,16 @@ describe("the end of a program", () => {
     expect(textOf(await play(subject.agent, turnOf("go")))).toBe("Bye");
     await gone(subject.tag);
   });
+
+  test.each(Object.entries(LEAVERS))(
+    "the end of a program ends a process that cleared its environment%s",
+    async (_, script) => {
+      const { agent } = programSubject({}, { kind: "command", command: "/bin/sh", args: ["-c", script] });
+      const pid = Number(textOf(await play(agent, turnOf("go"))));
+      onTestFinished(() => void (isAlive(pid) && process.kill(pid, "SIGKILL")));
+      expect([pid > 0, isAlive(pid)]).toEqual([true, false]);
+    },
+  );
 
   test("a program's run ends although a process that left its run keeps the pipe open", async () => {
     const parts = await play(printing("escapes").agent, turnOf("go"));

@@ -3,11 +3,11 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { isOrphaned, ownerName } from "../../../../src/agents/process/marker.ts";
 import { killMarked, killOrphans } from "../../../../src/agents/process/process-sweep.ts";
 import { Supervisor } from "../../../../src/agents/process/supervisor.ts";
-import { gone, processesWith, running } from "../../../support/agents/processes.ts";
+import { gone, isAlive, LEAVERS, processesWith, running } from "../../../support/agents/processes.ts";
 import { commandAdapter } from "../../../support/agents/programs.ts";
 
 const WORKER = fileURLToPath(new URL("../../../support/agents/supervising-worker.ts", import.meta.url));
@@ -22,8 +22,16 @@ const clock = {
 
 /** A worker in a separate process, with a program that has a child in another process session. */
 async function startWorker(): Promise<{ worker: ChildProcess; tag: string }> {
+  const { worker, tag } = spawnWorker([command, ...args]);
+  await once(worker.stdout!, "data");
+  // The program, and its child in a separate process session; the worker has the marker under another name.
+  await running(`TEST_TAG=${tag}`, 2);
+  return { worker, tag: `TEST_TAG=${tag}` };
+}
+
+function spawnWorker(program: readonly string[]): { worker: ChildProcess; tag: string } {
   const tag = `tag-${randomUUID()}`;
-  const worker = spawn(process.execPath, ["--no-warnings", WORKER, JSON.stringify([command, ...args])], {
+  const worker = spawn(process.execPath, ["--no-warnings", WORKER, JSON.stringify(program)], {
     env: { PATH: process.env["PATH"], PROGRAM_TAG: tag },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -31,10 +39,7 @@ async function startWorker(): Promise<{ worker: ChildProcess; tag: string }> {
     worker.kill("SIGKILL");
     for (const pid of processesWith(tag)) process.kill(pid, "SIGKILL");
   });
-  await once(worker.stdout!, "data");
-  // The program, and its child in a separate process session; the worker has the marker under another name.
-  await running(`TEST_TAG=${tag}`, 2);
-  return { worker, tag: `TEST_TAG=${tag}` };
+  return { worker, tag };
 }
 
 /** The worker's watchdog: the only process whose arguments name the worker. */
@@ -58,6 +63,19 @@ describe("a worker that is killed with SIGKILL", () => {
     worker.kill("SIGKILL");
     await gone(tag);
   });
+
+  // The program ends with its input, as coding agents do, so that its process is its descendant no longer.
+  test.each(Object.entries(LEAVERS))(
+    "a worker that is killed with SIGKILL leaves no process behind that cleared its environment%s",
+    async (_, script) => {
+      const { worker } = spawnWorker(["/bin/sh", "-c", `${script}; exec cat`]);
+      const [pid] = (await once(worker.stdout!, "data")).map(Number);
+      onTestFinished(() => void (isAlive(pid!) && process.kill(pid!, "SIGKILL")));
+      worker.kill("SIGKILL");
+      await expect.poll(() => isAlive(pid!), { timeout: 20_000 }).toBe(false);
+      expect(pid).toBeGreaterThan(0);
+    },
+  );
 
   test("if the watchdog was killed before its worker, the start of the next worker ends the remaining processes", async () => {
     const { worker, tag } = await startWorker();
@@ -131,6 +149,23 @@ describe("the mark of a process", () => {
   });
 
   test("a mark that no process has ends no process", async () => {
-    expect(await killMarked(`none-${randomUUID()}`)).toEqual({ killed: 0, left: 0 });
+    expect(await killMarked([`none-${randomUUID()}`])).toEqual({ killed: 0, left: 0 });
+  });
+
+  test("a process of another user, which cannot be killed, is reported at once, and a later process with its pid is left alone", async () => {
+    const child = spawn("/bin/sleep", ["600"]);
+    onTestFinished(() => void child.kill("SIGKILL"));
+    await once(child, "spawn");
+    const pid = child.pid!;
+    const [, start = ""] = ownerName(pid).split("-");
+    const kill = vi.spyOn(process, "kill").mockImplementation(() => {
+      throw Object.assign(new Error("kill EPERM"), { code: "EPERM" });
+    });
+    onTestFinished(() => kill.mockRestore());
+    const unused = [`none-${randomUUID()}`];
+    expect(await killMarked(unused, [{ pid, start: `${Number(start) - 1}` }])).toEqual({ killed: 0, left: 0 });
+    expect(kill).not.toHaveBeenCalled();
+    expect(await killMarked(unused, [{ pid, start }])).toEqual({ killed: 0, left: 1 });
+    expect(kill).toHaveBeenCalledTimes(1);
   });
 });
