@@ -47,6 +47,7 @@ const KNOWN: Readonly<Record<EventType, true>> = {
   agent_list: true,
   delta: true,
   floor: true,
+  rollback_result: true,
   reset: true,
   bye: true,
 };

@@ -13,6 +13,7 @@ import type { Accepted } from "../protocol/internal/reply.ts";
 import type { Message } from "../protocol/message.ts";
 import { NEW_TITLE, type Origin, type Session } from "../protocol/session.ts";
 import type { Caller } from "./access/caller.ts";
+import type { VisibleSessions } from "./access/visible-sessions.ts";
 import type { Identity, Write } from "./commands.ts";
 import { type CopyEnd, copyHistory, copyImages, isFinished } from "./histories/copied-history.ts";
 import type { StagedHistory } from "./histories/staged-history.ts";
@@ -117,6 +118,28 @@ export class Copies {
     };
     const reply = await histories.create(identity, connectionId, plan);
     if (replaced !== undefined) await this.supersede(caller, identity, reply, replaced);
+    return reply;
+  }
+
+  /**
+   * Take back the end of a session: a copy without it replaces the session.
+   * @param findStart the user's message with which the part to take back begins
+   * @throws AppError `session_not_found`, `session_archived`, or what `findStart` throws
+   */
+  async rollBack(
+    identity: Identity,
+    id: SessionId,
+    findStart: (sessions: VisibleSessions, source: SessionId) => Promise<MessageId>,
+  ): Promise<Accepted> {
+    const { visibleTo, histories } = this.#context;
+    const { caller } = identity;
+    const reply = await histories.create(identity, undefined, async (history) => {
+      const sessions = visibleTo(caller);
+      const { session: source } = await sessions.view(id, 0);
+      const before = await findStart(sessions, source.id);
+      return await this.copy(caller, history, { source, end: { before }, by: "rollback", replaces: source });
+    });
+    await this.supersede(caller, identity, reply, id);
     return reply;
   }
 

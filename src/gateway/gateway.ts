@@ -41,6 +41,7 @@ import { eventRoutes } from "./routes/events.ts";
 import { exportRoutes } from "./routes/exports.ts";
 import { floorRoutes } from "./routes/floors.ts";
 import { forkRoutes } from "./routes/forks.ts";
+import { formerClientRoutes } from "./routes/former-clients.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { messageRoutes } from "./routes/messages.ts";
 import { publishSchemas } from "./routes/openapi.ts";
@@ -124,6 +125,7 @@ const ROUTES = [
   sessionRoutes,
   sessionMessageRoutes,
   forkRoutes,
+  formerClientRoutes,
   exportRoutes,
   messageRoutes,
   floorRoutes,

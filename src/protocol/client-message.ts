@@ -86,6 +86,18 @@ export const ClientMessage = z
       requestId: RequestId,
       response: QuestionResponse,
     }),
+    /** As the clients of the service before this one send it. Files are never rolled back. */
+    z.object({
+      type: z.literal("rollback"),
+      ...target,
+      rollback: z.object({
+        messageIndex: z
+          .int()
+          .nonnegative()
+          .meta({ description: "of the first message to take back, as in the list of rollback points" }),
+        rollbackFiles: z.boolean().optional().meta({ description: "ignored: a session has no files" }),
+      }),
+    }),
     z.object({ type: z.literal("pause"), ...target }),
     z.object({ type: z.literal("resume"), ...target }),
     z.object({ type: z.literal("archive"), ...target }),

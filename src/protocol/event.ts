@@ -152,6 +152,13 @@ export const LIVE_EVENTS = {
   agent_list: z.object({ agents: z.array(AgentInfo), currentAgentId: AgentId }),
   delta: Delta,
   floor: FloorSummary,
+  rollback_result: z.object({
+    success: z.boolean(),
+    sessionId: SessionId.optional().meta({
+      description: "the copy that replaces the session; of a failure: the session",
+    }),
+    error: z.string().optional(),
+  }),
   reset: z.object({ sessionId: SessionId.optional(), from: z.number().int().optional() }),
   bye: z.object({ reason: z.enum(BYE_REASONS), reconnectInMs: z.number().int().optional() }),
 } as const;

@@ -65,15 +65,19 @@ export function wordsOf(text: string): string {
   return words.join(" ");
 }
 
-/** The terms of a query, all of which must match. Empty if it has no words. */
+/**
+ * The terms of a query, all of which must match. Empty if it has no words. A word also finds those that begin with it; a
+ * single letter does not, because it would match most texts.
+ */
 export function termsOf(query: string): SearchTerm[] {
   const terms: SearchTerm[] = [];
   let room = MAX_QUERY_WORDS;
   for (const { run, isCjk } of runsOf(cutText(query, MAX_QUERY))) {
     if (terms.length === MAX_TERMS || room === 0) break;
-    const characters = isCjk ? [...run] : [];
-    if (characters.length === 1) terms.push({ words: characters, isPrefix: true });
-    else terms.push({ words: isCjk ? pairsOf(characters).slice(0, room) : [cutText(run, MAX_WORD)], isPrefix: false });
+    const characters = [...run];
+    if (!isCjk) terms.push({ words: [cutText(run, MAX_WORD)], isPrefix: characters.length > 1 });
+    else if (characters.length === 1) terms.push({ words: characters, isPrefix: true });
+    else terms.push({ words: pairsOf(characters).slice(0, room), isPrefix: false });
     room -= terms.at(-1)!.words.length;
   }
   return terms;

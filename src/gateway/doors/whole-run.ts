@@ -60,7 +60,7 @@ export class WholeRun implements Stream, RunListener {
 }
 
 /** The open stream that represents the pending answer. */
-class WaitingReply implements StreamWriter {
+export class WaitingReply implements StreamWriter {
   readonly #ended = Promise.withResolvers<void>();
   isClosed = false;
   readonly isCut = false;

@@ -4,7 +4,7 @@ import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, MessageId, type RunId, SessionId } from "../../protocol/ids.ts";
 import type { Message } from "../../protocol/message.ts";
 import { cleanText } from "../../protocol/text.ts";
-import type { Caller } from "../access/caller.ts";
+import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { Copies } from "../copies.ts";
 import { isFinished } from "../histories/copied-history.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
@@ -81,12 +81,7 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
       const caller = await context.authenticate(request);
       const { turns } = request.body;
       const identity = commands.identify(caller, request, request.body);
-      const reply = await histories.create(identity, undefined, async (history) => {
-        const { session: source } = await visibleTo(caller).view(request.params.id, 0);
-        const before = await findTurn(caller, source.id, turns);
-        return await copies.copy(caller, history, { source, end: { before }, by: "rollback", replaces: source });
-      });
-      await copies.supersede(caller, identity, reply, request.params.id);
+      const reply = await copies.rollBack(identity, request.params.id, (sessions, id) => findTurn(sessions, id, turns));
       return sessionAnswer(commands, reply);
     },
   );
@@ -157,24 +152,24 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
       return turnAnswer(commands, reply);
     },
   );
+}
 
-  /** The user's message with which the last so many turns begin. @throws AppError `illegal_command` if there are fewer */
-  async function findTurn(caller: Caller, id: SessionId, turns: number): Promise<MessageId> {
-    let left = turns;
-    for await (const message of newestFirst(caller, id)) {
-      if (message.role === "user" && isFinished(message)) left -= 1;
-      if (left === 0) return message.id;
-    }
-    throw new AppError("illegal_command", `The session has only ${turns - left} turns that can be taken back.`);
+/** The user's message with which the last so many turns begin. @throws AppError `illegal_command` if there are fewer */
+async function findTurn(sessions: VisibleSessions, id: SessionId, turns: number): Promise<MessageId> {
+  let left = turns;
+  for await (const message of newestFirst(sessions, id)) {
+    if (message.role === "user" && isFinished(message)) left -= 1;
+    if (left === 0) return message.id;
   }
+  throw new AppError("illegal_command", `The session has only ${turns - left} turns that can be taken back.`);
+}
 
-  async function* newestFirst(caller: Caller, id: SessionId): AsyncGenerator<Message> {
-    let before: MessageId | undefined;
-    for (;;) {
-      const { messages, hasMore } = await visibleTo(caller).messages(id, { before, limit: PAGE });
-      yield* messages.toReversed();
-      before = messages[0]?.id;
-      if (!hasMore || before === undefined) return;
-    }
+async function* newestFirst(sessions: VisibleSessions, id: SessionId): AsyncGenerator<Message> {
+  let before: MessageId | undefined;
+  for (;;) {
+    const { messages, hasMore } = await sessions.messages(id, { before, limit: PAGE });
+    yield* messages.toReversed();
+    before = messages[0]?.id;
+    if (!hasMore || before === undefined) return;
   }
 }

@@ -12,8 +12,11 @@ import type { Trace } from "../../protocol/ports/tracer.ts";
 import { STATES } from "../../protocol/session.ts";
 import type { ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
+import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
+import { Copies } from "../copies.ts";
+import { findPoint } from "../histories/rollback-points.ts";
 import { toAppError } from "../http/problem.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { liveSlots } from "../streams/connections.ts";
@@ -27,6 +30,8 @@ interface Heard {
   row: ConnectionRow | undefined;
   target: Target | undefined;
 }
+
+type RollbackMessage = Extract<ClientMessage, { type: "rollback" }>;
 
 /** Failures whose event lists the available agents. */
 const AGENT_ERRORS: ReadonlySet<ErrorCode> = new Set([
@@ -50,6 +55,7 @@ const MessageAnswer = TurnAnswer.extend({
 /** `POST /message`: a client's message, to a session or to a new one. */
 export function messageRoutes(app: Routes, context: RouteContext): void {
   const { commands, connections, store, chats } = context;
+  const copies = new Copies(context);
 
   const schema = {
     tags: ["messages"],
@@ -67,6 +73,7 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
     if (message.type === "heartbeat") return hear(caller, message.sessionId, request.trace);
     const identity = commands.identify(caller, request, message);
     const heard: Heard = { row: undefined, target: undefined };
+    if (message.type === "rollback") return rollBack(message, identity, heard);
     try {
       return await answer(caller, message, identity, heard);
     } catch (thrown) {
@@ -101,6 +108,33 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
       ...(leaseMs !== undefined && { leaseMs }),
       ...(leaseUntil !== undefined && { leaseUntil }),
     };
+  }
+
+  /** Its event tells the outcome too, also of a repeat: the clients that send it wait for the event. */
+  async function rollBack(
+    message: RollbackMessage,
+    identity: Identity,
+    heard: Heard,
+  ): Promise<z.infer<typeof TurnAnswer>> {
+    const { connectionId, rollback } = message;
+    const { caller } = identity;
+    try {
+      heard.row = connectionId && (await connections.find(connectionId, caller.ownerId));
+      const target = await findTarget(caller, message, identity, heard.row);
+      heard.target = target;
+      // These clients name no connection. Their own is bound to the session.
+      const open = heard.row ?? (await connections.forNewSession(undefined, caller.ownerId));
+      if (open?.slots.some(({ sessionId }) => sessionId === target.sessionId)) heard.row = open;
+      const find = (sessions: VisibleSessions, id: SessionId) => findPoint(sessions, id, rollback.messageIndex);
+      const reply = await copies.rollBack(identity, target.sessionId, find);
+      await tell(heard, "rollback_result", { success: true, sessionId: reply.sessionId });
+      return turnAnswer(commands, reply);
+    } catch (thrown) {
+      const error = toAppError(thrown);
+      const sessionId = heard.target?.sessionId ?? message.sessionId;
+      await tell(heard, "rollback_result", { success: false, sessionId, error: error.message });
+      throw error;
+    }
   }
 
   async function answer(
@@ -176,14 +210,18 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
 
   /** Report the failure on the stream too: to the named connection, or else to the session's live readers. */
   async function notify(errorCode: ErrorCode, text: string, heard: Heard): Promise<void> {
-    const { row } = heard;
     // Readers of a session that belongs to another caller receive nothing.
     const target = errorCode === "session_not_found" ? undefined : heard.target;
-    if (!row && !target) return;
     const isAboutAgents = AGENT_ERRORS.has(errorCode);
     const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(context.catalog()) }) };
+    await tell({ ...heard, target }, "error", data);
+  }
+
+  /** Send an event that is not logged to the named connection, or else to the session's live readers. */
+  async function tell({ row, target }: Heard, type: "error" | "rollback_result", data: object): Promise<void> {
+    if (!row && !target) return;
     const about = target ? { sessionId: target.sessionId } : {};
-    const json = envelopeJson({ type: "error", json: JSON.stringify(data), at: context.clock.now(), ...about });
+    const json = envelopeJson({ type, json: JSON.stringify(data), at: context.clock.now(), ...about });
     if (row) return connections.tell(row.id, { kind: "notice", body: json });
     const { floorId, sessionId } = target!;
     const frame = dataFrame(json);

@@ -167,7 +167,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         operationId: "listSessions",
         summary: "List and search sessions",
         description:
-          "Newest activity first. `q` searches titles, summaries and messages for words, or matches a session's id.",
+          "Newest activity first. `q` searches titles, summaries and messages for words or their beginnings, or matches a session's id.",
         querystring: ListQuery,
         response: {
           200: z.object({

@@ -40,6 +40,11 @@ export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promis
   ["DELETE /session/{id}", (caller, { session }) => caller.ask("DELETE", `/session/${session}`)],
   ["POST /session/{id}/fork", (caller, { session }) => caller.post(`/session/${session}/fork`)],
   ["POST /session/{id}/rollback", (caller, { session }) => caller.post(`/session/${session}/rollback`)],
+  [
+    "GET /session/rollback-points",
+    (caller, { session }) => caller.get(`/session/rollback-points?sessionId=${session}`),
+  ],
+  ["POST /context/compress", (caller, { session }) => caller.post("/context/compress", { sessionId: session })],
   ["POST /session/{id}/summarize", (caller, { session }) => caller.post(`/session/${session}/summarize`)],
   ["POST /session/{id}/mode", (caller, { session }) => caller.post(`/session/${session}/mode`, { mode: "quick" })],
   ["GET /session/{id}/export", (caller, { session }) => caller.get(`/session/${session}/export`)],

@@ -95,9 +95,9 @@ describe("the terms of a query", () => {
     ["导航", '"导航"'],
     ["正在导航", '"正在 在导 导航"'],
     ["导", '"导"*'],
-    ["Jazz 导航", '"jazz" AND "导航"'],
-    ['"a" OR b* NEAR(c)', '"a" AND "or" AND "b" AND "near" AND "c"'],
-    ["x".repeat(99), `"${"x".repeat(64)}"`],
+    ["Jazz 导航", '"jazz"* AND "导航"'],
+    ['"a" OR b* NEAR(c)', '"a" AND "or"* AND "b" AND "near"* AND "c"'],
+    ["x".repeat(99), `"${"x".repeat(64)}"*`],
   ])("the terms of %j are %s", (text, expected) => {
     expect(query(text)).toBe(expected);
   });
@@ -143,7 +143,7 @@ describe("search words in PostgreSQL's syntax", () => {
     expect(words.slice(-3)).toEqual(["'w16382':16383", "'w16383'", "'w16384'"]);
   });
 
-  test("a query is written as all its terms: phrases in order, and a single character as a prefix", () => {
-    expect(tsQuery(termsOf("jazz 正在导航 港"))).toBe("'jazz' & '正在' <-> '在导' <-> '导航' & '港':*");
+  test("a query is written as all its terms: phrases in order, and a word as a prefix", () => {
+    expect(tsQuery(termsOf("jazz 正在导航 港"))).toBe("'jazz':* & '正在' <-> '在导' <-> '导航' & '港':*");
   });
 });

@@ -234,3 +234,59 @@ describe("an id that is the name of an object's built-in property", () => {
     expect(["bad_request", "connection_not_found"]).toContain(answer.errorCode);
   });
 });
+
+describe("a client of the service before this one", () => {
+  const ask = (sessionId: string, messageIndex: number) => ({
+    type: "rollback",
+    sessionId,
+    rollback: { messageIndex, rollbackFiles: true, selectedFiles: ["a.ts"] },
+  });
+
+  test("a rollback to a point of the list is told by an event on the connection to which the session was loaded", async () => {
+    const alone = await startAlone();
+    const ann = new E2eClient(alone);
+    const { id } = await ann.hold("general");
+    await ann.talk(id, "hello 1");
+    await ann.talk(id, "hello 2");
+    const { stream, connectionId } = await ann.connect();
+    await accepted(alone.post("/session/load", { sessionId: id, connectionId }));
+    const { body } = await alone.get(`/session/rollback-points?sessionId=${id}`);
+    const point = { role: "user", hasSnapshot: false, filesToRollbackCount: 0, timestamp: expect.any(Number) };
+    expect(body).toEqual({
+      success: true,
+      sessionId: id,
+      points: [
+        { ...point, messageIndex: 0, summary: "hello 1" },
+        { ...point, messageIndex: 2, summary: "hello 2" },
+      ],
+    });
+    const refusal = await refused(ann.send(ask(id, 1)));
+    expect(refusal.errorCode).toBe("illegal_command");
+    const { data: failed } = await stream.find("rollback_result");
+    expect(failed).toEqual({ success: false, sessionId: id, error: expect.stringContaining("index 1") });
+
+    const options = { key: "back" };
+    const { sessionId } = await accepted(ann.send(ask(id, 2), options));
+    expect(sessionId).not.toBe(id);
+    expect((await stream.find("rollback_result")).data).toEqual({ success: true, sessionId });
+    expect((await accepted(ann.send(ask(id, 2), options))).sessionId).toBe(sessionId);
+    const messages = await ann.messages(sessionId);
+    expect(messages.map(({ content }) => content)).toEqual(["hello 1", "Hello there."]);
+    expect((await ann.see(id)).replacedBy).toBe(sessionId);
+    expect((await ann.see(sessionId)).state).toBe("active");
+  });
+
+  test("a rollback is told to the named connection, or to readers of the session's own stream", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await ann.talk(id, "hello");
+    const { stream, connectionId } = await ann.connect();
+    expect((await refused(ann.send({ ...ask(id, 7), connectionId }))).errorCode).toBe("illegal_command");
+    expect((await stream.find("rollback_result")).data).toMatchObject({ success: false, sessionId: id });
+    const own = await ann.follow(id);
+    await own.find("complete");
+    expect((await refused(ann.send(ask(id, 8)))).errorCode).toBe("illegal_command");
+    expect((await own.find("rollback_result")).data["error"]).toContain("index 8");
+    expect((await refused(ann.send(ask("no-such", 0)))).errorCode).toBe("session_not_found");
+  });
+});

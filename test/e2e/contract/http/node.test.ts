@@ -203,6 +203,8 @@ describe("/openapi.json", async () => {
       getMetrics: "GET /metrics",
       listNodes: "GET /nodes",
       forkSession: "POST /session/{id}/fork",
+      listRollbackPoints: "GET /session/rollback-points",
+      compressContext: "POST /context/compress",
       rollBackSession: "POST /session/{id}/rollback",
       resendMessage: "POST /session/{id}/messages/{messageId}/resend",
       editMessage: "POST /session/{id}/messages/{messageId}/edit",
@@ -253,11 +255,11 @@ describe("/openapi.json", async () => {
     const ofSessions = logged.filter((type) => type !== "floor_updated");
     const ends = ["reset", "bye"];
     const ofFloor = ["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"];
-    expect(carried("/session/{id}/events")).toEqual([...ofSessions, "delta", ...ends]);
+    expect(carried("/session/{id}/events")).toEqual([...ofSessions, "delta", "rollback_result", ...ends]);
     expect(carried("/floor/{id}/events")).toEqual([...ofFloor, ...ends]);
     expect(carried("/floors/events").toSorted()).toEqual(["bye", "floor", "reset"]);
     const ofConnection = carried("/events");
-    expect(ofConnection).toEqual(["connected", "agent_list", ...ofSessions, "delta", ...ends]);
+    expect(ofConnection).toEqual(["connected", "agent_list", ...ofSessions, "delta", "rollback_result", ...ends]);
     const all = [...ofConnection, "floor", "floor_updated"];
     expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
   });
@@ -314,6 +316,7 @@ describe("/openapi.json", async () => {
       "PATCH /session/{id}",
       "POST /agents/definitions",
       "POST /api/chat",
+      "POST /context/compress",
       "POST /floor/{id}/what-if",
       "POST /message",
       "POST /session/import",

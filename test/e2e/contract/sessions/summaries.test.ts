@@ -78,6 +78,26 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect((await stage.see()).summary).toBe("A trip to Oslo");
   });
 
+  test("a request to compress a session waits for its summary, and is answered with null, or with why there is none", async () => {
+    const { node, id, talk, provider } = await open(await settings());
+    await talk("one");
+    const compress = async () => {
+      const response = await fetch(`${node.url}/context/compress`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ sessionId: id }),
+      });
+      return { status: response.status, body: await response.json() };
+    };
+    provider.willReply({ kind: "stream", text: [SUMMARY] });
+    const usage = expect.objectContaining({ total_tokens: expect.any(Number) });
+    expect(await compress()).toEqual({ status: 200, body: { success: true, result: { summary: SUMMARY, usage } } });
+    expect(await compress()).toEqual({ status: 200, body: { success: true, result: null } });
+    await talk("two");
+    provider.willReply({ kind: "refusal", status: 401, error: { message: "no" } });
+    expect(await compress()).toMatchObject({ status: 502, body: { errorCode: "provider_refused" } });
+  });
+
   test("a summary is used after a restart, and the next summary continues it", async () => {
     const stage = await open(await settings());
     await stage.summarised(SUMMARY);

@@ -1,0 +1,119 @@
+import { z } from "zod";
+import { AppError } from "../../protocol/errors.ts";
+import type { LoggedData } from "../../protocol/event.ts";
+import { parseFrame } from "../../protocol/frames.ts";
+import { CommandId, type FloorId, type Seq, SessionId } from "../../protocol/ids.ts";
+import { Usage } from "../../protocol/message.ts";
+import { mustHaveRoom } from "../doors/run-stream.ts";
+import { WaitingReply } from "../doors/whole-run.ts";
+import { listPoints, RollbackPoint } from "../histories/rollback-points.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
+import { SessionLog } from "../streams/followed-log.ts";
+import type { FollowedEntry } from "../streams/follower.ts";
+import { Track, type TrackReader } from "../streams/track.ts";
+
+/** Requests of the clients of the service before this one, which name a session in the query or the body. */
+export function formerClientRoutes(app: Routes, context: RouteContext): void {
+  const { commands, followers, store, streams, visibleTo } = context;
+
+  app.get(
+    "/session/rollback-points",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "listRollbackPoints",
+        summary: "List the messages that a session can be rolled back to",
+        description:
+          "Oldest first; of a long session those of the newest 1,000 turns. A client message `rollback` takes one.",
+        querystring: z.object({ sessionId: SessionId }),
+        response: {
+          200: z.object({ success: z.literal(true), sessionId: SessionId, points: z.array(RollbackPoint) }),
+        },
+      },
+    },
+    async (request) => {
+      const caller = await context.authenticate(request);
+      const { sessionId } = request.query;
+      // A long session takes as long to read as to copy.
+      const leave = context.histories.enter(caller);
+      try {
+        return { success: true as const, sessionId, points: await listPoints(visibleTo(caller), sessionId) };
+      } finally {
+        leave();
+      }
+    },
+  );
+
+  app.post(
+    "/context/compress",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "compressContext",
+        summary: "Summarise a session, and wait for the summary",
+        description:
+          "As `summarize`, but answered with the summary itself. `result` is null if nothing was said since the last one. A failure is the error for which no summary was written.",
+        body: z.object({ sessionId: SessionId, commandId: CommandId.optional() }),
+        response: {
+          200: z.object({
+            success: z.literal(true),
+            result: z.object({ summary: z.string(), usage: Usage.optional() }).nullable(),
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const caller = await context.authenticate(request);
+      const identity = commands.identify(caller, request, request.body);
+      const { sessionId, floorId } = await visibleTo(caller).locate(request.body.sessionId);
+      mustHaveRoom(streams, request.caller);
+      const command = { type: "session.summarize" as const, sessionId };
+      const { seq = 0 } = await commands.carryOut(identity, async () => ({ floorId, command }));
+      const writer = new WaitingReply(reply);
+      const waiting = await followSummary({ sessionId, floorId }, seq, writer);
+      streams.add({ writer, close: waiting.close }, request.caller);
+      waiting.advance();
+      await writer.ended;
+      const { summaryId, summaryFailure } = waiting.outcome();
+      if (summaryFailure?.errorCode) throw new AppError(summaryFailure.errorCode, summaryFailure.message);
+      const message = summaryId && (await store.findMessage(sessionId, summaryId));
+      if (!message) return { success: true as const, result: null };
+      const { content: summary, usage } = message;
+      return { success: true as const, result: { summary, ...(usage && { usage }) } };
+    },
+  );
+
+  /** Read a session's log after a place until it says what became of the summary; then end the writer. */
+  async function followSummary(
+    { sessionId, floorId }: { sessionId: SessionId; floorId: FloorId },
+    after: Seq,
+    writer: WaitingReply,
+  ) {
+    const log = new SessionLog(store, sessionId);
+    let outcome: Pick<LoggedData<"session_updated">, "summaryId" | "summaryFailure"> = {};
+    const take = (entry: FollowedEntry): "go" | "end" => {
+      const place = log.placeOf(entry);
+      if (place === undefined || place <= after) return "go";
+      if (entry.type === "session_updated") outcome = (parseFrame(entry.frame) as { data: typeof outcome }).data;
+      if (outcome.summaryId ?? outcome.summaryFailure) writer.end();
+      else if (entry.ends) writer.fail(new AppError("session_archived"));
+      else return "go";
+      return "end";
+    };
+    const nothing = () => {};
+    const reader: TrackReader = {
+      writer: { isFull: false, write: () => "ok", tell: () => "ok", destroy: () => writer.destroy(), cut: nothing },
+      drafts: { takeDelta: nothing, takeDraft: nothing },
+      sessions: () => [sessionId],
+      readHistory: (limit, last) => (last ? log.readAfter(last, limit) : log.readFrom(after, limit)),
+      take,
+      now: () => context.clock.now(),
+    };
+    const track = new Track(await followers.join(floorId), reader);
+    const close = () => {
+      track.close();
+      followers.leave(floorId);
+    };
+    return { advance: () => track.advance(), close, outcome: () => outcome };
+  }
+}
