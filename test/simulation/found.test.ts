@@ -67,6 +67,9 @@ describe("turns that wait while their session is paused (history 741)", () => {
     floor.on("music", "abort");
     expect(floor.state("music")).toBe("paused");
     expect(floor.chat("music", "m99")).toMatchObject({ ok: false, code: "agent_busy" });
+    // A message for which there is no room asks for nothing.
+    expect(floor.state("music")).toBe("paused");
+    floor.on("music", "resume");
     expect(floor.actors.machineState("music" as never)?.context.run?.id).toBe("run-m3");
   });
 });
