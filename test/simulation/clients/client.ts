@@ -19,6 +19,9 @@ type Outcome = { reply: Reply } | { failed: ErrorCode } | "cut";
 const MAX_FAIR_TRIES = 12;
 
 /** A client with a floor that repeats a request with the same key until it has an answer. */
+/** The rule by which a restriction rejects, or finds no room in the queue. */
+const RESTRICTED = 9;
+
 export class Client {
   readonly #world: World;
   readonly #cluster: Cluster;
@@ -163,7 +166,7 @@ export class Client {
   /** An answer without a receipt was true at some time between request and answer. */
   #mustBeTrue(reply: Reply, askedAt: number): void {
     // A restriction is checked before the other sessions of the floor.
-    if (!reply.ok || !reply.decision || reply.decision.reason === "restricted") return;
+    if (!reply.ok || !reply.decision || reply.decision.rule === RESTRICTED) return;
     const named: Decision["holder"] = reply.decision.holder;
     const holders = this.#world.watch.floor(this.floorId).holdersBetween(askedAt, this.#world.clock.now());
     must(
