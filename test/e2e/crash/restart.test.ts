@@ -132,7 +132,7 @@ describe("a run that was in progress when its node was killed", () => {
     expect(eventsOf("teller", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
     expect(eventsOf("teller", "complete").map(({ data }) => data.runId)).toEqual([runIds.get("teller")]);
     const [question, answer, ...more] = await messagesOf("teller");
-    expect(more).toEqual([]);
+    expect(more).toMatchObject([{ role: "assistant", content: "", status: "error", errorCode: "run_lost" }]);
     expect(question).toMatchObject({ role: "user", content: "go", status: "success" });
     expect(answer!.status).toBe("interrupted");
     expect(answer!.content.startsWith(stored.get("teller")!)).toBe(true);

@@ -93,7 +93,7 @@ describeInChromium("the machine view", (open) => {
 
   test("the machine view sends the commands that the session accepts, and shows what it refuses and why", async () => {
     const ben = new E2eClient(node);
-    const music = await ben.hold("music_agent");
+    const music = await ben.hold("clerk");
     const { page } = await open(addressOf(music.floorId));
     await page.getByRole("button", { name: "session.pause" }).click();
     await lights(page, "Session, lifecycle:", "paused");
@@ -104,7 +104,7 @@ describeInChromium("the machine view", (open) => {
     await ben.hold("phone_agent");
     await page.getByLabel("Session whose machine is shown").selectOption(music.id);
     await page.getByRole("button", { name: "session.resume" }).click();
-    await page.getByRole("alert").getByText("20 is less than 90").waitFor();
+    await page.getByRole("alert").getByText("50 is less than 90").waitFor();
     await page.getByRole("button", { name: "session.archive" }).click();
     await lights(page, "Session, lifecycle:", "archived");
     await page.getByText(/^\d+ that it refuses$/).click();

@@ -18,10 +18,10 @@ type Outcome = { reply: Reply } | { failed: ErrorCode } | "cut";
 /** The limit of requests per command in fair weather; above it the service counts as unavailable. */
 const MAX_FAIR_TRIES = 12;
 
-/** A client with a floor that repeats a request with the same key until it has an answer. */
 /** The rule by which a restriction rejects, or finds no room in the queue. */
 const RESTRICTED = 9;
 
+/** A client with a floor that repeats a request with the same key until it has an answer. */
 export class Client {
   readonly #world: World;
   readonly #cluster: Cluster;
