@@ -111,7 +111,7 @@ export default defineConfig({
       { extends: true, test: { name: "in-process", include: IN_PROCESS, testTimeout: 60_000, retry, ...SHARING } },
     ],
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.
-    testTimeout: 30_000,
+    testTimeout: 90_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 15_000 } },
     pool: "forks",

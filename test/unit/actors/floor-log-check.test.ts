@@ -153,7 +153,7 @@ test.each<[what: string, invariant: string, told: Told[], agents?: object[]]>([
       ...MUSIC_PLAYS,
       created("podcast"),
       goes("music", "duck", "active.idle", "ducked.idle", { level: 0 }),
-      decided("granted", "replaced", "podcast", 20),
+      decided("granted", "replaced", "podcast", 20, { rule: 11 }),
       starts("podcast"),
     ],
     [

@@ -196,7 +196,7 @@ describe("a definition", () => {
   test("a definition may set no program, address or key: such fields are ignored", async () => {
     const workspaceId = newWorkspace();
     const adapter = { kind: "command", command: "sh", args: ["-c", "true"] };
-    const definition = await define({ workspaceId, adapter, command: "sh", base_url: "http://x", api_key_env: "HOME" });
+    const definition = await define({ workspaceId, adapter, program: "sh", base_url: "http://x", api_key_env: "HOME" });
     expect(Object.keys(definition).toSorted()).toEqual(["basedOn", "enabled", "id", "name", "workspaceId"]);
   });
 

@@ -62,7 +62,7 @@ describe("/ready", () => {
     await reloaded.stop();
   });
 
-  test("a new catalogue applies to later requests: the holder and resumed sessions keep their numbers", async () => {
+  test("a new catalogue renumbers the sessions of a floor at its next event", async () => {
     const reloaded = await NodeUnderTest.start();
     const ann = new E2eClient(reloaded);
     const music = await ann.hold("music");
@@ -72,7 +72,7 @@ describe("/ready", () => {
     await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
     while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
     await accepted(ann.on(phone.id, "archive"));
-    expect(await ann.see(music.id)).toMatchObject({ state: "active", priority: 20 });
+    expect(await ann.see(music.id)).toMatchObject({ state: "active", priority: 70 });
     await accepted(ann.on(music.id, "pause"));
     const { session, decision } = await accepted(ann.on(music.id, "resume"));
     expect([session.priority, decision.challenger.priority]).toEqual([70, 70]);

@@ -23,7 +23,7 @@ describe("creating a session", () => {
       agentSessions: {},
     });
     expect(decision).toBeUndefined();
-    expect(position).toMatch(/^[a-z0-9]{1,6}\.1$/);
+    expect(position).toMatch(/^[a-z0-9]{1,6}\.1\.\w+$/);
     for (const at of [session.createdAt, session.updatedAt, session.lastActivityAt]) {
       expect(Number.isInteger(at) && at >= before).toBe(true);
     }
