@@ -42,9 +42,10 @@ describe("activate", () => {
 
   test("activate of a queued session is accepted and keeps its place", async () => {
     const { ann, session } = await queue(node);
-    await leavesAsItWas(ann, session.id, async () => {
-      expect((await accepted(ann.on(session.id, "activate"))).session).toEqual(session);
-    });
+    const before = await ann.log(session.id);
+    const { session: again } = await accepted(ann.on(session.id, "activate"));
+    expect(again).toEqual({ ...session, updatedAt: again.updatedAt });
+    expect(await ann.log(session.id)).toEqual(before);
   });
 
   test("activate of the active session is granted already, and logs nothing", async () => {
@@ -63,10 +64,10 @@ describe("activate", () => {
     expect((await ann.log(session.id)).at(-1)).toMatchObject({ data: { from: "paused", event: "resume" } });
   });
 
-  test("activate of a paused session that is blocked is rejected, never queued", async () => {
+  test("activate of a paused session that is blocked waits, if its agent says so", async () => {
     const { ann, session } = await preempt(node, "patient");
-    const { decision } = await refused(ann.on(session.id, "activate"));
-    expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
+    const { decision } = await accepted(ann.on(session.id, "activate"));
+    expect(decision).toMatchObject({ outcome: "queued", reason: "lower_priority" });
     expect(await ann.see(session.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
   });
 
@@ -105,12 +106,12 @@ describe("resume", () => {
     });
   });
 
-  test("resume requests the floor for a paused session: granted, or rejected and it stays paused", async () => {
+  test("resume requests the floor for a paused session: granted, or it stays paused and waits", async () => {
     const { ann, session } = await pauseByUser(node);
     expect((await accepted(ann.on(session.id, "resume"))).session).toMatchObject({ state: "active" });
     const blocked = await preempt(node, "patient");
-    const { decision } = await refused(blocked.ann.on(blocked.session.id, "resume"));
-    expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
+    const { decision } = await accepted(blocked.ann.on(blocked.session.id, "resume"));
+    expect(decision).toMatchObject({ outcome: "queued", reason: "lower_priority" });
     expect((await blocked.ann.see(blocked.session.id)).state).toBe("paused");
   });
 

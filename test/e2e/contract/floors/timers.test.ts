@@ -63,11 +63,11 @@ describe("after_turn", () => {
     expect(await ann.messages(id)).toHaveLength(2);
   });
 
-  test("after_turn does not apply to a turn that failed, nor while another waits", async () => {
+  test("after_turn: archive yields after a turn that failed, and after_turn waits for a turn that is queued", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("once");
     await ann.talk(id, "refused");
-    expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed" });
+    expect(await ann.see(id)).toMatchObject({ state: "paused", pausedBy: "yield" });
     await accepted(ann.on(id, "archive"));
 
     const polite = await ann.hold("polite");

@@ -78,10 +78,10 @@ describe("chat", () => {
     ]);
   });
 
-  test("chat with a paused session that is blocked is rejected and keeps nothing", async () => {
+  test("chat with a paused session that is blocked waits with its message, if the agent says so", async () => {
     const { ann, session } = await preempt(node, "patient");
-    expect((await refused(ann.say(session.id, "hello"))).decision.outcome).toBe("rejected");
-    expect(await ann.messages(session.id)).toEqual([]);
+    expect((await accepted(ann.say(session.id, "hello"))).decision.outcome).toBe("queued");
+    expect(await ann.messages(session.id)).toMatchObject([{ content: "hello", status: "queued" }]);
     expect((await ann.see(session.id)).state).toBe("paused");
   });
 
