@@ -85,11 +85,15 @@ function masked(text: string, epoch: string): string {
     if (!ids.has(id)) ids.set(id, `ID-${ids.size + 1}`);
     return ids.get(id)!;
   };
-  return text
-    .replaceAll(epoch, "EPOCH")
-    .replace(/"timestamp":"[^"]*"/g, '"timestamp":"TIME"')
-    .replace(/\b1[6-9]\d{11}\b/g, '"TIME"')
-    .replace(/"([A-Za-z0-9_-]{22}(?:-\d+-\d+)?)"/g, (_, id) => `"${idFor(id)}"`);
+  return (
+    text
+      .replaceAll(epoch, "EPOCH")
+      // The session that a position belongs to.
+      .replace(/\bEPOCH\.(\d+)\.[a-z0-9]+/g, "EPOCH.$1")
+      .replace(/"timestamp":"[^"]*"/g, '"timestamp":"TIME"')
+      .replace(/\b1[6-9]\d{11}\b/g, '"TIME"')
+      .replace(/"([A-Za-z0-9_-]{22}(?:-\d+-\d+)?)"/g, (_, id) => `"${idFor(id)}"`)
+  );
 }
 
 /** All output of the node during the history: each answer, then each log as a reader receives it. */
@@ -138,7 +142,10 @@ async function readPosition(url: string, path: string): Promise<string> {
 /** The frames of events up to a position. */
 async function readTo(url: string, position: string): Promise<string> {
   const text = await read(url, (lines) => lines.includes(`id: ${position}\n`) && lines.endsWith("\n\n"));
-  const frames = text.split("\n\n").filter((frame) => frame.startsWith("id: "));
+  const frames = text
+    .split("\n\n")
+    .map((frame) => frame.replace(/^retry: .*\n/, ""))
+    .filter((frame) => frame.startsWith("id: "));
   return frames.slice(0, frames.findIndex((frame) => frame.startsWith(`id: ${position}\n`)) + 1).join("\n\n");
 }
 

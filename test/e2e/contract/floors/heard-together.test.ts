@@ -39,11 +39,11 @@ describe("over HTTP, sessions that are heard together", () => {
     const music = await ann.hold("music_agent");
     await accepted(node.put(`${ann.floorPath}/flags`, { reverse_gear: true }));
     expect(await floorOf(ann)).toMatchObject({ holder: null, restrictedBy: ["reverse"], paused: [{ id: music.id }] });
-    const { decision } = await refused(ann.askToCreate({ agentId: "dialog_agent", activate: true }));
+    const { decision } = await refused(ann.askToCreate({ agentId: "listen_agent", activate: true }));
     expect(decision).toMatchObject({
       reason: "restricted",
       rule: 9,
-      wouldNeed: "reverse_gear to be off, or dialog_agent in reverse's allow",
+      wouldNeed: "reverse_gear to be off, or listen_agent in reverse's allow",
     });
     await accepted(node.put(`${ann.floorPath}/flags`, {}));
     expect(await floorOf(ann)).toMatchObject({ holder: { id: music.id }, restrictedBy: [] });
