@@ -22,8 +22,8 @@ export function knownKeys(schema: unknown, value: object): readonly string[] | u
 }
 
 /**
- * What is wrong with keys that are nearly known ones. Unknown keys are ignored, but a misspelt one would be a wish that
- * nobody reads, such as whose floor a session is to compete for. If the known key is there too, nothing is missing.
+ * The keys that are nearly known ones. Unknown keys are ignored, but a misspelt key loses a setting that the caller
+ * needs, such as the user whose floor a session competes for. If the known key is there too, nothing is missing.
  */
 export function misspeltKeys(value: object, known: readonly string[]): { key: string; meant: string }[] {
   const found: { key: string; meant: string }[] = [];

@@ -15,8 +15,8 @@ const ZERO = "0".charCodeAt(0);
 const isLittle = endianness() === "LE";
 
 /**
- * The sockets of this machine whose peers answer nothing. A peer that only does not read is none of them: its system still
- * answers. Empty where the kernel has no such tables.
+ * The sockets of this machine whose peers answer nothing. A peer that only does not read is left out, because its system
+ * still answers. Empty where the kernel has no such tables.
  */
 export async function readUnanswered(): Promise<Unanswered> {
   const found = new Map<string, number>();
