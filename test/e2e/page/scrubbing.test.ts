@@ -82,7 +82,7 @@ function longLog(): Buffer {
 /** Open the long log in the page. */
 async function showLongLog(page: Page): Promise<void> {
   const file = { name: "log.json", mimeType: "application/json", buffer: longLog() };
-  await page.locator("input[type=file]").first().setInputFiles(file);
+  await page.locator("input[type=file]").first().setInputFiles(file, { timeout: 90_000 });
   await page
     .getByText(`${LONG.toLocaleString("en")} of`)
     .first()

@@ -34,7 +34,7 @@ async function readSlowly(server: ChildServer, last: number): Promise<void> {
   const socket = connect({ host: hostname, port: Number(port) });
   onTestFinished(() => void socket.destroy());
   socket.write(`GET /session/heavy/events HTTP/1.1\r\nHost: ${host}\r\nAccept: text/event-stream\r\n\r\n`);
-  const lastId = new RegExp(`\\nid: [a-z0-9]+\\.${last}\\ndata: `);
+  const lastId = new RegExp(`\\nid: [a-z0-9]+\\.${last}\\.[a-z0-9]+\\ndata: `);
   for (let text = ""; !lastId.test(text); ) {
     const sip: Buffer | null = socket.read(Math.max(1, Math.min(SIP, socket.readableLength)));
     if (sip) text = text.slice(-64) + sip.toString("latin1");

@@ -2,7 +2,7 @@ import type { EventData, ReceivedEvent } from "./event-stream.ts";
 
 /**
  * The state that a client derives from its sessions' events, over all its connections. Throws an Error for a violation
- * of the protocol: a gap, a repetition, two active sessions at once, or text for an unknown message.
+ * of the protocol: a gap, a repetition, two active sessions of one floor at once, or text for an unknown message.
  */
 export class Transcript {
   /** Logged events by session. */
@@ -16,6 +16,8 @@ export class Transcript {
   /** Called with the text of a message whenever it changes. */
   onText: (messageId: string, text: string) => void = () => {};
   readonly #states = new Map<string, string>();
+  /** Floors of sessions by id; the sessions whose creation was not received count as those of one floor. */
+  readonly #floors = new Map<string, string>();
   readonly #starts: ReadonlyMap<string, number>;
 
   /** @param starts the places after which the logs of some sessions start */
@@ -43,6 +45,7 @@ export class Transcript {
       must(seq === last + 1 || (this.maySkip && seq > last), `${sessionId}: ${seq} follows ${last}`);
       this.logs.set(sessionId, [...(this.logs.get(sessionId) ?? []), event]);
     }
+    if (type === "session_created") this.#floors.set(sessionId!, data.floorId);
     if (type === "delta" && data.kind === "text") return this.#takeDelta(data);
     if (type === "message") return this.#takeMessage(data);
     if (type === "session_transition") this.#step(sessionId!, data.to);
@@ -79,7 +82,10 @@ export class Transcript {
 
   #step(sessionId: string, to: string): void {
     this.#states.set(sessionId, to);
-    const active = [...this.#states].filter(([, state]) => state.startsWith("active"));
+    const floor = this.#floors.get(sessionId);
+    const active = [...this.#states].filter(
+      ([id, state]) => this.#floors.get(id) === floor && state.startsWith("active"),
+    );
     must(active.length <= 1, `two are active: ${active.map(([id]) => id)}`);
   }
 }
