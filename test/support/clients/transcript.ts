@@ -45,7 +45,7 @@ export class Transcript {
       must(seq === last + 1 || (this.maySkip && seq > last), `${sessionId}: ${seq} follows ${last}`);
       this.logs.set(sessionId, [...(this.logs.get(sessionId) ?? []), event]);
     }
-    if (type === "session_created") this.#floors.set(sessionId!, data.floorId);
+    if (type === "session_created") this.#floors.set(sessionId!, String(data["floorId"]));
     if (type === "delta" && data.kind === "text") return this.#takeDelta(data);
     if (type === "message") return this.#takeMessage(data);
     if (type === "session_transition") this.#step(sessionId!, data.to);
