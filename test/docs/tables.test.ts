@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { MAX_BATCH, MAX_WAITING } from "../../src/actors/host/hosted-floor.ts";
 import { SNAPSHOT_FORMAT } from "../../src/actors/host/snapshot.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
+import { createProgram } from "../../src/cli/program.ts";
 import { BOUNDS } from "../../src/config/bounds.ts";
 import { MAX_INSTRUCTIONS } from "../../src/config/catalog/definition.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
@@ -120,6 +121,12 @@ describe("docs/arbitration.md", () => {
 });
 
 describe("docs/operations.md", () => {
+  test("docs/operations.md has every command", () => {
+    const { commands } = createProgram({ onError: () => undefined });
+    const documented = namesIn(only(tablesOf(operations, "command", "does"))).map((text) => text!.split(" ")[0]);
+    expect(documented).toEqual([...commands.map((command) => command.name()), "complete"]);
+  });
+
   test("docs/operations.md has every setting, with its flag, its default and its meaning", () => {
     const rows = only(tablesOf(operations, "variable", "flag", "default"));
     const documented = rows.map(([name, flag, fallback, meaning]) => [name, flag, fallback, meaning]);

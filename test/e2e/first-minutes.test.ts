@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -61,7 +61,7 @@ describe("help", () => {
     for (const arg of ["--help", "-h", "help"]) {
       const { code, stdout } = await interlock(arg);
       expect(code).toBe(0);
-      for (const verb of ["serve", "check", "drive"]) expect(stdout).toContain(`interlock ${verb}`);
+      for (const verb of ["serve", "check", "drive"]) expect(stdout).toMatch(new RegExp(`^  ${verb} `, "m"));
     }
     expect(await interlock("--version")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
   });
@@ -71,35 +71,53 @@ describe("help", () => {
     async (verb) => {
       const behind = await interlock(verb, "--help");
       expect(behind).toMatchObject({ code: 0, stderr: "" });
-      expect(behind.stdout).toMatch(new RegExp(`^interlock ${verb} `));
+      expect(behind.stdout).toMatch(new RegExp(`^Usage: interlock ${verb} `));
       expect(await interlock("help", verb)).toEqual(behind);
     },
   );
 
   test("help of serve lists every setting", async () => {
     const { stdout } = await interlock("serve", "--help");
-    for (const { name, flag } of SETTINGS) expect(stdout).toContain(`${flag} (${name})`);
+    for (const { name, flag } of SETTINGS)
+      expect(stdout).toMatch(new RegExp(`^  ${flag} \\[value\\] +\\(${name}\\)`, "m"));
+  });
+});
+
+describe("completion", () => {
+  test.each(["bash", "zsh", "fish"])(
+    "the script of %s asks interlock, which offers commands, flags and values",
+    async (shell) => {
+      const { code, stdout } = await interlock("complete", shell);
+      expect([code, stdout]).toEqual([0, expect.stringContaining("interlock complete -- ")]);
+    },
+  );
+
+  test.each([
+    [["ch"], "check\t"],
+    [["drive", "--l"], "--lang\t"],
+    [["check", "--format", ""], "markdown\t"],
+    [["check", "catalogue"], "catalogue.yaml\t"],
+  ])("%j is completed", async (words, offered) => {
+    await writeFile(join(folder, "catalogue.yaml"), "");
+    expect((await interlock("complete", "--", ...words)).stdout).toMatch(new RegExp(`^${offered}`, "m"));
   });
 });
 
 describe("a mistake", () => {
   test.each([
-    [["srve"], "there is no command srve; did you mean serve?"],
+    [["srve"], "unknown command 'srve'\n(Did you mean serve?)"],
     [["serve", "--prot", "1"], "--prot is not a flag; did you mean --port?"],
-    [["check", "--strict"], "--strict is not a flag of this command; see interlock check --help"],
-    [["check", "--matrx"], "--matrx is not a flag of this command; did you mean --matrix? See interlock check --help"],
+    [["check", "--lenient"], "unknown option '--lenient'\nSee interlock check --help"],
+    [["check", "--matrx"], "unknown option '--matrx'\n(Did you mean --matrix?)\nSee interlock check --help"],
+    [["drive", "--hepl"], "unknown option '--hepl'\n(Did you mean --help?)"],
+    [["check", "one", "two"], "too many arguments for 'check'. Expected 1 argument but got 2"],
+    [["check", "--format", "yaml"], "'yaml' is invalid. Allowed choices are text, markdown, json."],
     [
-      ["machines", "--fromat=json"],
-      "--fromat is not a flag of this command; did you mean --format? See interlock machines",
+      ["drive", "localhost:3000"],
+      "'localhost:3000' is invalid for argument 'url'. A URL is like http://127.0.0.1:3000.",
     ],
-    [["inspect", "--flor", "u:a"], "--flor is not a flag of this command; did you mean --floor? See interlock inspect"],
-    [["drive", "--hepl"], "--hepl is not a flag of this command; did you mean --help? See interlock drive --help"],
-    [["check", "one", "two"], "two is an extra argument; see interlock check --help"],
-    [["check", "--matrix", "--format", "yaml"], "--format is text, markdown or json; see interlock check --help"],
-    [["check", "--format", "json"], "--format needs --matrix; see interlock check --help"],
-    [["machines", "session"], "session is an extra argument; see interlock machines --help"],
-    [["drive", "localhost:3000"], "localhost:3000 is not a URL like http://127.0.0.1:3000; see interlock drive --help"],
-    [["inspect", "--floor", "alice"], "--floor is u:<user>, u:<user>/<zone> or s:<session>, not alice; see interlock"],
+    [["inspect", "--floor", "alice"], "'alice' is invalid. A floor is u:<user>, u:<user>/<zone> or s:<session>."],
+    [["inspect", "--port", "70000"], "'70000' is invalid. A port is 0 to 65535."],
   ])("a mistake in %j is reported with the remedy", async (args, sentence) => {
     const { code, stderr } = await interlock(...args);
     expect(code).toBeGreaterThan(0);

@@ -1,0 +1,158 @@
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
+import { withSecretFiles } from "../config/secret-files.ts";
+import { readSettings, SETTINGS } from "../config/settings.ts";
+import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
+import { VERSION } from "../version.ts";
+import type { MatrixFormat } from "./check/matrix.ts";
+import type { Language } from "./drive-stage.ts";
+import type { ChartFormat } from "./machines.ts";
+
+/** The exit code for an invalid command line. */
+export const MISUSED = 2;
+const NO_READER = "the reader has left";
+const LOCAL_NODE = "http://127.0.0.1:3000";
+
+/** What happens when stdout cannot be written. By default the process ends, quietly if the reader has left (`… | head`). */
+export interface Stdout {
+  onError: (error: NodeJS.ErrnoException) => void;
+}
+
+/**
+ * The command line of `interlock`. Each command loads its own code when it runs, so that help, completion and the version
+ * need no server. An action sets the exit code of the process.
+ */
+export function createProgram(stdout: Stdout): Command {
+  const program = new Command("interlock")
+    .description("Decides which agent session has the floor.")
+    .version(VERSION, "-v, --version")
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "interlock: ")) })
+    .exitOverride();
+  /** Add a command. `run` returns the exit code, or undefined if the command ends the process itself. */
+  const add = (name: string, summary: string, notes: readonly string[] = []) => {
+    const command = program.command(name).description(summary).showHelpAfterError(`See interlock ${name} --help`);
+    return notes.length > 0 ? command.addHelpText("after", `\n${notes.join("\n")}`) : command;
+  };
+  const end = (code: number | undefined) => {
+    if (code !== undefined) process.exitCode = code;
+  };
+
+  const serve = add("serve", "Run a node until a signal stops it (SIGTERM, SIGINT, SIGHUP).", [
+    "Every setting is a flag and an environment variable. A flag overrides its variable.",
+    "Exit code: 0 after a signal, or 1 if the node cannot start or stop as it should.",
+  ])
+    // The settings are read together, so that all their faults are reported at once.
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(async () => {
+      // A node goes on without a reader, and counts the lines that it could not write.
+      stdout.onError = () => undefined;
+      end(await (await import("./serve.ts")).serve(process.argv.slice(3)));
+    });
+  for (const { name, flag, default: standard, meaning } of SETTINGS) {
+    serve.option(`${flag} [value]`, `(${name}) ${meaning.replaceAll("`", "")} Default: ${standard}.`);
+  }
+
+  add("check", "Validate a catalogue of agents, and warn of effects its author may not expect.", [
+    "Exit code: 0, with warnings or without; 1 with its faults; 2 if it cannot be read.",
+  ])
+    .argument("[file]", "the catalogue; default: the one that a node would use")
+    .option("--matrix", "print the decision for each pair of challenger and holder, in place of warnings")
+    .addOption(
+      new Option("--format <format>", "how the matrix is printed: text for 80 columns, json for programs")
+        .choices(["text", "markdown", "json"])
+        .implies({ matrix: true }),
+    )
+    .action(async (file: string | undefined, { matrix, format = "text" }: { matrix?: true; format?: MatrixFormat }) => {
+      const { checkCatalog } = await import("./check/check.ts");
+      const env = withSecretFiles(process.env);
+      end(await checkCatalog(file ?? usualCatalogPath(), process.stdout, env, matrix && format));
+    });
+
+  add("drive", "Play four scenes of a drive against a running node, and print which agent had the floor, and why.", [
+    "The node has to use the shipped catalogue; with config/car.yaml it plays a scene in which several agents are heard together.",
+    "INTERLOCK_TOKEN: an operator's token or key, for a node that requires one.",
+    "Exit code: 0, or 1 if a scene did not follow the rules or the node refuses it.",
+  ])
+    .addArgument(nodeUrl())
+    .addOption(
+      new Option("--lang <language>", "the language that is spoken; default: that of the terminal").choices([
+        "en",
+        "zh",
+      ]),
+    )
+    .action(async (url: string, { lang }: { lang?: Language }) => {
+      const { drive } = await import("./drive.ts");
+      const stopping = new AbortController();
+      process.once("SIGINT", () => stopping.abort());
+      // Abort first, which ends the drive's sessions on the server.
+      const { onError } = stdout;
+      stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort(NO_READER) : onError(error));
+      const code = await drive(url, process.stdout, { signal: stopping.signal, language: lang });
+      end(stopping.signal.reason === NO_READER ? 0 : code);
+    });
+
+  add("machines", "Print the statecharts of a floor and of a session, read off the machines themselves.")
+    .addOption(
+      new Option("--format <format>", "mermaid: diagrams for Markdown; json: states, events and guards")
+        .choices(["mermaid", "json"])
+        .default("mermaid"),
+    )
+    .action(async ({ format }: { format: ChartFormat }) => {
+      const { machinesText } = await import("./machines.ts");
+      process.stdout.write(machinesText(format));
+    });
+
+  add(
+    "inspect",
+    "Show what happens on a running node to consumers of @statelyai/inspect, such as Stately's inspector.",
+    [
+      "Readers connect by WebSocket to the printed address. It is on loopback only, and contains a token.",
+      "INTERLOCK_TOKEN: a token or key, for a node that requires one. It sees what its owner may see.",
+      "INTERLOCK_INSPECT_TOKEN: the token that readers must present. Default: a random one for each start.",
+      "Exit code: 0 after a signal, or 1 if the port is in use or the node refuses.",
+    ],
+  )
+    .addArgument(nodeUrl())
+    .option(
+      "--floor <id...>",
+      `floors to show, as ${FLOOR_FORMS}; default: all that are in use, now and later`,
+      floorIds,
+    )
+    .option("--port <port>", "the port for readers; 0 picks a free one", portOf, 8081)
+    .action(async (url: string, { floor = [], port }: { floor?: string[]; port: number }) => {
+      const { inspect } = await import("./inspect.ts");
+      const stopping = new AbortController();
+      for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stopping.abort());
+      const { INTERLOCK_TOKEN: nodeToken, INTERLOCK_INSPECT_TOKEN: token } = process.env;
+      const code = await inspect(
+        url,
+        { floorIds: floor, port, signal: stopping.signal, nodeToken, token },
+        (address) => process.stdout.write(`Inspectors connect to ${address}\n`),
+        (why) => process.stderr.write(`interlock: ${why}\n`),
+      );
+      end(code);
+    });
+  return program;
+}
+
+const nodeUrl = () =>
+  new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser((url: string) => {
+    if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url;
+    throw new InvalidArgumentError(`A URL is like ${LOCAL_NODE}.`);
+  });
+
+function floorIds(floorId: string, others: string[] = []): string[] {
+  if (FloorId.safeParse(floorId).success) return [...others, floorId];
+  throw new InvalidArgumentError(`A floor is ${FLOOR_FORMS}.`);
+}
+
+function portOf(text: string): number {
+  const port = Number(text);
+  if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
+  throw new InvalidArgumentError("A port is 0 to 65535.");
+}
+
+function usualCatalogPath(): string {
+  const reading = readSettings({ INTERLOCK_CONFIG: process.env["INTERLOCK_CONFIG"] });
+  return reading.ok ? reading.settings.configPath : "config/agents_config.yaml";
+}
