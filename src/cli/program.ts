@@ -132,14 +132,34 @@ export function createProgram(stdout: Stdout): Command {
       );
       end(code);
     });
+
+  add("players", "Let the media players of this machine take part: mpv, VLC, Spotify, Firefox and others, unchanged.", [
+    "It needs the package @jellybrick/dbus-next and the program pactl, and a session bus.",
+    "INTERLOCK_TOKEN: a token or key, for a node that requires one.",
+    "Exit code: 0 after a signal, or 1 if the file has faults, or the bus or the sound server cannot be reached.",
+  ])
+    .argument("[file]", "which player has which agent; default: players.yaml, here or in ~/.config/interlock")
+    .option("--url <url>", "the address of the node", urlOf, LOCAL_NODE)
+    .option("--user <name>", "the user on whose floor the players compete; default: the user of this machine")
+    .action(async (file: string | undefined, { url, user }: { url: string; user?: string }) => {
+      const { players } = await import("./players/run-players.ts");
+      const stopping = new AbortController();
+      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => stopping.abort());
+      // Levels are put back before the process ends.
+      const { onError } = stdout;
+      stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort() : onError(error));
+      const { stdout: out, stderr: err } = process;
+      end(await players(file, { url, userId: user, out, err, signal: stopping.signal }));
+    });
   return program;
 }
 
-const nodeUrl = () =>
-  new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser((url: string) => {
-    if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url;
-    throw new InvalidArgumentError(`A URL is like ${LOCAL_NODE}.`);
-  });
+const nodeUrl = () => new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser(urlOf);
+
+function urlOf(url: string): string {
+  if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url;
+  throw new InvalidArgumentError(`A URL is like ${LOCAL_NODE}.`);
+}
 
 function floorIds(floorId: string, others: string[] = []): string[] {
   if (FloorId.safeParse(floorId).success) return [...others, floorId];

@@ -5,6 +5,7 @@ import { CatalogFile } from "../../src/config/catalog/catalog.ts";
 import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
 import { AgentDefinition, findDefinitionFault } from "../../src/config/catalog/definition.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
+import { parsePlayers } from "../../src/config/players-file.ts";
 import { mentions, readPage, readPages } from "./page.ts";
 
 /** Each piece of a catalogue on a page, as a separate file: `yaml`, or `yaml agent` for a list of agents. */
@@ -35,6 +36,14 @@ test("docs/operations.md shows a valid file of keys", () => {
   expect(shown.map(({ text }) => readKeys(text))).toMatchObject([
     { ok: true, keys: [{ owner: "alice" }, { operator: true }] },
   ]);
+});
+
+test("docs/players.md and the shipped file of players are valid", () => {
+  const shown = readPage("docs/players.md").blocks.filter(({ info }) => info === "yaml players");
+  expect(shown).not.toEqual([]);
+  for (const text of [readPage("config/players.yaml").text, ...shown.map((block) => block.text)]) {
+    expect(parsePlayers(text)).toMatchObject({ ok: true, file: { notify: true } });
+  }
 });
 
 test("docs/arbitration.md shows every key of the catalogue", () => {

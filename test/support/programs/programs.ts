@@ -64,6 +64,14 @@ export const PROGRAMS = {
   espeak: program("espeak-ng", "espeak-ng"),
   flite: program("flite", "flite"),
   pocketsphinx: program("pocketsphinx", "pocketsphinx_continuous", ["pocketsphinx", "pocketsphinx-en-us"]),
+  // A desktop with players.
+  dbus: { title: "D-Bus", files: [["dbus-daemon", "dbus-send"]], packages: ["dbus", "dbus-bin"] },
+  pipewire: {
+    title: "PipeWire",
+    files: [["pipewire", "pipewire-pulse", "wireplumber", "pw-cli"]],
+    packages: ["pipewire", "pipewire-pulse", "wireplumber", "pipewire-bin"],
+  },
+  mpvMpris: { title: "mpv-mpris", files: [["../lib/mpv-mpris/mpris.so"]], packages: ["mpv-mpris"] },
   // Packages of npm, in folders of their own.
   outsidePrograms: { title: "test/outside-programs", files: [], packages: [] },
   realAgents: { title: "test/real-agents", files: [], packages: [] },

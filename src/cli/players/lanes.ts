@@ -1,0 +1,61 @@
+import type { Paint, Style } from "../paint.ts";
+import type { PlayerState } from "./player-session.ts";
+
+/** How a lane shows each state. */
+const SIGNS: Readonly<Record<PlayerState, { sign: string; style: Style; text: string }>> = {
+  none: { sign: "·", style: "quiet", text: "no longer takes part" },
+  active: { sign: "▶", style: "active", text: "plays" },
+  ducked: { sign: "▁", style: "ducked", text: "plays quieter" },
+  paused: { sign: "‖", style: "paused", text: "is paused" },
+  waits: { sign: "…", style: "waiting", text: "waits for its turn" },
+};
+/** Lanes beyond these are not drawn, so that a line fits on a terminal. */
+const MAX_LANES = 12;
+
+/** The output of the bridge: a line for each change, with a lane for each player. */
+export class Lanes {
+  readonly #write: (line: string) => void;
+  readonly #paint: Paint;
+  readonly #now: () => Date;
+  readonly #lanes: { player: object; state: PlayerState }[] = [];
+
+  constructor(write: (line: string) => void, paint: Paint, now: () => Date = () => new Date()) {
+    this.#write = write;
+    this.#paint = paint;
+    this.#now = now;
+  }
+
+  /** A player has another state. `cause` is the floor's reason; it may be empty. */
+  show(player: object, name: string, state: PlayerState, level: number, cause: string): void {
+    const lane = this.#lanes.find((each) => each.player === player) ?? this.#join(player);
+    lane.state = state;
+    const { text } = SIGNS[state];
+    const how = state === "ducked" ? `${text}, ${level} dB` : text;
+    this.say(`${name} ${how}${cause === "" ? "" : ` (${cause})`}`);
+  }
+
+  /** The floor was refused to a player. */
+  refuse(name: string, say: string): void {
+    this.say(this.#paint("refused", `${name} was refused: ${say}`));
+  }
+
+  say(text: string): void {
+    const signs = this.#lanes
+      .slice(0, MAX_LANES)
+      .map(({ state }) => this.#paint(SIGNS[state].style, SIGNS[state].sign));
+    const time = this.#now().toTimeString().slice(0, 8);
+    this.#write(`${this.#paint("quiet", time)}  ${signs.join(" ")}${signs.length > 0 ? "  " : ""}${text}\n`);
+  }
+
+  /** The player is gone: its lane is free for another. */
+  leave(player: object): void {
+    const lane = this.#lanes.findIndex((each) => each.player === player);
+    if (lane >= 0) this.#lanes.splice(lane, 1);
+  }
+
+  #join(player: object): { player: object; state: PlayerState } {
+    const lane = { player, state: "none" as PlayerState };
+    this.#lanes.push(lane);
+    return lane;
+  }
+}

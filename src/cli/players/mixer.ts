@@ -1,0 +1,219 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { KeptLevel, KeptLevels } from "./kept-levels.ts";
+import { changeVolume, listStreams, type SoundStream, setMute, setVolume } from "./sound-streams.ts";
+
+/**
+ * Makes the streams of players quieter, and puts them back. Changes are relative to the volume that the user has set, and
+ * a volume that the user changes meanwhile stays changed. What is done is kept on disk first.
+ */
+
+/** The length of a change, in ms, and its steps: a jump of 14 dB clicks. */
+const RAMP_MS = 200;
+const RAMP_STEPS = 5;
+
+/** How a player's streams are to sound. `silent`: mute them, for a player that cannot pause. */
+export interface Loudness {
+  /** Relative to the user's own volume, in dB: -60 to 0. */
+  readonly level: number;
+  readonly isSilent: boolean;
+}
+
+export const OWN_LEVEL: Loudness = { level: 0, isSilent: false };
+
+/** A stream that has been changed, or is to be. */
+interface Track {
+  stream: SoundStream;
+  appliedDb: number;
+  isSilent: boolean;
+  /** The bridge has muted it; a stream that its user had muted stays as it is. */
+  isMutedHere: boolean;
+  before: readonly number[];
+  after?: readonly number[] | undefined;
+  working: Promise<void> | undefined;
+}
+
+export class Mixer {
+  readonly #kept: KeptLevels;
+  readonly #log: (why: string) => void;
+  readonly #wanted = new Map<object, { isOwn: (stream: SoundStream) => boolean; loudness: Loudness }>();
+  #tracks = new Map<number, Track>();
+
+  /** @param log receives what the sound server refuses, as a sentence */
+  constructor(kept: KeptLevels, log: (why: string) => void) {
+    this.#kept = kept;
+    this.#log = log;
+  }
+
+  /**
+   * The loudness of a player, for its present and its future streams.
+   * @param player identifies the player
+   */
+  set(player: object, isOwn: (stream: SoundStream) => boolean, loudness: Loudness): void {
+    this.#wanted.set(player, { isOwn, loudness });
+    for (const track of this.#tracks.values()) if (isOwn(track.stream)) this.#work(track);
+  }
+
+  /** The player is gone, or takes part no more: its streams get their own level. */
+  release(player: object): void {
+    const wanted = this.#wanted.get(player);
+    this.#wanted.delete(player);
+    if (!wanted) return;
+    for (const track of this.#tracks.values()) if (wanted.isOwn(track.stream)) this.#work(track);
+  }
+
+  /** Take note of the sound server's streams. A new stream of a quieter player is made quieter at once. */
+  note(streams: readonly SoundStream[]): void {
+    const tracks = new Map<number, Track>();
+    for (const stream of streams) {
+      const known = this.#tracks.get(stream.index);
+      if (known) known.stream = stream;
+      tracks.set(stream.index, known ?? newTrack(stream));
+    }
+    this.#tracks = tracks;
+    for (const track of tracks.values()) this.#work(track);
+  }
+
+  /** Put back what an earlier bridge has changed and did not put back. */
+  async recover(): Promise<void> {
+    if (this.#kept.levels.length === 0) return;
+    const streams = await listStreams();
+    for (const level of this.#kept.levels) {
+      const stream = streams.find(({ index, pids }) => index === level.index && isOfProcess(level, pids));
+      if (stream) await this.#putBack(level, stream);
+    }
+  }
+
+  /** Put everything back. */
+  async restore(): Promise<void> {
+    this.#wanted.clear();
+    for (const track of this.#tracks.values()) this.#work(track);
+    await Promise.all([...this.#tracks.values()].map(({ working }) => working));
+  }
+
+  #loudnessOf(stream: SoundStream): Loudness {
+    for (const { isOwn, loudness } of this.#wanted.values()) if (isOwn(stream)) return loudness;
+    return OWN_LEVEL;
+  }
+
+  #work(track: Track): void {
+    track.working ??= this.#approach(track)
+      .catch(async (error: unknown) => {
+        // A stream that has ended meanwhile refuses everything; it needs nothing.
+        if (await refresh(track).catch(() => false)) {
+          this.#log(`a volume could not be changed: ${(error as Error).message.trim()}`);
+        }
+      })
+      .finally(() => {
+        track.working = undefined;
+      });
+  }
+
+  /** Change the stream until it is as wanted. */
+  async #approach(track: Track): Promise<void> {
+    await this.#inherit(track);
+    for (;;) {
+      const { level, isSilent } = this.#loudnessOf(track.stream);
+      if (isSilent !== track.isSilent) await this.#mute(track, isSilent);
+      else if (level !== track.appliedDb) await this.#ramp(track, level);
+      else return;
+    }
+  }
+
+  /** The sound server gives a program's next stream the volume of its last one, which may have been quieter. */
+  async #inherit(track: Track): Promise<void> {
+    const { stream } = track;
+    if (stream.keptAs === undefined || track.appliedDb < 0 || track.isSilent) return;
+    const former = this.#kept.levels.find(
+      ({ index, keptAs, after }) =>
+        keptAs === stream.keptAs && !this.#tracks.has(index) && (after === undefined || same(after, stream.volume)),
+    );
+    if (!former) return;
+    await this.#putBack(former, stream);
+    track.before = former.before;
+  }
+
+  async #mute(track: Track, isSilent: boolean): Promise<void> {
+    const { index, isMuted } = track.stream;
+    if (isSilent && !isMuted) {
+      this.#keep(track, { isMuted: true });
+      await setMute(index, true);
+      track.isMutedHere = true;
+    } else if (!isSilent && track.isMutedHere) {
+      await setMute(index, false);
+      track.isMutedHere = false;
+    }
+    track.isSilent = isSilent;
+    this.#keep(track, {});
+  }
+
+  async #ramp(track: Track, level: number): Promise<void> {
+    // The volume of the newest event may be that in the middle of an earlier change.
+    if (!(await refresh(track))) throw new Error("the stream has ended");
+    const { index, volume } = track.stream;
+    const from = track.appliedDb;
+    if (from === 0) track.before = volume;
+    const isUnchanged = track.after !== undefined && same(track.after, volume);
+    this.#keep(track, { byDb: Math.min(from, level) });
+    for (let step = 1; step <= RAMP_STEPS; step += 1) {
+      const next = step === RAMP_STEPS ? level : from + ((level - from) * step) / RAMP_STEPS;
+      await changeVolume(index, next - track.appliedDb);
+      track.appliedDb = next;
+      if (this.#loudnessOf(track.stream).level !== level) break;
+      if (step < RAMP_STEPS) await sleep(RAMP_MS / RAMP_STEPS);
+    }
+    // Steps are rounded: exactly what it was, unless the user has changed it meanwhile.
+    if (track.appliedDb === 0 && isUnchanged) await setVolume(index, track.before);
+    await refresh(track);
+    track.after = track.appliedDb < 0 ? track.stream.volume : undefined;
+    this.#keep(track, {});
+  }
+
+  /** Write down what is about to be changed, or what has been. */
+  #keep(track: Track, next: { byDb?: number; isMuted?: boolean }): void {
+    const byDb = next.byDb ?? track.appliedDb;
+    const isMuted = next.isMuted ?? track.isMutedHere;
+    const { index, pids, keptAs } = track.stream;
+    if (byDb === 0 && !isMuted) return this.#kept.drop(index);
+    this.#kept.put({
+      index,
+      ...(pids[0] !== undefined && { pid: pids[0] }),
+      ...(keptAs !== undefined && { keptAs }),
+      before: [...track.before],
+      ...(track.after && { after: [...track.after] }),
+      byDb,
+      isMuted,
+    });
+  }
+
+  async #putBack({ index, before, after, byDb, isMuted }: KeptLevel, stream: SoundStream): Promise<void> {
+    if (isMuted && stream.isMuted) await setMute(stream.index, false);
+    // Between the two volumes: the bridge ended within a change.
+    const isOurs = stream.volume.every((value, channel) => value <= (before[channel] ?? value));
+    if (byDb < 0 && isOurs && (after === undefined || same(after, stream.volume)))
+      await setVolume(stream.index, before);
+    else if (byDb < 0 && after !== undefined) await changeVolume(stream.index, -byDb);
+    this.#kept.drop(index);
+  }
+}
+
+const newTrack = (stream: SoundStream): Track => ({
+  stream,
+  appliedDb: 0,
+  isSilent: false,
+  isMutedHere: false,
+  before: stream.volume,
+  working: undefined,
+});
+
+/** Read the stream's present volume. @returns whether the stream still exists */
+async function refresh(track: Track): Promise<boolean> {
+  const now = (await listStreams()).find(({ index }) => index === track.stream.index);
+  if (now) track.stream = now;
+  return now !== undefined;
+}
+
+const same = (one: readonly number[], other: readonly number[]): boolean =>
+  one.length === other.length && one.every((value, index) => value === other[index]);
+
+const isOfProcess = ({ pid }: KeptLevel, pids: readonly number[]): boolean =>
+  pid === undefined || pids.length === 0 || pids[0] === pid;

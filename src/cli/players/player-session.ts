@@ -1,0 +1,307 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Client, ClientError, keepLease, type Lease } from "../../client/interlock-client.ts";
+import { parseLogPosition } from "../../protocol/position.ts";
+import type { Session } from "../../protocol/session.ts";
+
+/**
+ * A player's place on the floor: one session, from the moment the player begins to play. The player obeys the session's
+ * transitions, and what the user does in the player becomes a request.
+ */
+
+/** A player as its session uses it. Orders return at once, and are carried out in their order. */
+export interface Playing {
+  readonly name: string;
+  /** What it plays; undefined if it does not say. */
+  readonly title: string | undefined;
+  readonly pid: number | undefined;
+  play(): void;
+  pause(): void;
+  /** @param level relative to the user's own volume, in dB: -60 to 0 */
+  setLevel(level: number): void;
+}
+
+export type Playback = "playing" | "paused" | "stopped" | "gone";
+
+/** What a player's session tells its user. */
+export interface PlayerSessionListener {
+  onState(state: PlayerState, level: number, text: string): void;
+  /** The floor was refused: `say` is a sentence to speak. */
+  onRefused(say: string): void;
+  onSession(sessionId: string | undefined): void;
+}
+
+export type PlayerState = "none" | "active" | "ducked" | "paused" | "waits";
+
+/** How long a player may be stopped between two pieces, in ms. */
+const BETWEEN_PIECES_MS = 500;
+/** How long a player may take to obey, in ms. What it reports before is not yet what its user did. */
+const OBEYS_WITHIN_MS = 1_000;
+/** The pause before a request is sent again that the node did not answer, in ms. */
+const AGAIN_MS = 1_000;
+
+/** A session's state as of a place in its log. `epoch` tells the logs of two stores apart. */
+interface Known {
+  readonly epoch: string;
+  readonly seq: number;
+  readonly state: Session["state"];
+  readonly level: number;
+  readonly cause: string;
+}
+
+export class PlayerSession {
+  readonly #client: Client;
+  readonly #agentId: string;
+  readonly #userId: string;
+  readonly #player: Playing;
+  readonly #listener: PlayerSessionListener;
+  readonly #leaving = new AbortController();
+  #sessionId: string | undefined;
+  #state: PlayerState = "none";
+  #level = 0;
+  /** The newest state of the session: answers and events may overtake one another. */
+  #known: Known | undefined;
+  /** What the player was told last, or does by itself with the floor's consent. */
+  #told: "playing" | "paused" | undefined;
+  #observed: Playback = "stopped";
+  /** The order that the player has not reported back yet. */
+  #ordered: "playing" | "paused" | undefined;
+  #ordering: ReturnType<typeof setTimeout> | undefined;
+  /** It was told to pause while it played. */
+  #isHeld = false;
+  /** What the user did in the player and the node does not know yet. */
+  #wish: "play" | "pause" | undefined;
+  #isAsking = false;
+  #stopping: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(client: Client, agentId: string, userId: string, player: Playing, listener: PlayerSessionListener) {
+    this.#client = client;
+    this.#agentId = agentId;
+    this.#userId = userId;
+    this.#player = player;
+    this.#listener = listener;
+  }
+
+  /** Go on with the session that an earlier bridge made for this player. */
+  adopt(sessionId: string): void {
+    this.#begin(sessionId);
+  }
+
+  /** The player has changed. The same playback twice is one change. */
+  observe(playback: Playback): void {
+    if (playback === this.#observed || this.#leaving.signal.aborted) return;
+    this.#observed = playback;
+    clearTimeout(this.#stopping);
+    if (playback === "gone") return void this.leave("the player has ended");
+    if (playback === "stopped") return this.#endUnlessPlayed();
+    // A report of an earlier order, for example of a pause after the player was told to play again.
+    if (this.#ordered !== undefined && this.#ordered !== playback) return;
+    this.#ordered = undefined;
+    if (playback === "playing" && this.#told !== "playing") void this.#ask("play");
+    else if (playback === "paused" && this.#told === "playing") {
+      this.#told = "paused";
+      void this.#ask("pause");
+    }
+  }
+
+  #endUnlessPlayed(): void {
+    clearTimeout(this.#stopping);
+    this.#stopping = setTimeout(() => void this.#end("it was stopped"), BETWEEN_PIECES_MS);
+  }
+
+  #order(order: "playing" | "paused"): void {
+    clearTimeout(this.#ordering);
+    // An earlier order may be under way.
+    if (this.#ordered !== undefined || order !== this.#observed) this.#ordered = order;
+    this.#ordering = setTimeout(() => {
+      this.#ordered = undefined;
+    }, OBEYS_WITHIN_MS).unref();
+    if (order === "playing") this.#player.play();
+    else this.#player.pause();
+  }
+
+  /** End the session, and follow it no longer. */
+  async leave(why: string): Promise<void> {
+    if (this.#leaving.signal.aborted) return;
+    clearTimeout(this.#stopping);
+    await this.#end(why);
+    this.#leaving.abort();
+  }
+
+  /**
+   * Send what the user did, until the node has answered. Meanwhile the player stays as the user left it; afterwards it
+   * obeys the session's newest state.
+   */
+  async #ask(wish: "play" | "pause"): Promise<void> {
+    this.#wish = wish;
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    try {
+      while (this.#wish && !this.#leaving.signal.aborted) {
+        const sent: "play" | "pause" = this.#wish;
+        this.#wish = undefined;
+        if (await this.#request(sent)) continue;
+        this.#wish ??= sent;
+        await sleep(AGAIN_MS, undefined, { ref: false });
+      }
+    } finally {
+      this.#isAsking = false;
+    }
+    this.#obeyNewest();
+  }
+
+  /** @returns false if the node gave no answer */
+  async #request(wish: "play" | "pause"): Promise<boolean> {
+    const id = this.#sessionId;
+    try {
+      if (wish === "pause") {
+        if (id !== undefined) this.#note(await this.#client.pauseSession(id), "");
+        return true;
+      }
+      const answer = await (id === undefined ? this.#create() : this.#client.resumeSession(id));
+      if (this.#leaving.signal.aborted) await this.#client.archiveSession(answer.session.id);
+      else {
+        this.#note(answer, answer.decision?.say ?? "");
+        if (id === undefined) this.#begin(answer.session.id);
+        // It was stopped before the node answered.
+        if (this.#observed === "stopped") this.#endUnlessPlayed();
+      }
+      return true;
+    } catch (error) {
+      return this.#fail(error, wish);
+    }
+  }
+
+  #create(): ReturnType<Client["createSession"]> {
+    const title = this.#player.title ?? this.#player.name;
+    return this.#client.createSession({ agentId: this.#agentId, userId: this.#userId, activate: true, title });
+  }
+
+  /** @returns whether the failure is an answer */
+  #fail(error: unknown, wish: "play" | "pause"): boolean {
+    if (!(error instanceof ClientError)) throw error;
+    if (error.wantsRepeat) return false;
+    if (error.code === "session_not_found" || error.code === "session_archived") {
+      this.#forget();
+      return wish === "pause";
+    }
+    // A session that is paused already is as its user wants it.
+    if (wish === "play" && this.#observed === "playing") {
+      this.#obey("paused", 0, "");
+      this.#listener.onRefused(error.facts.decision?.say ?? error.message);
+    }
+    return true;
+  }
+
+  async #end(why: string): Promise<void> {
+    const id = this.#sessionId;
+    this.#wish = undefined;
+    if (id === undefined) return;
+    this.#forget();
+    this.#listener.onState("none", 0, why);
+    try {
+      await this.#client.archiveSession(id);
+    } catch (error) {
+      // Its lease ends it if the node is away.
+      if (!(error instanceof ClientError)) throw error;
+    }
+  }
+
+  #forget(): void {
+    this.#sessionId = undefined;
+    this.#known = undefined;
+    this.#state = "none";
+    this.#told = undefined;
+    this.#player.setLevel(0);
+    this.#listener.onSession(undefined);
+  }
+
+  #begin(sessionId: string): void {
+    this.#sessionId = sessionId;
+    this.#listener.onSession(sessionId);
+    void this.#watch(sessionId);
+  }
+
+  /** Obey the session until it ends. While the node is away the player stays as it is. */
+  async #watch(sessionId: string): Promise<void> {
+    const lease = keepLease(this.#client, sessionId, true);
+    try {
+      while (this.#isCurrent(sessionId)) {
+        await this.#read(sessionId, lease).catch(async (error: unknown) => {
+          if (this.#leaving.signal.aborted) return;
+          if (!(error instanceof ClientError)) throw error;
+          if (error.wantsRepeat) return await sleep(AGAIN_MS, undefined, { ref: false });
+          if (this.#isCurrent(sessionId)) this.#forget();
+          // The store was lost: ask anew for what still plays.
+          if (this.#observed === "playing") void this.#ask("play");
+        });
+      }
+    } finally {
+      lease.stop();
+    }
+  }
+
+  #isCurrent(sessionId: string): boolean {
+    return this.#sessionId === sessionId && !this.#leaving.signal.aborted;
+  }
+
+  /** From the session's present state, until its stream cannot continue. */
+  async #read(sessionId: string, lease: Lease): Promise<void> {
+    const { signal } = this.#leaving;
+    const { session, position } = await this.#client.loadSession({ sessionId }, { signal });
+    lease.note(session as Session);
+    if (this.#isCurrent(sessionId)) this.#note({ session: session as Session, position }, "");
+    for await (const event of this.#client.openSession(sessionId, { position, signal })) {
+      if (!this.#isCurrent(sessionId) || event.type === "reset") return;
+      if (event.type !== "session_transition") continue;
+      const { to, level = 0, reason, by } = event.data;
+      const [state] = to.split(".") as [Session["state"]];
+      const { epoch = "" } = parseLogPosition(position) ?? {};
+      // The node was away, or this machine slept: ask again for what still plays.
+      if (reason === "lease_expired" && this.#told === "playing" && this.#observed === "playing")
+        void this.#ask("play");
+      this.#take({
+        epoch,
+        seq: event.seq ?? 0,
+        state,
+        level,
+        cause: by ? `${reason} by ${by.agentId}` : (reason ?? ""),
+      });
+    }
+  }
+
+  #note({ session, position }: { session: Pick<Session, "state" | "level">; position?: string }, cause: string): void {
+    const place = parseLogPosition(position ?? "");
+    if (place) this.#take({ ...place, state: session.state, level: session.level ?? 0, cause });
+  }
+
+  /** A store that was restored has another epoch, and counts anew. */
+  #take(known: Known): void {
+    if (this.#known?.epoch === known.epoch && known.seq < this.#known.seq) return;
+    this.#known = known;
+    if (!this.#isAsking) this.#obeyNewest();
+  }
+
+  #obeyNewest(): void {
+    if (!this.#known) return;
+    const { state, level, cause } = this.#known;
+    if (state === "active") this.#obey("active", 0, cause);
+    else if (state === "ducked") this.#obey("ducked", level, cause);
+    else this.#obey(state === "created" ? "waits" : "paused", 0, cause);
+    if (state === "archived") this.#forget();
+  }
+
+  #obey(state: PlayerState, level: number, cause: string): void {
+    const told = state === "active" || state === "ducked" ? "playing" : "paused";
+    if (told === "playing") this.#player.setLevel(level);
+    this.#told = told;
+    // A player that cannot pause still plays, and is only muted.
+    if (told === "playing" && (this.#isHeld || this.#observed !== "playing")) this.#order("playing");
+    if (told === "paused" && this.#observed === "playing") this.#order("paused");
+    this.#isHeld = told === "paused" && (this.#isHeld || this.#observed === "playing");
+    // Silence comes first.
+    if (told === "paused") this.#player.setLevel(0);
+    if (state !== this.#state || level !== this.#level) this.#listener.onState(state, level, cause);
+    this.#state = state;
+    this.#level = level;
+  }
+}

@@ -1,0 +1,248 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Client } from "../../client/interlock-client.ts";
+import type { PlayersFile } from "../../config/players-file.ts";
+import { BusPlayer, isStreamOf, matchesPlayer, matchesStream, StreamPlayer } from "./bridged-player.ts";
+import { KeptLevels, type KeptSession } from "./kept-levels.ts";
+import type { Lanes } from "./lanes.ts";
+import { Mixer } from "./mixer.ts";
+import { Mpris, type MprisPlayer } from "./mpris.ts";
+import { PlayerSession } from "./player-session.ts";
+import { type SoundStream, SoundStreams } from "./sound-streams.ts";
+
+/**
+ * `interlock players`: media players of this machine take part on a floor. Each player that the file names has a session
+ * while it plays; a refused or paused one is paused, a ducked one is made quieter, and what the user does in a player is a
+ * request.
+ */
+
+/** The pause before the session bus is connected again, in ms. */
+const AGAIN_MS = 1_000;
+/** How long players have to appear on a bus that was started again, in ms. */
+const BUS_PATIENCE_MS = 3_000;
+
+export interface PlayersOptions {
+  client: Client;
+  file: PlayersFile;
+  userId: string;
+  /** What was changed on this machine is kept here until it is put back. */
+  keptPath: string;
+  lanes: Lanes;
+  signal: AbortSignal;
+}
+
+/**
+ * Run until the signal is aborted; then put every level back and end the sessions.
+ * @throws Error with a sentence if the session bus or the sound server cannot be reached at the start
+ */
+export async function bridgePlayers(options: PlayersOptions): Promise<void> {
+  const bridge = new Bridge(options);
+  try {
+    await bridge.run();
+  } finally {
+    await bridge.close();
+  }
+}
+
+interface Participant<P extends BusPlayer | StreamPlayer = BusPlayer | StreamPlayer> {
+  player: P;
+  session: PlayerSession;
+}
+
+class Bridge {
+  readonly #options: PlayersOptions;
+  readonly #kept: KeptLevels;
+  readonly #mixer: Mixer;
+  /** By the unique name of their connection. */
+  readonly #onBus = new Map<string, Participant<BusPlayer>>();
+  /** Players that the file names and those that it does not, so that their streams are nobody else's. */
+  readonly #seen = new Map<string, MprisPlayer>();
+  /** By the number of their stream. */
+  readonly #streams = new Map<number, Participant<StreamPlayer>>();
+  /** Sessions of an earlier bridge whose players still run. */
+  readonly #former: KeptSession[] = [];
+  /** Players whose bus has gone. */
+  readonly #lost: Participant<BusPlayer>[] = [];
+  #mpris: Mpris | undefined;
+  #sound: SoundStreams | undefined;
+
+  constructor(options: PlayersOptions) {
+    this.#options = options;
+    this.#kept = new KeptLevels(options.keptPath);
+    this.#mixer = new Mixer(this.#kept, (why) => options.lanes.say(why));
+  }
+
+  async run(): Promise<void> {
+    const { signal, lanes } = this.#options;
+    for (const session of this.#kept.sessions) {
+      if (startOf(session.pid) === session.startedAt) this.#former.push(session);
+      else this.#kept.dropSession(session.sessionId);
+    }
+    // First, because the bus has one bridge at most: a second one must not put back what the first one changed.
+    this.#mpris = await this.#openBus();
+    await this.#mixer.recover().catch(() => {});
+    this.#sound = await SoundStreams.open((streams) => this.#noteStreams(streams));
+    lanes.say("players take part");
+    const stopped = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+    while (this.#mpris && !signal.aborted) {
+      await Promise.race([this.#mpris.lost, stopped]);
+      if (signal.aborted) return;
+      lanes.say("the session bus is gone; waiting for it");
+      await this.#reopenBus(signal);
+    }
+  }
+
+  async close(): Promise<void> {
+    const participants = [...this.#onBus.values(), ...this.#streams.values(), ...this.#lost];
+    await Promise.all(participants.map(({ session }) => session.leave("the bridge ends")));
+    for (const { player } of participants) player.release();
+    await this.#mixer.restore();
+    this.#sound?.close();
+    this.#mpris?.close();
+  }
+
+  #openBus(): Promise<Mpris> {
+    return Mpris.open({ onPlayer: (player) => this.#notePlayer(player), onGone: (owner) => this.#losePlayer(owner) });
+  }
+
+  /** Players that do not appear on the new bus within a while take part no more. */
+  async #reopenBus(signal: AbortSignal): Promise<void> {
+    this.#mpris = undefined;
+    this.#lost.push(...this.#onBus.values());
+    this.#onBus.clear();
+    this.#seen.clear();
+    while (!signal.aborted) {
+      await sleep(AGAIN_MS, undefined, { signal, ref: false }).catch(() => {});
+      this.#mpris = await this.#openBus().catch(() => undefined);
+      if (!this.#mpris) continue;
+      this.#options.lanes.say("the session bus is there again");
+      setTimeout(() => {
+        for (const participant of this.#lost.splice(0)) this.#part(participant);
+      }, BUS_PATIENCE_MS).unref();
+      return;
+    }
+  }
+
+  #notePlayer(seen: MprisPlayer): void {
+    this.#seen.set(seen.owner, seen);
+    const known = this.#onBus.get(seen.owner) ?? this.#returned(seen);
+    if (known) {
+      known.player.seen = seen;
+      return known.session.observe(seen.playback);
+    }
+    // Its process is known once it has described itself. VLC has a connection for each of its control interfaces.
+    if (seen.pid === undefined || this.#hasSession(seen.pid)) return;
+    const entry = this.#options.file.players.find(({ match }) => matchesPlayer(match, seen));
+    if (!entry) return;
+    const player = new BusPlayer(this.#mixer, seen, {
+      pause: async (owner) => await this.#present().pause(owner),
+      play: async (owner) => await this.#present().play(owner),
+    });
+    const participant = this.#begin(player, entry.agent);
+    this.#onBus.set(seen.owner, participant);
+    participant.session.observe(seen.playback);
+  }
+
+  #hasSession(pid: number): boolean {
+    return [...this.#onBus.values()].some(({ player }) => player.pid === pid);
+  }
+
+  /** A player whose connection ended with the former bus. */
+  #returned(seen: MprisPlayer): Participant<BusPlayer> | undefined {
+    const at = this.#lost.findIndex(({ player }) => player.pid === seen.pid);
+    if (at < 0) return undefined;
+    const [participant] = this.#lost.splice(at, 1);
+    this.#onBus.set(seen.owner, participant!);
+    return participant;
+  }
+
+  #present(): Mpris {
+    if (!this.#mpris) throw new Error("the session bus is gone");
+    return this.#mpris;
+  }
+
+  #losePlayer(owner: string): void {
+    this.#seen.delete(owner);
+    const participant = this.#onBus.get(owner);
+    if (!participant) return;
+    this.#onBus.delete(owner);
+    this.#part(participant);
+  }
+
+  #noteStreams(streams: readonly SoundStream[]): void {
+    this.#mixer.note(streams);
+    const there = new Set(streams.map(({ index }) => index));
+    for (const [index, participant] of this.#streams) {
+      if (there.has(index)) continue;
+      this.#streams.delete(index);
+      this.#part(participant);
+    }
+    for (const stream of streams) this.#noteStream(stream);
+  }
+
+  #noteStream(stream: SoundStream): void {
+    const known = this.#streams.get(stream.index);
+    if (known) {
+      known.player.stream = stream;
+      return known.session.observe(stream.isCorked ? "paused" : "playing");
+    }
+    if ([...this.#seen.values()].some((player) => isStreamOf(player, stream))) return;
+    const entry = this.#options.file.players.find(({ match }) => matchesStream(match, stream));
+    if (!entry) return;
+    const participant = this.#begin(new StreamPlayer(this.#mixer, stream), entry.agent);
+    this.#streams.set(stream.index, participant);
+    participant.session.observe(stream.isCorked ? "paused" : "playing");
+  }
+
+  #begin<P extends BusPlayer | StreamPlayer>(player: P, agentId: string): Participant<P> {
+    const { client, userId, lanes, file } = this.#options;
+    const { pid } = player;
+    const startedAt = pid === undefined ? undefined : startOf(pid);
+    let current: string | undefined;
+    const session = new PlayerSession(client, agentId, userId, player, {
+      onState: (state, level, cause) => lanes.show(player, player.name, state, level, cause),
+      onRefused: (say) => {
+        lanes.refuse(player.name, say);
+        if (file.notify) void this.#notify(player.name, say);
+      },
+      onSession: (sessionId) => {
+        if (current !== undefined) this.#kept.dropSession(current);
+        current = sessionId;
+        if (sessionId === undefined || pid === undefined || startedAt === undefined) return;
+        this.#kept.putSession({ pid, startedAt, sessionId });
+      },
+    });
+    const former = this.#former.findIndex((each) => each.pid === pid && each.startedAt === startedAt);
+    if (former >= 0) session.adopt(this.#former.splice(former, 1)[0]!.sessionId);
+    return { player, session };
+  }
+
+  #part({ player, session }: Participant): void {
+    session.observe("gone");
+    player.release();
+    this.#options.lanes.leave(player);
+  }
+
+  /** A desktop without notifications shows none. */
+  async #notify(name: string, say: string): Promise<void> {
+    const call = {
+      destination: "org.freedesktop.Notifications",
+      path: "/org/freedesktop/Notifications",
+      interface: "org.freedesktop.Notifications",
+      member: "Notify",
+      signature: "susssasa{sv}i",
+      body: ["interlock", 0, "media-playback-pause", name, say, [], {}, -1],
+    };
+    await this.#mpris?.bus.call(call).catch(() => {});
+  }
+}
+
+/** When a process began, in ticks since the machine's start; undefined for a process that has ended. */
+function startOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+  } catch {
+    return undefined;
+  }
+}

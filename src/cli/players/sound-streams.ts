@@ -1,0 +1,191 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+
+/** The streams of the sound server, PipeWire or PulseAudio, through `pactl`. */
+
+const run = promisify(execFile);
+
+/** How long one call of `pactl` may take, in ms. */
+const CALL_MS = 5_000;
+/** The largest list of streams, in bytes: a stream takes some 2 KB. */
+const MAX_LIST_BYTES = 16_777_216;
+/** Changes come in bursts; the list is read once for each burst, this many ms after its first change. */
+const SETTLE_MS = 20;
+/** The pause before `pactl` is started again after the sound server has gone, in ms. */
+const AGAIN_MS = 1_000;
+/** How many generations of parents are looked at: a browser's tab is two processes below its window. */
+const MAX_PARENTS = 8;
+
+export const SOUND_NEEDS = "interlock players needs pactl: apt install pulseaudio-utils";
+
+/** One stream that plays, or could. */
+export interface SoundStream {
+  /** Its number on the sound server. It is not used again while the server runs. */
+  readonly index: number;
+  /** Its process and that one's parents, nearest first; empty if the server does not know it. */
+  readonly pids: readonly number[];
+  /** It is paused by its own program. */
+  readonly isCorked: boolean;
+  readonly isMuted: boolean;
+  /** One value for each channel, 65536 for 0 dB. */
+  readonly volume: readonly number[];
+  readonly role: string | undefined;
+  readonly application: string | undefined;
+  /** The name under which the sound server keeps the volume for the program's next stream. */
+  readonly keptAs: string | undefined;
+}
+
+interface ListedStream {
+  index: number;
+  client?: string;
+  corked: boolean;
+  mute: boolean;
+  volume?: Record<string, { value: number }>;
+  properties: Record<string, string>;
+}
+
+/** Follows the streams of the sound server until it is closed. */
+export class SoundStreams {
+  readonly #onChange: (streams: readonly SoundStream[]) => void;
+  #watcher: ChildProcess | undefined;
+  #settling: ReturnType<typeof setTimeout> | undefined;
+  #isReading = false;
+  #isOld = false;
+  #isClosed = false;
+
+  private constructor(onChange: (streams: readonly SoundStream[]) => void) {
+    this.#onChange = onChange;
+  }
+
+  /**
+   * @param onChange called with all streams, at first and after each change
+   * @throws Error with a sentence if `pactl` is not installed, or no sound server answers
+   */
+  static async open(onChange: (streams: readonly SoundStream[]) => void): Promise<SoundStreams> {
+    const streams = new SoundStreams(onChange);
+    try {
+      onChange(await listStreams());
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      throw new Error(code === "ENOENT" ? SOUND_NEEDS : "no sound server answers: start PipeWire or PulseAudio", {
+        cause: error,
+      });
+    }
+    streams.#watch();
+    return streams;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#settling);
+    this.#watcher?.kill();
+  }
+
+  #watch(): void {
+    const watcher = spawn("pactl", ["subscribe"], { stdio: ["ignore", "pipe", "ignore"] });
+    this.#watcher = watcher;
+    const again = () => {
+      if (this.#isClosed || this.#watcher !== watcher) return;
+      this.#watcher = undefined;
+      setTimeout(() => this.#isClosed || this.#watch(), AGAIN_MS).unref();
+    };
+    watcher.on("error", again);
+    watcher.on("exit", again);
+    createInterface({ input: watcher.stdout! }).on("line", (line) => {
+      if (/ (sink-input|client) #/.test(line)) this.#note();
+    });
+    // What changed before the first line of a new watcher is read now.
+    this.#note();
+  }
+
+  #note(): void {
+    this.#isOld = true;
+    if (this.#isReading) return;
+    this.#settling ??= setTimeout(() => void this.#read(), SETTLE_MS);
+  }
+
+  async #read(): Promise<void> {
+    this.#settling = undefined;
+    this.#isReading = true;
+    this.#isOld = false;
+    try {
+      const streams = await listStreams();
+      if (!this.#isClosed) this.#onChange(streams);
+    } catch {
+      // The server is away; the next watcher reads again.
+    } finally {
+      this.#isReading = false;
+    }
+    if (this.#isOld && !this.#isClosed) this.#note();
+  }
+}
+
+/** @throws Error if `pactl` fails */
+export async function listStreams(): Promise<SoundStream[]> {
+  const [listed, clients] = await Promise.all([list<ListedStream>("sink-inputs"), list<ListedClient>("clients")]);
+  const processes = new Map(clients.map(({ index, properties }) => [String(index), processOf(properties)]));
+  return await Promise.all(
+    listed.map(async ({ index, client, corked, mute, volume, properties }) => {
+      const pid = processOf(properties) ?? processes.get(client ?? "");
+      return {
+        index,
+        pids: pid === undefined ? [] : await withParents(pid),
+        isCorked: corked,
+        isMuted: mute,
+        volume: Object.values(volume ?? {}).map(({ value }) => value),
+        role: properties["media.role"],
+        application: properties["application.name"],
+        keptAs: properties["module-stream-restore.id"],
+      };
+    }),
+  );
+}
+
+interface ListedClient {
+  index: number;
+  properties: Record<string, string>;
+}
+
+async function list<T>(what: "sink-inputs" | "clients"): Promise<T[]> {
+  const { stdout } = await pactl(["-f", "json", "list", what]);
+  return JSON.parse(stdout) as T[];
+}
+
+/** Make a stream louder or quieter by so many dB. */
+export async function changeVolume(index: number, byDb: number): Promise<void> {
+  await pactl(["set-sink-input-volume", String(index), `${byDb < 0 ? "" : "+"}${byDb.toFixed(2)}dB`]);
+}
+
+/** Set a stream's volume: one value for each channel. */
+export async function setVolume(index: number, volume: readonly number[]): Promise<void> {
+  await pactl(["set-sink-input-volume", String(index), ...volume.map(String)]);
+}
+
+export async function setMute(index: number, isMuted: boolean): Promise<void> {
+  await pactl(["set-sink-input-mute", String(index), isMuted ? "1" : "0"]);
+}
+
+function pactl(args: readonly string[]): Promise<{ stdout: string }> {
+  // Another language has another decimal point.
+  const env = { ...process.env, LC_ALL: "C.UTF-8" };
+  return run("pactl", [...args], { timeout: CALL_MS, maxBuffer: MAX_LIST_BYTES, env });
+}
+
+/** PipeWire names the process of its own clients by another property. */
+function processOf(properties: Record<string, string>): number | undefined {
+  const pid = Number(properties["application.process.id"] ?? properties["pipewire.sec.pid"]);
+  return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined;
+}
+
+/** A process and its parents: the tab of a browser is another process than its window. */
+async function withParents(pid: number): Promise<number[]> {
+  const pids: number[] = [];
+  for (let next = pid; next > 1 && pids.length < MAX_PARENTS; ) {
+    pids.push(next);
+    const stat = await readFile(`/proc/${next}/stat`, "utf8").catch(() => "");
+    next = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1] ?? 0);
+  }
+  return pids;
+}

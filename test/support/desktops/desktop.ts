@@ -1,0 +1,277 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { Meter } from "../../../examples/car/sound/meter.ts";
+import { writeSong } from "../../../examples/car/sound/song.ts";
+import { SoundServer } from "../../../examples/car/sound/sound-server.ts";
+import { type Client, createClient } from "../../../src/client/interlock-client.ts";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+const SINK = "cabin";
+const CLI = join(ROOT, "src/cli/main.ts");
+const MPRIS_SCRIPT = "/usr/lib/mpv-mpris/mpris.so";
+/** A session bus on a named socket, so that it can be started again at the same address. */
+const busConfig = (socket: string) => `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>session</type>
+  <listen>unix:path=${socket}</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow eavesdrop="true"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>
+`;
+
+const run = promisify(execFile);
+
+/**
+ * A desktop of its own: a session bus, PipeWire or PulseAudio with one null sink, a node with `config/car.yaml`, and the
+ * bridge. Players are real programs. Everything ends with `close`.
+ */
+export class Desktop implements AsyncDisposable {
+  readonly client: Client;
+  readonly meter: Meter;
+  /** What the bridge printed. */
+  readonly lines: string[] = [];
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #folder: string;
+  readonly #song: string;
+  readonly #stack: AsyncDisposableStack;
+  readonly #port: number;
+  #bus: ChildProcess;
+  #node: ChildProcess;
+  #bridge: ChildProcess;
+
+  private constructor(parts: {
+    env: NodeJS.ProcessEnv;
+    folder: string;
+    song: string;
+    stack: AsyncDisposableStack;
+    meter: Meter;
+    port: number;
+    bus: ChildProcess;
+    node: ChildProcess;
+  }) {
+    const { env, folder, song, stack, meter, port, bus, node } = parts;
+    this.#env = env;
+    this.#folder = folder;
+    this.#song = song;
+    this.#stack = stack;
+    this.meter = meter;
+    this.#port = port;
+    this.#bus = bus;
+    this.#node = node;
+    this.client = createClient({ baseUrl: `http://127.0.0.1:${port}`, patienceMs: 10_000 });
+    this.#bridge = this.#startBridge();
+  }
+
+  static async open(kind: "pipewire" | "pulseaudio"): Promise<Desktop> {
+    await using stack = new AsyncDisposableStack();
+    const folder = await mkdtemp(join(tmpdir(), "interlock-desktop-"));
+    stack.defer(() => rm(folder, { recursive: true, force: true }));
+    const socket = join(folder, "bus");
+    const home = join(folder, "home");
+    await mkdir(home);
+    const env: NodeJS.ProcessEnv = {
+      PATH: process.env["PATH"],
+      HOME: home,
+      XDG_RUNTIME_DIR: folder,
+      XDG_STATE_HOME: join(folder, "state"),
+      DBUS_SESSION_BUS_ADDRESS: `unix:path=${socket}`,
+    };
+    const bus = await startBus(socket, env);
+    stack.defer(() => end(bus, "SIGKILL"));
+    if (kind === "pipewire") await startPipewire(env, stack);
+    else {
+      const server = stack.use(await SoundServer.open(folder, [SINK]));
+      Object.assign(env, server.environment, { HOME: home, XDG_RUNTIME_DIR: folder });
+    }
+    const song = await writeSong(join(folder, "song.wav"));
+    const { node, port } = await startNode(folder, 0);
+    stack.defer(() => end(node, "SIGKILL"));
+    const meter = stack.use(await Meter.open(SINK, env as Record<string, string>));
+    const desktop = new Desktop({ env, folder, song, stack: stack.move(), meter, port, bus, node });
+    try {
+      await desktop.hears("players take part");
+      return desktop;
+    } catch (error) {
+      await desktop[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stopBridge("SIGTERM");
+    for (const child of [this.#node, this.#bus]) await end(child, "SIGKILL");
+    await this.#stack.disposeAsync();
+  }
+
+  /** Start mpv with the song, as anybody would start it. */
+  mpv(...options: string[]): ChildProcess {
+    const usual = ["--no-config", "--no-video", "--no-terminal", "--loop-file=inf", `--script=${MPRIS_SCRIPT}`];
+    return this.#player("mpv", [...usual, "--ao=pulse", ...options, this.#song]);
+  }
+
+  /** A program without controls, whose stream has a role. */
+  stream(role: string): ChildProcess {
+    return this.#player("paplay", [`--property=media.role=${role}`, this.#song]);
+  }
+
+  #player(command: string, args: readonly string[]): ChildProcess {
+    const child = spawn(command, args, { env: this.#env, stdio: "ignore" });
+    this.#stack.defer(() => end(child, "SIGKILL"));
+    return child;
+  }
+
+  /** What a user does in a player with its own controls. */
+  async press(player: string, method: "Play" | "Pause" | "Stop"): Promise<void> {
+    const target = [`--dest=org.mpris.MediaPlayer2.${player}`, "/org/mpris/MediaPlayer2"];
+    await run("dbus-send", ["--session", "--print-reply", ...target, `org.mpris.MediaPlayer2.Player.${method}`], {
+      env: this.#env,
+    });
+  }
+
+  /** Change the volume of every stream, as the user does in the desktop's mixer. */
+  async turn(byDb: string): Promise<void> {
+    for (const { index } of await this.streams()) {
+      await run("pactl", ["set-sink-input-volume", String(index), byDb], { env: this.#env });
+    }
+  }
+
+  async streams(): Promise<{ index: number; corked: boolean; mute: boolean; db: string }[]> {
+    const { stdout } = await run("pactl", ["-f", "json", "list", "sink-inputs"], { env: this.#env });
+    const listed = JSON.parse(stdout) as {
+      index: number;
+      corked: boolean;
+      mute: boolean;
+      volume: Record<string, { db: string }>;
+    }[];
+    return listed.map(({ index, corked, mute, volume }) => ({ index, corked, mute, db: Object.values(volume)[0]!.db }));
+  }
+
+  #startBridge(): ChildProcess {
+    const args = [CLI, "players", join(ROOT, "config/players.yaml"), "--url", `http://127.0.0.1:${this.#port}`];
+    const bridge = spawn(process.execPath, [...args, "--user", "ann"], {
+      env: this.#env,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    for (const output of [bridge.stdout!, bridge.stderr!]) {
+      createInterface({ input: output }).on("line", (line) => this.lines.push(line));
+    }
+    return bridge;
+  }
+
+  /** Start the bridge again. */
+  async restartBridge(): Promise<void> {
+    this.lines.push("-- started again --");
+    const from = this.lines.length;
+    this.#bridge = this.#startBridge();
+    await this.hears("players take part", from);
+  }
+
+  /** Wait until the bridge has printed a text. */
+  async hears(text: string, from = 0): Promise<void> {
+    await retry(async () => {
+      if (!this.lines.slice(from).some((line) => line.includes(text))) {
+        throw new Error(`the bridge did not print "${text}", but\n${this.lines.join("\n")}`);
+      }
+    });
+  }
+
+  async stopBridge(signal: NodeJS.Signals): Promise<void> {
+    await end(this.#bridge, signal);
+  }
+
+  async killNode(): Promise<void> {
+    await end(this.#node, "SIGKILL");
+  }
+
+  /** Start the node again, on its port and its store. */
+  async restartNode(): Promise<void> {
+    this.#node = (await startNode(this.#folder, this.#port)).node;
+  }
+
+  /** End the session bus, and start it again at its address. */
+  async restartBus(): Promise<void> {
+    await end(this.#bus, "SIGKILL");
+    this.#bus = await startBus(join(this.#folder, "bus"), this.#env);
+  }
+}
+
+async function startBus(socket: string, env: NodeJS.ProcessEnv): Promise<ChildProcess> {
+  await rm(socket, { force: true });
+  const config = `${socket}.conf`;
+  await writeFile(config, busConfig(socket));
+  const bus = spawn(
+    "dbus-daemon",
+    [`--config-file=${config}`, "--nofork", "--nopidfile", "--nosyslog", "--print-address=1"],
+    {
+      env,
+      stdio: ["ignore", "pipe", "ignore"],
+    },
+  );
+  await once(bus.stdout!, "data");
+  bus.stdout!.resume();
+  return bus;
+}
+
+async function startPipewire(env: NodeJS.ProcessEnv, stack: AsyncDisposableStack): Promise<void> {
+  for (const command of ["pipewire", "wireplumber", "pipewire-pulse"]) {
+    const child = spawn(command, { env, stdio: "ignore" });
+    stack.defer(() => end(child, "SIGKILL"));
+    await once(child, "spawn");
+  }
+  const properties = `{ factory.name=support.null-audio-sink node.name=${SINK} media.class=Audio/Sink object.linger=true audio.position=[MONO] }`;
+  await retry(() => run("pactl", ["info"], { env }));
+  await retry(() => run("pw-cli", ["create-node", "adapter", properties], { env }));
+  await retry(async () => {
+    const { stdout } = await run("pactl", ["list", "short", "sinks"], { env });
+    if (!stdout.includes(SINK)) throw new Error("the sink is not there yet");
+  });
+}
+
+async function startNode(folder: string, port: number): Promise<{ node: ChildProcess; port: number }> {
+  const flags = ["--port", String(port), "--store", `sqlite:${join(folder, "car.db")}`];
+  const node = spawn(process.execPath, [CLI, "serve", ...flags], {
+    cwd: ROOT,
+    env: { PATH: process.env["PATH"], INTERLOCK_CONFIG: join(ROOT, "config/car.yaml") },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  for await (const line of createInterface({ input: node.stdout! })) {
+    const url = /\bhttp:\/\/\S+/.exec(line)?.[0];
+    if (url === undefined) continue;
+    node.stdout?.resume();
+    return { node, port: Number(new URL(url).port) };
+  }
+  throw new Error("the node did not start");
+}
+
+/** End a process, unless it has ended. */
+export async function end(child: ChildProcess, signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill(signal);
+  await ended;
+}
+
+/** Servers of sound have no line that says that they are ready. */
+async function retry(work: () => Promise<unknown>): Promise<void> {
+  const end = Date.now() + 30_000;
+  for (;;) {
+    try {
+      await work();
+      return;
+    } catch (error) {
+      if (Date.now() > end) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
