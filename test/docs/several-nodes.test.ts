@@ -56,7 +56,7 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
 
   /** The nodes of README.md on free ports, by the port in README.md. */
   async function startNodes(): Promise<{ printed: string; url: string; stop(): Promise<void> }> {
-    const [sh] = shown(readme, "--roles orchestrator");
+    const [sh] = shown(readme, "--roles gateway");
     const [first, ...lines] = sh.replace(SHOWN_STORE, store).replace(SHOWN_BUS, bus).trim().split("\n");
     const env = Object.fromEntries(
       wordsOf(first!)
@@ -93,9 +93,9 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     return (await answer.json()) as { success: boolean; position: string; runId: string };
   };
 
-  test("the three nodes of README.md print what is shown, and a turn passes through all of them", async () => {
+  test("the nodes of README.md print what is shown, and a turn passes through all of them", async () => {
     const { printed, url, stop } = await startNodes();
-    expect(printed).toBe(shown(readme, "--roles orchestrator")[1]);
+    expect(printed).toBe(shown(readme, "--roles gateway")[1]);
     expect(await ask(url, "/session/create", { id: "talk", agentId: "general", activate: true })).toMatchObject({
       success: true,
     });
