@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { makeInstallation, type ToldEvent } from "../../../support/nodes/child-server.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
@@ -9,17 +9,25 @@ const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 
 const isSummary = ({ type, data }: ToldEvent) => type === "message" && data["summary"] !== undefined;
 
-/** A node whose model summarises after two turns, and keeps one of them. */
-async function open(settings: Record<string, string>, summary: object = { after: 2, keep: 1 }) {
+/** A provider, and an installation whose model summarises after two turns, and keeps one of them. */
+async function install(settings: Record<string, string>, atEnd: (close: () => Promise<void>) => void) {
   const provider = await startProviderServer();
-  onTestFinished(() => provider.close());
+  atEnd(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "large", base_url: provider.baseUrl };
-  const installation = await makeInstallation(
-    { agents: [{ name: "model", adapter: { ...adapter, summary } }] },
-    settings,
-  );
-  let node = await installation.start();
-  const { id } = (await node.post("/session/create", { agentId: "model", activate: true })).body.session;
+  const agents = [
+    { name: "model", adapter: { ...adapter, summary: { after: 2, keep: 1 } } },
+    { name: "by-request", adapter: { ...adapter, summary: { model: "small" } } },
+  ];
+  const installation = await makeInstallation({ agents }, settings, atEnd);
+  return { provider, installation, node: await installation.start() };
+}
+
+/** A session of an agent on an installation. */
+async function open({ provider, installation, node: first }: Awaited<ReturnType<typeof install>>, agentId = "model") {
+  let node = first;
+  const earlier = provider.requests.length;
+  const requests = () => provider.requests.slice(earlier);
+  const { id } = (await node.post("/session/create", { agentId, activate: true })).body.session;
 
   const talk = async (content: string, text = `Heard ${content}.`) => {
     provider.willReply({ kind: "stream", text: [text] });
@@ -35,6 +43,7 @@ async function open(settings: Record<string, string>, summary: object = { after:
   };
   return {
     provider,
+    requests,
     id,
     talk,
     summarised,
@@ -48,7 +57,7 @@ async function open(settings: Record<string, string>, summary: object = { after:
     see: async () => (await node.ask("GET", `/session/${id}`)).body.session,
     messages: async (of = id) => (await node.ask("GET", `/session/${of}/messages`)).body.messages,
     asked: (index: number): { model: string; messages: { role: string; content: string }[] } =>
-      JSON.parse(provider.requests.at(index)!.body),
+      JSON.parse(requests().at(index)!.body),
   };
 }
 
@@ -57,49 +66,10 @@ const said = (messages: readonly { role: string; content: string }[]) =>
 
 const NOTE = `What was said before, in short:\n<summary>\n${SUMMARY}\n</summary>`;
 
-function suite(settings: () => Promise<Record<string, string>>): void {
-  test("a summary is written after the configured number of turns, summarises the session, and replaces the messages it covers", async () => {
-    const stage = await open(await settings());
-    await stage.summarised("A trip to Oslo", "\n\nThe user flies to Oslo on Friday.");
-    const request = stage.asked(2).messages;
-    expect(request[0]).toMatchObject({ role: "system", content: expect.stringContaining("You summarise") });
-    expect(request[1]!.content).toContain("User: one\n\nAssistant (model): Heard one.\n\nUser: two\n\nAssistant");
-
-    const messages = await stage.messages();
-    const summary = messages.at(-1)!;
-    expect(summary).toMatchObject({ role: "system", content: SUMMARY, summary: { upTo: messages[3]!.id } });
-    const session = await stage.see();
-    expect(session).toMatchObject({ summary: "A trip to Oslo", summaryId: summary.id, messageCount: 5 });
-    const listed = (await stage.node.ask("GET", "/session/list?q=Oslo")).body.sessions;
-    expect(listed).toEqual([session]);
-
-    await stage.talk("three");
-    expect(said(stage.asked(-1).messages)).toEqual([`user: ${NOTE}\n\ntwo`, "assistant: Heard two.", "user: three"]);
-    expect((await stage.see()).summary).toBe("A trip to Oslo");
-  });
-
-  test("a request to compress a session waits for its summary, and is answered with null, or with why there is none", async () => {
-    const { node, id, talk, provider } = await open(await settings());
-    await talk("one");
-    const compress = async () => {
-      const response = await fetch(`${node.url}/context/compress`, {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ sessionId: id }),
-      });
-      return { status: response.status, body: await response.json() };
-    };
-    provider.willReply({ kind: "stream", text: [SUMMARY] });
-    const usage = expect.objectContaining({ total_tokens: expect.any(Number) });
-    expect(await compress()).toEqual({ status: 200, body: { success: true, result: { summary: SUMMARY, usage } } });
-    expect(await compress()).toEqual({ status: 200, body: { success: true, result: null } });
-    await talk("two");
-    provider.willReply({ kind: "refusal", status: 401, error: { message: "no" } });
-    expect(await compress()).toMatchObject({ status: 502, body: { errorCode: "provider_refused" } });
-  });
-
+/** What depends on the store. */
+function storeSuite(settings: () => Promise<Record<string, string>>): void {
   test("a summary is used after a restart, and the next summary continues it", async () => {
-    const stage = await open(await settings());
+    const stage = await open(await install(await settings(), onTestFinished));
     await stage.summarised(SUMMARY);
     await stage.restart();
     await stage.talk("three");
@@ -119,8 +89,23 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     ]);
   });
 
+  test("the next node writes a summary whose node was killed", async () => {
+    const stage = await open(await install(await settings(), onTestFinished));
+    await stage.talk("one");
+    stage.provider.willReply(
+      { kind: "stream", text: ["Heard two."] },
+      { kind: "stream", text: ["A"], ending: "never" },
+    );
+    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
+    while (stage.requests().length < 3) await stage.provider.nextRequest();
+    stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
+    await stage.restart();
+    await stage.node.follow(stage.id, isSummary);
+    expect((await stage.messages()).filter(({ summary }) => summary)).toMatchObject([{ content: SUMMARY }]);
+  });
+
   test("a summary is copied by a fork, and by an export that is imported, unless its messages are left out", async () => {
-    const stage = await open(await settings());
+    const stage = await open(await install(await settings(), onTestFinished));
     await stage.summarised(SUMMARY);
     const { node, id, provider } = stage;
     const talkIn = async (sessionId: string) => {
@@ -151,76 +136,106 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(short.summaryId).toBeUndefined();
     expect(await talkIn(short.id)).toBe("one");
   });
+}
 
-  test("a summary delays no turn, and a silent provider delays no session", async () => {
-    const stage = await open(await settings());
-    await stage.talk("one");
-    stage.provider.willReply(
-      { kind: "stream", text: ["Heard two."] },
-      { kind: "stream", text: ["A"], ending: "never" },
-    );
-    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
-    while (stage.provider.requests.length < 3) await stage.provider.nextRequest();
-    await stage.talk("three");
-    expect((await stage.messages()).map(({ role }) => role)).not.toContain("system");
-    await stage.node.post(`/session/${stage.id}/archive`);
-    // Let the request continue: the summary is no longer needed.
-    await stage.provider.requests[2]!.closed;
-    expect(await stage.see()).toMatchObject({ state: "archived", messageCount: 6, summary: "Heard three." });
+describe("a summary", () => {
+  const closing: (() => Promise<void>)[] = [];
+  let shared: Awaited<ReturnType<typeof install>>;
+  beforeAll(async () => {
+    shared = await install({}, (close) => closing.push(close));
+  });
+  afterAll(async () => {
+    for (const close of closing.toReversed()) await close();
   });
 
-  test("a summary that the provider refuses leaves the session unchanged, and a line in the log", async () => {
-    const stage = await open(await settings());
+  test("a summary is written after the configured number of turns, summarises the session, and replaces the messages it covers", async () => {
+    const stage = await open(shared);
+    await stage.summarised("A trip to Oslo", "\n\nThe user flies to Oslo on Friday.");
+    const request = stage.asked(2).messages;
+    expect(request[0]).toMatchObject({ role: "system", content: expect.stringContaining("You summarise") });
+    expect(request[1]!.content).toContain("User: one\n\nAssistant (model): Heard one.\n\nUser: two\n\nAssistant");
+
+    const messages = await stage.messages();
+    const summary = messages.at(-1)!;
+    expect(summary).toMatchObject({ role: "system", content: SUMMARY, summary: { upTo: messages[3]!.id } });
+    const session = await stage.see();
+    expect(session).toMatchObject({ summary: "A trip to Oslo", summaryId: summary.id, messageCount: 5 });
+    const listed = (await stage.node.ask("GET", "/session/list?q=Oslo")).body.sessions;
+    expect(listed).toEqual([session]);
+
+    await stage.talk("three");
+    expect(said(stage.asked(-1).messages)).toEqual([`user: ${NOTE}\n\ntwo`, "assistant: Heard two.", "user: three"]);
+    expect((await stage.see()).summary).toBe("A trip to Oslo");
+  });
+
+  test("a summary that the provider refuses leaves the session unchanged, a line in the log, and a count by its code", async () => {
+    const stage = await open(shared);
+    const counted = (labels: string) => stage.node.metric(`interlock_summary_seconds_count{agent="model",${labels}}`);
+    const written = await counted('outcome="written",code=""');
     await stage.talk("one");
     stage.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
     await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
     await stage.node.logged(({ msg }) => msg === "a summary failed; the session stays as it is");
+    await expect.poll(() => counted('outcome="failed",code="provider_refused"')).toBe(1);
     await stage.talk("three");
     expect(await stage.see()).toMatchObject({ summary: "Heard three.", messageCount: 6 });
-  });
-
-  test("attempts at summaries are counted by agent and outcome, and failed ones by their code", async () => {
-    const stage = await open(await settings());
-    const counted = (labels: string) => stage.node.metric(`interlock_summary_seconds_count{agent="model",${labels}}`);
-    await stage.talk("one");
-    stage.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
-    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
-    await expect.poll(() => counted('outcome="failed",code="provider_refused"')).toBe(1);
-    expect(await counted('outcome="written",code=""')).toBe(0);
+    expect(await counted('outcome="written",code=""')).toBe(written);
     stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
     await stage.node.post(`/session/${stage.id}/summarize`);
-    await expect.poll(() => counted('outcome="written",code=""')).toBe(1);
+    await expect.poll(() => counted('outcome="written",code=""')).toBe(written + 1);
   });
 
-  test("the next node writes a summary whose node was killed", async () => {
-    const stage = await open(await settings());
+  test("a request to compress a session waits for its summary, and is answered with null, or with why there is none", async () => {
+    const { node, id, talk, provider } = await open(shared);
+    await talk("one");
+    const compress = async () => {
+      const response = await fetch(`${node.url}/context/compress`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ sessionId: id }),
+      });
+      return { status: response.status, body: await response.json() };
+    };
+    provider.willReply({ kind: "stream", text: [SUMMARY] });
+    const usage = expect.objectContaining({ total_tokens: expect.any(Number) });
+    expect(await compress()).toEqual({ status: 200, body: { success: true, result: { summary: SUMMARY, usage } } });
+    expect(await compress()).toEqual({ status: 200, body: { success: true, result: null } });
+    await talk("two");
+    provider.willReply({ kind: "refusal", status: 401, error: { message: "no" } });
+    expect(await compress()).toMatchObject({ status: 502, body: { errorCode: "provider_refused" } });
+  });
+
+  test("a summary delays no turn, and a silent provider delays no session", async () => {
+    const stage = await open(shared);
     await stage.talk("one");
     stage.provider.willReply(
       { kind: "stream", text: ["Heard two."] },
       { kind: "stream", text: ["A"], ending: "never" },
     );
     await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
-    while (stage.provider.requests.length < 3) await stage.provider.nextRequest();
-    stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
-    await stage.restart();
-    await stage.node.follow(stage.id, isSummary);
-    expect((await stage.messages()).filter(({ summary }) => summary)).toMatchObject([{ content: SUMMARY }]);
+    while (stage.requests().length < 3) await stage.provider.nextRequest();
+    await stage.talk("three");
+    expect((await stage.messages()).map(({ role }) => role)).not.toContain("system");
+    await stage.node.post(`/session/${stage.id}/archive`);
+    // Let the request continue: the summary is no longer needed.
+    await stage.requests()[2]!.closed;
+    expect(await stage.see()).toMatchObject({ state: "archived", messageCount: 6, summary: "Heard three." });
   });
 
   test("a summary is written at a client's request, by the entry's model for summaries", async () => {
-    const stage = await open(await settings(), { model: "small" });
+    const stage = await open(shared, "by-request");
     await stage.talk("one");
     stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
     const { status, body } = await stage.node.post(`/session/${stage.id}/summarize`);
     expect([status, body.session.id]).toEqual([200, stage.id]);
     await stage.node.follow(stage.id, isSummary);
-    expect(stage.provider.requests.map(({ body }) => JSON.parse(body).model)).toEqual(["large", "small"]);
+    expect(stage.requests().map(({ body }) => JSON.parse(body).model)).toEqual(["large", "small"]);
   });
-}
+});
 
-describe("a summary on SQLite", () => suite(async () => ({})));
+describe("a summary on SQLite", () => storeSuite(async () => ({})));
 
 describeWith([POSTGRES], "a summary on PostgreSQL", (start) => {
   const server = serverOf(start);
-  suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
+  storeSuite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
 });
