@@ -1,8 +1,27 @@
 import { describe, expect, test } from "vitest";
-import { describeHistories } from "./histories.ts";
 import { playHistory } from "./history.ts";
+import { playMany } from "./play-many.ts";
+import { report } from "./report.ts";
 
-describeHistories(1);
+/**
+ * The number of histories, and the first seed: `SIMULATION_HISTORIES=20000 SIMULATION_FROM=1000000 npm test`. The default
+ * is twice the number within which each planted fault is found.
+ */
+const HISTORIES = Number(process.env["SIMULATION_HISTORIES"] ?? 400);
+const FROM = Number(process.env["SIMULATION_FROM"] ?? 1);
+const BLOCK = 100;
+
+const blocks = Array.from({ length: Math.ceil(HISTORIES / BLOCK) }, (_, index) => {
+  const from = FROM + index * BLOCK;
+  return [from, Math.min(from + BLOCK, FROM + HISTORIES) - 1] as const;
+});
+
+describe("several nodes under any faults of the network, the store, the queue and the nodes", () => {
+  test.each(blocks)("several nodes under any faults keep the promises in histories %i to %i", async (first, last) => {
+    const failed = await playMany(first, last - first + 1);
+    if (failed) expect.fail(report(failed));
+  });
+});
 
 describe("a history", () => {
   test("a history depends only on its seed", async () => {

@@ -1,3 +1,0 @@
-import { describeHistories } from "./histories.ts";
-
-describeHistories(2);
