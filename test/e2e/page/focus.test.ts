@@ -118,7 +118,7 @@ describeInChromium("the focus, when its control goes", (open) => {
     await page.getByRole("banner").getByText("Interlock").click();
     await accepted(fay.on(id, "archive"));
     await page.getByText("The floor is free.").waitFor();
-    await page.evaluate("new Promise((done) => setTimeout(done, 200))");
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
     expect(await page.evaluate<string>("document.activeElement.localName")).toBe("body");
   });
 });
