@@ -2,6 +2,7 @@ import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
 import { type AgentEntry, inMode } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { AgentId } from "../protocol/ids.ts";
+import { backoffMs } from "../protocol/waiting.ts";
 import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
 import { toModelMessages } from "./conversation.ts";
 import { findKeyProblem, hostOf, keyOf, loadModel } from "./language-model.ts";
@@ -16,10 +17,9 @@ import type { ToolSource } from "./tools/tool-set.ts";
 
 /** Requests per attempt to an unreachable provider. */
 const MAX_TRIES = 3;
-/** The pause after the first try; it doubles after each further try, and jitter shortens it by up to half. */
-const BACKOFF_MS = 500;
 /** If a provider asks for a longer pause, the run fails, and the error says when to try again. */
 const MAX_WAIT_MS = 10_000;
+const RETRIES = { firstMs: 500, maxMs: MAX_WAIT_MS };
 
 interface AiSdkOptions {
   readonly env: Environment;
@@ -128,7 +128,6 @@ function nextTryAfter(failure: unknown, tries: number, random: () => number): nu
   if (!(failure instanceof AppError) || failure.code !== "provider_unreachable" || tries >= MAX_TRIES) return undefined;
   // The user has already waited for the whole timeout.
   if (failure.cause instanceof Error && failure.cause.name === TokenTimeout.name) return undefined;
-  const backoffMs = BACKOFF_MS * 2 ** (tries - 1) * (1 - random() / 2);
-  const askedMs = typeof failure.facts["retryAfterMs"] === "number" ? failure.facts["retryAfterMs"] : 0;
-  return askedMs > MAX_WAIT_MS ? undefined : Math.max(backoffMs, askedMs);
+  const askedMs = failure.retryAfterMs ?? 0;
+  return askedMs > MAX_WAIT_MS ? undefined : Math.max(backoffMs(tries, RETRIES, random), askedMs);
 }

@@ -11,6 +11,7 @@ import type { AgentEntry } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { FinishReason, Usage } from "../protocol/message.ts";
+import { raceAborted } from "../protocol/waiting.ts";
 import type { Part, RunControl, Turn } from "./agent.ts";
 import { mergeParts } from "./merged-parts.ts";
 import type { Places } from "./places.ts";
@@ -227,14 +228,9 @@ class Steps {
   /** Wait until the call is in the log, so that its consequences come after it. */
   async #callTool(providerCallId: string, name: string, input: unknown): Promise<string> {
     const reported = this.#reportedOf(providerCallId);
-    const { promise: ended, reject } = Promise.withResolvers<never>();
-    ended.catch(() => {});
-    const onAbort = () => reject(this.#signal.reason);
-    this.#signal.addEventListener("abort", onAbort, { once: true });
-    if (this.#signal.aborted) onAbort();
     this.#pause.begin();
     try {
-      const toolCallId = await Promise.race([reported.promise, ended]);
+      const toolCallId = await raceAborted(this.#signal, () => reported.promise);
       const { content, isError } = await this.#box.call(toolCallId, name, input);
       const status = isError ? "error" : "success";
       await this.#tell({ type: "tool-result", toolCallId, toolName: name, content, status });
@@ -242,7 +238,6 @@ class Steps {
     } finally {
       this.#pause.end();
       this.#reported.delete(providerCallId);
-      this.#signal.removeEventListener("abort", onAbort);
     }
   }
 

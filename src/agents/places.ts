@@ -1,3 +1,5 @@
+import { unlessAborted } from "../protocol/waiting.ts";
+
 /** A number of places that all runs of a node share. A run that finds none free waits, first come first served. */
 export class Places {
   readonly #total: number;
@@ -18,17 +20,10 @@ export class Places {
   async take(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     if (this.#taken < this.#total) return this.#take();
-    await new Promise<void>((resolve, reject) => {
-      const onAbort = () => {
-        this.#waiting.delete(onPlace);
-        reject(signal.reason);
-      };
-      const onPlace = () => {
-        signal.removeEventListener("abort", onAbort);
-        resolve();
-      };
-      signal.addEventListener("abort", onAbort, { once: true });
+    await unlessAborted<void>(signal, (resolve) => {
+      const onPlace = () => resolve();
       this.#waiting.add(onPlace);
+      return () => this.#waiting.delete(onPlace);
     });
     // The place was handed over, so it is counted already.
     return this.#release();

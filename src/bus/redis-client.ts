@@ -1,5 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Clock } from "../protocol/ports/clock.ts";
+import { backoffMs } from "../protocol/waiting.ts";
 import { isNetworkError, Unreachable } from "../shared/unreachable.ts";
 import type { RedisAddress, RedisOptions } from "./redis-address.ts";
 
@@ -8,9 +9,8 @@ const OPEN_MS = 5_000;
 /** How long a server may take to accept a connection, and a Sentinel to answer before the next one is tried, in ms. */
 const CONNECT_MS = 2_000;
 const SENTINEL_MS = 1_000;
-/** The pause between two attempts to reconnect, in ms; it doubles from the first to the maximum. */
-const MAX_BACKOFF_MS = 1_000;
-const FIRST_BACKOFF_MS = 50;
+/** The pauses between two attempts to reconnect. */
+const RECONNECTS = { firstMs: 50, maxMs: 1_000 };
 /** A connection that owes an answer and has been silent for this long is closed, in ms. */
 const SILENCE_MS = 5_000;
 /** A connection that is closing is destroyed when the other end has not reacted for this long, in ms. */
@@ -32,7 +32,7 @@ export async function connectRedis(
   let isOpen = false;
   let reason = "it does not answer";
   let isPassing = true;
-  const retry = (tries: number) => (isOpen ? Math.min(FIRST_BACKOFF_MS * 2 ** (tries - 1), MAX_BACKOFF_MS) : null);
+  const retry = (tries: number) => (isOpen ? backoffMs(tries, RECONNECTS) : null);
   const redis = new Redis({
     ...where,
     lazyConnect: true,

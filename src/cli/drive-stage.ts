@@ -1,7 +1,7 @@
 import type { SessionAnswer } from "../client/answers.ts";
-import { delay } from "../client/backoff.ts";
 import type { Client } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
+import { delay } from "../client/delay.ts";
 import type { EventStream } from "../client/event-stream.ts";
 import { type MessageText, MessageTexts } from "../client/message-texts.ts";
 import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";

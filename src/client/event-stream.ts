@@ -1,7 +1,8 @@
 import { createParser } from "eventsource-parser";
 import type { ByeReason } from "../protocol/event.ts";
-import { backoffMs, type Delay, delay } from "./backoff.ts";
+import { backoffMs } from "../protocol/waiting.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
+import { type Delay, delay } from "./delay.ts";
 import type { HeaderSource } from "./requester.ts";
 import { SeenEvents } from "./seen-events.ts";
 import { parseServerEvent, type ServerEvent } from "./server-event.ts";

@@ -1,5 +1,6 @@
-import { backoffMs, type Delay, delay } from "./backoff.ts";
+import { backoffMs } from "../protocol/waiting.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
+import { type Delay, delay } from "./delay.ts";
 import { SignInGate } from "./sign-in-gate.ts";
 
 /**

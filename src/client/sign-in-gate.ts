@@ -1,3 +1,4 @@
+import { raceAborted } from "../protocol/waiting.ts";
 import { ClientError } from "./client-error.ts";
 
 /**
@@ -25,7 +26,8 @@ export class SignInGate {
     onRefused?: (error: ClientError) => void,
   ): Promise<T> {
     for (;;) {
-      if (this.#asking) await unlessAborted(this.#asking, signal);
+      const asking = this.#asking;
+      if (asking) await raceAborted(signal, () => asking);
       const signIns = this.#signIns;
       try {
         return await attempt();
@@ -46,14 +48,4 @@ export class SignInGate {
       this.#asking = undefined;
     }
   }
-}
-
-function unlessAborted(waiting: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (!signal) return waiting;
-  return new Promise((resolve, reject) => {
-    const leave = () => reject(signal.reason);
-    if (signal.aborted) leave();
-    else signal.addEventListener("abort", leave, { once: true });
-    waiting.then(resolve, reject).finally(() => signal.removeEventListener("abort", leave));
-  });
 }

@@ -59,6 +59,12 @@ export class AppError extends Error {
     return status === "event" ? 502 : status;
   }
 
+  /** `facts.retryAfterMs`: the shortest time until a repetition may succeed, in ms. */
+  get retryAfterMs(): number | undefined {
+    const { retryAfterMs } = this.facts;
+    return typeof retryAfterMs === "number" ? retryAfterMs : undefined;
+  }
+
   get retryable(): boolean {
     return ERRORS[this.code].retry !== "no";
   }

@@ -4,7 +4,7 @@ import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { ReportPart, RunOutcome, Standing } from "../protocol/internal/run.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import { sleep } from "../protocol/ports/clock.ts";
+import { backoffMs, sleep } from "../protocol/waiting.ts";
 
 /** The longest delay of a part's report, in ms … */
 const REPORT_AFTER_MS = 250;
@@ -19,9 +19,8 @@ const MAX_REPORT_PARTS = 500;
 const STILL_AFTER_MS = 5_000;
 /** … and while it is held or waits for an answer. */
 const STILL_WAITING_MS = 1_000;
-/** The first pause between two tries of a report, in ms; it doubles up to the longest. */
-const FIRST_RETRY_MS = 100;
-const LONGEST_RETRY_MS = 5_000;
+/** The pauses between two tries of a report. */
+const RETRIES = { firstMs: 100, maxMs: 5_000 };
 /** The number of errors other than `unavailable` and `busy` after which the reporter gives up. */
 const MAX_FAULTS = 5;
 
@@ -222,7 +221,7 @@ export class Reporter {
   async #askUntilTaken(command: Command): Promise<Standing | undefined> {
     const { ask, clock, onLost } = this.#options;
     let faults = 0;
-    for (let delayMs = FIRST_RETRY_MS; !this.#isClosed; delayMs = Math.min(delayMs * 2, LONGEST_RETRY_MS)) {
+    for (let tries = 1; !this.#isClosed; tries += 1) {
       try {
         const reply = await ask(command);
         if (reply.ok && reply.standing && reply.standing.expected === undefined) return reply.standing;
@@ -235,7 +234,7 @@ export class Reporter {
           onLost(error);
           return undefined;
         }
-        await sleep(clock, delayMs);
+        await sleep(clock, backoffMs(tries, RETRIES));
       }
     }
     return undefined;

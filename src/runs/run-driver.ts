@@ -9,6 +9,7 @@ import { type ImageRef, masterRef } from "../protocol/message.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import { cutText } from "../protocol/text.ts";
+import { sleep, unlessAborted } from "../protocol/waiting.ts";
 import { boundInteraction, boundPart } from "./bounded-part.ts";
 import { type Ending, MessageWriter } from "./message-writer.ts";
 import { Reporter, type ReporterOptions } from "./reporter.ts";
@@ -233,16 +234,15 @@ export class RunDriver {
   #failure(error: unknown): RunOutcome {
     const { log, agent } = this.#options;
     if (error instanceof AppError && error.code !== "internal") {
-      const { code, message, cause } = error;
+      const { code, message, cause, retryAfterMs } = error;
       const reason = cutText(cause instanceof Error ? cause.message : message, MAX_REASON);
       this.failure = { errorCode: code, reason };
       log.warn({ agentId: agent.id, code, reason }, "a run failed");
-      const retryAfterMs = error.facts["retryAfterMs"];
       return {
         kind: "failed",
         code,
         message,
-        ...(typeof retryAfterMs === "number" && { retryAfterMs }),
+        ...(retryAfterMs !== undefined && { retryAfterMs }),
       };
     }
     log.error({ err: error, agentId: agent.id }, "an agent failed");
@@ -339,32 +339,9 @@ export class RunDriver {
       untilWanted: () => this.#untilRecorded(),
       loadImage: this.#options.loadImage,
       ask: (interaction, withdrawn) => this.#ask(interaction, withdrawn),
-      sleep: (delayMs) => this.#sleep(delayMs),
+      sleep: (delayMs) => sleep(this.#options.clock, delayMs, this.#abort.signal),
       after: (delayMs, callback) => this.#options.clock.after(delayMs, callback),
     };
-  }
-
-  async #sleep(delayMs: number): Promise<void> {
-    await this.#unlessStopped<undefined>((resolve) => {
-      const timer = this.#options.clock.after(delayMs, () => resolve(undefined));
-      return () => timer.cancel();
-    });
-  }
-
-  /** A promise that rejects when the run ends. `start` returns its clean-up, which runs when the promise settles. */
-  async #unlessStopped<T>(start: (resolve: (value: T) => void) => () => void): Promise<T> {
-    const { signal } = this.#abort;
-    signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    const end = start(resolve);
-    try {
-      return await promise;
-    } finally {
-      signal.removeEventListener("abort", onAbort);
-      end();
-    }
   }
 
   async #ask(given: NewInteraction, withdrawn?: AbortSignal): Promise<Answer> {
@@ -373,7 +350,7 @@ export class RunDriver {
     if (this.#asked.size >= MAX_ASKED) throw new AppError("busy", `${MAX_ASKED} questions of this run wait already.`);
     const interaction = boundInteraction(given);
     const requestId = this.#options.newId() as RequestId;
-    const answer = await this.#unlessStopped<Answer | undefined>((resolve) => {
+    const answer = await unlessAborted<Answer | undefined>(this.#abort.signal, (resolve) => {
       const withdraw = () => {
         // The end of the run settles its questions.
         if (this.isEnding) return;

@@ -5,9 +5,10 @@ import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { SummaryResult, SummaryTask } from "../protocol/internal/run.ts";
 import { addUsage, headlineOf, type Usage } from "../protocol/message.ts";
-import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import { cleanText, cutText } from "../protocol/text.ts";
+import { sleep } from "../protocol/waiting.ts";
 import type { Store } from "../store/store.ts";
 import { readSummaryWork } from "./summary-reader.ts";
 
@@ -121,13 +122,13 @@ export class SummaryWriter {
     const { code, message, cause } = error;
     const reason = cause instanceof Error ? cause.message : message;
     log.warn({ agentId, code, reason }, "a summary failed; the session stays as it is");
-    const retryAfterMs = error.facts["retryAfterMs"];
+    const { retryAfterMs } = error;
     return {
       kind: "failed",
       mayRepeat: code !== "provider_refused",
       code,
       message,
-      ...(typeof retryAfterMs === "number" && { retryAfterMs }),
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
       ...this.#counted(),
     };
   }
@@ -177,19 +178,7 @@ export class SummaryWriter {
       ask: unavailable,
       loadImage: unavailable,
       after: (delayMs, callback) => clock.after(delayMs, callback),
-      sleep: (delayMs) =>
-        new Promise((resolve, reject) => {
-          signal.throwIfAborted();
-          const onAbort = () => {
-            timer.cancel();
-            reject(signal.reason);
-          };
-          const timer = clock.after(delayMs, () => {
-            signal.removeEventListener("abort", onAbort);
-            resolve();
-          });
-          signal.addEventListener("abort", onAbort, { once: true });
-        }),
+      sleep: (delayMs) => sleep(clock, delayMs, signal),
     };
   }
 }

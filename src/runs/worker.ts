@@ -10,13 +10,13 @@ import { encodeFloorMessage, floorTopic, homeTopic, runTopic } from "../protocol
 import type { RunFailure } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { type RunOutcome, RunSignal, type RunTask } from "../protocol/internal/run.ts";
-import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import { type Logger, withFacts } from "../protocol/ports/logger.ts";
 import { type Tracer, traceIdOf } from "../protocol/ports/tracer.ts";
+import { sleep } from "../protocol/waiting.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import type { Store } from "../store/store.ts";
-import { Pauses } from "./pauses.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
 import { RunDriver } from "./run-driver.ts";
 import { RunLimits, type RunLimitsOptions } from "./run-limits.ts";
@@ -102,11 +102,9 @@ export class Worker {
   readonly #places: RunLimits;
   readonly #summaries: SummaryRuns;
   readonly #claiming: ClaimOptions;
-  /** Between two tries to take a run. */
-  readonly #pauses: Pauses;
   #processing: Processing | undefined;
   #handedOver: Subscription | undefined;
-  #isStopping = false;
+  readonly #stopping = new AbortController();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -114,7 +112,6 @@ export class Worker {
     const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
     this.#places = new RunLimits({ ...options.places, onTurn });
     const { bus, store, clock, newId, agents, log } = options;
-    this.#pauses = new Pauses(clock);
     this.#claiming = { bus, epoch: store.epoch, clock, newId, ask: (effect, command) => this.#ask(effect, command) };
     const logOf = (effect: RunEffect) => withFacts(log, factsOf(effect));
     this.#summaries = new SummaryRuns({
@@ -143,8 +140,7 @@ export class Worker {
    */
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
     const { clock } = this.#options;
-    this.#isStopping = true;
-    this.#pauses.end();
+    this.#stopping.abort();
     this.#handedOver?.end();
     const ended = this.#processing?.stop() ?? Promise.resolve();
     for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(true);
@@ -161,7 +157,7 @@ export class Worker {
   /** Resolves when this worker is done with the run, with any outcome. */
   async #take(effect: RunEffect): Promise<void> {
     const { runId } = effect;
-    if (this.#isStopping || this.#leavesToOthers(effect)) return;
+    if (this.#stopping.signal.aborted || this.#leavesToOthers(effect)) return;
     if (effect.purpose === "summary") return this.#summaries.take(effect);
     const before = this.#taken.get(runId);
     if (before) {
@@ -175,8 +171,8 @@ export class Worker {
     this.#taken.set(runId, taken);
     try {
       for (const pauseMs of PAUSES_MS) {
-        if (pauseMs > 0) await this.#pauses.wait(pauseMs);
-        if (this.#isStopping || (await this.#tryToTake(effect, taken, pauseMs === 0))) return;
+        if (pauseMs > 0) await sleep(this.#options.clock, pauseMs, this.#stopping.signal).catch(() => {});
+        if (this.#stopping.signal.aborted || (await this.#tryToTake(effect, taken, pauseMs === 0))) return;
       }
     } finally {
       this.#taken.delete(runId);
@@ -201,7 +197,7 @@ export class Worker {
         if (!task) continue;
         onTaken?.(Math.max(0, clock.now() - effect.dueAt));
         await this.#driveTraced(effect, task);
-      } while (taken.isOfferedAgain && !this.#isStopping);
+      } while (taken.isOfferedAgain && !this.#stopping.signal.aborted);
       return true;
     } catch (error) {
       const isPassing = !taken.isOurs && error instanceof AppError && error.code === "unavailable";

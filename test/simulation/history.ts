@@ -1,5 +1,5 @@
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
-import { sleep } from "../../src/protocol/ports/clock.ts";
+import { sleep } from "../../src/protocol/waiting.ts";
 import { must } from "../support/runner/must.ts";
 import { Promptness } from "./checks/promptness.ts";
 import { bindMade } from "./clients/binder.ts";

@@ -4,6 +4,7 @@ import type { RunId } from "../../protocol/ids.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { SummaryResult } from "../../protocol/internal/run.ts";
 import { type Message, masterRef } from "../../protocol/message.ts";
+import { backoffMs } from "../../protocol/waiting.ts";
 import { effectId } from "../facts.ts";
 import { addTokens, type SessionContext, type SummaryWork } from "./session-context.ts";
 import { agentOf, answer, answerWithSession, dropEffect, logEvent, refuse, type SessionStep } from "./session-step.ts";
@@ -19,9 +20,8 @@ const SUMMARY_AT_UNITS = 65_536;
 const MESSAGE_UNITS = 512;
 /** Attempts at one summary, lost ones included. Then the next one waits until as much was said again. */
 const MAX_ATTEMPTS = 3;
-/** The pause after the first failed attempt, in ms; it doubles. A provider may ask for a longer one, up to the longest. */
-const RETRY_MS = 30_000;
-const LONGEST_RETRY_MS = 3_600_000;
+/** The pauses between attempts. A provider may ask for a longer one, up to `maxMs`. */
+const RETRIES = { firstMs: 30_000, maxMs: 3_600_000 };
 
 function settingsOf(step: SessionStep) {
   const adapter = agentOf(step)?.adapter;
@@ -170,8 +170,8 @@ function repeatOrGiveUp(
   { code = "internal", message = ERRORS[code].text, ...failure }: Extract<SummaryResult, { kind: "failed" }>,
 ): void {
   if (!failure.mayRepeat || attempt >= MAX_ATTEMPTS) return giveUp(step, { errorCode: code, message });
-  const askedMs = Math.min(failure.retryAfterMs ?? 0, LONGEST_RETRY_MS);
-  const delayMs = Math.max(askedMs, RETRY_MS * 2 ** (attempt - 1));
+  const askedMs = Math.min(failure.retryAfterMs ?? 0, RETRIES.maxMs);
+  const delayMs = Math.max(askedMs, backoffMs(attempt, RETRIES));
   requestSummary(step, delayMs);
   tellFailure(step, { errorCode: code, message, retryAt: step.given.now + delayMs });
 }

@@ -1,6 +1,7 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { cutText } from "../../protocol/text.ts";
+import { unlessAborted } from "../../protocol/waiting.ts";
 import type { CallTree, Part, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { makeToolCallId } from "../tool-call-id.ts";
@@ -111,16 +112,10 @@ export class ToolsOfRun {
    * it.
    */
   async #untilTold(): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const onEnd = () => reject(this.#end.signal.reason);
-    if (this.#end.signal.aborted) onEnd();
-    this.#end.signal.addEventListener("abort", onEnd, { once: true });
-    this.#options.run.items.push({ type: "ask", ask: resolve }, 0);
-    try {
-      await promise;
-    } finally {
-      this.#end.signal.removeEventListener("abort", onEnd);
-    }
+    await unlessAborted<void>(this.#end.signal, (resolve) => {
+      this.#options.run.items.push({ type: "ask", ask: resolve }, 0);
+      return undefined;
+    });
   }
 
   /** Unique among the calls of the run, and different from the program's own ids. */

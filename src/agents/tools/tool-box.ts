@@ -1,5 +1,6 @@
 import { AppError } from "../../protocol/errors.ts";
 import { textWithin } from "../../protocol/text.ts";
+import { raceAborted } from "../../protocol/waiting.ts";
 import type { Approvals, RunControl, Turn } from "../agent.ts";
 import { fail, type Tool, type ToolOutcome, type ToolUse } from "./tool.ts";
 
@@ -109,23 +110,12 @@ export class ToolBox {
 
 /** The control of the same run for a part that ends earlier, by `signal`. */
 export function controlWithin(control: RunControl, signal: AbortSignal): RunControl {
-  const unlessEnded = <T>(start: () => Promise<T>): Promise<T> =>
-    new Promise((resolve, reject) => {
-      if (signal.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      const onAbort = () => reject(signal.reason);
-      signal.addEventListener("abort", onAbort, { once: true });
-      const forget = () => signal.removeEventListener("abort", onAbort);
-      start().then(resolve, reject).finally(forget);
-    });
   return {
     signal,
-    untilWanted: () => unlessEnded(() => control.untilWanted()),
+    untilWanted: () => raceAborted(signal, () => control.untilWanted()),
     ask: (interaction, withdrawn) =>
-      unlessEnded(() => control.ask(interaction, withdrawn ? AbortSignal.any([signal, withdrawn]) : signal)),
-    sleep: (delayMs) => unlessEnded(() => control.sleep(delayMs)),
+      raceAborted(signal, () => control.ask(interaction, withdrawn ? AbortSignal.any([signal, withdrawn]) : signal)),
+    sleep: (delayMs) => raceAborted(signal, () => control.sleep(delayMs)),
     after: control.after,
     loadImage: control.loadImage,
   };

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { delay } from "../../client/backoff.ts";
+import { delay } from "../../client/delay.ts";
 import { createClient } from "../../client/interlock-client.ts";
 import { readPlayersFile } from "../../config/players-file.ts";
 import { paintFor } from "../paint.ts";

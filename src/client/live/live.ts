@@ -1,6 +1,7 @@
 import type { ByeReason } from "../../protocol/event.ts";
-import { backoffMs, delay } from "../backoff.ts";
+import { backoffMs } from "../../protocol/waiting.ts";
 import { ClientError } from "../client-error.ts";
+import { delay } from "../delay.ts";
 import type { StreamState, StreamStatus } from "../event-stream.ts";
 import { Watchers } from "../watchers.ts";
 

@@ -292,8 +292,8 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
 
   /** Answer a temporary failure on the stream, and refuse the request for any other failure. */
   function sendAwayOrRefuse(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-    const { code, status, facts } = toAppError(error);
-    if (code === "too_many_requests") return sendAway(reply, "overloaded", facts["retryAfterMs"] as number);
+    const { code, status, retryAfterMs } = toAppError(error);
+    if (code === "too_many_requests") return sendAway(reply, "overloaded", retryAfterMs);
     // Thrown again, the error is answered like any other failure.
     if (status !== 503) throw error;
     noteNotOpened(error, request);

@@ -9,10 +9,3 @@ export interface Clock {
 export interface Timer {
   cancel(): void;
 }
-
-/** Resolves after `delayMs`. */
-export function sleep(clock: Clock, delayMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(delayMs, resolve);
-  });
-}

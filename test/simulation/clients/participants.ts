@@ -1,5 +1,6 @@
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import { type Clock, sleep } from "../../../src/protocol/ports/clock.ts";
+import type { Clock } from "../../../src/protocol/ports/clock.ts";
+import { sleep } from "../../../src/protocol/waiting.ts";
 import { must } from "../../support/runner/must.ts";
 import type { Cluster } from "../nodes/cluster.ts";
 import type { World } from "../world.ts";

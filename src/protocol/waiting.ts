@@ -1,0 +1,52 @@
+import type { Clock } from "./ports/clock.ts";
+
+/** Every wait ends its timer and its listener when it settles. */
+
+/**
+ * A promise that `start` settles. Rejects with the signal's reason when it aborts first; when it is aborted already,
+ * `start` is not called.
+ * @param start begins, and returns its clean-up, which runs once, when the promise settles
+ */
+export async function unlessAborted<T>(
+  signal: AbortSignal | undefined,
+  start: (resolve: (value: T | PromiseLike<T>) => void, reject: (reason: unknown) => void) => (() => void) | undefined,
+): Promise<T> {
+  signal?.throwIfAborted();
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const onAbort = () => reject(signal!.reason);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  const end = start(resolve, reject);
+  try {
+    return await promise;
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
+    end?.();
+  }
+}
+
+/** The result of `begin`, whose end is not awaited once the signal aborts: then it rejects with the signal's reason. */
+export function raceAborted<T>(signal: AbortSignal | undefined, begin: () => Promise<T>): Promise<T> {
+  return unlessAborted<T>(signal, (resolve, reject) => {
+    begin().then(resolve, reject);
+    return undefined;
+  });
+}
+
+/** Resolves after `delayMs`. Rejects with the signal's reason when it aborts before. */
+export function sleep(clock: Pick<Clock, "after">, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return unlessAborted<void>(signal, (resolve) => {
+    const timer = clock.after(delayMs, resolve);
+    return () => timer.cancel();
+  });
+}
+
+/**
+ * The pause before the next attempt, in ms: `firstMs`, doubled with each failed attempt, up to `maxMs`. With `random`, a
+ * random value of its upper half, so that callers that failed together do not return together.
+ * @param failed failed attempts so far, from 1
+ * @param random a number from 0 to 1
+ */
+export function backoffMs(failed: number, bounds: { firstMs: number; maxMs: number }, random = () => 1): number {
+  const fullMs = Math.min(bounds.maxMs, bounds.firstMs * 2 ** (failed - 1));
+  return Math.round(fullMs * (0.5 + random() / 2));
+}
