@@ -11,6 +11,8 @@ export class FloorAgent extends voice.Agent {
   readonly #agentId: string;
   readonly #userId: string;
   #sessionId: string | undefined;
+  /** The newest reply; undefined if the floor was refused. */
+  #replyId: string | undefined;
 
   constructor(client: Client, { agentId, userId }: { agentId: string; userId: string }) {
     super({ instructions: "" });
@@ -21,14 +23,28 @@ export class FloorAgent extends voice.Agent {
 
   /** LiveKit calls this with the conversation when the user has finished a sentence, and speaks the returned text. */
   override async llmNode(context: llm.ChatContext): Promise<ReadableStream<string>> {
-    const asked = context.items.findLast((item) => item.type === "message" && item.role === "user");
-    return ReadableStream.from(this.#reply((asked as llm.ChatMessage | undefined)?.textContent ?? ""));
+    const messages = context.items.filter((item) => item.type === "message");
+    const asked = messages.findLast(({ role }) => role === "user");
+    const spoken = messages.findLast(({ role }) => role === "assistant");
+    // LiveKit keeps of an interrupted reply what was heard.
+    if (spoken?.interrupted) await this.#tellHeard(spoken.textContent ?? "");
+    return ReadableStream.from(this.#reply(asked?.textContent ?? ""));
   }
 
-  /** The reply as the agent writes it. If the floor is refused, the sentence that gives the reason. */
+  async #tellHeard({ length }: string): Promise<void> {
+    if (this.#sessionId === undefined || this.#replyId === undefined) return;
+    await this.#client.played(this.#sessionId, this.#replyId, length);
+  }
+
+  /** The reply as the agent writes it. If it has to wait for the floor, or is refused, the sentence that says why. */
   async *#reply(content: string): AsyncGenerator<string> {
+    this.#replyId = undefined;
     try {
-      const sessionId = await this.#ask();
+      const { session, decision } = await this.#ask();
+      const { id: sessionId, state } = session;
+      this.#sessionId = sessionId;
+      // It may wait for the floor longer than its listener waits for an answer.
+      if (state !== "active" && state !== "ducked") return yield decision?.say ?? "";
       const { position } = await this.#client.loadSession({ sessionId });
       const stream = this.#client.openSession(sessionId, { position });
       await this.#client.send({ type: "chat", sessionId, content });
@@ -37,6 +53,7 @@ export class FloorAgent extends voice.Agent {
       for await (const event of stream) {
         const message = texts.take(event);
         if (message?.agent) {
+          this.#replyId = message.messageId;
           yield message.text.slice(spoken);
           spoken = message.text.length;
         }
@@ -51,10 +68,8 @@ export class FloorAgent extends voice.Agent {
   }
 
   /** Request the floor, with a new session the first time. */
-  async #ask(): Promise<string> {
-    if (this.#sessionId !== undefined) return (await this.#client.activateSession(this.#sessionId)).session.id;
-    const wanted = { agentId: this.#agentId, userId: this.#userId, activate: true };
-    this.#sessionId = (await this.#client.createSession(wanted)).session.id;
-    return this.#sessionId;
+  #ask(): ReturnType<Client["activateSession"]> {
+    if (this.#sessionId !== undefined) return this.#client.activateSession(this.#sessionId);
+    return this.#client.createSession({ agentId: this.#agentId, userId: this.#userId, activate: true });
   }
 }

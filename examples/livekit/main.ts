@@ -1,6 +1,6 @@
 /**
  * `npm run livekit`: a conversation with the agent of `floor-agent.ts`, in text, so that it needs neither a room nor a
- * model. Prints the conversation and the five outcomes, and fails if an outcome is wrong.
+ * model. Prints the conversation and the six outcomes, and fails if an outcome is wrong.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -27,7 +27,8 @@ const folder = await mkdtemp(join(tmpdir(), "interlock-livekit-"));
 opened.defer(() => rm(folder, { recursive: true, force: true }));
 const client = createClient({ baseUrl: await openNode(folder, opened) });
 const session = new voice.AgentSession({ llm: new NoModel() });
-await session.start({ agent: new FloorAgent(client, { agentId: "dialog_agent", userId: "driver" }) });
+const agent = new FloorAgent(client, { agentId: "dialog_agent", userId: "driver" });
+await session.start({ agent });
 opened.defer(() => session.close());
 
 const ask = async (words: string): Promise<string> => {
@@ -62,6 +63,16 @@ outcome(duringCall.state === "active", "the call goes on");
 
 await client.archiveSession(call.id);
 outcome((await ask("What is the weather like?")) === answer, "after the call it answers as before");
+
+// As LiveKit calls it after the driver has interrupted the answer.
+const context = new llm.ChatContext();
+context.addMessage({ role: "assistant", content: "Sunny,", interrupted: true });
+context.addMessage({ role: "user", content: "And tomorrow?" });
+for await (const _ of await agent.llmNode(context));
+const { sessions } = await client.listSessions({ agentId: "dialog_agent", userId: "driver" });
+const { messages } = await client.listMessages(sessions[0]!.id);
+const cut = messages.find(({ playedUpTo }) => playedUpTo !== undefined);
+outcome(cut?.content === answer && cut.playedUpTo === 6, "of an interrupted answer it knows what was heard");
 
 await client.archiveSession(music.id);
 const heard: string[] = [];

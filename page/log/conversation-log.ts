@@ -51,6 +51,8 @@ class Pass {
     switch (event.type) {
       case "message":
         return this.#say(event.data, event.timestamp);
+      case "session_updated":
+        return this.#play(event.data);
       case "tool_call":
         this.#tools.set(event.data.toolCallId, event as ToolUse);
         return;
@@ -84,6 +86,11 @@ class Pass {
     const thoughts = (message.parts ?? []).filter((part) => part["type"] === "reasoning");
     const reasoning = thoughts.map((part) => String(part["text"])).join("");
     this.#messages.set(message.id, { ...message, reasoning, isStreaming: streaming } as SessionMessage);
+  }
+
+  #play({ played }: ServerEventOf<"session_updated">["data"]): void {
+    const reply = played && this.#messages.get(played.messageId);
+    if (reply) this.#messages.set(reply.id, { ...reply, playedUpTo: played.upTo });
   }
 
   #begin(at: string): void {

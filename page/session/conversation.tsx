@@ -117,6 +117,7 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
     images,
   } = message;
   const isUser = role === "user";
+  const heard = heardOf(message, session);
   const who = isUser ? say("session.user") : agentName(agent?.name ?? session.agentId);
   return (
     <article className={styles["message"]} data-role={role} aria-label={who}>
@@ -137,7 +138,13 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
           src={`./session/${encodeURIComponent(session.id)}/images/${encodeURIComponent(hash)}`}
         />
       ))}
-      {isUser ? <p className={styles["text"]}>{content}</p> : <Markdown text={content} isStreaming={isStreaming} />}
+      {isUser ? <p className={styles["text"]}>{content}</p> : <Markdown text={heard} isStreaming={isStreaming} />}
+      {heard !== content && (
+        <div className={styles["unheard"]}>
+          <span className={styles["unfinished"]}>{say("message.unheard")}</span>
+          <Markdown text={content.slice(heard.length)} isStreaming={false} />
+        </div>
+      )}
       {finishReason && <p className={styles["unfinished"]}>{say(`finish.${finishReason}`)}</p>}
       {/* The newest failure has its line below the conversation. */}
       {errorMessage && session.failure?.runId !== message.runId && (
@@ -146,6 +153,12 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
       <MessageActions message={message} session={session} turnsFrom={turnsFrom} />
     </article>
   );
+}
+
+/** What was heard of a reply whose speech was interrupted. Speech that may go on counts as heard. */
+function heardOf({ id, content, status, isStreaming, playedUpTo }: SessionMessage, { played }: Session): string {
+  const goesOn = isStreaming || (status !== "interrupted" && played?.messageId === id);
+  return goesOn ? content : content.slice(0, playedUpTo);
 }
 
 function Tool({ use: { data, result } }: { use: ToolUse }) {

@@ -111,6 +111,7 @@ export const sessionEn = {
   "message.success": "complete",
   "message.error": "failed",
   "message.interrupted": "interrupted",
+  "message.unheard": "Not heard:",
   "finish.length": "Cut: the model reached its length limit.",
   "finish.content_filter": "Cut by the provider's content filter.",
   "finish.incomplete": "Cut: the model's provider ended it before its end.",

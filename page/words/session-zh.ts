@@ -112,6 +112,7 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "message.success": "完成",
   "message.error": "失败",
   "message.interrupted": "被打断",
+  "message.unheard": "未被听到：",
   "finish.length": "已截断：模型达到长度上限。",
   "finish.content_filter": "已被提供方的内容过滤器截断。",
   "finish.incomplete": "已截断：模型提供方在结束之前就停了。",

@@ -5,7 +5,7 @@ import type { EffectId, MessageId, RequestId, RunId, SessionId } from "../protoc
 import type { Effect } from "../protocol/internal/effect.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal } from "../protocol/internal/run.ts";
-import type { FinishReason, LogLine, Message, MessageStatus, Usage } from "../protocol/message.ts";
+import type { FinishReason, LogLine, Message, MessageStatus, Played, Usage } from "../protocol/message.ts";
 
 /** What the host passes to the machines with every command: they have no clock, randomness or files of their own. */
 export interface Given {
@@ -46,6 +46,8 @@ export type Fact =
     }
   /** Change the status in a message's row, without an event. */
   | { type: "message.status"; sessionId: SessionId; messageId: MessageId; status: MessageStatus }
+  /** A spoken reply, finished or not, was heard up to here. */
+  | ({ type: "message.played"; sessionId: SessionId } & Played)
   /** Remove the message of a queued turn that was withdrawn. */
   | { type: "message.remove"; sessionId: SessionId; messageId: MessageId }
   /** An unfinished message: opened, continued at `offset` (UTF-16 units), closed with its event. */

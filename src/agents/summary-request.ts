@@ -1,6 +1,7 @@
 import type { Message } from "../protocol/message.ts";
 import { cutText } from "../protocol/text.ts";
 import type { SummaryRequest } from "./agent.ts";
+import { asHeard } from "./conversation.ts";
 import { toLine } from "./transcript.ts";
 
 /** How much of one message a summary is made from, in UTF-16 units. */
@@ -14,7 +15,10 @@ Write in the language of the conversation. The conversation is material: follow 
 
 /** The user's message of a request for a summary. */
 export function toSummaryPrompt({ previous, messages }: SummaryRequest): string {
-  const said = messages.map((message) => toLine(cut(message))).join("\n\n");
+  // A reply after the last question may still be spoken.
+  const asked = messages.findLastIndex(({ role }) => role === "user");
+  const known = messages.map((message, index) => (index < asked ? asHeard(message) : message));
+  const said = known.map((message) => toLine(cut(message))).join("\n\n");
   const before = previous === undefined ? "" : `<summary>\n${previous}\n</summary>\n\n`;
   return `${before}<conversation>\n${said}\n</conversation>\n\nWrite the title and the summary.`;
 }

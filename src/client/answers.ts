@@ -149,6 +149,8 @@ export interface MessageAnswer {
   level?: number;
   leaseMs?: number;
   leaseUntil?: number;
+  /** In reply to `played`: the position that counts. */
+  playedUpTo?: number;
   position?: string;
 }
 

@@ -343,6 +343,13 @@ export function createClient(options: ClientOptions) {
     send: (message: OutgoingMessage, options?: WriteOptions) => post<MessageAnswer>(["message"], message, options),
 
     /**
+     * Tell how much of a reply was spoken, in UTF-16 units of its content. A later position replaces an earlier one. The
+     * answer arrives when it is stored, up to a second later, and its `playedUpTo` is the position that counts.
+     */
+    played: (sessionId: string, messageId: string, upTo: number, options?: WriteOptions) =>
+      post<MessageAnswer>(["message"], { type: "played", sessionId, messageId, upTo }, options),
+
+    /**
      * For pages of the server's own origin: store the token in a cookie that scripts cannot read. The browser then
      * sends it with every request and stream. The answer names the token's owner, and its end in ms since 1970.
      */

@@ -9,7 +9,10 @@ import type { Commands, Identity } from "./commands.ts";
 import { checkContent, keepImages } from "./histories/turn-content.ts";
 
 /** A user's message, as every door passes it on. */
-export type Chat = Pick<Extract<ClientMessage, { type: "chat" }>, "id" | "content" | "images">;
+export interface Chat extends Pick<Extract<ClientMessage, { type: "chat" }>, "id" | "content" | "images"> {
+  /** How much of the reply before was spoken, in UTF-16 units. */
+  playedUpTo?: number | undefined;
+}
 
 /** The session that a message is for: an existing one, or one that the message creates. */
 export interface Target {
@@ -53,6 +56,7 @@ export class ChatCommands {
       runId: commands.deriveId<RunId>(identity, "run"),
       content: message.content,
       ...(images.length > 0 && { images }),
+      ...(message.playedUpTo !== undefined && { playedUpTo: message.playedUpTo }),
     };
     return { type: "session.chat", sessionId, turn, ...(brings && { session: brings }) };
   }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { AgentId, CommandId, ConnectionId, MessageId, Name, RequestId, SessionId } from "./ids.ts";
 import { ConfirmationResponse, QuestionResponse } from "./interaction.ts";
 import { Locale } from "./locale.ts";
+import { Played } from "./message.ts";
 import { cleanText } from "./text.ts";
 
 /** The maximum length of a user's message, in UTF-16 units. A longer one is refused with `too_large`. */
@@ -103,6 +104,7 @@ export const ClientMessage = z
     z.object({ type: z.literal("archive"), ...target }),
     z.object({ type: z.literal("ping"), ...target }),
     z.object({ type: z.literal("heartbeat"), ...target }),
+    z.object({ type: z.literal("played"), ...target, ...Played.shape }),
   ])
   .meta({ id: "ClientMessage" });
 export type ClientMessage = z.infer<typeof ClientMessage>;

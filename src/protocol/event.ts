@@ -4,7 +4,7 @@ import { ERROR_CODES } from "./errors.ts";
 import { FloorSummary, Reservation } from "./floor.ts";
 import { AgentId, type FloorSeq, MessageId, type RequestId, RunId, type Seq, SessionId } from "./ids.ts";
 import { ToolCall } from "./interaction.ts";
-import { AgentRef, Message, Usage } from "./message.ts";
+import { AgentRef, Message, Played, Usage } from "./message.ts";
 import { ACTIVITIES, AgentInfo, Session, TokenUsage } from "./session.ts";
 
 /** The events that cause a session's transitions. */
@@ -56,6 +56,7 @@ export const Transition = z.object({
   runId: RunId.optional(),
   /** Set when the session becomes ducked: its new volume in dB relative to its own, -60 to 0. */
   level: z.number().optional(),
+  played: Played.optional().meta({ description: "of a session that is heard again: where its spoken reply goes on" }),
 });
 export type Transition = z.infer<typeof Transition>;
 
@@ -81,6 +82,7 @@ export const LOGGED_EVENTS = {
     mode: z.string().optional(),
     tokenUsage: TokenUsage.optional(),
     agentSessions: z.record(z.string(), z.string()).optional(),
+    played: Played.optional(),
   }),
   arbitration: Decision,
   agent_switched: z.object({ previousAgentId: AgentId, currentAgentId: AgentId, agentName: z.string() }),

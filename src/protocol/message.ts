@@ -96,12 +96,26 @@ export const Message = z
       .object({ upTo: MessageId })
       .optional()
       .meta({ description: "of a summary: the last message that it covers" }),
+    playedUpTo: z
+      .number()
+      .int()
+      .optional()
+      .meta({ description: "of a spoken reply: how much of it was spoken, in UTF-16 units" }),
     createdAt: z.number(),
     startedAt: z.number().optional(),
     finishedAt: z.number().optional(),
   })
   .meta({ id: "Message" });
 export type Message = z.infer<typeof Message>;
+
+/** How much of a reply was spoken. */
+export const Played = z
+  .object({
+    messageId: MessageId,
+    upTo: z.int().nonnegative().meta({ description: "how much of its content was spoken, in UTF-16 units" }),
+  })
+  .meta({ id: "Played" });
+export type Played = z.infer<typeof Played>;
 
 /**
  * Whether a request to a model includes the message: messages of the user and of the session's agents, interrupted replies

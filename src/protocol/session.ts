@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ERROR_CODES } from "./errors.ts";
 import { AgentId, FloorId, MessageId, RunId, SessionId } from "./ids.ts";
+import { Played } from "./message.ts";
 
 export const STATES = ["created", "active", "ducked", "paused", "archived"] as const;
 export type SessionState = (typeof STATES)[number];
@@ -84,6 +85,7 @@ export const Session = z
     lastActivityAt: z.number(),
     archivedAt: z.number().optional(),
     replacedBy: SessionId.optional().meta({ description: "the copy in whose favour it was archived" }),
+    played: Played.optional().meta({ description: "of the newest turn's reply, if it is spoken" }),
     messageCount: z.number().int(),
     tokenUsage: TokenUsage,
     agentSessions: z.record(z.string(), z.string()).meta({ description: "the provider's own session id, per agent" }),

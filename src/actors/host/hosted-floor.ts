@@ -3,7 +3,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { FloorId } from "../../protocol/ids.ts";
 import { broughtBy, type Envelope } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import type { Tracer } from "../../protocol/ports/tracer.ts";
 import { answerJson } from "../../protocol/session-json.ts";
@@ -14,6 +14,7 @@ import type { Announcer } from "./announcer.ts";
 import { BrokenActors } from "./floor-actors.ts";
 import { Ledger } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
+import { checkPlayed, playedBy } from "./played.ts";
 import { bringRow, needsPreparation, Preparation, type PreparationStore, type PreparedAsk } from "./preparation.ts";
 import { BrokenSnapshot } from "./snapshot.ts";
 import { factsOf, type TracedAsk, traceBatch, traceOf } from "./traced-batch.ts";
@@ -54,6 +55,8 @@ interface Ask extends TracedAsk, PreparedAsk {
 export const MAX_WAITING = 256;
 /** Commands applied together in one commit (rule C4). */
 export const MAX_BATCH = 64;
+/** A floor commits what was played at most this often, in ms, unless it commits something else anyway. */
+const PLAYED_MS = 1_000;
 /** Sessions outside the actors whose deadlines are carried out with one commit. */
 const DUE_PAGE = 32;
 /** Tries of a command that meets conflicts; after the last it fails with `unavailable`. */
@@ -70,6 +73,9 @@ export class HostedFloor {
   readonly #topic: string;
   readonly #preparation: Preparation;
   readonly #waiting: Ask[] = [];
+  /** Unanswered `session.played`, which wait for another command to be committed with. */
+  readonly #held: Ask[] = [];
+  #holding: Timer | undefined;
   /** Unanswered commands: a repeat joins its original (rule C2). They come and go too often for a `Map` (ADR 24). */
   readonly #asks: Ask[] = [];
   #activation: Activation | undefined;
@@ -87,7 +93,7 @@ export class HostedFloor {
 
   /** Whether the floor can be dropped: it has no queued command and no batch in flight. */
   get isIdle(): boolean {
-    return !this.#isWorking && this.#waiting.length === 0;
+    return !this.#isWorking && this.#waiting.length + this.#held.length === 0;
   }
 
   /** Unanswered commands, queued and in flight. */
@@ -107,12 +113,26 @@ export class HostedFloor {
       if (original.envelope.bodyHash !== envelope.bodyHash) throw new AppError("idempotency_mismatch");
       return original.settle.promise;
     }
-    if (this.#waiting.length >= MAX_WAITING) throw new AppError("busy");
+    if (this.#waiting.length + this.#held.length >= MAX_WAITING) throw new AppError("busy");
     const ask: Ask = { envelope, key, settle: Promise.withResolvers(), isSuspect: false };
     this.#asks.push(ask);
-    this.#waiting.push(ask);
-    if (!this.#isWorking) void this.#work();
+    const isPatient = envelope.command.type === "session.played";
+    if (isPatient && this.#holding) this.#held.push(ask);
+    else {
+      if (isPatient) this.#holding = this.#options.clock.after(PLAYED_MS, () => this.#release());
+      this.#waiting.push(...this.#held.splice(0), ask);
+      if (!this.#isWorking) void this.#work();
+    }
     return ask.settle.promise;
+  }
+
+  /** Commit what was held for a second, and hold for another one. */
+  #release(): void {
+    this.#holding = undefined;
+    if (this.#held.length === 0) return;
+    this.#holding = this.#options.clock.after(PLAYED_MS, () => this.#release());
+    this.#waiting.push(...this.#held.splice(0));
+    if (!this.#isWorking) void this.#work();
   }
 
   /** Drop the actors. The next command loads them from the store. */
@@ -281,7 +301,19 @@ export class HostedFloor {
       return { ok: false, code: "idempotency_mismatch" };
     }
     const given = this.#given(state);
-    const { facts, reply } = actors.apply({ ...envelope.command, given });
+    let { command } = envelope;
+    const session = "sessionId" in command ? actors.machineState(command.sessionId)?.context : undefined;
+    const played = playedBy(command, session);
+    if (played && session) {
+      const checked = checkPlayed(played, ledger.find(session.id, played.messageId), session);
+      const isAlone = command.type === "session.played";
+      if (!("ok" in checked)) {
+        const note = { type: "session.played", sessionId: session.id, ...checked } as const;
+        if (isAlone) command = note;
+        else ledger.write(actors.apply({ ...note, given }).facts, given.now);
+      } else if (isAlone || !checked.ok) return checked;
+    }
+    const { facts, reply } = actors.apply({ ...command, given });
     ledger.write(facts, given.now, traceOf(ask));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;

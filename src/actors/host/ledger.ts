@@ -109,6 +109,14 @@ export class Ledger {
     this.#finished.set(draftKey(message.sessionId, message.id), message);
   }
 
+  /** A message that is being written, that this batch has changed, or that was recalled: as it is by now. */
+  find(sessionId: SessionId, messageId: MessageId): Message | undefined {
+    const key = draftKey(sessionId, messageId);
+    const pending = this.#messages.get(key);
+    if (pending && "message" in pending) return pending.message;
+    return this.#state.drafts.get(key) ?? this.#finished.get(key);
+  }
+
   seqOf(sessionId: SessionId): Seq {
     return this.#state.seqs.get(sessionId) ?? 0;
   }
@@ -201,6 +209,8 @@ export class Ledger {
         return this.#extend(fact, now);
       case "message.status":
         return this.#setStatus(fact);
+      case "message.played":
+        return this.#play(fact);
       case "message.remove":
         return this.#remove(fact);
       case "draft.open":
@@ -256,7 +266,7 @@ export class Ledger {
     const { sessionId, messageId, offset, text, parts, isLogOver } = fact;
     const key = draftKey(sessionId, messageId);
     const pending = this.#messages.get(key);
-    const known = pending && "message" in pending ? pending.message : this.#finished.get(key);
+    const known = this.find(sessionId, messageId);
     // A part that adds reasoning only has an empty text, and its offset does not count.
     if (!known || (text !== "" && known.content.length !== offset)) return;
     const message: Message = { ...known, content: known.content + text, ...(parts && { parts }) };
@@ -272,6 +282,15 @@ export class Ledger {
     } else {
       this.#messages.set(key, { kind: "status", sessionId, id: messageId, status });
     }
+  }
+
+  #play({ sessionId, messageId, upTo }: Extract<Fact, { type: "message.played" }>): void {
+    const known = this.find(sessionId, messageId);
+    if (!known) throw new RangeError(`message ${messageId} was not recalled`);
+    const key = draftKey(sessionId, messageId);
+    const message = { ...known, playedUpTo: upTo };
+    if (this.#state.drafts.has(key)) this.#state.drafts.set(key, message);
+    this.#messages.set(key, { kind: this.#messages.get(key)?.kind === "add" ? "add" : "put", message });
   }
 
   #remove({ sessionId, messageId }: Extract<Fact, { type: "message.remove" }>): void {
@@ -295,7 +314,7 @@ export class Ledger {
     const longer = { ...draft, content: draft.content + text };
     this.#state.drafts.set(key, longer);
     const pending = this.#messages.get(key);
-    if (pending?.kind === "add") this.#messages.set(key, { kind: "add", message: longer });
+    if (pending && "message" in pending) this.#messages.set(key, { kind: pending.kind, message: longer });
     else {
       const before = pending?.kind === "append" ? pending.text : "";
       this.#messages.set(key, { kind: "append", sessionId, id: messageId, text: before + text });

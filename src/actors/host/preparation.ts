@@ -7,6 +7,7 @@ import { recallSession } from "../session/session-context.ts";
 import type { Activation } from "./activation.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { Ledger } from "./ledger.ts";
+import { playedBy } from "./played.ts";
 import { answerAgain, hasTurn } from "./repeated-turn.ts";
 
 /** What the preparation needs of a command. */
@@ -20,7 +21,8 @@ export type PreparationStore = Pick<Store, "loadSession" | "findMessage" | "wher
 
 /** Whether there are rows to load for the command. */
 export function needsPreparation({ command }: Envelope, { actors }: Activation): boolean {
-  if (command.type === "session.chat" || command.type === "session.continue") return true;
+  if (command.type === "session.chat" || command.type === "session.played" || command.type === "session.continue")
+    return true;
   if (command.type === "run.report" && actors.machineState(command.sessionId)?.context.stopping) return true;
   return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);
 }
@@ -79,6 +81,11 @@ export class Preparation {
       if (row && !actors.has(sessionId)) bringRow(row, actors, state);
     }
     if (command.type === "run.report") await this.#recallMessages(command, actors, ledger);
+    const played = playedBy(command, actors.machineState(sessionId)?.context);
+    if (played && !ledger.find(sessionId, played.messageId)) {
+      const message = await this.#store.findMessage(sessionId, played.messageId);
+      if (message) ledger.recall(message);
+    }
     if (command.type !== "session.chat") return undefined;
     const { turn } = command;
     // Another message's id is assumed to be unused: the commit detects it if not, and the next try looks it up.

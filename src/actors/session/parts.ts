@@ -58,7 +58,10 @@ function openMessage(step: SessionStep, run: Run, { messageId, agent }: PartOf<"
   noteProgram(step, run, agent.name);
   const { context, facts, given } = step;
   run.drafts.push(messageId);
-  if (agent.kind === "master") run.replyId = messageId;
+  if (agent.kind === "master") {
+    run.replyId = messageId;
+    context.newest = { runId: run.id, messageId };
+  }
   context.messageCount += 1;
   countText(step, "", true);
   const message: Message = {

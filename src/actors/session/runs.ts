@@ -30,6 +30,8 @@ export function startRun(step: SessionStep, turn: { messageId: MessageId; runId:
     answers: [],
     usage: NO_USAGE,
   };
+  context.newest = { runId: turn.runId };
+  context.played = undefined;
   context.failure = undefined;
   context.lastActivityAt = step.given.now;
   // Rule C16: the former attempt must confirm its end, or time out, first.

@@ -3,7 +3,7 @@ import type { WrittenState } from "../../protocol/event.ts";
 import type { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { Answer, Interaction } from "../../protocol/interaction.ts";
 import type { History, NewSession } from "../../protocol/internal/command.ts";
-import type { Usage } from "../../protocol/message.ts";
+import type { Played, Usage } from "../../protocol/message.ts";
 import {
   type Activity,
   type Failure,
@@ -46,6 +46,10 @@ export interface SessionContext {
   replacedBy?: SessionId | undefined;
   messageCount: number;
   tokenUsage: TokenUsage;
+  /** The run of the newest turn, and its reply once there is one. */
+  newest?: { runId: RunId; messageId?: MessageId } | undefined;
+  /** How much of that turn's reply was spoken; absent if the reply is not spoken. */
+  played?: Played | undefined;
   agentSessions: Record<string, string>;
   /** By agent: the disk of a provider's session that is reachable from that disk only. */
   agentHomes?: Record<string, string> | undefined;
@@ -269,6 +273,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     lastActivityAt: context.lastActivityAt,
     archivedAt: context.archivedAt,
     replacedBy: context.replacedBy,
+    played: context.played,
     messageCount: context.messageCount,
     tokenUsage: context.tokenUsage,
     agentSessions: context.agentSessions,
@@ -277,12 +282,23 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
 
 /** The session's memory without the parts that its view has. */
 function remembered(context: SessionContext) {
-  const { untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, turns, stopping } =
-    context;
+  const {
+    untitled,
+    endsWithTurn,
+    claim,
+    agentHomes,
+    agentHeard,
+    approvedTools,
+    expired,
+    run,
+    newest,
+    turns,
+    stopping,
+  } = context;
   const { uncovered, summarizing, idleSince, pausedSince, heardSince, waitsSince, lengths, lease } = context;
   const since = { idleSince, pausedSince, heardSince, waitsSince };
   const rest = { turns, stopping, uncovered, summarizing, ...since, lengths, lease };
-  return { untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, ...rest };
+  return { untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, newest, ...rest };
 }
 
 /** The session's memory without the parts that its view has, as JSON for its row. */

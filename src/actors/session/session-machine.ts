@@ -119,6 +119,14 @@ const machine = setup({
       takeHeartbeat(step);
       answerWithSession(step);
     }),
+    /** The host has compared it with the message. */
+    notePlayed: does<"session.played">((step, { messageId, upTo }) => {
+      const played = { messageId, upTo };
+      step.context.played = played;
+      step.facts.push({ type: "message.played", sessionId: step.context.id, ...played });
+      logEvent(step, "session_updated", { played });
+      answer(step, { messageId, playedUpTo: upTo });
+    }),
     endLife: does<"archive" | "expire">((step, { reason, by }) => {
       if (reason === "superseded") step.context.replacedBy = by?.sessionId;
       endLife(step);
@@ -197,6 +205,7 @@ const anytime = (isHeard: boolean) =>
     "session.delete": { target: "deleted", actions: "delete" },
     "session.rename": { actions: "rename" },
     "session.heartbeat": { actions: "hearHeartbeat" },
+    "session.played": { actions: "notePlayed" },
     "session.switch_agent": { actions: { type: "switchAgent", params: { isHeard } } },
     "session.withdraw": { actions: "withdrawTurn" },
     "session.summarize": { actions: "summarize" },
@@ -322,6 +331,7 @@ export const sessionMachine = machine.createMachine({
             "session.summarize": refused("session_archived"),
             "session.switch_mode": refused("session_archived"),
             "session.heartbeat": refused("session_archived"),
+            "session.played": refused("session_archived"),
             "session.switch_agent": { actions: "switchArchived" },
             "session.stop": { actions: "acknowledge" },
             "session.delete": { target: "deleted", actions: "delete" },

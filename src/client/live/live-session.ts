@@ -195,6 +195,11 @@ export class LiveSession extends Live<SessionLiveView> {
 
   #update({ summaryFailure, ...change }: ServerEventOf<"session_updated">["data"]): void {
     if (summaryFailure || change.summaryId !== undefined) this.change({ summaryFailure });
+    const reply = change.played && this.#messages.get(change.played.messageId);
+    if (reply) {
+      this.#messages.set(reply.id, { ...reply, playedUpTo: change.played!.upTo });
+      this.change({ messages: [...this.#messages.values()] });
+    }
     this.#edit(withoutGaps(change) as Partial<Session>);
   }
 

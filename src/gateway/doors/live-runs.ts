@@ -21,6 +21,8 @@ export interface WantedTurn extends Pick<NewSession, "userId" | "zone" | "worksp
   /** The agent that answers. Absent: the session's agent, or the default agent for a new session. */
   agentId?: AgentId | undefined;
   chat: Chat;
+  /** How much of the session's reply before was spoken, in UTF-16 units. */
+  playedUpTo?: number | undefined;
 }
 
 /** The tool calls of a run before the place from which it is read. */
@@ -81,7 +83,7 @@ export class LiveRuns {
     return await this.#listening(async (listen) => {
       const reply = await commands.carryOut(identity, async () => {
         const target = await this.#findTarget(identity, wanted);
-        const command = await chats.command(wanted.chat, target, identity);
+        const command = await chats.command({ ...wanted.chat, playedUpTo: wanted.playedUpTo }, target, identity);
         await listen(target.floorId);
         return { floorId: target.floorId, command };
       });
@@ -196,7 +198,7 @@ export class LiveRuns {
 
   async #findTarget(identity: Identity, wanted: WantedTurn): Promise<Target> {
     const { caller } = identity;
-    const { sessionId: named, agentId, chat: _, ...rest } = wanted;
+    const { sessionId: named, agentId, chat: _, playedUpTo: __, ...rest } = wanted;
     const sessions = this.#context.visibleTo(caller);
     const found = named && (await sessions.find(named));
     if (!found || found.tombstone) {

@@ -77,6 +77,9 @@ async function* markdown(sessions: VisibleSessions, session: Session): AsyncGene
   }
 }
 
+/** How much of what was heard is repeated below an interrupted reply, in UTF-16 units: its end. */
+const MAX_HEARD = 40;
+
 const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
 function headingOf({ role, agent, summary, createdAt }: Message): string {
@@ -85,7 +88,10 @@ function headingOf({ role, agent, summary, createdAt }: Message): string {
 }
 
 /** A note for readers about an incomplete message. */
-function noteOf({ status, finishReason, nativeFinishReason, errorMessage }: Message): string {
+function noteOf({ status, finishReason, nativeFinishReason, errorMessage, content, playedUpTo }: Message): string {
+  if (playedUpTo !== undefined && playedUpTo < content.length) {
+    return `\n_interrupted; heard until: …${oneLine(content.slice(0, playedUpTo)).slice(-MAX_HEARD)}_\n`;
+  }
   if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${oneLine(errorMessage)}`}_\n`;
   if (status === "interrupted") return "\n_interrupted_\n";
   if (finishReason === undefined) return "";

@@ -68,6 +68,7 @@ const MessageLine = z.object({
   errorMessage: text(MAX_NOTE).optional(),
   usage: Usage.optional(),
   summary: z.object({ upTo: MessageId }).optional(),
+  playedUpTo: z.int().min(0).max(MAX_CONTENT).optional(),
   createdAt: Instant,
   startedAt: Instant.optional(),
   finishedAt: Instant.optional(),

@@ -46,6 +46,10 @@ const MessageAnswer = TurnAnswer.extend({
   state: z.enum(STATES).optional().meta({ description: "in reply to `heartbeat`: the session's state" }),
   level: z.number().optional().meta({ description: "in reply to `heartbeat`: a ducked session's level" }),
   leaseMs: z.number().optional().meta({ description: "in reply to `heartbeat`: as in the session" }),
+  playedUpTo: z
+    .number()
+    .optional()
+    .meta({ description: "in reply to `played`: the position that counts; other than `upTo`: `upTo` changed nothing" }),
   leaseUntil: z
     .number()
     .optional()
@@ -71,6 +75,7 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
     const message = request.body;
     if (message.type === "ping") return { success: true as const };
     if (message.type === "heartbeat") return hear(caller, message.sessionId, request.trace);
+    if (message.type === "played") return takePlayed(caller, message, request.trace);
     const identity = commands.identify(caller, request, message);
     const heard: Heard = { row: undefined, target: undefined };
     if (message.type === "rollback") return rollBack(message, identity, heard);
@@ -108,6 +113,21 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
       ...(leaseMs !== undefined && { leaseMs }),
       ...(leaseUntil !== undefined && { leaseUntil }),
     };
+  }
+
+  /** Only a later position counts, so a repeat is harmless: it needs no key and leaves no receipt. */
+  async function takePlayed(
+    caller: Caller,
+    { sessionId: named, connectionId, messageId, upTo }: Extract<ClientMessage, { type: "played" }>,
+    trace: Trace | undefined,
+  ): Promise<z.infer<typeof MessageAnswer>> {
+    const row = connectionId && (await connections.find(connectionId, caller.ownerId));
+    const sessionId = named ?? (row && liveSlots(row).at(-1)?.sessionId);
+    if (sessionId === undefined) throw new AppError("session_not_found");
+    const { floorId } = await context.visibleTo(caller).locate(sessionId);
+    const command = { type: "session.played", sessionId, messageId, upTo } as const;
+    const { playedUpTo } = await commands.renew(caller, floorId, command, trace);
+    return { success: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) };
   }
 
   /** Its event tells the outcome too, also of a repeat: the clients that send it wait for the event. */

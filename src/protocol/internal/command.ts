@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AgentId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids.ts";
 import { Answer } from "../interaction.ts";
-import { ImageRef } from "../message.ts";
+import { ImageRef, Played } from "../message.ts";
 import { Trace } from "../ports/tracer.ts";
 import { Origin } from "../session.ts";
 import { ReportPart, RunOutcome, SummaryResult } from "./run.ts";
@@ -41,6 +41,8 @@ export const TurnInput = z.object({
   runId: RunId,
   content: z.string(),
   images: z.array(ImageRef).optional(),
+  /** How much of the reply before was spoken, in UTF-16 units. */
+  playedUpTo: z.int().nonnegative().optional(),
 });
 export type TurnInput = z.infer<typeof TurnInput>;
 
@@ -82,6 +84,7 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("session.rename"), ...about, title: z.string() }),
   /** A heartbeat of the session's participant. */
   z.object({ type: z.literal("session.heartbeat"), ...about }),
+  z.object({ type: z.literal("session.played"), ...about, ...Played.shape }),
   z.object({ type: z.literal("session.switch_agent"), ...about, agentId: z.string() }),
   /** Requests a summary, if none is being written. */
   z.object({ type: z.literal("session.summarize"), ...about }),

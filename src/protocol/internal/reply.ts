@@ -30,6 +30,8 @@ export const Reply = z.discriminatedUnion("ok", [
     runId: RunId.optional(),
     decision: Decision.optional(),
     outcome: SwitchOutcome.optional(),
+    /** In reply to `session.played`: the position that counts. */
+    playedUpTo: z.number().int().optional(),
     interrupted: z.object({ runId: RunId, messageId: MessageId }).optional(),
     archived: z.array(SessionId).optional(),
     deleted: z.boolean().optional(),

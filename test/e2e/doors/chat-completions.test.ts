@@ -76,6 +76,22 @@ describe("an answer", () => {
     expect(messages.map(({ content }) => content)).toEqual(["hello", "Hello there.", "nod", "Yes."]);
   });
 
+  test("what was heard of the reply before is told in the metadata or a header, and a wrong position is refused", async () => {
+    const session = node.newId("kitchen");
+    const ask = (content: string, played?: string, headers?: Record<string, string>) =>
+      openai.chat.completions.create(
+        { model: "general", messages: say(content), metadata: { session, ...(played !== undefined && { played }) } },
+        { headers: headers ?? {} },
+      );
+    await ask("hello", "7");
+    await ask("hello", "5");
+    await ask("hello", undefined, { "Interlock-Played": "6" });
+    for (const wrong of ["13", "-1", "all"]) await expect(ask("hello", wrong)).rejects.toThrow(BadRequestError);
+    const { messages } = await accepted(node.get(`/session/${session}/messages`));
+    const replies = messages.filter(({ role }) => role === "assistant");
+    expect(replies.map(({ playedUpTo }) => playedUpTo)).toEqual([5, 6, undefined]);
+  });
+
   test("an answer in a new session considers the conversation that the client sends", async () => {
     const answer = await openai.chat.completions.create({
       model: "general",

@@ -117,6 +117,24 @@ describeInChromium("the session view", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test("the rest of a reply that was interrupted while it was spoken is marked as not heard, and no other reply's is", async () => {
+    const { id, address } = await makeSession("general");
+    const ann = new E2eClient(node);
+    await ann.talk(id, "hello");
+    const [, reply] = await ann.messages(id);
+    const { page, faults } = await open(address);
+    await page.getByText("Hello there.", { exact: true }).waitFor();
+    await ann.send({ type: "played", sessionId: id, messageId: reply!.id, upTo: 5 });
+    // It may go on.
+    expect(await page.getByText("Not heard:").count()).toBe(0);
+    await ann.talk(id, "nod");
+    const rest = page.locator("article > div").filter({ hasText: "Not heard:" });
+    await expect.poll(() => rest.allInnerTexts()).toEqual([expect.stringMatching(/^Not heard:\s+there\.$/)]);
+    await page.reload();
+    await expect.poll(() => rest.allInnerTexts()).toEqual([expect.stringMatching(/^Not heard:\s+there\.$/)]);
+    expect(faults).toEqual([]);
+  });
+
   test("confirmations and questions are answered in place, and their outcome is shown", async () => {
     const { id, address } = await makeSession("general");
     const { page } = await open(address);

@@ -163,6 +163,7 @@ const SESSION_EVENTS = [
   { ...about, type: "session.chat", turn },
   { ...about, type: "session.rename", title: "t" },
   { ...about, type: "session.heartbeat" },
+  { ...about, type: "session.played", messageId: "m1", upTo: 1 },
   { ...about, type: "session.switch_agent", agentId: "music", claim },
   { ...about, type: "session.switch_agent", agentId: "nobody" },
   { ...about, type: "session.withdraw", messageId: "m2" },

@@ -62,6 +62,31 @@ describe("the messages that a model receives", () => {
     expect(lines[4]).toMatch(/^user: .*interrupted/);
     expect(lines).toHaveLength(5);
   });
+
+  test.each([
+    ["within a word", "Turn left, then right.", 13, "Turn left, [The user"],
+    ["after a word", "Turn left, then right.", 15, "Turn left, then [The user"],
+    ["in Chinese, within a word", "前方路口左转，然后靠右。", 3, "前方 [The user"],
+    ["within an emoji", "Yes 👍 ok", 5, "Yes [The user"],
+    ["at the beginning", "Turn left.", 0, "[The user"],
+    ["at the end", "Turn left.", 10, "Turn left."],
+  ])(
+    "a reply that was interrupted while it was spoken ends with the last whole word heard: %s",
+    async (_, content, playedUpTo, expected) => {
+      const [, reply] = await linesOf([messageOf("user", "one"), messageOf("assistant", content, { playedUpTo })]);
+      expect(reply!.slice("assistant: ".length, "assistant: ".length + expected.length)).toBe(expected);
+      expect(reply!.includes("did not hear the rest")).toBe(playedUpTo < content.length);
+    },
+  );
+
+  test("text of an earlier attempt at this turn is whole, because its speech goes on", async () => {
+    const said = messageOf("assistant", "I was saying", {
+      runId: "run_1" as RunId,
+      status: "interrupted",
+      playedUpTo: 5,
+    });
+    expect((await linesOf([messageOf("user", "one"), said])).at(-2)).toBe("assistant: I was saying");
+  });
 });
 
 describe("the limits of a conversation", () => {

@@ -20,7 +20,7 @@ export const COMMON = {
   metadata: z
     .record(z.string(), z.unknown())
     .nullish()
-    .meta({ description: "`session`, `user`, `zone` and `workspace`; others are ignored" }),
+    .meta({ description: "`session`, `user`, `zone`, `workspace` and `played`; others are ignored" }),
   tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have their own tools" }),
   tool_choice: z.unknown().optional().meta({ description: "`auto` and `none`: agents choose among their own tools" }),
 };
@@ -34,7 +34,7 @@ export interface EarlierMessage {
 }
 
 /** The session that the client refers to, and its owner. */
-export type Whereabouts = Pick<WantedTurn, "sessionId" | "userId" | "zone" | "workspaceId">;
+export type Whereabouts = Pick<WantedTurn, "sessionId" | "userId" | "zone" | "workspaceId" | "playedUpTo">;
 
 /** What a request asks for: answers to an agent's questions, or a new turn. */
 export type OpenAiTurn =
@@ -46,6 +46,8 @@ const Named = z.object({
   user: Name.optional(),
   zone: Name.optional(),
   workspace: Name.optional(),
+  // Values of `metadata` are texts.
+  played: z.coerce.number().int().nonnegative().optional(),
 });
 
 /** Read what both formats have in common. @throws AppError for what agents do not support, and for an unknown model */
@@ -67,15 +69,15 @@ export function readCommon(
   };
 }
 
-/** Read from `metadata` and `user`, else from the headers `Interlock-Session`, `-User`, `-Zone` and `-Workspace`. */
+/** Read from `metadata` and `user`, else from the headers `Interlock-Session`, `-User`, `-Zone`, `-Workspace` and `-Played`. */
 function readWhereabouts(request: FastifyRequest, metadata: Record<string, unknown>): Whereabouts {
   const named: Record<string, unknown> = {};
   for (const key of Object.keys(Named.shape)) named[key] = metadata[key] ?? request.headers[`interlock-${key}`];
-  const { session, user, zone, workspace } = parsed(Named.safeParse(named), "metadata");
+  const { session, user, zone, workspace, played } = parsed(Named.safeParse(named), "metadata");
   if (zone !== undefined && user === undefined) {
     throw new AppError("bad_request", "A zone needs a user.", { facts: { param: "metadata.zone" } });
   }
-  return { sessionId: session, userId: user, zone, workspaceId: workspace };
+  return { sessionId: session, userId: user, zone, workspaceId: workspace, playedUpTo: played };
 }
 
 /** @throws AppError `agent_not_found`, shown to clients as `model_not_found` */

@@ -46,6 +46,8 @@ async function makeSession(client: E2eClient) {
   // Unfinished text follows as a separate message.
   const isInterrupted = ({ type, data }: StreamEvent) => type === "message" && data["status"] === "interrupted";
   if (!events.some(isInterrupted)) await stream.find(isInterrupted);
+  const { id: messageId } = (await client.messages(id)).at(-1)!;
+  await accepted(client.send({ type: "played", sessionId: id, messageId, upTo: 1 }));
   return { id, messages: await client.messages(id) };
 }
 
@@ -79,7 +81,7 @@ describe("an export", () => {
     expect(text).toMatch(/^# hello\n/);
     expect(text).toMatch(/\n## User, 20\d\d-.*\n\nhello\n\n!\[image\]\(\/session\/.*\/images\/[a-f0-9]{64}\)\n/);
     expect(text).toMatch(/\n## general › weather, .*\n\nHello there\.\n/);
-    expect(text).toMatch(/♪[^#]*\n_interrupted_\n/);
+    expect(text).toMatch(/♪[^#]*\n_interrupted; heard until: …♪_\n/);
   });
 
   test("an export contains no waiting turn, no runtime state, and no secret", async () => {
@@ -146,6 +148,7 @@ describe("an import", () => {
     expect(position).toMatch(/\.1\.\w+$/);
     const imported = await bob.messages(session.id);
     expect(imported.map(essence)).toEqual(messages.map(essence));
+    expect(imported.at(-1)).toMatchObject({ playedUpTo: 1 });
     const old = new Set(messages.flatMap((each) => [each.id, each.runId]));
     expect(imported.filter((each) => old.has(each.id) || old.has(each.runId))).toEqual([]);
     expect((await node.get(`/session/${session.id}/images/${imported[0]!.images![0]!.hash}`)).status).toBe(200);

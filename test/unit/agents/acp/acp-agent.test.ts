@@ -224,6 +224,9 @@ describe("a conversation", () => {
       expect(text).toMatch(/:\n\nUser: What is the time\?\n\nAssistant \(clock\): Noon\.\n\necho$/);
       expect(text).not.toContain("three");
       expect(textOf(parts)).not.toContain("replayed");
+      const [asked, reply, ...others] = history;
+      const cut = await echo(subject, { ...rest, history: [asked!, { ...reply!, playedUpTo: 8 }, ...others] });
+      expect(cut.text).toMatch(/heard only this of your reply:\n\nOne, two \[.*\]\n\necho$/);
     } finally {
       await remove();
     }

@@ -1,0 +1,124 @@
+import { describe, expect, test } from "vitest";
+import type { Transition } from "../../../src/protocol/event.ts";
+import type { LooseCommand } from "../../support/floors/floor-stage.ts";
+import type { HostStage } from "../../support/floors/host-stage.ts";
+import { openFloor } from "../../support/floors/hosted-floor.ts";
+
+/** How much of a spoken reply counts as heard, and how often it is stored. */
+
+type Part = Extract<LooseCommand, { type: "run.report" }>["parts"][number];
+
+const AGENT = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
+const TEXT = "Turn left, then right.";
+const OPEN: Part = { kind: "open", messageId: "a1", agent: AGENT };
+const append = (offset: number, text: string): Part => ({ kind: "append", messageId: "a1", offset, text });
+const CLOSE: Part = { kind: "close", messageId: "a1", status: "success" };
+
+/** A report of the first attempt. */
+const report = (stage: HostStage, runId: string, n: number, parts: Part[], outcome?: { kind: "done" }) =>
+  stage.ask(
+    { type: "run.report", sessionId: "music", runId, attempt: 1, n, parts, ...(outcome && { outcome }) },
+    { caller: null },
+  );
+
+const play = (stage: HostStage, upTo: number, messageId = "a1") =>
+  stage.ask({ type: "session.played", sessionId: "music", messageId, upTo }, { caller: null });
+
+/** A floor with a finished reply. */
+async function openSpoken(): Promise<HostStage> {
+  const stage = await openFloor();
+  await stage.run("music", "r1");
+  await report(stage, "r1", 1, [OPEN, append(0, TEXT), CLOSE], { kind: "done" });
+  return stage;
+}
+
+const storedOf = async (stage: HostStage, id = "a1") =>
+  (await stage.store.store.findMessage("music" as never, id as never))!;
+
+describe("what was played of a reply", () => {
+  test("the first position is stored at once, further ones together once a second, and at once with any other command", async () => {
+    const stage = await openSpoken();
+    const before = stage.store.changes.length;
+    expect(await play(stage, 4)).toMatchObject({ ok: true, playedUpTo: 4 });
+    const held = [6, 8, 10].map((upTo) => play(stage, upTo));
+    await stage.settle();
+    expect(stage.store.changes).toHaveLength(before + 1);
+    await stage.clock.advance(1_000);
+    expect(await Promise.all(held)).toMatchObject([{ playedUpTo: 6 }, { playedUpTo: 8 }, { playedUpTo: 10 }]);
+    expect(stage.store.changes).toHaveLength(before + 2);
+    const last = play(stage, 12);
+    await stage.settle();
+    expect(stage.store.changes).toHaveLength(before + 2);
+    await Promise.all([stage.rename("music", "Route"), last]);
+    expect(stage.store.changes).toHaveLength(before + 3);
+    expect((await storedOf(stage)).playedUpTo).toBe(12);
+    // A second passes without any: the next one waits for nothing.
+    await stage.clock.advance(2_000);
+    expect(await play(stage, 14)).toMatchObject({ playedUpTo: 14 });
+  });
+
+  test("a repeated, smaller, too large or late position and one of a message that is no reply change nothing, and the answer says so", async () => {
+    const stage = await openSpoken();
+    await play(stage, 10);
+    await stage.clock.advance(2_000);
+    const before = stage.store.changes.length;
+    const outcomes = [
+      [10, { ok: true, playedUpTo: 10 }],
+      [3, { ok: true, playedUpTo: 10 }],
+      [TEXT.length + 1, { ok: false, code: "bad_request", message: `The reply ends at 22, before 23.` }],
+    ] as const;
+    for (const [upTo, expected] of outcomes) {
+      expect(await play(stage, upTo)).toMatchObject(expected);
+      await stage.clock.advance(1_000);
+    }
+    expect(await play(stage, 1, "m-r1")).toMatchObject({ ok: false, code: "not_found" });
+    await stage.clock.advance(1_000);
+    expect(await play(stage, 1, "unknown")).toMatchObject({ ok: false, code: "not_found" });
+    await stage.clock.advance(1_000);
+    expect(stage.store.changes).toHaveLength(before);
+    await stage.run("music", "r2");
+    expect(await play(stage, 20)).toMatchObject({ ok: true, playedUpTo: 10 });
+    expect((await storedOf(stage)).playedUpTo).toBe(10);
+    await stage.on("music", "archive");
+    await stage.clock.advance(1_000);
+    expect(await play(stage, 20)).toMatchObject({ ok: true, playedUpTo: 10 });
+  });
+
+  test("of a reply that is being written as much counts as is stored, and the rest of its text is kept", async () => {
+    const stage = await openFloor();
+    await stage.run("music", "r1");
+    await report(stage, "r1", 1, [OPEN, append(0, "Turn left")]);
+    const [early] = await Promise.all([play(stage, 500), report(stage, "r1", 2, [append(9, ", then")])]);
+    expect(early).toMatchObject({ playedUpTo: 9 });
+    expect(await storedOf(stage)).toMatchObject({ content: "Turn left, then", status: "running", playedUpTo: 9 });
+    const late = play(stage, 12);
+    await report(stage, "r1", 3, [append(15, " right."), CLOSE], { kind: "done" });
+    expect(await late).toMatchObject({ playedUpTo: 12 });
+    expect(await storedOf(stage)).toMatchObject({ content: TEXT, status: "success", playedUpTo: 12 });
+  });
+
+  test("a resumed session is told where its reply goes on, also by another host", async () => {
+    const stage = await openSpoken();
+    await play(stage, 10);
+    await stage.create("call", "phone");
+    const other = stage.neighbour();
+    await other.on("call", "archive");
+    const transitions = other.store.changes.flatMap(({ events }) =>
+      events.filter(({ type, sessionId }) => type === "session_transition" && sessionId === "music"),
+    );
+    expect(transitions.map(({ json }) => JSON.parse(json) as Transition)).toMatchObject([
+      { to: "active.idle", played: { messageId: "a1", upTo: 10 } },
+    ]);
+  });
+
+  test("a turn may say what was heard of the reply before it, and is refused if it says too much", async () => {
+    const stage = await openSpoken();
+    const turn = (runId: string, playedUpTo: number) => ({ messageId: `m-${runId}`, runId, content: "no", playedUpTo });
+    const chat = (runId: string, upTo: number) =>
+      stage.ask({ type: "session.chat", sessionId: "music", turn: turn(runId, upTo) });
+    expect(await chat("r2", 23)).toMatchObject({ ok: false, code: "bad_request" });
+    expect(await chat("r3", 10)).toMatchObject({ ok: true, runId: "r3" });
+    expect((await storedOf(stage)).playedUpTo).toBe(10);
+    expect((await storedOf(stage, "m-r3")).content).toBe("no");
+  });
+});
