@@ -68,6 +68,13 @@ export function createProgram(stdout: Stdout): Command {
       end(await checkCatalog(file ?? usualCatalogPath(), process.stdout, env, matrix && format));
     });
 
+  add("schema", "Print the JSON Schema of a catalogue, with which editors complete and check the file.", [
+    "The first line of a catalogue names it: # yaml-language-server: $schema=<path>",
+  ]).action(async () => {
+    const { catalogSchema } = await import("../config/catalog/catalog-schema.ts");
+    process.stdout.write(`${JSON.stringify(catalogSchema(), undefined, 2)}\n`);
+  });
+
   add("drive", "Play four scenes of a drive against a running node, and print which agent had the floor, and why.", [
     "The node has to use the shipped catalogue; with config/car.yaml it plays a scene in which several agents are heard together.",
     "INTERLOCK_TOKEN: an operator's token or key, for a node that requires one.",

@@ -16,7 +16,12 @@ export function duration(bound: { min?: string; max: string }) {
   const { min = "0ms", max } = bound;
   const minMs = parseDuration(min)!;
   const maxMs = parseDuration(max)!;
-  return z.string({ error: ({ input }) => (input === undefined ? undefined : FORM) }).transform((text, context) => {
+  const text = z.string({ error: ({ input }) => (input === undefined ? undefined : FORM) }).meta({
+    pattern: DURATION.source,
+    examples: ["30s"],
+    description: `From ${min} to ${max}.`,
+  });
+  return text.transform((text, context) => {
     const ms = parseDuration(text);
     if (ms !== undefined && ms >= minMs && ms <= maxMs) return ms;
     const message = ms === undefined ? FORM : ms < minMs ? `must be at least ${min}` : `must be at most ${max}`;

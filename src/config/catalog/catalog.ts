@@ -57,42 +57,76 @@ const flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
 
 const AgentFields = z.strictObject({
   name: AgentId,
-  label: z.string().min(1).max(128).optional(),
-  description: z.string().max(1_024).default(""),
-  priority: priority.default(50),
-  interruptible: z.boolean().default(true),
-  enabled: z.boolean().default(true),
-  capabilities: z.array(z.string().min(1).max(128)).max(100).default([]),
-  preemption_threshold: priority.optional(),
-  when_blocked: whenBlocked.default(["reject"]),
-  when_preempted: z.enum(["pause", "duck"]).default("pause"),
-  /** The agents that may be heard while it has the floor, and how much quieter. A name overrides `all`. */
-  beneath: z.record(AgentId, level).default({}),
-  critical: z.boolean().default(false),
-  replaces: z.array(AgentId).max(100).default([]),
-  /** The agents that its sessions give way to, although they are not interruptible. */
-  yields_to: z.array(AgentId).max(100).default([]),
-  max_hold: duration({ min: "100ms", max: "365d" }).optional(),
-  /** A session without a heartbeat for this long loses its place on the floor. */
-  lease: duration({ min: "1s", max: "1d" }).optional(),
-  queue_timeout: duration({ max: "7d" }).optional(),
-  /** A preempted session that is silent for longer does not come back by itself. */
-  resume_within: duration({ max: "365d" }).optional(),
-  /** How long a question or a confirmation waits. Default: the node's setting. */
-  answer_within: duration({ min: "1s", max: "7d" }).optional(),
-  when_busy: z.enum(["reject", "enqueue", "interrupt"]).default("reject"),
-  resume: z.enum(["auto", "manual"]).default("auto"),
-  max_pause: duration({ max: "365d" }).optional(),
-  idle_timeout: duration({ max: "365d" }).optional(),
-  after_turn: z.enum(["keep", "yield", "archive"]).default("keep"),
-  messages: Sayings.default({}),
-  instructions: z.string().max(262_144).optional(),
-  tools: z.array(ToolEntry).max(64).default([]),
-  modes: z.array(AgentMode).max(16).default([]),
-  max_steps: z.int().min(1).max(1_000).default(10),
-  sub_agents: z.array(AgentId).max(100).default([]),
-  max_depth: z.int().min(1).max(16).default(4),
-  adapter: Adapter.prefault({ kind: "scripted" }),
+  label: z.string().min(1).max(128).optional().describe("Shown to people. Default: made from the name."),
+  description: z.string().max(1_024).default("").describe("What the agent is for."),
+  priority: priority.default(50).describe("The larger wins."),
+  interruptible: z.boolean().default(true).describe("false: it keeps the floor until it is done."),
+  enabled: z.boolean().default(true).describe("false: not listed, and refused."),
+  capabilities: z
+    .array(z.string().min(1).max(128))
+    .max(100)
+    .default([])
+    .describe("Shown to people; decisions do not use them."),
+  preemption_threshold: priority
+    .optional()
+    .describe("An agent that is not interruptible yields to challengers of at least this priority."),
+  when_blocked: whenBlocked
+    .default(["reject"])
+    .describe("What it does while another agent keeps the floor: one way, or several that are tried in this order."),
+  when_preempted: z
+    .enum(["pause", "duck"])
+    .default("pause")
+    .describe("duck: it goes on, quieter, beneath a challenger that allows it."),
+  beneath: z
+    .record(AgentId, level)
+    .default({})
+    .describe("Agents that may be heard while it has the floor, and how much quieter, in dB. A name overrides `all`."),
+  critical: z.boolean().default(false).describe("true: other agents never refuse, queue, pause or duck it."),
+  replaces: z.array(AgentId).max(100).default([]).describe("Agents whose sessions end when it gets the floor."),
+  yields_to: z
+    .array(AgentId)
+    .max(100)
+    .default([])
+    .describe("Agents that its sessions give way to, although they are not interruptible."),
+  max_hold: duration({ min: "100ms", max: "365d" })
+    .optional()
+    .describe("The longest time that it is heard, in front or beneath."),
+  lease: duration({ min: "1s", max: "1d" })
+    .optional()
+    .describe("A session without a heartbeat for this long loses its place on the floor."),
+  queue_timeout: duration({ max: "7d" }).optional().describe("How long it waits for the floor."),
+  resume_within: duration({ max: "365d" })
+    .optional()
+    .describe("A preempted session that is silent for longer does not come back by itself."),
+  answer_within: duration({ min: "1s", max: "7d" })
+    .optional()
+    .describe("How long a question or a confirmation waits. Default: the node's setting."),
+  when_busy: z
+    .enum(["reject", "enqueue", "interrupt"])
+    .default("reject")
+    .describe("What happens to a message during a run."),
+  resume: z
+    .enum(["auto", "manual"])
+    .default("auto")
+    .describe("Whether it resumes by itself when the interruption ends."),
+  max_pause: duration({ max: "365d" }).optional().describe("Archived when paused for longer."),
+  idle_timeout: duration({ max: "365d" })
+    .optional()
+    .describe("It gives the floor up when nothing happens for this long."),
+  after_turn: z
+    .enum(["keep", "yield", "archive"])
+    .default("keep")
+    .describe("What it does with the floor after a turn; a failed turn yields."),
+  messages: Sayings.default({}).describe(
+    "Sentences that it says of itself: a text, or one text per language, the default first.",
+  ),
+  instructions: z.string().max(262_144).optional().describe("For models and programs."),
+  tools: z.array(ToolEntry).max(64).default([]).describe("What a model may call."),
+  modes: z.array(AgentMode).max(16).default([]).describe("Choices among its tools."),
+  max_steps: z.int().min(1).max(1_000).default(10).describe("Calls of its model in one turn."),
+  sub_agents: z.array(AgentId).max(100).default([]).describe("Agents that it may delegate to; empty: all."),
+  max_depth: z.int().min(1).max(16).default(4).describe("How deep sub-agents may be nested."),
+  adapter: Adapter.prefault({ kind: "scripted" }).describe("What answers."),
 });
 
 /** Levels by agent, `all` for the others. Pairs, because an agent's name may be any word. */
@@ -209,13 +243,27 @@ const UserPreferences = z.record(
 
 /** The schema of the file. `findStrayNames` (stray-names.ts) checks the names that it refers to. */
 export const CatalogFile = z.strictObject({
-  agents: z.array(AgentFields).min(1).max(1_000),
-  default_agent: AgentId.optional(),
-  mcp_servers: z.array(McpServer).max(64).default([]),
-  policy: Policy.prefault({}),
-  priority_rules: z.array(PriorityRule).max(1_000).default([]),
-  restrictions: z.array(Restriction).max(100).default([]),
-  user_preferences: UserPreferences.default({}),
+  agents: z
+    .array(AgentFields)
+    .min(1)
+    .max(1_000)
+    .describe("The agents, each with its priority and what it does when it meets another."),
+  default_agent: AgentId.optional().describe(
+    "The agent of a session that names none. Default: the first enabled one that takes turns.",
+  ),
+  mcp_servers: z.array(McpServer).max(64).default([]).describe("Programs and addresses whose tools agents may use."),
+  policy: Policy.prefault({}).describe("What applies to every floor."),
+  priority_rules: z
+    .array(PriorityRule)
+    .max(1_000)
+    .default([])
+    .describe("Priorities that change with the time of day or a flag of the floor."),
+  restrictions: z
+    .array(Restriction)
+    .max(100)
+    .default([])
+    .describe("Flags of a floor that let only some agents be heard."),
+  user_preferences: UserPreferences.default({}).describe("Priorities of one user, by user id."),
 });
 
 /** The catalogue that the arbiter, the workers and the gateway use. Immutable: a reload makes a new one. */
