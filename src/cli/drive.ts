@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import type { AgentView } from "../client/answers.ts";
-import { type Client, createClient } from "../client/client.ts";
+import type { Client } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
 import type { Output } from "./check/check.ts";
 import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
 import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
 import { type Bilingual, LANGUAGES, type Language, SceneFault, Stage } from "./drive-stage.ts";
 import { type Line, narrate } from "./narration.ts";
+import { clientOf, explainFailure } from "./node-client.ts";
 import { type Paint, paintFor } from "./paint.ts";
 import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline } from "./timeline.ts";
@@ -28,8 +29,6 @@ export interface DriveOptions {
   env?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
-/** The error codes for a caller that may not act for other users, whose sessions then appear not to exist. */
-const LOCKED_OUT: ReadonlySet<string> = new Set(["unauthorized", "forbidden", "not_found"]);
 const WIDTH = 100;
 /** The maximum number of lines for one text. */
 const MAX_LINES = 3;
@@ -74,8 +73,7 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
   const paint = paintFor(out, env);
   const print = (line = "") => out.write(`${line}\n`);
   try {
-    const token = env["INTERLOCK_TOKEN"];
-    const client = createClient({ baseUrl, ...(token && { headers: { Authorization: `Bearer ${token}` } }) });
+    const client = clientOf(baseUrl, env);
     const { agents } = await client.listAgents({ signal });
     const found = DRIVES.find(({ cast }) => findMismatches(agents, cast).length === 0);
     if (!found) {
@@ -204,16 +202,5 @@ function namesOf(agents: readonly AgentView[]): (agentId: string) => string {
 const isLost = (fault: unknown): boolean => fault instanceof ClientError && fault.code === "unreachable";
 
 function explain(error: unknown, baseUrl: string): string {
-  if (error instanceof ClientError && error.code === "unreachable") {
-    return `No Interlock node answers at ${baseUrl}. Start one with \`interlock serve\`, or name another: interlock drive URL`;
-  }
-  if (error instanceof ClientError && error.code === "unexpected_answer") {
-    return `The server at ${baseUrl} is not Interlock. ${error.message}`;
-  }
-  if (error instanceof ClientError && LOCKED_OUT.has(error.code)) {
-    return `The node at ${baseUrl} requires authentication: set INTERLOCK_TOKEN to an operator's token or key.`;
-  }
-  if (error instanceof ClientError) return `the server refused with ${error.code}: ${error.message}`;
-  if (error instanceof SceneFault || error instanceof TypeError) return error.message;
-  throw error;
+  return error instanceof SceneFault || error instanceof TypeError ? error.message : explainFailure(error, baseUrl);
 }

@@ -1,4 +1,5 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
+import type { Client } from "../client/client.ts";
 import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings, SETTINGS } from "../config/settings.ts";
 import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
@@ -6,10 +7,13 @@ import { VERSION } from "../version.ts";
 import type { MatrixFormat } from "./check/matrix.ts";
 import type { Language } from "./drive-stage.ts";
 import type { ChartFormat } from "./machines.ts";
+import type { SessionsQuery } from "./reports.ts";
 
 /** The exit code for an invalid command line. */
 export const MISUSED = 2;
 const NO_READER = "the reader has left";
+const TOKEN_NOTE = "INTERLOCK_TOKEN: the token or key to present, for a node that requires one.";
+const STORE_NOTE = "Without --store it is the store of INTERLOCK_STORE, or sqlite:data/interlock.db.";
 const LOCAL_NODE = "http://127.0.0.1:3000";
 
 /** What happens when stdout cannot be written. By default the process ends, quietly if the reader has left (`… | head`). */
@@ -125,7 +129,7 @@ export function createProgram(stdout: Stdout): Command {
       `floors to show, as ${FLOOR_FORMS}; default: all that are in use, now and later`,
       floorIds,
     )
-    .option("--port <port>", "the port for readers; 0 picks a free one", portOf, 8081)
+    .option("--port <port>", "the port for readers; 0 picks a free one", numberFrom(0, 65_535), 8081)
     .action(async (url: string, { floor = [], port }: { floor?: string[]; port: number }) => {
       const { inspect } = await import("./inspect.ts");
       const stopping = new AbortController();
@@ -146,7 +150,7 @@ export function createProgram(stdout: Stdout): Command {
     "Exit code: 0 after a signal, or 1 if the file has faults, or the bus or the sound server cannot be reached.",
   ])
     .argument("[file]", "which player has which agent; default: players.yaml, here or in ~/.config/interlock")
-    .option("--url <url>", "the address of the node", urlOf, LOCAL_NODE)
+    .addOption(urlOption())
     .option("--user <name>", "the user on whose floor the players compete; default: the user of this machine")
     .action(async (file: string | undefined, { url, user }: { url: string; user?: string }) => {
       const { players } = await import("./players/run-players.ts");
@@ -158,12 +162,115 @@ export function createProgram(stdout: Stdout): Command {
       const { stdout: out, stderr: err } = process;
       end(await players(file, { url, userId: user, out, err, signal: stopping.signal }));
     });
+
+  /** A command that prints what a node says. */
+  const report = (name: string, summary: string) =>
+    add(name, summary, [TOKEN_NOTE]).addOption(urlOption()).option("--json", "print the facts as JSON");
+  const print = async (
+    { url, json }: { url: string; json?: true },
+    make: (client: Client) => Promise<import("./reports.ts").Report>,
+  ) => {
+    const { clientOf, explainFailure } = await import("./node-client.ts");
+    try {
+      const { facts, lines } = await make(clientOf(url, process.env));
+      process.stdout.write(json ? `${JSON.stringify(facts, undefined, 2)}\n` : `${lines.join("\n")}\n`);
+    } catch (error) {
+      process.stderr.write(`interlock: ${explainFailure(error, url)}\n`);
+      end(1);
+    }
+  };
+  type Asked = { url: string; json?: true };
+
+  report("status", "Show what every node does, what waits, and which roles no node has; for operators.").action(
+    async (asked: Asked) => {
+      const { reportStatus } = await import("./reports.ts");
+      await print(asked, (client) => reportStatus(client, Date.now()));
+    },
+  );
+
+  report("agents", "List the agents that sessions may have.").action(async (asked: Asked) => {
+    const { reportAgents } = await import("./reports.ts");
+    await print(asked, reportAgents);
+  });
+
+  report("sessions", "List sessions, those with the newest activity first.")
+    .option("--user <name>", "only this user's")
+    .option("--agent <name>", "only this agent's")
+    .option("--archived", "archived ones too")
+    .option("--limit <number>", "the most sessions", numberFrom(1, 10_000), 50)
+    .action(async (asked: Asked & SessionsQuery) => {
+      const { reportSessions } = await import("./reports.ts");
+      await print(asked, (client) => reportSessions(client, asked, Date.now()));
+    });
+
+  add(
+    "init",
+    "Write a commented catalogue and an example of the settings into this folder. Overwrites nothing.",
+  ).action(async () => end(await (await import("./new-files.ts")).init(process.stdout)));
+
+  const keys = add("keys", "Make keys for INTERLOCK_AUTH=keys:<file>.");
+  keys
+    .command("new")
+    .description("Make a key: the key is printed on stdout, once, and its entry for the file on stderr.")
+    .argument("<owner>", "whose key it is")
+    .option("--operator", "an operator's key")
+    .option("--file <file>", "add the entry to this file")
+    .action(async (owner: string, options: { operator?: true; file?: string }) =>
+      end(await (await import("./new-files.ts")).newKey(owner, options, process.stdout, process.stderr)),
+    );
+
+  /** Run a command on the file of a SQLite store. */
+  const onFile = async (work: (file: string) => Promise<string>, store?: string) => {
+    const reading = readSettings(withSecretFiles({ INTERLOCK_STORE: store ?? process.env["INTERLOCK_STORE"] }));
+    try {
+      if (!reading.ok) throw new Error(`the store ${reading.faults[0]!.message}`);
+      const { store: chosen } = reading.settings;
+      if (chosen.kind === "postgres")
+        throw new Error("this is for SQLite: docs/operations.md says how to copy PostgreSQL");
+      if (chosen.file === ":memory:") throw new Error("a store in memory has no file");
+      process.stdout.write(`${await work(chosen.file)}\n`);
+    } catch (error) {
+      process.stderr.write(`interlock: ${(error as Error).message}\n`);
+      end(1);
+    }
+  };
+
+  add("backup", "Copy a SQLite store to a new file, also while a node uses it.", [STORE_NOTE])
+    .argument("<file>", "the new file")
+    .option("--store <store>", "the store, as sqlite:<file>")
+    .action(async (to: string, { store }: { store?: string }) => {
+      const { backUp } = await import("../store/sqlite/file-copies.ts");
+      await onFile(async (file) => `${to} has ${await backUp(file, to)} sessions of ${file}`, store);
+    });
+
+  add("restore", "Put a backup in the place of a SQLite store that no node uses, and give it a new epoch.", [
+    STORE_NOTE,
+  ])
+    .argument("<file>", "the backup")
+    .option("--store <store>", "the store, as sqlite:<file>")
+    .action(async (from: string, { store }: { store?: string }) => {
+      const { restore } = await import("../store/sqlite/file-copies.ts");
+      await onFile(async (file) => {
+        const { kept, sessions } = await restore(from, file);
+        return `${file} has ${sessions} sessions of ${from}${kept === undefined ? "" : `; what it replaced is ${kept}`}`;
+      }, store);
+    });
   return program;
 }
 
-const nodeUrl = () => new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser(urlOf);
+const urlOption = () => new Option("--url <url>", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
 
-function urlOf(url: string): string {
+function numberFrom(min: number, max: number) {
+  return (text: string): number => {
+    const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+    if (number >= min && number <= max) return number;
+    throw new InvalidArgumentError(`It is a number from ${min} to ${max}.`);
+  };
+}
+
+const nodeUrl = () => new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
+
+function nodeUrlOf(url: string): string {
   if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url;
   throw new InvalidArgumentError(`A URL is like ${LOCAL_NODE}.`);
 }
@@ -171,12 +278,6 @@ function urlOf(url: string): string {
 function floorIds(floorId: string, others: string[] = []): string[] {
   if (FloorId.safeParse(floorId).success) return [...others, floorId];
   throw new InvalidArgumentError(`A floor is ${FLOOR_FORMS}.`);
-}
-
-function portOf(text: string): number {
-  const port = Number(text);
-  if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
-  throw new InvalidArgumentError("A port is 0 to 65535.");
 }
 
 function usualCatalogPath(): string {

@@ -135,7 +135,7 @@ it.concurrent("the drive reports that no node answers, in a sentence", async () 
   const { code, text } = await printed(server.url);
   expect(code).toBe(1);
   expect(text).toBe(
-    `No Interlock node answers at ${server.url}. Start one with \`interlock serve\`, or name another: interlock drive URL\n`,
+    `No Interlock node answers at ${server.url}. Start one with \`interlock serve\`, or name another.\n`,
   );
 });
 

@@ -117,7 +117,7 @@ describe("a mistake", () => {
       "'localhost:3000' is invalid for argument 'url'. A URL is like http://127.0.0.1:3000.",
     ],
     [["inspect", "--floor", "alice"], "'alice' is invalid. A floor is u:<user>, u:<user>/<zone> or s:<session>."],
-    [["inspect", "--port", "70000"], "'70000' is invalid. A port is 0 to 65535."],
+    [["inspect", "--port", "70000"], "'70000' is invalid. It is a number from 0 to 65535."],
   ])("a mistake in %j is reported with the remedy", async (args, sentence) => {
     const { code, stderr } = await interlock(...args);
     expect(code).toBeGreaterThan(0);

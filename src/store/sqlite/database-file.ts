@@ -11,7 +11,7 @@ import type { WriterSettings } from "./writer/writer-job.ts";
  * The application id that `migrations/sqlite` writes into a file's header, to recognise the databases of other
  * programs.
  */
-const APPLICATION_ID = 0x464c6f72;
+export const APPLICATION_ID = 0x464c6f72;
 /** How long the writer waits for another process's lock, for example a backup's, in ms. */
 const BUSY_MS = 2_000;
 /** The size to which the write-ahead log is cut after it has grown, in bytes. */

@@ -1,0 +1,154 @@
+import type { AgentView } from "../client/answers.ts";
+import type { Client } from "../client/client.ts";
+import type { HeardReport } from "../protocol/internal/node-report.ts";
+import type { Session } from "../protocol/session.ts";
+import { cutToWidth, fitToWidth, plainLine, widthOf } from "./text-width.ts";
+
+const WIDTH = 80;
+const GAP = "  ";
+/** The widest column before the last. */
+const MAX_CELL = 24;
+/** The most sessions on one page, and the most characters of an id that are shown: enough to tell ids apart. */
+const PAGE = 200;
+const SHORT_ID = 22;
+
+/** What a command prints: a text for 80 columns, or with `--json` the same facts. */
+export interface Report {
+  facts: object;
+  lines: string[];
+}
+
+export interface SessionsQuery {
+  user?: string | undefined;
+  agent?: string | undefined;
+  archived?: boolean | undefined;
+  limit: number;
+}
+
+/** The nodes of the store, what waits, and what is missing. */
+export async function reportStatus(client: Client, now: number): Promise<Report> {
+  const { nodes, absentRoles } = await client.listNodes();
+  const unclaimed = unclaimedRuns(await client.getMetrics());
+  const { runs, commands } = sumOf(nodes);
+  const rows = nodes.map((node) => [
+    node.node.slice(0, 8),
+    node.roles.map((role) => role.slice(0, 4)).join(","),
+    node.version,
+    agoOf(now - node.startedAt),
+    String(node.floors),
+    String(node.connections),
+    `${node.runs.driven}/${node.runs.held}/${node.runs.waiting}`,
+    node.silentMs === undefined ? "yes" : `silent ${agoOf(node.silentMs)}`,
+  ]);
+  const lines = [
+    ...table(["NODE", "ROLES", "VERSION", "UP", "FLOORS", "STREAMS", "RUNS", "ANSWERS"], rows),
+    "",
+    `runs: ${runs.driven} driven, ${runs.held} held for paused sessions, ${runs.waiting} waiting for a person`,
+    ...(unclaimed > 0 ? [`runs that no worker has taken: ${unclaimed}`] : []),
+    `commands that wait for their floor: ${commands}`,
+    ...absentRoles.map((role) => `no node has the role ${role}: ${ABSENT[role]}`),
+    ...nodes.flatMap(({ node, missing }) => missing.map((what) => `node ${node.slice(0, 8)} is not ready: ${what}`)),
+    ...nodes.flatMap(({ lastFailure: failed }) =>
+      failed ? [`the last failed run, ${agoOf(now - failed.at)} ago, of ${failed.agentId}: ${failed.reason}`] : [],
+    ),
+  ];
+  return { facts: { nodes, absentRoles, unclaimedRuns: unclaimed }, lines: lines.map(fit) };
+}
+
+/** The agents that sessions may have, in the order of the catalogue. */
+export async function reportAgents(client: Client): Promise<Report> {
+  const { agents, defaultAgentId } = await client.listAgents();
+  const rows = agents.map((agent) => [
+    agent.id === defaultAgentId ? `${agent.id} *` : agent.id,
+    String(agent.priority),
+    agent.interruptible ? "" : "does not yield",
+    stateOf(agent),
+    agent.description || agent.name,
+  ]);
+  const lines = [...table(["AGENT", "PRIORITY", "", "", "DESCRIPTION"], rows), "", "* the default"];
+  return { facts: { agents, defaultAgentId }, lines: lines.map(fit) };
+}
+
+/** The sessions that the caller may see, those with the newest activity first. */
+export async function reportSessions(
+  client: Client,
+  { user, agent, archived = false, limit }: SessionsQuery,
+  now: number,
+): Promise<Report> {
+  const query = { includeArchived: archived, ...(user && { userId: user }), ...(agent && { agentId: agent }) };
+  const sessions: Session[] = [];
+  let total = 0;
+  for (let page = 0; sessions.length < limit; page++) {
+    const found = await client.listSessions({ ...query, page, pageSize: Math.min(PAGE, limit) });
+    total = found.total;
+    sessions.push(...found.sessions);
+    if (!found.hasMore) break;
+  }
+  sessions.splice(limit);
+  const rows = sessions.map((session) => [
+    session.id.length > SHORT_ID ? `${session.id.slice(0, SHORT_ID - 1)}…` : session.id,
+    session.state,
+    session.agentId,
+    session.userId ?? "",
+    agoOf(now - session.lastActivityAt),
+    session.title,
+  ]);
+  const lines = table(["SESSION", "STATE", "AGENT", "USER", "ACTIVE", "TITLE"], rows);
+  if (total > sessions.length) lines.push("", `${sessions.length} of ${total} sessions: --limit shows more`);
+  return { facts: { sessions, total }, lines: lines.map(fit) };
+}
+
+const ABSENT: Readonly<Record<HeardReport["roles"][number], string>> = {
+  gateway: "clients are not answered",
+  orchestrator: "no command is decided",
+  worker: "agents do not answer",
+};
+
+/** The runs of the metrics that wait for a worker. */
+function unclaimedRuns(metrics: string): number {
+  return Number(/^interlock_runs_waiting (\d+)$/m.exec(metrics)?.[1] ?? 0);
+}
+
+function sumOf(nodes: readonly HeardReport[]) {
+  const sum = (count: (node: HeardReport) => number) => nodes.reduce((total, node) => total + count(node), 0);
+  return {
+    runs: {
+      driven: sum(({ runs }) => runs.driven),
+      held: sum(({ runs }) => runs.held),
+      waiting: sum(({ runs }) => runs.waiting),
+    },
+    commands: sum(({ commandsWaiting }) => commandsWaiting),
+  };
+}
+
+function stateOf({ available, external }: AgentView): string {
+  if (!available) return "cannot answer";
+  return external ? "external" : "";
+}
+
+/** `5s`, `3m`, `2h` or `4d`. */
+function agoOf(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1_000));
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)}m`;
+  return seconds < 86_400 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`;
+}
+
+const fit = (line: string) => cutToWidth(line.trimEnd(), WIDTH);
+
+/** Columns as wide as their widest cell; the last one is cut at the width of the screen. Empty columns are left out. */
+function table(heads: readonly string[], rows: readonly string[][]): string[] {
+  const plain = rows.map((cells) => cells.map(plainLine));
+  const used = heads.map((_, column) => column).filter((column) => plain.some((cells) => cells[column] !== ""));
+  const columns = plain.length === 0 ? heads.map((_, column) => column) : used;
+  const widths = columns.map((column) =>
+    Math.min(MAX_CELL, Math.max(...[heads, ...plain].map((cells) => widthOf(cells[column]!)))),
+  );
+  return [heads, ...plain].map((cells) =>
+    columns
+      .map((column, index) =>
+        index === columns.length - 1 ? cells[column]! : fitToWidth(cells[column]!, widths[index]!) + GAP,
+      )
+      .join(""),
+  );
+}

@@ -1,0 +1,167 @@
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { reportAgents, reportSessions, reportStatus } from "../../src/cli/reports.ts";
+import { widthOf } from "../../src/cli/text-width.ts";
+import { type Client, createClient } from "../../src/client/client.ts";
+import { readKeys } from "../../src/config/keys-file.ts";
+import { BARE_ENV } from "../support/agents/bare-env.ts";
+import { E2eClient } from "../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
+import { ServerProcess } from "../support/servers/server-process.ts";
+
+const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "interlock-commands-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  return folder;
+}
+
+async function interlock(cwd: string, ...args: string[]) {
+  const child = spawn(process.execPath, [ENTRY, ...args], { cwd, env: { ...BARE_ENV } });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text) => (stderr += text));
+  const [code] = await once(child, "close");
+  return { code, stdout, stderr };
+}
+
+test("status names what waits and the roles that no node has, agents and sessions list them, in 80 columns", async () => {
+  const node = await NodeUnderTest.start();
+  onTestFinished(() => node.stop());
+  const client = createClient({ baseUrl: node.url });
+  // The answers of a store whose only node has no worker.
+  const lacking: Client = {
+    ...client,
+    listNodes: async () => {
+      const { nodes } = await client.listNodes();
+      return { nodes: nodes.map((each) => ({ ...each, roles: ["gateway", "orchestrator"] })), absentRoles: ["worker"] };
+    },
+    getMetrics: async () => (await client.getMetrics()).replace(/^(interlock_runs_waiting) 0$/m, "$1 1"),
+  };
+  const ann = new E2eClient(node, "ann");
+  const music = await ann.hold("music", { title: `${"长".repeat(60)}\u001b[31m` });
+  const status = await reportStatus(lacking, Date.now());
+  expect(status.lines.slice(0, 2)).toEqual([
+    expect.stringMatching(/^NODE +ROLES +VERSION +UP +FLOORS +STREAMS +RUNS +ANSWERS$/),
+    expect.stringMatching(/^\w{8} +gate,orch +\d\S+ +\d+s +1 +0 +0\/0\/0 +yes$/),
+  ]);
+  expect(status.lines).toContain("runs that no worker has taken: 1");
+  expect(status.lines).toContain("no node has the role worker: agents do not answer");
+  expect(status.facts).toMatchObject({ absentRoles: ["worker"], unclaimedRuns: 1 });
+  const agents = await reportAgents(client);
+  expect(agents.lines).toContainEqual(expect.stringMatching(/^general \* +\d+ /));
+  await ann.create("phone");
+  const sessions = await reportSessions(client, { user: "ann", limit: 1 }, Date.now());
+  expect(sessions.lines).toEqual([
+    expect.stringMatching(/^SESSION +STATE +AGENT +USER +ACTIVE +TITLE$/),
+    expect.stringMatching(/^\S{22} +\w+ +phone +ann +\d+s +\S/),
+    "",
+    "1 of 2 sessions: --limit shows more",
+  ]);
+  const all = await reportSessions(client, { limit: 500 }, Date.now());
+  for (const line of [...status.lines, ...agents.lines, ...all.lines]) {
+    expect(widthOf(line)).toBeLessThanOrEqual(80);
+    expect(line).not.toContain("\u001b");
+  }
+  const printed = await interlock(tmpdir(), "sessions", "--url", node.url, "--json");
+  expect(JSON.parse(printed.stdout)).toMatchObject({ total: 2, sessions: [{ agentId: "phone" }, { id: music.id }] });
+});
+
+test("a node that does not answer, or requires a token, is a sentence and code 1", async () => {
+  const nowhere = await interlock(tmpdir(), "status", "--url", "http://127.0.0.1:9");
+  expect([nowhere.code, nowhere.stderr]).toEqual([
+    1,
+    expect.stringMatching(/^interlock: No Interlock node answers at /),
+  ]);
+});
+
+test("init writes a catalogue that check accepts, and a second one writes nothing", async () => {
+  const folder = await newFolder();
+  expect(await interlock(folder, "init")).toMatchObject({ code: 0, stderr: "" });
+  const catalogue = await readFile(join(folder, "config/agents_config.yaml"), "utf8");
+  expect(catalogue).toMatch(/^# yaml-language-server: \$schema=\.\/catalogue\.schema\.json\n/);
+  expect(JSON.parse(await readFile(join(folder, "config/catalogue.schema.json"), "utf8"))).toHaveProperty("properties");
+  expect(await readFile(join(folder, ".env.example"), "utf8")).toMatch(
+    /^# INTERLOCK_STORE=sqlite:data\/interlock\.db$/m,
+  );
+  const checked = await interlock(folder, "check");
+  expect([checked.code, checked.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^config\/agents_config\.yaml: .*no faults/),
+  ]);
+
+  await rm(join(folder, ".env.example"));
+  await writeFile(join(folder, "config/agents_config.yaml"), "mine");
+  const again = await interlock(folder, "init");
+  expect([again.code, again.stdout]).toEqual([1, expect.stringContaining("config/agents_config.yaml")]);
+  expect(await readFile(join(folder, "config/agents_config.yaml"), "utf8")).toBe("mine");
+  expect(await readdir(folder)).toEqual(["config"]);
+});
+
+test("keys new prints a key whose hash is in the file, which stays as it is if it would not be valid", async () => {
+  const folder = await newFolder();
+  const file = join(folder, "keys.yaml");
+  const ann = await interlock(folder, "keys", "new", "ann", "--file", file);
+  const ops = await interlock(folder, "keys", "new", "o: ps", "--operator", "--file", file);
+  const hashed = ({ stdout }: { stdout: string }) => createHash("sha256").update(stdout.trim()).digest("hex");
+  expect(readKeys(await readFile(file, "utf8"))).toEqual({
+    ok: true,
+    keys: [
+      { owner: "ann", sha256: hashed(ann), operator: false },
+      { owner: "o: ps", sha256: hashed(ops), operator: true },
+    ],
+  });
+  expect((await stat(file)).mode & 0o77).toBe(0);
+  const shown = await interlock(folder, "keys", "new", "bob");
+  expect(readKeys(`keys:\n${shown.stderr.split("\n").slice(1).join("\n")}`)).toMatchObject({ ok: true });
+
+  await writeFile(file, "keys: []\n");
+  const refused = await interlock(folder, "keys", "new", "ann", "--file", file);
+  expect([refused.code, refused.stdout]).toEqual([1, ""]);
+  expect(await readFile(file, "utf8")).toBe("keys: []\n");
+});
+
+test("a backup of a busy store is restored with a new epoch, once no node uses the store", async () => {
+  const folder = await newFolder();
+  const store = `sqlite:${join(folder, "interlock.db")}`;
+  const server = await ServerProcess.start({ flags: ["--store", store] });
+  const client = createClient({ baseUrl: server.url });
+  const { session, position } = await client.createSession({ userId: "ann", title: "before" });
+  const saved = await interlock(folder, "backup", "saved.db", "--store", store);
+  expect(saved).toMatchObject({ code: 0, stdout: expect.stringContaining("saved.db has 1 sessions") });
+  expect((await stat(join(folder, "saved.db"))).mode & 0o77).toBe(0);
+  await client.createSession({ userId: "ann", title: "after" });
+  const twice = await interlock(folder, "backup", "saved.db", "--store", store);
+  expect(twice).toMatchObject({ code: 1, stderr: "interlock: saved.db exists: name a new file\n" });
+
+  const inUse = await interlock(folder, "restore", "saved.db", "--store", store);
+  expect([inUse.code, inUse.stderr]).toEqual([1, expect.stringContaining("is in use by another Interlock")]);
+  await server.kill();
+  await writeFile(join(folder, "text.db"), "no database, but long enough to look like one".repeat(99));
+  expect(await interlock(folder, "restore", "text.db", "--store", store)).toMatchObject({ code: 1 });
+  const restored = await interlock(folder, "restore", "saved.db", "--store", store);
+  expect([restored.code, restored.stdout]).toEqual([
+    0,
+    expect.stringMatching(/has 1 sessions of saved\.db; what it replaced is \S+\n$/),
+  ]);
+  const kept = /replaced is (\S+)\n/.exec(restored.stdout)![1]!;
+  const former = new DatabaseSync(kept, { readOnly: true });
+  expect(former.prepare("SELECT count(*) AS count FROM sessions").get()).toMatchObject({ count: 2 });
+  former.close();
+
+  const next = await ServerProcess.start({ flags: ["--store", store] });
+  const found = await createClient({ baseUrl: next.url }).getSession(session.id);
+  expect(found.session.title).toBe("before");
+  expect(found.position!.split(".")[0]).not.toBe(position!.split(".")[0]);
+  await next.kill();
+});
