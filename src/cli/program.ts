@@ -255,6 +255,16 @@ export function createProgram(stdout: Stdout): Command {
         return `${file} has ${sessions} sessions of ${from}${kept === undefined ? "" : `; what it replaced is ${kept}`}`;
       }, store);
     });
+
+  add("forget", "Delete all that a running store has about a user, with its sessions; for operators.", [TOKEN_NOTE])
+    .argument("<user>", "the userId of its sessions")
+    .addOption(urlOption())
+    .option("--export <file>", "first write a copy of it to this new file, as lines of JSON")
+    .option("--yes", "do not ask")
+    .action(async (user: string, options: { url: string; export?: string; yes?: true }) => {
+      const { forget } = await import("./forget.ts");
+      end(await forget(user, options, process));
+    });
   return program;
 }
 

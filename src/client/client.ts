@@ -374,6 +374,21 @@ export function createClient(options: ClientOptions) {
     /** Metrics as Prometheus text. */
     getMetrics: (options?: ReadOptions) => requester.text({ ...options, method: "GET", path: ["metrics"] }),
 
+    /**
+     * Delete a user's sessions and all else about it, for operators. `remains`: what still has data of it, as sentences.
+     * The answer may take seconds.
+     */
+    forgetUser: (userId: string, options?: WriteOptions) =>
+      requester.json<{ sessions: number; remains: string[] }>({
+        ...options,
+        method: "DELETE",
+        path: ["user", userId],
+        isLong: true,
+      }),
+    /** A user's sessions and decisions as lines of JSON, for operators and for the user. */
+    exportUser: (userId: string, options?: ReadOptions) =>
+      requester.blob({ ...options, method: "GET", path: ["user", userId, "export"], isLong: true }),
+
     /** What every node does, for operators. */
     listNodes: (options?: ReadOptions) => get<NodeList>(["nodes"], {}, options),
 

@@ -49,6 +49,7 @@ import { pageRoutes } from "./routes/page.ts";
 import { sessionMessageRoutes } from "./routes/session-messages.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
 import { signInRoutes } from "./routes/sign-in.ts";
+import { userRoutes } from "./routes/users.ts";
 import { Connections } from "./streams/connections.ts";
 import { FloorWatch } from "./streams/floor-watch.ts";
 import type { FollowerOptions } from "./streams/follower.ts";
@@ -127,6 +128,7 @@ const ROUTES = [
   forkRoutes,
   formerClientRoutes,
   exportRoutes,
+  userRoutes,
   messageRoutes,
   floorRoutes,
   agentRoutes,

@@ -83,6 +83,9 @@ export function floorOf(sessionId: SessionId, userId: string | undefined, zone: 
   return (zone === undefined ? `u:${user}` : `u:${user}/${encodeURIComponent(zone.toWellFormed())}`) as FloorId;
 }
 
+/** A user's floor without a zone. The ids of its other floors begin with this one and `/`. */
+export const floorOfUser = (userId: string): FloorId => floorOf("" as SessionId, userId, undefined);
+
 /** The user of a floor; undefined for the floor of a single session. */
 export function userOf(floorId: FloorId): string | undefined {
   if (!floorId.startsWith("u:")) return undefined;

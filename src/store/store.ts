@@ -110,9 +110,21 @@ export interface Store {
    */
   changeDefinition(change: DefinitionChange): Promise<"saved" | "conflict">;
 
+  /**
+   * Delete all that is about a user whose sessions are deleted: the events and decisions of its floors, receipts, images,
+   * tombstones and connections. Of a floor its id, version and head stay, because none of them may begin again.
+   * `conflict`: the user has sessions; nothing is deleted. It may take seconds, and other writes wait for it.
+   */
+  forgetUser(userId: string): Promise<"conflict" | Forgotten>;
+
   /** Delete expired rows, a limited number at a time. True while more remain. */
   prune(limits: PruneLimits): Promise<boolean>;
   close(): Promise<void>;
+}
+
+export interface Forgotten {
+  /** What still has data of the user, as sentences for operators. */
+  remains: string[];
 }
 
 /** The jumps of the wall clock so far. */

@@ -165,3 +165,54 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
   expect(found.position!.split(".")[0]).not.toBe(position!.split(".")[0]);
   await next.kill();
 });
+
+test("forget deletes a user's sessions and refusals from the file, its free pages and its log, after an export", async () => {
+  const folder = await newFolder();
+  const file = join(folder, "interlock.db");
+  const server = await ServerProcess.start({ flags: ["--store", `sqlite:${file}`] });
+  const client = createClient({ baseUrl: server.url });
+  const say = async (userId: string, content: string) => {
+    const { session } = await client.createSession({
+      userId,
+      agentId: "phone_agent",
+      title: `${content} title`,
+      activate: true,
+    });
+    await client.send({ type: "chat", sessionId: session.id, content: `${content} message` });
+    return session;
+  };
+  const gone = await say("ann", "zanzibar");
+  await client.deleteSession(gone.id);
+  const secret = await say("ann", "timbuktu");
+  await client.setFlags(secret.floorId, { timbuktu: true });
+  await expect(client.createSession({ userId: "ann", agentId: "music_agent", activate: true })).rejects.toThrow();
+  const kept = await say("bob", "samarkand");
+  const contents = async () => {
+    const names = (await readdir(folder)).filter((name) => name.startsWith("interlock.db"));
+    return (await Promise.all(names.map((name) => readFile(join(folder, name), "latin1")))).join("");
+  };
+  for (const word of ["zanzibar", "timbuktu"]) expect(await contents()).toContain(word);
+  const asked = await interlock(folder, "forget", "ann", "--url", server.url);
+  expect([asked.code, asked.stderr]).toEqual([1, "interlock: nothing was deleted: confirm with --yes\n"]);
+
+  const done = await interlock(folder, "forget", "ann", "--url", server.url, "--yes", "--export", "ann.jsonl");
+  expect([done.code, done.stdout]).toEqual([0, expect.stringMatching(/^Deleted: 1 sessions of ann, /)]);
+  const lines = (await readFile(join(folder, "ann.jsonl"), "utf8"))
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ type: "session", title: "timbuktu title" }),
+      expect.objectContaining({ type: "message", content: "timbuktu message" }),
+      expect.objectContaining({ type: "decision", decision: expect.objectContaining({ outcome: "rejected" }) }),
+      { type: "complete", sessions: 1 },
+    ]),
+  );
+  expect(await contents()).toContain("samarkand");
+  expect(await contents()).not.toMatch(/zanzibar|timbuktu|music_agent/);
+  expect((await client.listSessions({ userId: "ann", includeArchived: true })).total).toBe(0);
+  expect((await client.getFloor("u:ann")).decisions).toEqual([]);
+  expect((await client.getSession(kept.id)).session.title).toBe("samarkand title");
+  await server.kill();
+});

@@ -1,11 +1,12 @@
 import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { findAgent } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../../protocol/ids.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
-import type { Timer } from "../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import { NEW_TITLE, Session } from "../../protocol/session.ts";
 import { checkUser, ownerOf } from "../access/caller.ts";
 import { ByteLines } from "../histories/byte-lines.ts";
@@ -27,6 +28,41 @@ const ImportQuery = z.object({
   connectionId: ConnectionId.optional(),
   commandId: CommandId.optional(),
 });
+
+interface SentFile {
+  /** The media type. */
+  type: string;
+  name: string;
+  clock: Clock;
+  /** Called when the file is sent, or its reader has left. */
+  onClose: () => void;
+}
+
+/** Send pieces as a file, as they are made. */
+export function sendFile(reply: FastifyReply, pieces: AsyncIterable<string>, { type, name, clock, onClose }: SentFile) {
+  const body = Readable.from(unlessStalled(), { objectMode: false });
+  body.once("close", onClose);
+  return reply
+    .type(type)
+    .header("Content-Disposition", `attachment; filename="${name}"`)
+    .header("Cache-Control", "no-store")
+    .header("X-Content-Type-Options", "nosniff")
+    .send(body as unknown as string);
+
+  /** Cut off a reader that does not drain its socket, because nothing else would end its export. */
+  async function* unlessStalled(): AsyncGenerator<Buffer> {
+    let timer: Timer | undefined;
+    try {
+      for await (const piece of pieces) {
+        timer = clock.after(BOUNDS.stallMs, () => reply.raw.destroy());
+        yield Buffer.from(piece);
+        timer.cancel();
+      }
+    } finally {
+      timer?.cancel();
+    }
+  }
+}
 
 /** Exports sessions to files, and imports them. */
 export function exportRoutes(app: Routes, context: RouteContext): void {
@@ -59,31 +95,13 @@ export function exportRoutes(app: Routes, context: RouteContext): void {
       const { format } = request.query;
       const sessions = visibleTo(caller);
       const { session } = await sessions.view(request.params.id, 0);
-      const leave = histories.enter(caller);
-      const body = Readable.from(unlessStalled(exportedPieces(format, sessions, session, clock.now())), {
-        objectMode: false,
+      const pieces = exportedPieces(format, sessions, session, clock.now());
+      return sendFile(reply, pieces, {
+        type: MEDIA_TYPES[format],
+        name: `${session.id}.${format}`,
+        clock,
+        onClose: histories.enter(caller),
       });
-      body.once("close", leave);
-      return reply
-        .type(MEDIA_TYPES[format])
-        .header("Content-Disposition", `attachment; filename="${session.id}.${format}"`)
-        .header("Cache-Control", "no-store")
-        .header("X-Content-Type-Options", "nosniff")
-        .send(body as unknown as string);
-
-      /** Cut off a reader that does not drain its socket, because nothing else would end its export. */
-      async function* unlessStalled(pieces: AsyncIterable<string>): AsyncGenerator<Buffer> {
-        let timer: Timer | undefined;
-        try {
-          for await (const piece of pieces) {
-            timer = clock.after(BOUNDS.stallMs, () => reply.raw.destroy());
-            yield Buffer.from(piece);
-            timer.cancel();
-          }
-        } finally {
-          timer?.cancel();
-        }
-      }
     },
   );
 

@@ -117,6 +117,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
     copyBlob: (from, to, hash, now) => staged.copyBlob(from, to, hash, now),
     loadJumps: () => state.loadJumps(),
     saveJumps: (jumps) => small.saveJumps(jumps),
+    forgetUser: (userId) => small.forgetUser(userId),
     prune: (limits) => pruner.prune(limits),
 
     loadFloor: (id) => state.loadFloor(id),

@@ -1,5 +1,6 @@
-import type { SessionId } from "../../protocol/ids.ts";
-import type { Blob, ConnectionRow, DefinitionChange, Jumps } from "../store.ts";
+import { floorOfUser, type SessionId } from "../../protocol/ids.ts";
+
+import type { Blob, ConnectionRow, DefinitionChange, Forgotten, Jumps } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
 
 const ADD_CONNECTION = {
@@ -24,6 +25,7 @@ const CHANGE_DEFINITION = {
   name: "change_definition",
   text: "SELECT change_definition($1, $2, $3, $4, $5, $6, $7, $8) AS done",
 };
+const FORGET_USER = { name: "forget_user", text: "SELECT forget_user($1, $2) AS done" };
 const SAVE_JUMPS = { name: "save_jumps", text: "UPDATE meta SET jumped_ms = $1, doubt_until = $2 WHERE id = 1" };
 
 /** Writes everything besides floor changes. */
@@ -57,6 +59,14 @@ export class SmallWriter {
 
   async putBlob(sessionId: SessionId, { hash, mimeType, bytes, createdAt }: Blob): Promise<void> {
     await this.#db.query(PUT_BLOB, [sessionId, hash, mimeType, createdAt, bytes]);
+  }
+
+  async forgetUser(userId: string): Promise<"conflict" | Forgotten> {
+    const [row] = await this.#db.query<{ done: boolean }>(FORGET_USER, [userId, floorOfUser(userId)]);
+    if (!row!.done) return "conflict";
+    return {
+      remains: ["Deleted rows stay in PostgreSQL's files until VACUUM, and in its write-ahead log and archives."],
+    };
   }
 
   async saveJumps({ jumpedMs, doubtUntil }: Jumps): Promise<void> {

@@ -24,6 +24,7 @@ import type {
   FloorQuery,
   FloorRecord,
   FloorView,
+  Forgotten,
   Jumps,
   LogPage,
   LogSlice,
@@ -72,6 +73,8 @@ export interface SqliteOptions {
  * served.
  */
 const START_CHECK_SIZE = 67_108_864;
+const FREE_PAGES =
+  "Free pages of the database may still hold deleted data, because it could not be written anew: repeat it when the disk has room.";
 /** Bytes of pages that are read in one turn of the event loop. */
 const TURN_BYTES = 1_048_576;
 
@@ -248,6 +251,12 @@ class SqliteStore implements Store {
 
   async saveJumps(jumps: Jumps): Promise<void> {
     await this.#writes.add({ kind: "jumps", jumps });
+  }
+
+  async forgetUser(userId: string): Promise<"conflict" | Forgotten> {
+    const outcome = await this.#writes.add({ kind: "forget", userId });
+    if (outcome === "conflict") return "conflict";
+    return { remains: outcome === "more" ? [FREE_PAGES] : [] };
   }
 
   async prune(limits: PruneLimits): Promise<boolean> {

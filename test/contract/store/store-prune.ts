@@ -26,6 +26,64 @@ export function pruneContract(stage: StoreStage): void {
     }
   });
 
+  describe("forgetting a user", () => {
+    const B = "b" as SessionId;
+    const logOf = (id: string) => stage.store.readFloorLog(id as FloorId, 0, 100);
+
+    test("all that is about a user is deleted once it has no sessions, and nothing about others", async () => {
+      const { store } = stage;
+      const own = ["u:a%25n", "u:a%25n/back", "s:b"].map((id) => new FloorWriter(store, id));
+      const others = ["u:a%25na", "u:a%25n0", "u:a", "s:c"].map((id) => new FloorWriter(store, id));
+      const connection = { slots: [], version: 0, expiresAt: NOON };
+      await store.saveConnection({ ...connection, id: "own" as ConnectionId, userId: "a%n" });
+      await store.saveConnection({ ...connection, id: "other" as ConnectionId, userId: "a" });
+      for (const [index, floor] of [...own, ...others].entries()) {
+        const receipts = [floor.receipt(`r${index}`, { caller: index < own.length ? "operator" : "other" })];
+        await floor.write({ receipts, events: [floor.event("arbitration", { index })] });
+      }
+      await own[0]!.write({ receipts: [own[0]!.receipt("own", { caller: "owner:a%n" })] });
+      const blob = { hash: "h", mimeType: "image/png", bytes: Buffer.from("x"), createdAt: NOON };
+      for (const [id, floor] of [
+        [A, own[0]!],
+        [B, own[2]!],
+      ] as const) {
+        await floor.write({
+          sessions: [floor.session(id, { userId: id === A ? "a%n" : undefined, ownerId: "a%n" })],
+          events: [floor.event("session_created", {}, { session: id })],
+        });
+        await store.putBlob(id, blob);
+      }
+      expect(await store.forgetUser("a%n")).toBe("conflict");
+      expect((await logOf("u:a%25n")).entries.length).toBe(2);
+
+      for (const [id, floor] of [
+        [A, own[0]!],
+        [B, own[2]!],
+      ] as const) {
+        await floor.write({
+          deleted: [{ sessionId: id, last: floor.event("session_transition", {}, { session: id }), at: NOON }],
+        });
+      }
+      expect(await store.forgetUser("a%n")).toEqual({ remains: expect.any(Array) });
+      for (const floor of own)
+        expect(await logOf(floor.id)).toEqual({ entries: [], head: floor.head, lowWater: floor.head });
+      for (const { id } of others) expect((await logOf(id)).entries.length).toBe(1);
+      const keys = [...own, ...others].map((floor, index) =>
+        floor.receipt(`r${index}`, { caller: index < own.length ? "operator" : "other" }),
+      );
+      const left = await store.findReceipts([...keys, own[0]!.receipt("own", { caller: "owner:a%n" })]);
+      expect(left.map(({ commandId }) => commandId).sort()).toEqual(["r3", "r4", "r5", "r6"]);
+      expect([await store.whereIs(A), await store.whereIs(B)]).toEqual([undefined, undefined]);
+      expect([await store.getBlob(A, "h"), await store.getBlob(B, "h")]).toEqual([undefined, undefined]);
+      expect(await store.loadConnection("own" as ConnectionId)).toBeUndefined();
+      expect(await store.loadConnection("other" as ConnectionId)).toBeDefined();
+      // The floor goes on, with its version and places.
+      expect(await own[0]!.write({ events: [own[0]!.event("arbitration", {})] })).toBe("committed");
+      expect((await logOf("u:a%25n")).entries.map(({ floorSeq }) => floorSeq)).toEqual([own[0]!.head]);
+      expect(await store.forgetUser("nobody")).toEqual({ remains: expect.any(Array) });
+    });
+  });
+
   describe("pruning", () => {
     test("receipts are pruned when they expire, in pieces", async () => {
       const { store } = stage;

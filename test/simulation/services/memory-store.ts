@@ -193,6 +193,10 @@ export class MemoryStore implements Store {
     this.#jumps = jumps;
   }
 
+  forgetUser(): Promise<never> {
+    return Promise.reject(new Error("the simulation forgets no user"));
+  }
+
   async whereIs(id: SessionId): Promise<Whereabouts | undefined> {
     this.#mustBeOpen();
     const session = this.#tables.sessions.get(id);

@@ -9,6 +9,7 @@ import { DefinitionWriter } from "./definition-writer.ts";
 import { KnownRows } from "./known-rows.ts";
 import { LogBlocks } from "./log-blocks.ts";
 import { Pruner } from "./pruner.ts";
+import { clearFreePages, eraseUser } from "./user-eraser.ts";
 
 /** Runs jobs, one transaction for each batch. */
 export class JobWriter {
@@ -63,7 +64,11 @@ export class JobWriter {
       this.#commit.run();
       // Only acknowledge what a restart will find.
       this.#guard.check();
-      return outcomes;
+      const hasForgotten = jobs.some(({ kind }, index) => kind === "forget" && outcomes[index] === "done");
+      if (!hasForgotten || clearFreePages(this.#db)) return outcomes;
+      return outcomes.map((outcome, index) =>
+        jobs[index]!.kind === "forget" && outcome === "done" ? "more" : outcome,
+      );
     } catch (error) {
       // The remembered rows may not have been written.
       this.#known.forget();
@@ -93,6 +98,9 @@ export class JobWriter {
       case "jumps":
         this.#saveJumps.run(job.jumps.jumpedMs, job.jumps.doubtUntil);
         return "done";
+      case "forget":
+        this.#known.forget();
+        return eraseUser(this.#db, job.userId) ? "done" : "conflict";
       case "probe":
         this.#probe.run();
         return "done";

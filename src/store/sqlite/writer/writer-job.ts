@@ -14,11 +14,12 @@ export type Job =
   | { kind: "copy"; from: string; to: string; hash: string; now: number }
   | { kind: "definition"; change: DefinitionChange }
   | { kind: "jumps"; jumps: Jumps }
+  | { kind: "forget"; userId: string }
   /** Writes a row as it is: shows whether the database takes writes. */
   | { kind: "probe" }
   | { kind: "prune"; limits: PruneLimits };
 
-/** `conflict`: nothing was written. `more`: expired rows remain. `missing`: the row to copy does not exist. */
+/** `conflict`: nothing was written. `more`: expired rows remain, or free pages with deleted data. `missing`: the row to copy does not exist. */
 export type Outcome = "done" | "conflict" | "more" | "missing";
 
 /** The outcome of a job. */
