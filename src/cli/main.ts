@@ -1,6 +1,7 @@
 import { CommanderError } from "commander";
+import { MISUSED, type Stdout } from "./command-line.ts";
 import { addCompletion } from "./completion.ts";
-import { createProgram, MISUSED, type Stdout } from "./program.ts";
+import { createProgram } from "./program.ts";
 
 const stdout: Stdout = {
   onError: (error) => {

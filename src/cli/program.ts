@@ -1,25 +1,16 @@
-import { Argument, Command, InvalidArgumentError, Option } from "commander";
-import type { Client } from "../client/client.ts";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings, SETTINGS } from "../config/settings.ts";
 import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
 import { VERSION } from "../version.ts";
 import type { MatrixFormat } from "./check/matrix.ts";
+import { type CommandLine, nodeUrl, numberFrom, type Stdout, TOKEN_NOTE, urlOption } from "./command-line.ts";
 import type { Language } from "./drive-stage.ts";
+import { addFileCommands } from "./file-commands.ts";
 import type { ChartFormat } from "./machines.ts";
-import type { SessionsQuery } from "./reports.ts";
+import { addNodeCommands } from "./node-commands.ts";
 
-/** The exit code for an invalid command line. */
-export const MISUSED = 2;
 const NO_READER = "the reader has left";
-const TOKEN_NOTE = "INTERLOCK_TOKEN: the token or key to present, for a node that requires one.";
-const STORE_NOTE = "Without --store it is the store of INTERLOCK_STORE, or sqlite:data/interlock.db.";
-const LOCAL_NODE = "http://127.0.0.1:3000";
-
-/** What happens when stdout cannot be written. By default the process ends, quietly if the reader has left (`… | head`). */
-export interface Stdout {
-  onError: (error: NodeJS.ErrnoException) => void;
-}
 
 /**
  * The command line of `interlock`. Each command loads its own code when it runs, so that help, completion and the version
@@ -31,12 +22,11 @@ export function createProgram(stdout: Stdout): Command {
     .version(VERSION, "-v, --version")
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "interlock: ")) })
     .exitOverride();
-  /** Add a command. `run` returns the exit code, or undefined if the command ends the process itself. */
-  const add = (name: string, summary: string, notes: readonly string[] = []) => {
+  const add: CommandLine["add"] = (name, summary, notes = []) => {
     const command = program.command(name).description(summary).showHelpAfterError(`See interlock ${name} --help`);
     return notes.length > 0 ? command.addHelpText("after", `\n${notes.join("\n")}`) : command;
   };
-  const end = (code: number | undefined) => {
+  const end: CommandLine["end"] = (code) => {
     if (code !== undefined) process.exitCode = code;
   };
 
@@ -146,7 +136,7 @@ export function createProgram(stdout: Stdout): Command {
 
   add("players", "Let the media players of this machine take part: mpv, VLC, Spotify, Firefox and others, unchanged.", [
     "It needs the package @jellybrick/dbus-next and the program pactl, and a session bus.",
-    "INTERLOCK_TOKEN: a token or key, for a node that requires one.",
+    TOKEN_NOTE,
     "Exit code: 0 after a signal, or 1 if the file has faults, or the bus or the sound server cannot be reached.",
   ])
     .argument("[file]", "which player has which agent; default: players.yaml, here or in ~/.config/interlock")
@@ -163,126 +153,10 @@ export function createProgram(stdout: Stdout): Command {
       end(await players(file, { url, userId: user, out, err, signal: stopping.signal }));
     });
 
-  /** A command that prints what a node says. */
-  const report = (name: string, summary: string) =>
-    add(name, summary, [TOKEN_NOTE]).addOption(urlOption()).option("--json", "print the facts as JSON");
-  const print = async (
-    { url, json }: { url: string; json?: true },
-    make: (client: Client) => Promise<import("./reports.ts").Report>,
-  ) => {
-    const { clientOf, explainFailure } = await import("./node-client.ts");
-    try {
-      const { facts, lines } = await make(clientOf(url, process.env));
-      process.stdout.write(json ? `${JSON.stringify(facts, undefined, 2)}\n` : `${lines.join("\n")}\n`);
-    } catch (error) {
-      process.stderr.write(`interlock: ${explainFailure(error, url)}\n`);
-      end(1);
-    }
-  };
-  type Asked = { url: string; json?: true };
-
-  report("status", "Show what every node does, what waits, and which roles no node has; for operators.").action(
-    async (asked: Asked) => {
-      const { reportStatus } = await import("./reports.ts");
-      await print(asked, (client) => reportStatus(client, Date.now()));
-    },
-  );
-
-  report("agents", "List the agents that sessions may have.").action(async (asked: Asked) => {
-    const { reportAgents } = await import("./reports.ts");
-    await print(asked, reportAgents);
-  });
-
-  report("sessions", "List sessions, those with the newest activity first.")
-    .option("--user <name>", "only this user's")
-    .option("--agent <name>", "only this agent's")
-    .option("--archived", "archived ones too")
-    .option("--limit <number>", "the most sessions", numberFrom(1, 10_000), 50)
-    .action(async (asked: Asked & SessionsQuery) => {
-      const { reportSessions } = await import("./reports.ts");
-      await print(asked, (client) => reportSessions(client, asked, Date.now()));
-    });
-
-  add(
-    "init",
-    "Write a commented catalogue and an example of the settings into this folder. Overwrites nothing.",
-  ).action(async () => end(await (await import("./new-files.ts")).init(process.stdout)));
-
-  const keys = add("keys", "Make keys for INTERLOCK_AUTH=keys:<file>.");
-  keys
-    .command("new")
-    .description("Make a key: the key is printed on stdout, once, and its entry for the file on stderr.")
-    .argument("<owner>", "whose key it is")
-    .option("--operator", "an operator's key")
-    .option("--file <file>", "add the entry to this file")
-    .action(async (owner: string, options: { operator?: true; file?: string }) =>
-      end(await (await import("./new-files.ts")).newKey(owner, options, process.stdout, process.stderr)),
-    );
-
-  /** Run a command on the file of a SQLite store. */
-  const onFile = async (work: (file: string) => Promise<string>, store?: string) => {
-    const reading = readSettings(withSecretFiles({ INTERLOCK_STORE: store ?? process.env["INTERLOCK_STORE"] }));
-    try {
-      if (!reading.ok) throw new Error(`the store ${reading.faults[0]!.message}`);
-      const { store: chosen } = reading.settings;
-      if (chosen.kind === "postgres")
-        throw new Error("this is for SQLite: docs/operations.md says how to copy PostgreSQL");
-      if (chosen.file === ":memory:") throw new Error("a store in memory has no file");
-      process.stdout.write(`${await work(chosen.file)}\n`);
-    } catch (error) {
-      process.stderr.write(`interlock: ${(error as Error).message}\n`);
-      end(1);
-    }
-  };
-
-  add("backup", "Copy a SQLite store to a new file, also while a node uses it.", [STORE_NOTE])
-    .argument("<file>", "the new file")
-    .option("--store <store>", "the store, as sqlite:<file>")
-    .action(async (to: string, { store }: { store?: string }) => {
-      const { backUp } = await import("../store/sqlite/file-copies.ts");
-      await onFile(async (file) => `${to} has ${await backUp(file, to)} sessions of ${file}`, store);
-    });
-
-  add("restore", "Put a backup in the place of a SQLite store that no node uses, and give it a new epoch.", [
-    STORE_NOTE,
-  ])
-    .argument("<file>", "the backup")
-    .option("--store <store>", "the store, as sqlite:<file>")
-    .action(async (from: string, { store }: { store?: string }) => {
-      const { restore } = await import("../store/sqlite/file-copies.ts");
-      await onFile(async (file) => {
-        const { kept, sessions } = await restore(from, file);
-        return `${file} has ${sessions} sessions of ${from}${kept === undefined ? "" : `; what it replaced is ${kept}`}`;
-      }, store);
-    });
-
-  add("forget", "Delete all that a running store has about a user, with its sessions; for operators.", [TOKEN_NOTE])
-    .argument("<user>", "the userId of its sessions")
-    .addOption(urlOption())
-    .option("--export <file>", "first write a copy of it to this new file, as lines of JSON")
-    .option("--yes", "do not ask")
-    .action(async (user: string, options: { url: string; export?: string; yes?: true }) => {
-      const { forget } = await import("./forget.ts");
-      end(await forget(user, options, process));
-    });
+  const line = { add, end, stdout };
+  addNodeCommands(line);
+  addFileCommands(line);
   return program;
-}
-
-const urlOption = () => new Option("--url <url>", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
-
-function numberFrom(min: number, max: number) {
-  return (text: string): number => {
-    const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-    if (number >= min && number <= max) return number;
-    throw new InvalidArgumentError(`It is a number from ${min} to ${max}.`);
-  };
-}
-
-const nodeUrl = () => new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
-
-function nodeUrlOf(url: string): string {
-  if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url;
-  throw new InvalidArgumentError(`A URL is like ${LOCAL_NODE}.`);
 }
 
 function floorIds(floorId: string, others: string[] = []): string[] {

@@ -1,0 +1,39 @@
+import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+
+/** The exit code for an invalid command line. */
+export const MISUSED = 2;
+export const LOCAL_NODE = "http://127.0.0.1:3000";
+export const TOKEN_NOTE = "INTERLOCK_TOKEN: the token or key to present, for a node that requires one.";
+
+/** What happens when stdout cannot be written. By default the process ends, quietly if the reader has left (`… | head`). */
+export interface Stdout {
+  onError: (error: NodeJS.ErrnoException) => void;
+}
+
+/** What commands are added to. */
+export interface CommandLine {
+  /** Add a command. `notes`: lines below its options. */
+  add: (name: string, summary: string, notes?: readonly string[]) => Command;
+  /** Set the exit code of the process; undefined: the command ends the process itself. */
+  end: (code: number | undefined) => void;
+  stdout: Stdout;
+}
+
+export const urlOption = () =>
+  new Option("--url <url>", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
+
+/** A parser of whole numbers. */
+export function numberFrom(min: number, max: number) {
+  return (text: string): number => {
+    const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+    if (number >= min && number <= max) return number;
+    throw new InvalidArgumentError(`It is a number from ${min} to ${max}.`);
+  };
+}
+
+export const nodeUrl = () => new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
+
+function nodeUrlOf(url: string): string {
+  if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url;
+  throw new InvalidArgumentError(`A URL is like ${LOCAL_NODE}.`);
+}

@@ -1,0 +1,56 @@
+import type { Client } from "../client/client.ts";
+import { type CommandLine, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
+import type { Report, SessionsQuery } from "./reports.ts";
+
+interface Asked {
+  url: string;
+  json?: true;
+}
+
+/** Add the commands that ask a running node. */
+export function addNodeCommands({ add, end }: CommandLine): void {
+  /** A command that prints what a node says. */
+  const report = (name: string, summary: string) =>
+    add(name, summary, [TOKEN_NOTE]).addOption(urlOption()).option("--json", "print the facts as JSON");
+  const print = async ({ url, json }: { url: string; json?: true }, make: (client: Client) => Promise<Report>) => {
+    const { clientOf, explainFailure } = await import("./node-client.ts");
+    try {
+      const { facts, lines } = await make(clientOf(url, process.env));
+      process.stdout.write(json ? `${JSON.stringify(facts, undefined, 2)}\n` : `${lines.join("\n")}\n`);
+    } catch (error) {
+      process.stderr.write(`interlock: ${explainFailure(error, url)}\n`);
+      end(1);
+    }
+  };
+  report("status", "Show what every node does, what waits, and which roles no node has; for operators.").action(
+    async (asked: Asked) => {
+      const { reportStatus } = await import("./reports.ts");
+      await print(asked, (client) => reportStatus(client, Date.now()));
+    },
+  );
+
+  report("agents", "List the agents that sessions may have.").action(async (asked: Asked) => {
+    const { reportAgents } = await import("./reports.ts");
+    await print(asked, reportAgents);
+  });
+
+  report("sessions", "List sessions, those with the newest activity first.")
+    .option("--user <name>", "only this user's")
+    .option("--agent <name>", "only this agent's")
+    .option("--archived", "archived ones too")
+    .option("--limit <number>", "the most sessions", numberFrom(1, 10_000), 50)
+    .action(async (asked: Asked & SessionsQuery) => {
+      const { reportSessions } = await import("./reports.ts");
+      await print(asked, (client) => reportSessions(client, asked, Date.now()));
+    });
+
+  add("forget", "Delete all that a running store has about a user, with its sessions; for operators.", [TOKEN_NOTE])
+    .argument("<user>", "the userId of its sessions")
+    .addOption(urlOption())
+    .option("--export <file>", "first write a copy of it to this new file, as lines of JSON")
+    .option("--yes", "do not ask")
+    .action(async (user: string, options: { url: string; export?: string; yes?: true }) => {
+      const { forget } = await import("./forget.ts");
+      end(await forget(user, options, process));
+    });
+}
