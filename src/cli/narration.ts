@@ -15,9 +15,11 @@ export interface Line {
 }
 
 /** A line before texts of the same agent are joined. */
-interface Piece extends Line {
+export interface Piece extends Line {
   /** The piece continues a message that began earlier. */
   isMore?: boolean;
+  /** The agent that says it, below the session's own: the path of sub-agents. */
+  path?: readonly string[];
 }
 
 type Names = (agentId: string) => string;
@@ -29,7 +31,8 @@ type Names = (agentId: string) => string;
  * @param floor the floor's own events: only they contain a refusal that left no session
  */
 export function narrate(heard: readonly ServerEvent[], floor: readonly ServerEvent[], nameOf: Names): Line[] {
-  const lines = describeEvents(heard, nameOf);
+  const narrator = new Narrator(nameOf);
+  const lines = heard.flatMap((event) => narrator.take(event));
   for (const event of floor) {
     if (event.type !== "arbitration" || event.sessionId !== undefined) continue;
     const at = Date.parse(event.timestamp);
@@ -41,22 +44,33 @@ export function narrate(heard: readonly ServerEvent[], floor: readonly ServerEve
   return joinTexts(lines);
 }
 
-function describeEvents(events: readonly ServerEvent[], nameOf: Names): Piece[] {
-  const lines: Piece[] = [];
-  const agents = new Map<string, string>();
+/** Describes the events of sessions one by one, in the order in which a stream delivers them. */
+export class Narrator {
+  readonly #nameOf: Names;
+  readonly #agents = new Map<string, string>();
   /** The newest grant of each session, for the transition that follows it. */
-  const decided = new Map<string, Decision>();
-  const texts = new NewTexts();
-  for (const event of events) {
-    const { sessionId = "" } = event;
-    if (event.type === "session_created") agents.set(sessionId, event.data.agentId);
-    if (event.type === "arbitration" && event.data.outcome === "granted") decided.set(sessionId, event.data);
-    const described = [...describeEvent(event, decided.get(sessionId), nameOf), ...texts.take(event)];
-    const agentId = agents.get(sessionId) ?? sessionId;
-    const at = Date.parse(event.timestamp);
-    for (const each of described) lines.push({ at, agentId, ...each });
+  readonly #decided = new Map<string, Decision>();
+  readonly #texts = new NewTexts();
+
+  constructor(nameOf: Names) {
+    this.#nameOf = nameOf;
   }
-  return lines;
+
+  /** Name the agent of a session whose creation is not among the events. */
+  meet(sessionId: string, agentId: string): void {
+    this.#agents.set(sessionId, agentId);
+  }
+
+  take(event: ServerEvent): Piece[] {
+    const { sessionId = "" } = event;
+    if (event.type === "session_created") this.meet(sessionId, event.data.agentId);
+    if (event.type === "agent_switched") this.meet(sessionId, event.data.currentAgentId);
+    if (event.type === "arbitration" && event.data.outcome === "granted") this.#decided.set(sessionId, event.data);
+    const described = describeEvent(event, this.#decided.get(sessionId), this.#nameOf);
+    const agentId = this.#agents.get(sessionId) ?? sessionId;
+    const at = Date.parse(event.timestamp);
+    return [...described, ...this.#texts.take(event)].map((each) => ({ at, agentId, ...each }));
+  }
 }
 
 type Description = Omit<Piece, "at" | "agentId">;
@@ -126,7 +140,8 @@ function whyGranted(decision: Decision | undefined, nameOf: Names): string {
   return `: ${challenger.priority} > ${holder.priority}, and ${nameOf(holder.agentId)} ${right} ${words}`;
 }
 
-function describeBlocked({ outcome, reason, challenger, holder, wouldNeed, say }: Decision): Description[] {
+/** A decision against the challenger, in a line or two. */
+export function describeBlocked({ outcome, reason, challenger, holder, wouldNeed, say }: Decision): Description[] {
   const sign = reason === "equal_priority" ? "=" : reason === "lower_priority" ? "<" : "against";
   const numbers = holder ? `${challenger.priority} ${sign} ${holder.priority} ` : "";
   const isQueued = outcome === "queued";
@@ -137,8 +152,9 @@ function describeBlocked({ outcome, reason, challenger, holder, wouldNeed, say }
   return lines;
 }
 
-const HEARD = "‹";
-const SAID = "›";
+/** The marks of what a user says, and of what an agent says. */
+export const HEARD = "‹";
+export const SAID = "›";
 
 /** Extracts the new text of each message, piece by piece. */
 class NewTexts {
@@ -155,14 +171,14 @@ class NewTexts {
     this.#lengths.set(messageId, text.length);
     // A delta contains the new text: slicing it out of the whole text would copy the whole text each time.
     const added = event.type === "delta" ? event.data.text.slice(from - event.data.offset) : text.slice(from);
-    return [{ mark: agent ? SAID : HEARD, text: added, isMore: from > 0 }];
+    return [{ mark: agent ? SAID : HEARD, text: added, isMore: from > 0, ...(agent && { path: agent.path.slice(1) }) }];
   }
 }
 
 /** Join consecutive texts of one agent into one line. A text that continues an earlier one begins with an ellipsis. */
 function joinTexts(pieces: readonly Piece[]): Line[] {
   const lines: Line[] = [];
-  for (const { isMore, ...line } of pieces) {
+  for (const { isMore, path: _, ...line } of pieces) {
     const last = lines.at(-1);
     if (last?.mark === SAID && line.mark === SAID && last.agentId === line.agentId) last.text += line.text;
     else lines.push(isMore ? { ...line, text: `… ${line.text.trimStart()}` } : line);

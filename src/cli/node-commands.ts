@@ -8,7 +8,7 @@ interface Asked {
 }
 
 /** Add the commands that ask a running node. */
-export function addNodeCommands({ add, end }: CommandLine): void {
+export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   /** A command that prints what a node says. */
   const report = (name: string, summary: string) =>
     add(name, summary, [TOKEN_NOTE]).addOption(urlOption()).option("--json", "print the facts as JSON");
@@ -42,6 +42,24 @@ export function addNodeCommands({ add, end }: CommandLine): void {
     .action(async (asked: Asked & SessionsQuery) => {
       const { reportSessions } = await import("./reports.ts");
       await print(asked, (client) => reportSessions(client, asked, Date.now()));
+    });
+
+  add("chat", "Talk with the agents of a node in this terminal, or by lines from a pipe.", [
+    TOKEN_NOTE,
+    "From a pipe each line is a message, sent when the one before is answered: echo hello | interlock chat",
+    "Exit code: 0, or 1 if the node refuses the chat or, from a pipe, something was refused or failed.",
+  ])
+    .addOption(urlOption())
+    .option("--agent <name>", "the agent of new sessions; default: the catalogue's")
+    .option("--user <name>", "whose sessions they are; default: the user of this machine")
+    .action(async (options: { url: string; agent?: string; user?: string }) => {
+      const { runChat } = await import("./run-chat.ts");
+      const stopping = new AbortController();
+      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => stopping.abort());
+      // The session of a pipe ends first.
+      const { onError } = stdout;
+      stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort() : onError(error));
+      end(await runChat({ ...options, signal: stopping.signal }, process));
     });
 
   add("forget", "Delete all that a running store has about a user, with its sessions; for operators.", [TOKEN_NOTE])

@@ -54,10 +54,15 @@ export function wrapToWidth(text: string, columns: number): string[] {
   return line === "" ? lines : [...lines, line];
 }
 
+/** The text without control characters, apart from line breaks. */
+export const plainText = (text: string): string => text.split("\n").map(withoutControls).join("\n");
+
 /** The text as one line without control characters, which a terminal would interpret. */
 export function plainLine(text: string): string {
-  return text.replace(CONTROL, " ").trim();
+  return withoutControls(text).trim();
 }
+
+const withoutControls = (text: string): string => text.replace(CONTROL, " ");
 
 function columnsOf(grapheme: string): number {
   if (NONE.test(grapheme)) return 0;

@@ -4,6 +4,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { LogEntry } from "../../protocol/event.ts";
 import { type AgentId, type FloorId, type MessageId, parseFloorId, SessionId, userOf } from "../../protocol/ids.ts";
 import type { Message } from "../../protocol/message.ts";
+import type { Session } from "../../protocol/session.ts";
 import type {
   Blob,
   FloorPage,
@@ -110,6 +111,15 @@ export class VisibleSessions {
     if (ownerId === undefined) return chosen;
     const where = await this.#options.store.whereIs(chosen);
     return where?.ownerId === ownerId ? chosen : this.#tagged(ownerId, chosen);
+  }
+
+  /** A page of a user's sessions: those on its floors, and those that it owns. Empty after the last page. */
+  async ofUser(userId: string, page: number, pageSize: number): Promise<Session[]> {
+    if (!maySee(this.#caller, userId)) return [];
+    const query = { page, pageSize, includeArchived: true };
+    const onFloors = await this.#options.store.listSessions({ ...query, userId });
+    const owned = await this.#options.store.listSessions({ ...query, ownerId: userId });
+    return [...new Map([...onFloors.sessions, ...owned.sessions].map((session) => [session.id, session])).values()];
   }
 
   /** The session with its newest `messages` messages. @throws AppError `session_not_found` */

@@ -3,7 +3,6 @@ import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { type FloorId, floorOfUser, Name, type SessionId } from "../../protocol/ids.ts";
-import type { Session } from "../../protocol/session.ts";
 import { type Caller, checkUser } from "../access/caller.ts";
 import { exportedPieces, LINES_VERSION, MEDIA_TYPES } from "../histories/exported-history.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
@@ -80,7 +79,7 @@ export function userRoutes(app: Routes, context: RouteContext): void {
   async function deleteSessions(request: FastifyRequest, caller: Caller, userId: string): Promise<number> {
     let count = 0;
     for (;;) {
-      const found = await sessionsOf(userId, 0);
+      const found = await visibleTo(caller).ofUser(userId, 0, PAGE);
       if (found.length === 0) return count;
       for (const { id: sessionId, floorId } of found) {
         const command = { type: "session.delete" as const, sessionId };
@@ -97,29 +96,19 @@ export function userRoutes(app: Routes, context: RouteContext): void {
     }
   }
 
-  /** A page of the user's sessions: those on its floors, and those that it owns. */
-  async function sessionsOf(userId: string, page: number): Promise<Session[]> {
-    const query = { page, pageSize: PAGE, includeArchived: true };
-    const [own, owned] = [
-      await store.listSessions({ ...query, userId }),
-      await store.listSessions({ ...query, ownerId: userId }),
-    ];
-    const sessions = [...own.sessions, ...owned.sessions];
-    return [...new Map(sessions.map((session) => [session.id, session])).values()];
-  }
-
   async function* linesOf(caller: Caller, userId: string): AsyncGenerator<string> {
+    const sessions = visibleTo(caller);
     yield line({ type: "user", version: LINES_VERSION, userId, exportedAt: clock.now() });
     const floorIds = new Set([floorOfUser(userId)]);
     const done = new Set<SessionId>();
     for (let page = 0; ; page++) {
-      const sessions = await sessionsOf(userId, page);
-      if (sessions.length === 0) break;
+      const found = await sessions.ofUser(userId, page, PAGE);
+      if (found.length === 0) break;
       // A session that is used meanwhile moves to the front, and another one to the next page.
-      for (const session of sessions.filter(({ id }) => !done.has(id))) {
+      for (const session of found.filter(({ id }) => !done.has(id))) {
         done.add(session.id);
         floorIds.add(session.floorId);
-        yield* exportedPieces("jsonl", visibleTo(caller), session, clock.now());
+        yield* exportedPieces("jsonl", sessions, session, clock.now());
       }
     }
     for (const floorId of floorIds) yield* decisionsOn(floorId);

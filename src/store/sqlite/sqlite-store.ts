@@ -3,7 +3,16 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { AppError } from "../../protocol/errors.ts";
-import type { AgentId, ConnectionId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
+import {
+  type AgentId,
+  type ConnectionId,
+  type FloorId,
+  type FloorSeq,
+  floorOfUser,
+  type MessageId,
+  type Seq,
+  type SessionId,
+} from "../../protocol/ids.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
@@ -254,7 +263,7 @@ class SqliteStore implements Store {
   }
 
   async forgetUser(userId: string): Promise<"conflict" | Forgotten> {
-    const outcome = await this.#writes.add({ kind: "forget", userId });
+    const outcome = await this.#writes.add({ kind: "forget", userId, floorId: floorOfUser(userId) });
     if (outcome === "conflict") return "conflict";
     return { remains: outcome === "more" ? [FREE_PAGES] : [] };
   }

@@ -100,7 +100,7 @@ export class JobWriter {
         return "done";
       case "forget":
         this.#known.forget();
-        return eraseUser(this.#db, job.userId) ? "done" : "conflict";
+        return eraseUser(this.#db, job) ? "done" : "conflict";
       case "probe":
         this.#probe.run();
         return "done";

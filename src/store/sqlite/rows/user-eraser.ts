@@ -1,5 +1,4 @@
 import type { DatabaseSync } from "node:sqlite";
-import { floorOfUser } from "../../../protocol/ids.ts";
 
 /**
  * Which floors a user has: its own with their zones, and those of single sessions that it owned, which the sessions'
@@ -31,12 +30,13 @@ const MERGES = ["session_words", "message_words"].map((table) => `INSERT INTO ${
 /**
  * Delete all rows about a user whose sessions are deleted, inside the open transaction. It is rare, so its statements
  * are not kept.
+ * @param floorId the user's floor without a zone
  * @returns false if the user has sessions; nothing is deleted then
  */
-export function eraseUser(db: DatabaseSync, userId: string): boolean {
+export function eraseUser(db: DatabaseSync, { userId, floorId }: { userId: string; floorId: string }): boolean {
   if (db.prepare("SELECT 1 FROM sessions WHERE user_id = ?1 OR owner_id = ?1").get(userId)) return false;
   db.exec("CREATE TEMP TABLE forgotten (floor_key INTEGER PRIMARY KEY)");
-  db.prepare(`INSERT INTO forgotten ${FLOORS}`).run(userId, floorOfUser(userId));
+  db.prepare(`INSERT INTO forgotten ${FLOORS}`).run(userId, floorId);
   for (const sql of ERASURES) {
     const statement = db.prepare(sql);
     if (sql.includes("?1")) statement.run(userId);

@@ -14,7 +14,7 @@ export type Job =
   | { kind: "copy"; from: string; to: string; hash: string; now: number }
   | { kind: "definition"; change: DefinitionChange }
   | { kind: "jumps"; jumps: Jumps }
-  | { kind: "forget"; userId: string }
+  | { kind: "forget"; userId: string; floorId: string }
   /** Writes a row as it is: shows whether the database takes writes. */
   | { kind: "probe" }
   | { kind: "prune"; limits: PruneLimits };

@@ -1,0 +1,105 @@
+import type { Chat } from "./chat.ts";
+import { describeBlocked } from "./narration.ts";
+import { plainLine } from "./text-width.ts";
+
+/** What a command needs: `/name rest`. `needsSession`: it is about the session that messages go to. */
+interface ChatCommand {
+  help: string;
+  run: (chat: Chat, rest: string, sessionId: string) => Promise<unknown>;
+  needsSession?: true;
+}
+
+/** The most messages that `/history` shows. */
+const MAX_HISTORY = 200;
+/** The decisions that `/why` shows. */
+const SHOWN_DECISIONS = 5;
+
+const onSession = (
+  help: string,
+  run: (chat: Chat, sessionId: string, rest: string) => Promise<unknown>,
+): ChatCommand => ({
+  help,
+  needsSession: true,
+  run: (chat, rest, sessionId) => run(chat, sessionId, rest),
+});
+
+const COMMANDS: Readonly<Record<string, ChatCommand>> = {
+  agents: { help: "the agents", run: listAgents },
+  sessions: { help: "your sessions; /session N chooses one", run: listSessions },
+  session: { help: "N: send messages to this session", run: chooseSession },
+  new: {
+    help: "[AGENT]: begin a session",
+    run: async (chat, rest) => {
+      const { agentId } = await chat.create(rest || undefined);
+      chat.say(`a new session with ${chat.nameOf(agentId)}`);
+    },
+  },
+  switch: onSession("AGENT: hand the session over to this agent", (chat, sessionId, agentId) =>
+    chat.setting.client.send({ type: "switch_agent", sessionId, agentId }),
+  ),
+  pause: onSession("release the floor", (chat, id) => chat.setting.client.pauseSession(id)),
+  resume: onSession("request the floor again", (chat, id) => chat.setting.client.resumeSession(id)),
+  abort: onSession("end the agent's turn", (chat, sessionId) => chat.setting.client.send({ type: "abort", sessionId })),
+  archive: onSession("end the session", (chat, id) => chat.setting.client.archiveSession(id)),
+  "stop-all": onSession("end all sessions that compete for the floor", async (chat, id) => {
+    const { archived } = await chat.setting.client.stopAll(chat.sessions.get(id)!.floorId);
+    chat.say(`ended: ${archived.length}`);
+  }),
+  why: onSession("who has the floor, and the last decisions", explain),
+  history: onSession("earlier messages", (chat, id) => chat.showMessages(id, MAX_HISTORY)),
+  help: { help: "this list", run: async (chat) => showHelp(chat) },
+  quit: { help: "leave; your sessions stay", run: async () => undefined },
+};
+
+/** Run what was typed after `/`. @returns false to end the chat */
+export async function runChatCommand(chat: Chat, line: string): Promise<boolean> {
+  const [, name = "", rest = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (name === "quit") return false;
+  if (!command) chat.say(`there is no /${plainLine(name)}: /help lists the commands`);
+  else if (command.needsSession && chat.current === undefined)
+    chat.say("there is no session yet: send a message, or /new");
+  else await command.run(chat, rest.trim(), chat.current ?? "");
+  return true;
+}
+
+async function showHelp(chat: Chat): Promise<void> {
+  for (const [name, { help }] of Object.entries(COMMANDS)) chat.say(`  /${name.padEnd(10)} ${help}`);
+}
+
+async function listAgents(chat: Chat): Promise<void> {
+  for (const { id, description } of chat.agents) chat.say(`  ${id}  ${plainLine(description)}`);
+}
+
+/** In the order in which they began, so that numbers stay. */
+const numbered = (chat: Chat) => [...chat.sessions.values()].sort((one, other) => one.createdAt - other.createdAt);
+
+async function listSessions(chat: Chat): Promise<void> {
+  for (const [index, { id, agentId, state, activity, title }] of numbered(chat).entries()) {
+    const mark = id === chat.current ? "*" : " ";
+    const does = activity === "idle" ? state : `${state}, ${activity}`;
+    chat.say(`${mark} ${index + 1}  ${chat.nameOf(agentId)}: ${does}  ${plainLine(title)}`);
+  }
+}
+
+async function chooseSession(chat: Chat, rest: string): Promise<void> {
+  const chosen = numbered(chat).find(({ id }, index) => id === rest || String(index + 1) === rest);
+  if (chosen) await chat.choose(chosen.id);
+  else chat.say("/session N: a number of /sessions");
+}
+
+async function explain(chat: Chat, sessionId: string): Promise<void> {
+  const { holder, queued, paused, decisions } = await chat.setting.client.getFloor(
+    chat.sessions.get(sessionId)!.floorId,
+  );
+  const names = (sessions: readonly { agentId: string }[]) =>
+    sessions.map(({ agentId }) => chat.nameOf(agentId)).join(", ");
+  chat.say(holder ? `${chat.nameOf(holder.agentId)} has the floor` : "the floor is free");
+  if (queued.length > 0) chat.say(`waiting: ${names(queued)}`);
+  if (paused.length > 0) chat.say(`paused: ${names(paused)}`);
+  for (const decision of decisions.slice(-SHOWN_DECISIONS)) {
+    const challenger = chat.nameOf(decision.challenger.agentId);
+    if (decision.outcome === "granted") chat.say(`▶ ${challenger} (${decision.reason}) “${decision.say}”`);
+    else for (const { mark, text } of describeBlocked(decision)) chat.say(`${mark} ${challenger} ${text}`);
+  }
+}

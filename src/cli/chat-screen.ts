@@ -1,0 +1,134 @@
+import { clearScreenDown, cursorTo, type Interface, moveCursor } from "node:readline";
+import type { Output } from "./check/check.ts";
+import type { Paint, Style } from "./paint.ts";
+import { plainText, wrapToWidth } from "./text-width.ts";
+
+/** Where a chat is shown: whole lines, and texts that arrive in pieces. */
+export interface ChatScreen {
+  /** Show a line. */
+  line(text: string, style?: Style): void;
+  /**
+   * Show the next piece of a text. Pieces of another text begin a new line.
+   * @param label stands before the first piece
+   */
+  stream(label: string, piece: string): void;
+  /** The next piece begins a new line. */
+  endText(): void;
+  /** Show what is asked for, and what has been typed so far. Does nothing where input is not typed. */
+  ask(prompt: string): void;
+}
+
+/** A screen without a prompt: output that is a file, a pipe, or read by a program. */
+export class PlainScreen implements ChatScreen {
+  readonly #out: Output;
+  readonly #paint: Paint;
+  #label: string | undefined;
+  #endsLine = true;
+
+  constructor(out: Output, paint: Paint) {
+    this.#out = out;
+    this.#paint = paint;
+  }
+
+  line(text: string, style?: Style): void {
+    this.endText();
+    this.#out.write(`${style ? this.#paint(style, text) : text}\n`);
+  }
+
+  stream(label: string, piece: string): void {
+    if (this.#label !== label) {
+      this.endText();
+      this.#label = label;
+      this.#out.write(label);
+    }
+    const text = plainText(piece);
+    if (text === "") return;
+    this.#out.write(text);
+    this.#endsLine = text.endsWith("\n");
+  }
+
+  endText(): void {
+    if (this.#label !== undefined && !this.#endsLine) this.#out.write("\n");
+    this.#label = undefined;
+    this.#endsLine = true;
+  }
+
+  ask(): void {}
+}
+
+/** What `readline` keeps of the rows that its prompt took. */
+type Drawn = { prevRows?: number };
+
+/** A terminal whose last line is the prompt: everything appears above it, and what is being typed stays. */
+export class TerminalScreen implements ChatScreen {
+  readonly #reader: Interface;
+  readonly #out: NodeJS.WriteStream;
+  readonly #paint: Paint;
+  #label: string | undefined;
+  /** The unfinished line above the prompt. */
+  #partial = "";
+  #isShown = false;
+
+  constructor(reader: Interface, out: NodeJS.WriteStream, paint: Paint) {
+    this.#reader = reader;
+    this.#out = out;
+    this.#paint = paint;
+    // The line that was typed stays where it is, and so does what is above it.
+    reader.prependListener("line", () => {
+      this.#partial = "";
+      this.#isShown = false;
+    });
+  }
+
+  line(text: string, style?: Style): void {
+    const unfinished = this.#takePartial();
+    const wrapped = wrapToWidth(text, this.#width);
+    this.#draw([...unfinished, ...(style ? wrapped.map((line) => this.#paint(style, line)) : wrapped)]);
+  }
+
+  stream(label: string, piece: string): void {
+    const unfinished = this.#label === label ? [] : this.#takePartial();
+    if (this.#label !== label) this.#partial = label;
+    this.#label = label;
+    const lines = `${this.#partial}${plainText(piece)}`.split("\n").flatMap((line) => {
+      const wrapped = wrapToWidth(line, this.#width);
+      return wrapped.length > 0 ? wrapped : [""];
+    });
+    this.#partial = lines.pop()!;
+    this.#draw([...unfinished, ...lines]);
+  }
+
+  endText(): void {
+    const unfinished = this.#takePartial();
+    if (unfinished.length > 0) this.#draw(unfinished);
+  }
+
+  ask(prompt: string): void {
+    this.#reader.setPrompt(prompt);
+    this.#draw([]);
+  }
+
+  get #width(): number {
+    return Math.max(20, (this.#out.columns || 80) - 1);
+  }
+
+  #takePartial(): string[] {
+    const partial = this.#partial;
+    this.#partial = "";
+    this.#label = undefined;
+    return partial === "" ? [] : [partial];
+  }
+
+  /** Draw finished lines, the unfinished one and the prompt, over the unfinished line and the prompt of before. */
+  #draw(lines: readonly string[]): void {
+    const { rows } = this.#reader.getCursorPos();
+    moveCursor(this.#out, 0, -(rows + (this.#isShown ? 1 : 0)));
+    cursorTo(this.#out, 0);
+    clearScreenDown(this.#out);
+    this.#isShown = this.#partial !== "";
+    for (const line of this.#isShown ? [...lines, this.#partial] : lines) this.#out.write(`${line}\n`);
+    // The prompt begins here: nothing above it is to be drawn again.
+    (this.#reader as Drawn).prevRows = 0;
+    this.#reader.prompt(true);
+  }
+}

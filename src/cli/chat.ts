@@ -1,0 +1,329 @@
+import { randomUUID } from "node:crypto";
+import type { Client } from "../client/client.ts";
+import { ClientError } from "../client/client-error.ts";
+import type { EventStream, StreamStatus } from "../client/event-stream.ts";
+import type { PendingInteraction } from "../client/live/live-session.ts";
+import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
+import type { Message } from "../protocol/message.ts";
+import type { AgentInfo, Session } from "../protocol/session.ts";
+import { answerTo, questionLines } from "./chat-answers.ts";
+import type { ChatScreen } from "./chat-screen.ts";
+import { HEARD, Narrator, type Piece, SAID } from "./narration.ts";
+import type { Style } from "./paint.ts";
+import { cutToWidth, plainLine } from "./text-width.ts";
+
+export interface ChatSetting {
+  client: Client;
+  userId: string;
+  /** The agent of new sessions. Default: the catalogue's. */
+  agentId: string | undefined;
+  screen: ChatScreen;
+  /** Runs a line that begins with `/`. Returns false to end the chat. */
+  command: (chat: Chat, line: string) => Promise<boolean>;
+}
+
+/** Messages that are shown of a session that is continued. */
+const SHOWN_MESSAGES = 20;
+/** Sessions of the user that are followed: those with the newest activity. */
+const MAX_SESSIONS = 50;
+/** Events of a floor's log that are read to find what a waiting session asks. */
+const READ_EVENTS = 200;
+/** The most columns of a tool's arguments or result. */
+const TOOL_COLUMNS = 200;
+
+/** One user's chat: its sessions, what happens on them, and what is typed. */
+export class Chat {
+  readonly setting: ChatSetting;
+  readonly sessions = new Map<string, Session>();
+  agents: readonly AgentInfo[] = [];
+  /** The session that messages go to. */
+  current: string | undefined;
+  /** Whether something was refused or failed. */
+  hasFailed = false;
+  readonly #narrator: Narrator;
+  readonly #asked = new Map<string, PendingInteraction>();
+  /** Finished messages that were shown, or typed here. */
+  readonly #shown = new Set<string>();
+  readonly #runs = new Map<string, PromiseWithResolvers<void>>();
+  readonly #stream: EventStream;
+  readonly #connected = Promise.withResolvers<void>();
+  #connectionId: string | undefined;
+  #isAway = false;
+  /** Settled when the chat can go on no longer. */
+  readonly over: Promise<void>;
+
+  constructor(setting: ChatSetting, signal: AbortSignal) {
+    this.setting = setting;
+    this.#narrator = new Narrator((agentId) => this.nameOf(agentId));
+    this.#stream = setting.client.openConnection({
+      userId: setting.userId,
+      signal,
+      onStatus: (status) => this.#noteStatus(status),
+    });
+    this.over = this.#follow();
+    this.over.catch((error: unknown) => this.#connected.reject(error));
+  }
+
+  /** Connect, and find the user's sessions. @throws ClientError */
+  async open(): Promise<void> {
+    await Promise.race([this.#connected.promise, this.over]);
+    const { userId } = this.setting;
+    const { sessions } = await this.setting.client.listSessions({ userId, pageSize: MAX_SESSIONS });
+    for (const { id } of sessions.toReversed()) await this.#bind(id);
+  }
+
+  close(): void {
+    this.#stream.close();
+  }
+
+  /** The session with the newest activity that messages may go to: of the chosen agent, if one is chosen. */
+  latest(): Session | undefined {
+    const { agentId } = this.setting;
+    return [...this.sessions.values()]
+      .filter((session) => agentId === undefined || session.agentId === agentId)
+      .sort((one, other) => other.lastActivityAt - one.lastActivityAt)[0];
+  }
+
+  /** Send messages to this session from now on, and show its last ones. */
+  async choose(sessionId: string): Promise<void> {
+    this.current = sessionId;
+    await this.showMessages(sessionId);
+    const asked = this.#asked.get(sessionId);
+    if (asked) for (const line of questionLines(asked)) this.say(line);
+  }
+
+  /** A new session, which messages go to from now on. */
+  async create(agentId = this.setting.agentId): Promise<Session> {
+    const { client, userId } = this.setting;
+    const wanted = { userId, ...(agentId !== undefined && { agentId }) };
+    const connectionId = this.#connectionId;
+    const { session } = await client.createSession({ ...wanted, ...(connectionId !== undefined && { connectionId }) });
+    this.#keep(session);
+    this.current = session.id;
+    return session;
+  }
+
+  /** What was typed: a command, an answer, or a message. @returns false to end the chat */
+  async take(line: string): Promise<boolean> {
+    const text = line.trim();
+    if (text === "") return true;
+    try {
+      if (text.startsWith("/")) return await this.setting.command(this, text);
+      await this.#send(text);
+    } catch (error) {
+      this.#tellOf(error);
+    }
+    return true;
+  }
+
+  /** Resolves when no run that was begun here is under way, or one asks. */
+  async settled(): Promise<void> {
+    while (this.#runs.size > 0 && ![...this.sessions.keys()].some((id) => this.#asked.has(id))) {
+      await Promise.race([...this.#runs.values()].map(({ promise }) => promise));
+    }
+  }
+
+  /** Whether an agent waits for an answer in the session that messages go to. */
+  get isAsked(): boolean {
+    return this.current !== undefined && this.#asked.has(this.current);
+  }
+
+  nameOf(agentId: string): string {
+    return plainLine(this.agents.find(({ id }) => id === agentId)?.name ?? agentId);
+  }
+
+  say(text: string, style?: Style): void {
+    this.setting.screen.line(text, style);
+  }
+
+  /** Show the last messages of a session, without those that were shown. */
+  async showMessages(sessionId: string, limit = SHOWN_MESSAGES): Promise<void> {
+    const { messages } = await this.setting.client.listMessages(sessionId, { limit });
+    for (const message of messages) if (!this.#shown.has(message.id)) this.#showMessage(message);
+  }
+
+  async #send(content: string): Promise<void> {
+    const { client } = this.setting;
+    const asked = this.current === undefined ? undefined : this.#asked.get(this.current);
+    if (asked && this.current !== undefined) {
+      this.#asked.delete(this.current);
+      await client.send(answerTo(asked, this.current, content));
+      return;
+    }
+    const sessionId = this.current ?? (await this.create()).id;
+    const id = randomUUID().replaceAll("-", "");
+    this.#shown.add(id);
+    const { runId } = await client.send({ type: "chat", sessionId, id, content } as Parameters<Client["send"]>[0]);
+    if (runId !== undefined) this.#runs.set(runId, Promise.withResolvers());
+  }
+
+  /** A refusal of the arbiter arrives as an event too, which says more. */
+  #tellOf(error: unknown): void {
+    if (!(error instanceof ClientError)) throw error;
+    this.hasFailed = true;
+    if (error.code !== "rejected") this.say(`✗ ${error.code}: ${plainLine(error.message)}`, "refused");
+  }
+
+  async #follow(): Promise<void> {
+    for await (const event of this.#stream) {
+      if (event.type === "connected") await this.#connect(event.data.connectionId);
+      else if (event.type === "agent_list") this.agents = event.data.agents;
+      else if (event.type === "reset") await this.#readAgain(event.data.sessionId);
+      else if (event.type !== "bye") this.#show(event);
+    }
+  }
+
+  /** A connection that the server no longer knew has another id, and no sessions. */
+  async #connect(connectionId: string): Promise<void> {
+    const isNew = this.#connectionId !== connectionId;
+    this.#connectionId = connectionId;
+    this.#connected.resolve();
+    if (isNew) for (const id of [...this.sessions.keys()]) await this.#readAgain(id);
+  }
+
+  /** Events of a session were missed: show the messages among them, and release whoever waits for its run. */
+  async #readAgain(sessionId: string | undefined): Promise<void> {
+    const missed = sessionId === undefined ? [...this.sessions.keys()] : [sessionId];
+    for (const id of missed) {
+      await this.#bind(id);
+      if (id === this.current && this.sessions.has(id)) await this.showMessages(id);
+    }
+    if ([...this.sessions.values()].every(({ activity }) => activity !== "running")) this.#endRuns();
+  }
+
+  #endRuns(): void {
+    for (const run of this.#runs.values()) run.resolve();
+    this.#runs.clear();
+  }
+
+  /** Bind a session to the connection, so that its events arrive. */
+  async #bind(sessionId: string): Promise<void> {
+    const { client } = this.setting;
+    const connectionId = this.#connectionId;
+    try {
+      const { session } = await client.loadSession({ sessionId, ...(connectionId !== undefined && { connectionId }) });
+      this.#keep(session as Session);
+      if (session.activity === "waiting") await this.#findQuestion(session as Session);
+    } catch (error) {
+      if (!(error instanceof ClientError && error.code === "session_not_found")) throw error;
+      this.#lose(sessionId);
+    }
+  }
+
+  async #findQuestion({ id, floorId }: Session): Promise<void> {
+    const { events } = await this.setting.client.readFloorLog(floorId, { limit: READ_EVENTS });
+    const asked = events.find(
+      ({ type, sessionId }) => sessionId === id && /^(tool_confirmation|user_question)_request$/.test(type),
+    );
+    if (asked) this.#asked.set(id, asked as unknown as PendingInteraction);
+  }
+
+  #keep(session: Session): void {
+    this.sessions.set(session.id, session);
+    this.#narrator.meet(session.id, session.agentId);
+  }
+
+  #lose(sessionId: string): void {
+    this.sessions.delete(sessionId);
+    this.#asked.delete(sessionId);
+    if (this.current === sessionId) this.current = undefined;
+  }
+
+  #show(event: ServerEvent): void {
+    const { sessionId = "" } = event;
+    this.#learn(event, sessionId);
+    if (event.type === "message" && !this.#isNews(event.data)) return;
+    if (event.type === "error") this.hasFailed = true;
+    // The decision of the arbiter says more.
+    if (event.type === "error" && event.data.errorCode === "rejected") return;
+    for (const piece of this.#narrator.take(event)) this.#showPiece(piece);
+    switch (event.type) {
+      case "session_created":
+        return this.#keep(event.data);
+      case "agent_switched":
+        return this.say(
+          `↺ ${this.nameOf(event.data.previousAgentId)} hands over to ${plainLine(event.data.agentName)}`,
+        );
+      case "tool_call":
+        return this.#showTool(event.data.agent, `⚙ ${event.data.function.name} ${event.data.function.arguments}`);
+      case "tool_result":
+        return this.#showTool(event.data.agent, `${event.data.status === "error" ? "✗" : "→"} ${event.data.content}`);
+      case "tool_confirmation_request":
+      case "user_question_request":
+        return this.#ask(event as PendingInteraction, sessionId);
+      case "interaction_resolved":
+        return void this.#asked.delete(sessionId);
+      case "complete":
+        return this.#complete(event.data);
+      default:
+        return undefined;
+    }
+  }
+
+  /** Keep what an event tells of its session. */
+  #learn({ type, data, timestamp }: ServerEvent, sessionId: string): void {
+    const session = this.sessions.get(sessionId);
+    if (!session) return;
+    const lastActivityAt = Date.parse(timestamp);
+    if (type === "session_transition") {
+      const [state, activity] = data.to.split(".") as [Session["state"] | "deleted", Session["activity"] | undefined];
+      if (state === "archived" || state === "deleted") this.#lose(sessionId);
+      else this.sessions.set(sessionId, { ...session, state, activity: activity ?? session.activity, lastActivityAt });
+    }
+    if (type === "agent_switched") this.sessions.set(sessionId, { ...session, agentId: data.currentAgentId });
+    if (type === "session_updated" && data.title !== undefined) {
+      this.sessions.set(sessionId, { ...session, title: data.title });
+    }
+  }
+
+  /** Whether a message was not typed here. A finished one is remembered. */
+  #isNews({ id, role, streaming }: ServerEventOf<"message">["data"]): boolean {
+    const isTyped = role === "user" && this.#shown.has(id);
+    if (!streaming) this.#shown.add(id);
+    return !isTyped;
+  }
+
+  #showPiece({ agentId, mark, style, text, path = [] }: Piece): void {
+    const speaker = [this.nameOf(agentId), ...path].join(" › ");
+    if (mark === SAID) return this.setting.screen.stream(`${"  ".repeat(path.length)}${speaker} ${SAID} `, text);
+    this.say(`${mark} ${mark === HEARD ? `${speaker} ${HEARD}` : speaker} ${plainLine(text)}`, style);
+  }
+
+  #showTool({ depth }: { depth: number }, text: string): void {
+    this.say(`${"  ".repeat(depth + 1)}${cutToWidth(plainLine(text), TOOL_COLUMNS)}`, "quiet");
+  }
+
+  #showMessage({ id, role, content, agent, sessionId }: Message): void {
+    this.#shown.add(id);
+    if (content === "") return;
+    const agentId = agent?.path[0] ?? this.sessions.get(sessionId)?.agentId ?? "";
+    const { screen } = this.setting;
+    const who = role === "user" ? `you ${HEARD} ` : `${this.nameOf(agentId)} ${SAID} `;
+    screen.stream(who, content);
+    screen.endText();
+  }
+
+  #ask(asked: PendingInteraction, sessionId: string): void {
+    this.#asked.set(sessionId, asked);
+    const isElsewhere = sessionId !== this.current;
+    const agentId = this.sessions.get(sessionId)?.agentId ?? "";
+    if (isElsewhere) this.say(`? ${this.nameOf(agentId)} asks in another session: /sessions shows them`);
+    else for (const line of questionLines(asked)) this.say(line);
+    // Whoever waits for the end of the run waits for an answer now.
+    for (const run of this.#runs.values()) run.resolve();
+    for (const runId of this.#runs.keys()) this.#runs.set(runId, Promise.withResolvers());
+  }
+
+  #complete({ runId, cancelled }: ServerEventOf<"complete">["data"]): void {
+    this.setting.screen.endText();
+    if (cancelled) this.say("■ aborted", "quiet");
+    this.#runs.get(runId)?.resolve();
+    this.#runs.delete(runId);
+  }
+
+  #noteStatus(status: StreamStatus): void {
+    if (status === "waiting" && !this.#isAway) this.say("— the connection is lost; trying again —");
+    if (status === "open" && this.#isAway) this.say("— connected again —");
+    this.#isAway = status === "waiting" || (this.#isAway && status !== "open");
+  }
+}

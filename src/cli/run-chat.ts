@@ -1,0 +1,132 @@
+import { userInfo } from "node:os";
+import { createInterface, type Interface } from "node:readline";
+import { Chat } from "./chat.ts";
+import { runChatCommand } from "./chat-commands.ts";
+import { PlainScreen, TerminalScreen } from "./chat-screen.ts";
+import { clientOf, explainFailure } from "./node-client.ts";
+import { paintFor } from "./paint.ts";
+
+/** Lines that the up key brings back. */
+const HISTORY = 200;
+
+export interface ChatOptions {
+  url: string;
+  /** Default: the name of this machine's user. */
+  user?: string | undefined;
+  agent?: string | undefined;
+  /** Ends the chat. */
+  signal: AbortSignal;
+}
+
+type Streams = Pick<NodeJS.Process, "stdin" | "stdout" | "stderr" | "env">;
+
+/**
+ * `interlock chat`: talk with agents in a terminal. From a pipe, each line is a message that is sent when the one before is
+ * answered, and the session ends with the last one.
+ * @returns the exit code: 0, or 1 if the node refuses the chat, or, from a pipe, something was refused or failed
+ */
+export async function runChat(options: ChatOptions, { stdin, stdout, stderr, env }: Streams): Promise<number> {
+  const isTyped = stdin.isTTY === true && stdout.isTTY === true;
+  const reader = createInterface({
+    input: stdin,
+    ...(isTyped && { output: stdout, historySize: HISTORY }),
+    terminal: isTyped,
+  });
+  const closing = new AbortController();
+  const signal = AbortSignal.any([options.signal, closing.signal]);
+  const paint = paintFor(stdout, env);
+  const chat = new Chat(
+    {
+      client: clientOf(options.url, env),
+      userId: options.user ?? userInfo().username,
+      agentId: options.agent,
+      command: runChatCommand,
+      screen: isTyped ? new TerminalScreen(reader, stdout, paint) : new PlainScreen(stdout, paint),
+    },
+    signal,
+  );
+  // A line that comes before the connection is made is kept.
+  const lines = linesOf(reader, signal);
+  try {
+    await chat.open();
+    await Promise.race([isTyped ? converse(chat, lines, reader) : answerAll(chat, lines), chat.over]);
+    return chat.hasFailed && !isTyped ? 1 : 0;
+  } catch (error) {
+    if (signal.aborted) return 0;
+    stderr.write(`interlock: ${explainFailure(error, options.url, "an operator's token or key, or that of --user")}\n`);
+    return 1;
+  } finally {
+    closing.abort();
+    chat.close();
+    // Takes the terminal out of the mode in which keys are read one by one.
+    reader.close();
+    if (isTyped) stdout.write("\n");
+  }
+}
+
+/** The lines until the input ends, Ctrl-C is pressed, or the chat is stopped. */
+function linesOf(reader: Interface, signal: AbortSignal): AsyncIterable<string> {
+  const waiting: string[] = [];
+  let isOver = false;
+  let wake = Promise.withResolvers<void>();
+  const end = () => {
+    isOver = true;
+    wake.resolve();
+  };
+  reader.on("line", (line) => {
+    waiting.push(line);
+    wake.resolve();
+  });
+  reader.on("close", end);
+  reader.on("SIGINT", end);
+  signal.addEventListener("abort", end);
+  return (async function* () {
+    for (;;) {
+      const line = waiting.shift();
+      if (line !== undefined && !signal.aborted) yield line;
+      else if (isOver) return;
+      else {
+        wake = Promise.withResolvers();
+        if (waiting.length === 0 && !isOver) await wake.promise;
+      }
+    }
+  })();
+}
+
+/** Take what is typed, while events appear above it. */
+async function converse(chat: Chat, lines: AsyncIterable<string>, reader: Interface): Promise<void> {
+  const latest = chat.latest();
+  if (latest) await chat.choose(latest.id);
+  chat.say("/help lists the commands, /quit or Ctrl-C leaves");
+  const ask = () => {
+    const session = chat.current === undefined ? undefined : chat.sessions.get(chat.current);
+    const agentId = session?.agentId ?? chat.setting.agentId;
+    chat.setting.screen.ask(chat.isAsked ? "? " : `${agentId === undefined ? "" : chat.nameOf(agentId)}> `);
+  };
+  ask();
+  for await (const line of lines) {
+    if (!(await chat.take(line))) break;
+    ask();
+  }
+  reader.setPrompt("");
+}
+
+/** Take one line after the other, each when the one before is answered. The session that it makes ends with it. */
+async function answerAll(chat: Chat, lines: AsyncIterable<string>): Promise<void> {
+  const known = new Set(chat.sessions.keys());
+  try {
+    for await (const line of lines) {
+      if (!(await chat.take(line))) break;
+      await chat.settled();
+    }
+    // No further line can answer.
+    if (chat.isAsked) {
+      chat.hasFailed = true;
+      await chat.take("/abort");
+    }
+  } finally {
+    for (const id of [...chat.sessions.keys()].filter((each) => !known.has(each))) {
+      await chat.setting.client.stopSession(id).catch(() => undefined);
+    }
+  }
+}

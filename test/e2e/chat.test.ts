@@ -1,0 +1,193 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { runChat } from "../../src/cli/run-chat.ts";
+import { createClient } from "../../src/client/client.ts";
+import { BARE_ENV } from "../support/agents/bare-env.ts";
+import { keysFile, writeTemporary } from "../support/clients/callers.ts";
+import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
+import { freePort } from "../support/servers/free-port.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
+
+/** A chat that reads a pipe. `says` waits until its output has a text, and removes all until its end. */
+function chatting(options: { url?: string; user?: string; agent?: string } = {}) {
+  const stdin = new PassThrough();
+  const stopping = new AbortController();
+  onTestFinished(() => stopping.abort());
+  let text = "";
+  let rest = "";
+  let errors = "";
+  let changed = Promise.withResolvers<void>();
+  const stdout = {
+    write: (piece: string) => {
+      text += piece;
+      rest += piece;
+      changed.resolve();
+      changed = Promise.withResolvers();
+      return true;
+    },
+  };
+  const streams = { stdin, stdout, stderr: { write: (piece: string) => (errors += piece) }, env: {} };
+  const { url = node.url, user = node.newUser(), agent } = options;
+  const done = runChat({ url, user, agent, signal: stopping.signal }, streams as unknown as NodeJS.Process);
+  return {
+    user,
+    done,
+    stopping,
+    get text() {
+      return text;
+    },
+    get errors() {
+      return errors;
+    },
+    type: (line: string) => void stdin.write(`${line}\n`),
+    end: () => void stdin.end(),
+    async says(wanted: string) {
+      while (!rest.includes(wanted)) await changed.promise;
+      rest = rest.slice(rest.indexOf(wanted) + wanted.length);
+    },
+  };
+}
+
+const client = createClient({ baseUrl: node.url });
+const sessionsOf = async (userId: string) =>
+  (await client.listSessions({ userId, includeArchived: true })).sessions.map(({ agentId, state }) => [agentId, state]);
+
+describe("a chat from a pipe", () => {
+  test("each line is answered before the next is sent, and the session ends with the last", async () => {
+    const chat = chatting();
+    chat.type("hello");
+    chat.type("nod");
+    chat.end();
+    expect(await chat.done).toBe(0);
+    expect(chat.text).toMatch(/^▶ General has the floor: .*\nGeneral › Hello there\.\nGeneral › Yes\.\n/);
+    expect(await sessionsOf(chat.user)).toEqual([["general", "archived"]]);
+  });
+
+  test("questions and confirmations are answered in place, and without an answer the turn is aborted", async () => {
+    const chat = chatting();
+    for (const line of ["ask", "2", "delete", "y", "delete", "not this one", "pick", "1 2", "ask"]) chat.type(line);
+    chat.end();
+    expect(await chat.done).toBe(1);
+    const shown = chat.text.split("\n");
+    expect(shown).toEqual(
+      expect.arrayContaining([
+        "? Which one?",
+        "  1: a",
+        "  2: b",
+        "General › You chose b.",
+        "General › Deleted.",
+        "General › Kept it.",
+        "■ aborted",
+      ]),
+    );
+    expect(chat.text).toMatch(/General › You picked a, ?b\.\n/);
+    expect(chat.text).toContain(
+      '  ⚙ delete_file {"path":"a.txt"}\n? may it call delete_file {"path":"a.txt"} (sensitive)\n',
+    );
+  });
+
+  test("a refusal is said once, with its reason, and the exit code is 1", async () => {
+    const chat = chatting({ agent: "music" });
+    await client.createSession({ userId: chat.user, agentId: "phone", activate: true });
+    chat.type("hello");
+    chat.end();
+    expect(await chat.done).toBe(1);
+    expect(chat.text.match(/refused/g)).toHaveLength(1);
+    expect(chat.text).toContain("✗ Music is refused: 20 < 90 (lower_priority)");
+  });
+
+  test("a node that requires a token, and one that does not answer, are a sentence and code 1", async () => {
+    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "k" }]), onTestFinished);
+    const locked = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
+    onTestFinished(() => locked.stop());
+    const chat = chatting({ url: locked.url });
+    expect(await chat.done).toBe(1);
+    expect(chat.errors).toMatch(/^interlock: The node at \S+ requires authentication: set INTERLOCK_TOKEN/);
+  });
+});
+
+test("the events of all sessions of a user are shown, and commands act on the chosen one", async () => {
+  const chat = chatting();
+  chat.type("play");
+  await chat.says("General › ♪ ");
+  // In a pipe the next line waits for the answer, so that the rest is done by another client.
+  const phone = await client.createSession({ userId: chat.user, agentId: "phone", activate: true });
+  await chat.says("‖ General is paused for Phone");
+  await client.archiveSession(phone.session.id);
+  await chat.says("▶ General goes on");
+  await client.stopAll(phone.session.floorId);
+  await chat.says("■ General ends");
+  for (const line of ["/new weather", "/sessions", "/pause", "/why", "/switch planner", "/agents", "/nonsense"])
+    chat.type(line);
+  await chat.says("a new session with Weather");
+  await chat.says("* 1  Weather: created");
+  await chat.says("the floor is free");
+  await chat.says("↺ Weather hands over to Planner");
+  await chat.says("  phone ");
+  await chat.says("there is no /nonsense");
+  chat.type("browse");
+  await chat.says("  Planner › weather › Hello there.\nPlanner › It says: Hello there.");
+  chat.type("/quit");
+  await chat.done;
+});
+
+test("a chat goes on after the node was started again", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "interlock-chat-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const settings = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "chat.db")}` };
+  const first = await NodeUnderTest.start({ settings });
+  const chat = chatting({ url: first.url });
+  chat.type("hello");
+  await chat.says("Hello there.");
+  await first.stop();
+  await chat.says("— the connection is lost; trying again —");
+  const second = await NodeUnderTest.start({ settings });
+  onTestFinished(() => second.stop());
+  await chat.says("— connected again —");
+  chat.type("nod");
+  await chat.says("General › Yes.");
+  chat.end();
+  expect(await chat.done).toBe(0);
+});
+
+test("in a terminal the prompt stays below what happens, and Ctrl-C leaves the terminal as it was", async () => {
+  const user = node.newUser();
+  const { session } = await client.createSession({ userId: user });
+  await client.send({ type: "chat", sessionId: session.id, content: "earlier" });
+  const command = `stty -g; ${process.execPath} ${ENTRY} chat --url ${node.url} --user ${user}; stty -g`;
+  const child = spawn("script", ["-qec", command, "/dev/null"], {
+    env: { ...BARE_ENV, SHELL: "/bin/sh", NO_COLOR: "1" },
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let text = "";
+  let from = 0;
+  const until = async (wanted: string) => {
+    while (!text.includes(wanted, from)) await once(child.stdout, "data");
+    from = text.indexOf(wanted, from) + wanted.length;
+  };
+  child.stdout.setEncoding("utf8").on("data", (piece) => (text += piece));
+  await until("you ‹ earlier");
+  await until("/help lists");
+  await until("General> ");
+  child.stdin.write("hel");
+  await until("hel");
+  await client.renameSession(session.id, "another title");
+  child.stdin.write("lo\r");
+  await until("General › Hello there.");
+  child.stdin.write("\u0003");
+  await once(child, "close");
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: NO_COLOR leaves no sequence for colours
+  expect(text).not.toMatch(/\u001b\[\d*m/);
+  const modes = text.split("\r\n").filter((line) => /^[0-9a-f]+(:[0-9a-f]+)+$/.test(line));
+  expect(modes).toHaveLength(2);
+  expect(modes[0]).toBe(modes[1]);
+});
