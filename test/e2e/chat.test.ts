@@ -140,24 +140,30 @@ test("the events of all sessions of a user are shown, and commands act on the ch
   await chat.done;
 });
 
-test("a chat goes on after the node was started again", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "interlock-chat-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
-  const settings = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "chat.db")}` };
-  const first = await NodeUnderTest.start({ settings });
-  const chat = chatting({ url: first.url });
-  chat.type("hello");
-  await chat.says("Hello there.");
-  await first.stop();
-  await chat.says("— the connection is lost; trying again —");
-  const second = await NodeUnderTest.start({ settings });
-  onTestFinished(() => second.stop());
-  await chat.says("— connected again —");
-  chat.type("nod");
-  await chat.says("General › Yes.");
-  chat.end();
-  expect(await chat.done).toBe(0);
-});
+test.each(["a store that lasts", "a new store, with a new session"])(
+  "a chat goes on after the node was started again on %s",
+  async (kind) => {
+    const folder = await mkdtemp(join(tmpdir(), "interlock-chat-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const store = kind === "a store that lasts" ? `sqlite:${join(folder, "chat.db")}` : "sqlite::memory:";
+    const settings = { PORT: String(await freePort()), INTERLOCK_STORE: store };
+    const first = await NodeUnderTest.start({ settings });
+    const chat = chatting({ url: first.url });
+    chat.type("hello");
+    await chat.says("Hello there.");
+    await first.stop();
+    await chat.says("— the connection is lost; trying again —");
+    const second = await NodeUnderTest.start({ settings });
+    onTestFinished(() => second.stop());
+    await chat.says("— connected again —");
+    chat.type("/why");
+    await chat.says(kind === "a store that lasts" ? "General has the floor" : "there is no session yet");
+    chat.type("nod");
+    await chat.says("General › Yes.");
+    chat.end();
+    expect(await chat.done).toBe(0);
+  },
+);
 
 test("in a terminal the prompt stays below what happens, and Ctrl-C leaves the terminal as it was", async () => {
   const user = node.newUser();
