@@ -6,10 +6,10 @@ import type { Session } from "../src/protocol/session.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { FloorChange } from "../src/store/store.ts";
 import { SystemClock } from "../src/system-clock.ts";
+import { newSession } from "../test/support/documents/made-log.ts";
 import { Child } from "./support/child.ts";
 import { measureCost, type Send } from "./support/command-rate.ts";
 import { Connection } from "./support/connection.ts";
-import { newSession } from "./support/generated-log.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 

@@ -1,8 +1,8 @@
 import { fileURLToPath } from "node:url";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
-import { charts } from "./build/charts.ts";
 import { compressed } from "./build/compressed.ts";
+import { generated } from "./build/generated.ts";
 
 const API = [
   "session",
@@ -22,7 +22,12 @@ const API = [
 export default defineConfig({
   // Relative URLs, because a proxy may serve the page under another path.
   base: "./",
-  plugins: [react(), charts(), compressed()],
+  plugins: [
+    react(),
+    generated("virtual:charts", "draw-charts.ts"),
+    generated("virtual:log-schema", "log-schema.ts"),
+    compressed(),
+  ],
   build: {
     outDir: fileURLToPath(new URL("../dist/page", import.meta.url)),
     emptyOutDir: true,

@@ -1,8 +1,8 @@
-import type { Session } from "../../src/protocol/session.ts";
-import { MADE_FLOOR, MadeLog } from "../../test/support/documents/made-log.ts";
+import { MadeLog } from "../../test/support/documents/made-log.ts";
 
 /** Sessions that are paused at the same time. */
 const MAX_PAUSED = 8;
+const usage = { prompt_tokens: 8, completion_tokens: 4, total_tokens: 12 };
 
 /**
  * A generated floor's log in the format that the page saves. Each session is created, gets the floor, has turns, and is
@@ -18,14 +18,7 @@ export function generateLog(count: number, sessions: number): string {
     const agentId = serial % 3 === 0 ? "phone" : "music";
     const priority = agentId === "phone" ? 90 : 20;
     const { at } = log;
-    log.add("session_created", id, {
-      ...newSession(at),
-      id,
-      title: `Session ${serial}`,
-      agentId,
-      floorId: MADE_FLOOR,
-      priority,
-    });
+    log.create(id, { title: `Session ${serial}`, agentId, priority });
     const challenger = { sessionId: id, agentId, priority, explained: [{ step: "agent", value: priority }] };
     log.add("arbitration", id, {
       outcome: "granted",
@@ -36,11 +29,17 @@ export function generateLog(count: number, sessions: number): string {
     if (holder !== undefined) log.move(holder, "active.idle", "paused", "preempt");
     log.move(id, "created", "active.idle", "activate");
     for (let turn = 0; turn < (perSession - 5) / 5; turn += 1) {
-      const message = { id: `${id}m${turn}`, role: "user", content: "Play something else, please.", status: "success" };
+      const message = {
+        id: `${id}m${turn}`,
+        sessionId: id,
+        role: "user",
+        content: "Play something else, please.",
+        status: "success",
+      };
       log.add("message", id, { ...message, createdAt: at, streaming: false });
       log.move(id, "active.idle", "active.running", "turn");
       log.add("message", id, { ...message, id: `${id}a${turn}`, role: "assistant", createdAt: at, streaming: false });
-      log.add("complete", id, { sessionId: id, runId: `${id}r${turn}`, usage: {}, tokenCount: 12 });
+      log.add("complete", id, { sessionId: id, runId: `${id}r${turn}`, usage, tokenCount: 12 });
       log.move(id, "active.running", "active.idle", "done");
     }
     if (holder !== undefined) paused.push(holder);
@@ -48,19 +47,4 @@ export function generateLog(count: number, sessions: number): string {
     holder = id;
   }
   return log.toJson(count);
-}
-
-/** What all generated sessions have in common. */
-export function newSession(at: number): Omit<Session, "id" | "title" | "agentId" | "floorId" | "priority"> {
-  return {
-    state: "created",
-    activity: "idle",
-    interruptible: true,
-    createdAt: at,
-    updatedAt: at,
-    lastActivityAt: at,
-    messageCount: 0,
-    tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
-    agentSessions: {},
-  };
 }

@@ -1,4 +1,4 @@
-import { charts } from "virtual:charts";
+import { data as charts } from "virtual:charts";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";

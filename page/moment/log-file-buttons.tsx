@@ -1,3 +1,4 @@
+import { data as logSchema } from "virtual:log-schema";
 import { MAX_FILE_BYTES, readLogFile, writeLogFile } from "../log/log-file.ts";
 import { FileButton } from "../parts/commands/file-button.tsx";
 import { saveFile } from "../parts/commands/save-file.ts";
@@ -20,7 +21,7 @@ export function LogFileButtons() {
   const open = (file: File) =>
     act(async () => {
       if (file.size > MAX_FILE_BYTES) throw new PageError("log.toolarge");
-      openFile(readLogFile(await file.text()));
+      openFile(readLogFile(await file.text(), logSchema));
     });
   return (
     <span className={styles["files"]}>

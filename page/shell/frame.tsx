@@ -31,30 +31,33 @@ export function Frame({ opening, signIn, newOwner }: FrameProps) {
   const address = useAddress();
   const view = viewOf(address.view);
   return (
-    <HereProvider address={{ ...address, view: view.name }} opening={opening}>
-      <Framed view={view} signIn={signIn} newOwner={newOwner} />
-    </HereProvider>
+    <ViewBoundary>
+      <HereProvider address={{ ...address, view: view.name }} opening={opening}>
+        <Framed view={view} signIn={signIn} newOwner={newOwner} />
+      </HereProvider>
+    </ViewBoundary>
   );
 }
 
 function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view: View }) {
   const { say } = useWords();
-  const { status, linkTo, sessionId, floorId, floor, isLive } = useHere();
+  const { status, linkTo, sessionId, floorId, floor, isLive, isFile } = useHere();
   const keys = useKeySwitch();
   useKeys(keys.areOn);
   useHiddenTab();
   useEffect(keepFocus, []);
+  const logName = `${floorId} ${isFile}`;
   // The same element while nothing of it changes: then only its reads of the moment render it again.
   const shown = useMemo(() => {
     const Shown = view.show;
     return (
-      <ViewBoundary key={`${view.name} ${floorId}`}>
+      <ViewBoundary key={`${view.name} ${logName}`}>
         <Suspense fallback={<p className={styles["loading"]}>{say("app.loading")}</p>}>
           <Shown />
         </Suspense>
       </ViewBoundary>
     );
-  }, [view, floorId, say]);
+  }, [view, logName, say]);
   const present = floor ? [floor.holder, ...floor.ducked, ...floor.paused] : [];
   const waiting = present.flatMap((each) => (each?.activity === "waiting" ? [each.id] : []));
   useEffect(() => {
@@ -93,7 +96,9 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
             </a>
           ))}
         </nav>
-        <FloorChooser />
+        <ViewBoundary of={logName}>
+          <FloorChooser />
+        </ViewBoundary>
         {waiting.length > 0 && (
           <a className={styles["waiting"]} href={linkTo("session", { sessionId: waiting[0]! })}>
             <span aria-hidden="true">? {waiting.length}</span>
@@ -114,8 +119,12 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
       <Unhurried>
         {(isBehind) => <Content isBehind={isBehind}>{isRefused ? <FloorRefused state={status} /> : shown}</Content>}
       </Unhurried>
-      <MomentBar />
-      <DecisionTeller key={floorId} />
+      <ViewBoundary of={logName}>
+        <MomentBar />
+      </ViewBoundary>
+      <ViewBoundary key={floorId}>
+        <DecisionTeller />
+      </ViewBoundary>
       <OutcomeTeller />
       {isWanted && <SignIn endedAt={endedAt} onSignedIn={signIn.signedIn} />}
     </div>

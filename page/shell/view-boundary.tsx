@@ -5,12 +5,22 @@ import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./frame.module.css";
 
-/** A view that throws does not affect the rest of the page. */
-export class ViewBoundary extends Component<{ children: ReactNode }, { error?: unknown }> {
+interface Props {
+  /** What the part shows: with another value it is tried again. */
+  of?: string;
+  children: ReactNode;
+}
+
+/** A part of the page that throws does not affect the rest: its fault is shown in its place. */
+export class ViewBoundary extends Component<Props, { error?: unknown }> {
   override state: { error?: unknown } = {};
 
   static getDerivedStateFromError(error: unknown): { error: unknown } {
     return { error: error ?? "unknown" };
+  }
+
+  override componentDidUpdate({ of }: Props): void {
+    if (of !== this.props.of && this.state.error !== undefined) this.setState({ error: undefined });
   }
 
   override render(): ReactNode {

@@ -1,4 +1,4 @@
-import { charts } from "virtual:charts";
+import { data as charts } from "virtual:charts";
 import { useRef, useState } from "react";
 import type { Session } from "../../../src/protocol/session.ts";
 import type { Chart } from "../../machine/chart.ts";

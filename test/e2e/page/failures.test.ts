@@ -1,9 +1,12 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { writeLogFile } from "../../../page/log/log-file.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { MADE_FLOOR, MadeLog } from "../../support/documents/made-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const keyless = { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_KEY" } };
@@ -77,5 +80,45 @@ describeInChromium("the page's failures", (open) => {
     await page.goto(`${node.url}/#/timeline/nor%2Fthis`);
     await page.getByRole("alert").getByText("“nor/this” is not the id of a floor.").waitFor();
     await page.getByRole("link", { name: "Choose another floor" }).waitFor();
+  });
+
+  test("a damaged saved log is refused with its line and field, and the page stays", async () => {
+    const { page } = await open(node.url);
+    const log = new MadeLog();
+    log.create("s1");
+    log.move("s1", "created", "active.idle", "activate");
+    const events = (JSON.parse(log.toJson()) as { events: LogEvent[] }).events;
+    const [, moved] = events;
+    const damaged = writeLogFile({ floorId: MADE_FLOOR, events: [events[0]!, { ...moved, data: null } as never] });
+    const file = page.locator("input[type=file]").first();
+    await file.setInputFiles(await writeTemporary("damaged.json", damaged, onTestFinished));
+    const said = "Not opened: Line 3 of the file (event 2) is damaged: data must be object.";
+    await page.getByText(said, { exact: true }).waitFor();
+    await page.getByRole("navigation", { name: "Views" }).waitFor();
+    const whole = writeLogFile({ floorId: MADE_FLOOR, events });
+    await file.setInputFiles(await writeTemporary("whole.json", whole, onTestFinished));
+    await page.getByRole("img", { name: /1 session over time/ }).waitFor();
+  });
+
+  test("a part of the frame that fails says so in its place, and a page whose floor cannot be read says so", async () => {
+    const session = await new E2eClient(node).hold("music");
+    const { page } = await open(addressOf("session", session));
+    const views = page.getByRole("navigation", { name: "Views" });
+    await views.waitFor();
+    const failure = page.getByRole("alert").filter({ hasText: "Something went wrong" });
+    await page.addInitScript("CanvasRenderingContext2D.prototype.fillRect = () => { throw new Error('no canvas') }");
+    await page.reload();
+    await failure.getByText("Error: no canvas").waitFor();
+    await views.waitFor();
+    await page.getByLabel("Say something").waitFor();
+    await page.route("**/floor/*/log*", async (route) => {
+      const page = (await (await route.fetch()).json()) as { events: object[] };
+      const events = page.events.map((event) => ({ ...event, type: "session_created", data: null }));
+      await route.fulfill({ json: { ...page, events } });
+    });
+    await page.goto(`${addressOf("session", session)}?at=3`);
+    await page.reload();
+    await failure.getByText("TypeError").waitFor();
+    await failure.getByRole("button", { name: "Show the view again" }).waitFor();
   });
 });

@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
-import { MADE_FLOOR, MadeLog } from "../../support/documents/made-log.ts";
+import { MadeLog } from "../../support/documents/made-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
@@ -65,9 +65,8 @@ function longLog(): Buffer {
   const log = new MadeLog();
   for (let serial = 0; log.length < LONG; serial += 1) {
     const id = `s${serial}`;
-    const session = { id, title: `Session ${serial}`, agentId: "music", floorId: MADE_FLOOR, priority: 20 };
     const challenger = { sessionId: id, agentId: "music", priority: 20, explained: [] };
-    log.add("session_created", id, { ...session, state: "created", activity: "idle", interruptible: true });
+    log.create(id, { title: `Session ${serial}` });
     log.add("arbitration", id, { outcome: "granted", reason: "floor_free", challenger, say: "Yes." });
     log.move(id, "created", "active.idle", "activate");
     for (let turn = 0; turn < 3; turn += 1) {

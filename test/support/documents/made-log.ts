@@ -1,3 +1,5 @@
+import type { Session } from "../../../src/protocol/session.ts";
+
 /** The floor of a made log. */
 export const MADE_FLOOR = "u:made";
 /** The time of a made log's beginning, in ms since 1970. */
@@ -26,6 +28,12 @@ export class MadeLog {
     this.#events.push({ type, data, sessionId, seq, position: `made.${place}`, timestamp });
   }
 
+  /** @param rest of the session; all else is as in a new one */
+  create(id: string, rest: Partial<Record<keyof Session, unknown>> = {}): void {
+    const made = { id, title: id, agentId: "music", floorId: MADE_FLOOR, priority: 20 };
+    this.add("session_created", id, { ...newSession(this.at), ...made, ...rest });
+  }
+
   move(id: string, from: string, to: string, event: string): void {
     this.add("session_transition", id, { from, to, event });
   }
@@ -35,4 +43,19 @@ export class MadeLog {
     const events = this.#events.slice(0, count);
     return JSON.stringify({ format: "interlock-floor-log", version: 1, floorId: MADE_FLOOR, events });
   }
+}
+
+/** What all made sessions have in common. */
+export function newSession(at: number): Omit<Session, "id" | "title" | "agentId" | "floorId" | "priority"> {
+  return {
+    state: "created",
+    activity: "idle",
+    interruptible: true,
+    createdAt: at,
+    updatedAt: at,
+    lastActivityAt: at,
+    messageCount: 0,
+    tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
+    agentSessions: {},
+  };
 }

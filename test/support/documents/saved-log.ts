@@ -1,6 +1,7 @@
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { writeLogFile } from "../../../page/log/log-file.ts";
 import { writeTemporary } from "../clients/callers.ts";
+import { newSession } from "./made-log.ts";
 
 const BEGUN = Date.parse("2026-11-22T08:00:00Z");
 
@@ -13,7 +14,7 @@ export function saveLog(seconds: readonly number[], onEnd: Parameters<typeof wri
   const floorId = "u:quiet";
   const events = seconds.map((second, index) => ({
     type: "session_created",
-    data: { id: `s${index}`, title: `Session ${index}`, agentId: "music", floorId },
+    data: { ...newSession(BEGUN), id: `s${index}`, title: `Session ${index}`, agentId: "music", floorId, priority: 20 },
     sessionId: `s${index}`,
     seq: 1,
     position: `made.${index + 1}`,

@@ -9,7 +9,6 @@ import {
 } from "../../../page/log/conversation-log.ts";
 import { PictureBook, pictureOf } from "../../../page/log/floor-picture.ts";
 import { countUpTo, type LogEvent } from "../../../page/log/log-event.ts";
-import { readLogFile, writeLogFile } from "../../../page/log/log-file.ts";
 import { placesIndex } from "../../../page/log/log-index.ts";
 
 const AT = Date.parse("2026-11-22T08:00:00.000Z");
@@ -340,22 +339,5 @@ describe("the picture of a floor", () => {
     const log = logOf(move("a", "created", "active.idle", "activate"), move("a", "active.idle", "archived", "archive"));
     expect([0, 1, 2, 9].map((place) => countUpTo(log, place))).toEqual([0, 1, 2, 2]);
     expect(countUpTo(log.slice(1), 1)).toBe(0);
-  });
-});
-
-describe("a saved log", () => {
-  test("a saved log is read back unchanged", () => {
-    const events = logOf(message("one", ["a"], 1, "“ü” 你好"));
-    expect(readLogFile(writeLogFile({ floorId: "u:ann", events }))).toEqual({ floorId: "u:ann", events });
-  });
-
-  test.each([
-    ["null", "log.notalog"],
-    ['{"format":"interlock-floor-log","version":2}', "log.version"],
-    ['{"format":"interlock-floor-log","version":1,"floorId":"u:a"}', "log.noevents"],
-    ['{"format":"interlock-floor-log","version":1,"floorId":"u:a","events":[{"type":"x"}]}', "log.badevent"],
-    ["{", "log.notjson"],
-  ])("a malformed saved log is refused with a reason: %s", (text, key) => {
-    expect(() => readLogFile(text)).toThrow(expect.objectContaining({ name: "PageError", key }));
   });
 });
