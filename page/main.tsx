@@ -12,7 +12,7 @@ import { Frame } from "./shell/frame.tsx";
 import { SignInDemand } from "./shell/sign-in-demand.ts";
 import { applyChosenTheme } from "./shell/theme.ts";
 import { viewOf } from "./shell/views.ts";
-import { loadWords, preferredLanguage, Speaking } from "./words/words.tsx";
+import { loadWords, preferredLanguage, Speaking, tagOf } from "./words/words.tsx";
 
 /** The time for which a command is repeated while the server is away, in ms: longer than a node's restart. */
 const PATIENCE_MS = 60_000;
@@ -24,7 +24,14 @@ const baseUrl = new URL(".", location.href).href;
 const signIn = new SignInDemand({ ownerId: readOwner(), beginAnew });
 watchOwner(signIn.changedElsewhere);
 const newOwner = takeNewOwner();
-const client = createClient({ baseUrl, patienceMs: PATIENCE_MS, signInAgain: signIn.ask });
+document.documentElement.lang = tagOf(language);
+const headers = {
+  /** The server's sentences, such as the reason of a decision, are in the language of the page, not in the browser's. */
+  get "Accept-Language"() {
+    return document.documentElement.lang;
+  },
+};
+const client = createClient({ baseUrl, headers, patienceMs: PATIENCE_MS, signInAgain: signIn.ask });
 const address = parseAddress(location.hash);
 const opening = new Opening(liveViewsOf(client), { ...address, view: viewOf(address.view).name });
 const place = document.getElementById("page");

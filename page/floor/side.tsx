@@ -20,26 +20,34 @@ export function Side(props: Considered) {
   };
   return (
     <div className={styles["side"]}>
-      <div ref={tabs} className={styles["tabs"]} role="tablist" aria-label={say("floor.beside")}>
-        {TABS.map((name) => (
-          <button
-            key={name}
-            type="button"
-            role="tab"
-            id={`tab-${name}`}
-            data-key={name === "sessions" ? "/" : undefined}
-            aria-selected={shown === name}
-            aria-controls="beside"
-            tabIndex={shown === name ? 0 : -1}
-            onClick={() => setShown(name)}
-            onKeyDown={press}
-          >
-            {say(`${name}.title`)}
-          </button>
-        ))}
-      </div>
-      <div id="beside" className={styles["panel"]} data-shown={shown} role="tabpanel" aria-labelledby={`tab-${shown}`}>
-        {shown === "agents" ? <AgentButtons {...props} /> : <SessionList />}
+      <div className={styles["column"]}>
+        <div ref={tabs} className={styles["tabs"]} role="tablist" aria-label={say("floor.beside")}>
+          {TABS.map((name) => (
+            <button
+              key={name}
+              type="button"
+              role="tab"
+              id={`tab-${name}`}
+              data-key={name === "sessions" ? "/" : undefined}
+              aria-selected={shown === name}
+              aria-controls="beside"
+              tabIndex={shown === name ? 0 : -1}
+              onClick={() => setShown(name)}
+              onKeyDown={press}
+            >
+              {say(`${name}.title`)}
+            </button>
+          ))}
+        </div>
+        <div
+          id="beside"
+          className={styles["panel"]}
+          data-shown={shown}
+          role="tabpanel"
+          aria-labelledby={`tab-${shown}`}
+        >
+          {shown === "agents" ? <AgentButtons {...props} /> : <SessionList />}
+        </div>
       </div>
     </div>
   );

@@ -156,13 +156,13 @@ interface CardProps {
 }
 
 function Card({ session, isFront = false, place, effect }: CardProps) {
-  const { say, language } = useWords();
+  const { say } = useWords();
   const client = useClient();
   const { agents, agentName, isLive, floorId = "", linkTo } = useHere();
   const given = useAct();
   const { act, isBusy } = given;
   const [isAborting, setAborting] = useState(false);
-  const { id, title, agentId, priority, interruptible, lastActivityAt, level, activity, state } = session;
+  const { id, title, agentId, priority, interruptible, level, activity, state } = session;
   const look: Look = lookOf(session);
   const tellState = useStateSentence();
   const name = agentName(agentId);
@@ -202,7 +202,7 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
         )}
       </div>
       <p className={styles["quiet"]}>
-        {say("stack.since", { time: whenOf(lastActivityAt, language) })}
+        <Since session={session} />
         {level !== undefined && ` · ${level} dB`}
         {state === "paused" && activity !== "idle" && ` · ${say("stack.held", { activity: say(`state.${activity}`) })}`}
         {isFront && ` · ${say(interruptible ? "agents.interruptible" : "agents.uninterruptible")}`}
@@ -241,6 +241,13 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
       {isFront && !isExternal(agents, session) && <Talk sessionId={id} />}
     </article>
   );
+}
+
+/** When the state of the session began. */
+function Since({ session }: { session: Session }) {
+  const { say, language } = useWords();
+  const began = useHere().stateBegan(session);
+  return began !== undefined && say("stack.since", { time: whenOf(began, language) });
 }
 
 /** Why a session is not in front, in a few words. */

@@ -8,6 +8,7 @@ import { FloorLog, type LogView } from "../log/floor-log.ts";
 import { type FloorPicture, PictureBook } from "../log/floor-picture.ts";
 import { countUpTo, placeOf } from "../log/log-event.ts";
 import type { LogFile } from "../log/log-file.ts";
+import { begunIndex, stateBegan } from "../log/state-began.ts";
 import { type Address, addressOf, pathOf, searchOf } from "../shell/address.ts";
 import { useFollow } from "./carried-moment.ts";
 import { type AwaitedMoment, type Moment, useMoment } from "./moment-address.ts";
@@ -52,6 +53,8 @@ export interface Here {
   /** Every session in the log after this many events. */
   sessionsAfter: (count: number) => Session[];
   sessionThen: (id: string) => Session | undefined;
+  /** When the state of a session began, in ms since 1970; undefined before that part of the log is read. */
+  stateBegan: (session: Session) => number | undefined;
   /** The sessions that were created last before the moment, the newest first. */
   newestSessions: (limit: number) => Session[];
   agents: readonly AgentView[];
@@ -130,6 +133,7 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     return new FloorLog(followed ?? "", followed === undefined ? undefined : client);
   }, [client, followed, isFile, file, resetAt]);
   const logView = useCalm(log, isUnread);
+  const [begun] = useState(begunIndex);
   const { events, revision } = logView;
   const first = events[0]?.position;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.
@@ -180,6 +184,7 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     recent: live.events,
     sessionsAfter: (count) => book.sessionsAt(count),
     sessionThen: (id) => book.sessionAt(count, id),
+    stateBegan: (session) => stateBegan(session, begun.of(events), count, isPast ? [] : live.events),
     newestSessions: (limit) => book.newestAt(count, limit),
     agents,
     agentName,

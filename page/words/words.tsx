@@ -28,6 +28,9 @@ export function preferredLanguage(): Language {
   return known === "zh" ? "zh" : "en";
 }
 
+/** The tag of the page's language, for screen readers and for the server. */
+export const tagOf = (language: Language): string => (language === "zh" ? "zh-CN" : "en");
+
 /** English is part of the page's first chunk; every other language is a separate chunk. */
 export async function loadWords(language: Language): Promise<Words> {
   return language === "en" ? en : (await import("./zh.ts")).zh;
@@ -37,7 +40,7 @@ export async function loadWords(language: Language): Promise<Words> {
 export function Speaking({ first, children }: { first: { language: Language; words: Words }; children: ReactNode }) {
   const [{ language, words }, setSpoken] = useState(first);
   useEffect(() => {
-    document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+    document.documentElement.lang = tagOf(language);
   }, [language]);
   const speech = useMemo<Speech>(
     () => ({

@@ -1,9 +1,11 @@
 import type { Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { pictureOf } from "../../../page/log/floor-picture.ts";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
+import { MadeLog } from "../../support/documents/made-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const pageFolder = await buildPage();
@@ -18,6 +20,37 @@ const agentButton = (page: Page, name: string) =>
 const addressOf = (user: string) => `${node.url}/#/floor/u%3A${user}`;
 
 describeInChromium("the floor view", (open) => {
+  test("a card says since when its session is in its state, whatever happened in the session after that", async () => {
+    const log = new MadeLog();
+    log.create("s1");
+    log.move("s1", "created", "active.idle", "activate");
+    for (let nth = 0; nth < 8; nth++) {
+      const said = { role: "user", content: "And more.", status: "queued", createdAt: log.at, streaming: false };
+      log.add("message", "s1", { id: `m${nth}`, sessionId: "s1", ...said });
+    }
+    const { page } = await open(node.url, { timezoneId: "UTC" });
+    const saved = await writeTemporary("log.json", log.toJson(), onTestFinished);
+    await page.locator("input[type=file]").first().setInputFiles(saved);
+    await page.getByRole("link", { name: "Floor", exact: true }).click();
+    await holderCard(page)
+      .getByText(/^since .*08:00:01/)
+      .waitFor();
+  });
+
+  test("an English page in a Chinese browser is answered in English, and a Chinese one in Chinese", async () => {
+    const user = node.newUser();
+    const { page } = await open(addressOf(user), { locale: "zh-CN" });
+    const start = async (name: string) => {
+      await page.getByRole("button", { name: new RegExp(`^${name}`) }).click();
+      await holderCard(page).getByText(name).waitFor();
+      return (await client.getFloor(`u:${user}`)).holder?.locale;
+    };
+    expect(await start("Music")).toBe("zh-CN");
+    await page.getByRole("button", { name: "English" }).click();
+    await page.getByRole("heading", { name: "Decisions" }).waitFor();
+    expect(await start("Phone")).toBe("en");
+  });
+
   test("an unsent text waits for its session, also when another session takes the floor or a view is opened", async () => {
     const user = node.newUser();
     const make = async (agentId: string) =>

@@ -65,6 +65,29 @@ describeInChromium("what a view shows last", (open) => {
     expect(await page.getByText("There are no messages yet.").count()).toBe(0);
   });
 
+  test("all agents are reached by scrolling the page, above what a press would do", async () => {
+    const dot = new E2eClient(node);
+    const session = await dot.hold("music");
+    const { page } = await open(addressOf("floor", session), { viewport: { width: 1280, height: 720 } });
+    const agents = page.getByRole("region", { name: "Agents" });
+    const buttons = agents.getByRole("button");
+    await buttons.nth(9).waitFor();
+    const scrollers = await page.evaluate<string[]>(`[...document.querySelectorAll("#beside, #beside *")]
+      .filter((each) => each.querySelector("button") && each.scrollHeight > each.clientHeight + 1)
+      .filter((each) => getComputedStyle(each).overflowY !== "visible")
+      .map((each) => each.className)`);
+    expect(scrollers).toEqual([]);
+    const answer = page.getByRole("region", { name: "Answer about an agent" });
+    for (let nth = 0; nth < (await buttons.count()); nth += 1) {
+      await buttons.nth(nth).focus();
+      const bottomOf = async () => {
+        const [button, below] = [(await buttons.nth(nth).boundingBox())!, (await answer.boundingBox())!];
+        return button.y >= 0 && button.y + button.height <= below.y && below.y + below.height <= 720 - 41;
+      };
+      await expect.poll(bottomOf).toBe(true);
+    }
+  });
+
   test("a long confirmation leaves room for the conversation above it and the field below it", async () => {
     const cay = new E2eClient(node);
     const session = await cay.hold("shredder");
