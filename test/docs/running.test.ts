@@ -193,7 +193,7 @@ async function textOf({ stdout }: ChildProcess): Promise<string> {
 
 test("the programs of README.md run", async () => {
   const [node, client] = readPage("README.md").blocks.filter(({ info }) => info === "ts");
-  const server = await run("node", `${node!.text}\nconsole.log(url);`);
+  const server = await run("node", node!.text);
   const [line] = await once(server.stdout!.setEncoding("utf8"), "data");
   const url = String(line).trim();
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
