@@ -60,6 +60,8 @@ export const BOUNDS = {
    */
   addressChunkedBodies: 16,
   chunkedBodies: 128,
+  /** The longest body with a whole conversation, in bytes. It is cut to what its door reads of it while it arrives. */
+  conversationBytes: 402_653_184,
   /** Bytes of request bodies in memory per node, received or in progress: a fraction of a 1 GiB container. */
   bodyBytes: 134_217_728,
   /** The same for one address, so that a single client cannot use all of it. */

@@ -10,6 +10,8 @@ export interface ByteLimits {
 export interface Loan {
   /** @returns false, without taking anything, if the budget has no room for this many bytes in total */
   growTo(bytes: number): boolean;
+  /** Return what exceeds this many bytes in total. */
+  keep(bytes: number): void;
   /** Return all bytes to the budget. Further calls do nothing. */
   close(): void;
 }
@@ -36,6 +38,12 @@ export class ByteBudget {
         if (!this.#take(address, more)) return false;
         counted += more;
         return true;
+      },
+      keep: (bytes) => {
+        const less = counted - Math.max(0, bytes - this.#limits.free);
+        if (address === undefined || less <= 0) return;
+        this.#give(address, less);
+        counted -= less;
       },
       close: () => {
         if (address !== undefined) this.#give(address, counted);

@@ -4,6 +4,7 @@ import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { ByteBudget, type Loan } from "./byte-budget.ts";
+import { ConversationCut, type KeptBytes } from "./conversation-cut.ts";
 import { hasMoreValues } from "./json-values.ts";
 import { networkOf } from "./network-address.ts";
 import type { Sockets } from "./sockets/sockets.ts";
@@ -24,6 +25,15 @@ const MAX_CONVERSATION_VALUES = 65_536;
 
 /** How deep a body may be nested: several times what an agent may send, which a conversation brings back. */
 const MAX_DEPTH = 512;
+
+/** The error for a body that is too large, which says what would fit. */
+const tooLarge = (maxBytes: number, isConversation: boolean) =>
+  new AppError(
+    "too_large",
+    isConversation
+      ? `The last message has at most ${maxBytes} bytes, with its images.`
+      : `A request has at most ${maxBytes} bytes.`,
+  );
 
 const NO_ROOM = "Too many large requests are arriving; repeat with the same key.";
 
@@ -56,7 +66,8 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
   const { maxBytes, pace } = options;
   const parse = app.getDefaultJsonParser("error", "error");
   const { bodyBytes: node, addressBodyBytes, freeBodyBytes: free } = BOUNDS;
-  const budget = new ByteBudget({ node, address: Math.max(addressBodyBytes, maxBytes), free });
+  const largest = ConversationCut.maxKept(maxBytes);
+  const budget = new ByteBudget({ node, address: Math.max(addressBodyBytes, largest), free });
 
   app.decorateRequest("arrival", undefined);
   app.addHook("onRequest", (request, reply, done) => {
@@ -72,23 +83,27 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
   app.addContentTypeParser("application/json", (request, payload, done) => {
     if (isEncoded(request)) return done(new AppError("bad_request", ENCODED));
     const declared = declaredLength(request);
-    if (declared > maxBytes) return done(new AppError("too_large"));
+    const { conversation } = request.routeOptions.config;
+    const arriving = conversation ? BOUNDS.conversationBytes : maxBytes;
+    if (declared > arriving) return done(tooLarge(arriving, false));
     if (!request.arrival) return done(null, undefined);
     const { loan, response } = request.arrival;
     inviteBody(request.arrival);
-    const body = new BodyText(declared, maxBytes, loan);
+    const intake = new Intake(arriving);
+    const body = new BodyText(declared, conversation ? largest : maxBytes, loan);
+    const cut = conversation && new ConversationCut(conversation, maxBytes, body);
     const finish = (failure?: AppError) => {
       payload.off("data", add).off("end", end).off("error", fail);
       if (failure) return done(failure);
       const { bytes } = body;
       if (bytes.length === 0) return done(null, undefined);
-      const { isConversation } = request.routeOptions.config;
-      const maxValues = isConversation ? MAX_CONVERSATION_VALUES : MAX_VALUES;
+      const maxValues = conversation ? MAX_CONVERSATION_VALUES : MAX_VALUES;
       if (hasMoreValues(bytes, maxValues)) {
         return done(new AppError("too_large", `The body has more than ${maxValues} values.`));
       }
       const text = bytes.toString();
       body.free();
+      loan.keep(body.length);
       void parse(request, text, (error: Error | null, value: unknown) => {
         if (!error && isTooDeep(value, MAX_DEPTH)) {
           return done(new AppError("too_large", `The body is nested more than ${MAX_DEPTH} levels deep.`));
@@ -98,7 +113,11 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
     };
     const tookPiece = pace.body(payload);
     const add = (piece: Buffer) => {
-      if (!body.add(piece)) return finish(new AppError("too_large"));
+      if (!intake.take(piece)) return finish(tooLarge(arriving, false));
+      if (cut) cut.add(piece);
+      else body.add(piece);
+      if (cut?.exceedsLimit) return finish(tooLarge(maxBytes, true));
+      if (!body.owns(piece)) releasePiece(piece);
       tookPiece(piece);
     };
     // A refusal for lack of room waits for the end, because a client that is still sending may not read its answer.
@@ -152,15 +171,14 @@ class Intake {
 }
 
 /** A body as it arrives, in one growing buffer. A list of chunks would cost hundreds of bytes for each. */
-class BodyText {
+class BodyText implements KeptBytes {
   readonly #declared: number;
   readonly #maxBytes: number;
-  readonly #intake: Intake;
   readonly #loan: Loan;
   /** Owned by this body, unless the body arrived in one piece: then it is part of the socket's buffer. */
   #buffer: Buffer<ArrayBuffer> | undefined;
   #isWhole = false;
-  #length = 0;
+  length = 0;
   /** False after the budget had no room for the body. The rest is counted and dropped. */
   hasRoom = true;
 
@@ -168,27 +186,42 @@ class BodyText {
   constructor(declared: number, maxBytes: number, loan: Loan) {
     this.#declared = declared;
     this.#maxBytes = maxBytes;
-    this.#intake = new Intake(maxBytes);
     this.#loan = loan;
   }
 
-  /** @returns false if the body is too large */
-  add(piece: Buffer): boolean {
-    if (!this.#intake.take(piece)) return false;
-    if (!this.hasRoom) {
-      releasePiece(piece);
-      return true;
-    }
-    this.#isWhole = this.#length === 0 && piece.length === this.#declared;
-    if (this.#isWhole) this.#buffer = piece as Buffer<ArrayBuffer>;
-    else if (this.#reserve(this.#length + piece.length)) piece.copy(this.#buffer!, this.#length);
-    this.#length += piece.length;
-    if (!this.#isWhole) releasePiece(piece);
-    return true;
+  /** Add a chunk, without a copy if it is all of the body. */
+  add(piece: Buffer): void {
+    this.#isWhole = this.length === 0 && piece.length === this.#declared;
+    if (!this.#isWhole) return this.append(piece);
+    this.#buffer = piece as Buffer<ArrayBuffer>;
+    this.length = piece.length;
+  }
+
+  append(piece: Buffer): void {
+    if (!this.hasRoom || !this.#reserve(this.length + piece.length)) return;
+    piece.copy(this.#buffer!, this.length);
+    this.length += piece.length;
+  }
+
+  owns(piece: Buffer): boolean {
+    return piece === this.#buffer;
   }
 
   get bytes(): Buffer {
-    return this.#buffer?.subarray(0, this.#length) ?? Buffer.alloc(0);
+    return this.from(0);
+  }
+
+  from(offset: number): Buffer {
+    return this.#buffer?.subarray(offset, this.length) ?? Buffer.alloc(0);
+  }
+
+  cutTo(length: number): void {
+    this.length = Math.min(length, this.length);
+  }
+
+  cutOut(from: number, to: number): void {
+    this.#buffer?.copyWithin(from, to, this.length);
+    this.cutTo(this.length - (to - from));
   }
 
   /**
@@ -207,7 +240,7 @@ class BodyText {
     const capacity = Math.min(this.#maxBytes, Math.max(length, (before?.length ?? 0) * 2, FIRST_BYTES));
     this.hasRoom = this.#loan.growTo(capacity);
     this.#buffer = this.hasRoom ? Buffer.allocUnsafeSlow(capacity) : undefined;
-    if (this.#buffer) before?.copy(this.#buffer, 0, 0, this.#length);
+    if (this.#buffer) before?.copy(this.#buffer, 0, 0, this.length);
     else this.#loan.close();
     release(before);
     return this.hasRoom;

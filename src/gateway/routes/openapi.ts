@@ -89,8 +89,8 @@ const describeFailures: typeof jsonSchemaTransform = (route) => {
   if (!schema || schema.hide) return jsonSchemaTransform(route);
   const response = { "4xx": FAILURE, default: FAILURE, ...(schema.response as object | undefined) };
   const described = jsonSchemaTransform({ ...route, schema: { ...schema, response } });
-  const { takesLines, isConversation } = route.route.config ?? {};
-  const marked = isConversation && { [TAKES_KEY]: true };
+  const { takesLines, conversation } = route.route.config ?? {};
+  const marked = conversation && { [TAKES_KEY]: true };
   return { ...described, schema: { ...described.schema, ...(takesLines && LINES), ...marked } };
 };
 

@@ -102,7 +102,7 @@ test("the proxy knows the gateways, is trusted by them, and does not buffer stre
   const [, patience] = /proxy_read_timeout (\d+)s;/.exec(config)!;
   expect(Number(patience) * 1_000).toBeGreaterThan(2 * BOUNDS.heartbeatMs);
   const bodies = [...config.matchAll(/client_max_body_size (\d+)m;/g)].map(([, mib]) => Number(mib) * 1_048_576);
-  expect(bodies).toEqual([gateways[0]![2].maxBodyBytes, BOUNDS.importBytes]);
+  expect(bodies).toEqual([gateways[0]![2].maxBodyBytes, BOUNDS.conversationBytes, BOUNDS.importBytes]);
 });
 
 test("the proxy has room for all streams of the gateways, each of which takes two connections", () => {

@@ -47,7 +47,7 @@ export function chatCompletionRoutes(app: Routes, context: RouteContext): void {
   const runs = new LiveRuns(context);
   app.post(
     "/v1/chat/completions",
-    openAiRoute("createChatCompletion", "chat completions", { body: Body, answer: Answer }),
+    openAiRoute("createChatCompletion", "chat completions", { body: Body, answer: Answer, list: "messages" }),
     async (request, reply) => {
       const caller = await context.authenticate(request);
       const { body } = request;

@@ -10,11 +10,11 @@ import { WholeRun } from "../whole-run.ts";
 import { errorOf, OpenAiProblem } from "./openai-problem.ts";
 import type { OpenAiTurn } from "./openai-request.ts";
 
-/** The options of a route that answers a message. @param format the name of OpenAI's format */
+/** The options of a route that answers a message. @param format the name of OpenAI's format @param list its messages */
 export const openAiRoute = <B extends z.ZodType, A extends z.ZodType>(
   operationId: string,
   format: string,
-  { body, answer }: { body: B; answer: A },
+  { body, answer, list }: { body: B; answer: A; list: string },
 ) => ({
   schema: {
     tags: ["doors"],
@@ -24,7 +24,7 @@ export const openAiRoute = <B extends z.ZodType, A extends z.ZodType>(
     body,
     response: { 200: answer, "4xx": OpenAiProblem, default: OpenAiProblem },
   },
-  config: { isConversation: true as const },
+  config: { conversation: { list, readsEarlier: true } },
 });
 
 /** The turn that a request asks for. */

@@ -48,7 +48,7 @@ export function responseRoutes(app: Routes, context: RouteContext): void {
   const runs = new LiveRuns(context);
   app.post(
     "/v1/responses",
-    openAiRoute("createResponse", "responses", { body: Body, answer: Response }),
+    openAiRoute("createResponse", "responses", { body: Body, answer: Response, list: "input" }),
     async (request, reply) => {
       const caller = await context.authenticate(request);
       const { body } = request;

@@ -41,7 +41,7 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
         body: UiChatBody,
         response: { 200: CHUNKS },
       },
-      config: { isConversation: true },
+      config: { conversation: { list: "messages", readsEarlier: false } },
     },
     async (request, reply) => {
       const caller = await context.authenticate(request);

@@ -22,7 +22,7 @@ type UiMessage = z.infer<typeof UiMessage>;
 export const UiChatBody = z
   .object({
     id: SessionId.meta({ description: "the session; it is created if there is none" }),
-    messages: z.array(z.unknown()).min(1).max(16_384),
+    messages: z.array(z.unknown()).min(1),
     trigger: z.enum(["submit-message", "regenerate-message"]).optional(),
     messageId: z.string().max(256).nullish(),
     agentId: AgentId.optional(),

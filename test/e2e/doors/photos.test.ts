@@ -1,0 +1,110 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, describe, expect, test } from "vitest";
+import { MAX_IMAGE, MAX_IMAGES } from "../../../src/protocol/client-message.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { HeadlessChat } from "../../support/clients/headless-chat.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+
+/** Messages with photos through every door that takes them, at the limits of a message and in long chats. */
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+const base64 = (characters: number) => randomBytes((characters / 4) * 3).toString("base64");
+const uriOf = (data: string) => `data:image/jpeg;base64,${data}`;
+/** A photo of 600 kB. */
+const PHOTO = uriOf(base64(800_000));
+const largest = Array.from({ length: MAX_IMAGES }, () => uriOf(base64(MAX_IMAGE)));
+
+const imagesOf = async (sessionId: string) =>
+  (await accepted(node.get(`/session/${sessionId}/messages`))).messages.flatMap(({ images }) => images ?? []);
+const sizesOf = async (sessionId: string) => (await imagesOf(sessionId)).map(({ bytes }) => bytes);
+
+const uiPart = (url: string) => ({ type: "file" as const, mediaType: "image/jpeg", url });
+const completion = (content: unknown, earlier: object[] = []) => ({
+  path: "/v1/chat/completions",
+  body: { model: "general", messages: [...earlier, { role: "user", content }] },
+});
+const response = (content: unknown) => ({
+  path: "/v1/responses",
+  body: { model: "general", input: [{ role: "user", content }] },
+});
+
+describe("photos", () => {
+  test("a chat goes on after many photos, though each request repeats all of them", async () => {
+    const chatId = node.newId("photos");
+    const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "general" } });
+    for (let turn = 0; turn < 4; turn++) {
+      await chat.sendMessage({ text: "hello", files: Array.from({ length: 4 }, () => uiPart(PHOTO)) });
+    }
+    await chat.sendMessage({ text: "nod" });
+    expect(chat.errors).toEqual([]);
+    expect(chat.text).toBe("Yes.");
+    expect(await sizesOf(chatId)).toEqual(Array(16).fill(600_000));
+  });
+
+  test.each([
+    [
+      "chat completions",
+      completion([
+        { type: "text", text: "hello" },
+        ...largest.map((url) => ({ type: "image_url", image_url: { url } })),
+      ]),
+    ],
+    [
+      "responses",
+      response([
+        { type: "input_text", text: "hello" },
+        ...largest.map((url) => ({ type: "input_image", image_url: url })),
+      ]),
+    ],
+    [
+      "useChat",
+      {
+        path: "/api/chat",
+        body: {
+          id: "largest",
+          messages: [{ role: "user", parts: [{ type: "text", text: "hello" }, ...largest.map(uiPart)] }],
+        },
+      },
+    ],
+    [
+      "messages",
+      { path: "/message", body: { type: "chat", content: "hello", images: largest.map((data) => ({ data })) } },
+    ],
+  ])("the largest message is taken by the door of %s", async (_, { path, body }) => {
+    const { status, headers, text } = await node.post(path, body);
+    expect(status).toBe(200);
+    const sessionId = headers["interlock-session"] ?? JSON.parse(text).sessionId;
+    expect(await sizesOf(sessionId)).toEqual(Array(MAX_IMAGES).fill((MAX_IMAGE / 4) * 3));
+  });
+
+  test("an unnamed completion has the words beside earlier photos, whatever the photos weigh", async () => {
+    const earlier = Array.from({ length: 20 }, (_, index) => ({
+      role: "user",
+      content: [
+        { type: "image_url", image_url: { url: PHOTO } },
+        { type: "text", text: `photo ${index}` },
+      ],
+    }));
+    const { path, body } = completion("hello", earlier);
+    const { session } = JSON.parse((await node.post(path, body)).text).metadata;
+    const [message] = (await accepted(node.get(`/session/${session}/messages`))).messages;
+    expect(message!.images).toBeUndefined();
+    for (const index of earlier.keys()) expect(message!.content).toMatch(new RegExp(`^User: \\s*photo ${index}$`, "m"));
+  });
+
+  test("a message that is too large is refused with what fits, and the next one is answered", async () => {
+    const chatId = node.newId("too-large");
+    const chat = new HeadlessChat(node.url, chatId);
+    await chat.sendMessage({ text: "hello", files: [...largest, ...largest].map(uiPart) });
+    expect(chat.errors.map(({ message }) => JSON.parse(message).error)).toEqual([
+      "The last message has at most 10485760 bytes, with its images.",
+    ]);
+    await chat.sendMessage({ text: "nod" });
+    expect(chat.text).toBe("Yes.");
+    const ann = new E2eClient(node);
+    const images = [...largest, ...largest].map((data) => ({ data }));
+    const { errorCode, error } = await refused(ann.node.post("/message", { type: "chat", content: "hello", images }));
+    expect([errorCode, error]).toEqual(["too_large", "A request has at most 10485760 bytes."]);
+  });
+});
