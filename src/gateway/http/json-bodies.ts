@@ -12,8 +12,8 @@ import type { TurnPace } from "./sockets/turn-pace.ts";
 
 /** Smallest average size of a body's chunks, in bytes. Each chunk costs work, however small it is. */
 const PIECE_BYTES = 256;
-/** Every body may arrive in this many chunks, so that small limits leave room for slow networks. */
-const FREE_PIECES = 256;
+/** Every body may arrive in this many chunks, so that small bodies leave room for slow networks. */
+const FREE_PIECES = 8_192;
 /** The first buffer of a body that does not arrive whole, in bytes. */
 const FIRST_BYTES = 4_096;
 /**
@@ -166,7 +166,7 @@ class Intake {
   take(piece: Buffer): boolean {
     this.#bytes += piece.length;
     this.#pieces += 1;
-    return this.#bytes <= this.#maxBytes && this.#pieces <= FREE_PIECES + this.#maxBytes / PIECE_BYTES;
+    return this.#bytes <= this.#maxBytes && this.#pieces <= FREE_PIECES + this.#bytes / PIECE_BYTES;
   }
 }
 
