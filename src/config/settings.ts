@@ -180,7 +180,9 @@ const Variables = z.object({
     .meta({ unset: "the address", description: "Further names this node answers to, separated by commas." }),
   INTERLOCK_MAX_BODY: size({ min: "1KiB", max: "64MiB" })
     .prefault("10MiB")
-    .describe("The largest request; the default holds a message with all of its images. A larger one is answered with 413."),
+    .describe(
+      "The largest request; the default holds a message with all of its images. A larger one is answered with 413.",
+    ),
   INTERLOCK_COMMAND_DEADLINE: duration({ min: "10ms", max: "1m" })
     .prefault("5s")
     .describe("The time within which a command is answered, at worst with `unavailable`."),
