@@ -62,6 +62,9 @@ async function startServer(tools: Record<string, Answer>) {
   const received: Message[] = [];
   const left: string[] = [];
   const heads: string[] = [];
+  let sessions = 0;
+  let isLost = false;
+  let keepsSessions = true;
   const http = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -70,6 +73,13 @@ async function startServer(tools: Record<string, Answer>) {
     const { "mcp-session-id": session, "mcp-protocol-version": version } = request.headers;
     heads.push([request.method, message.method, session, version].join(" "));
     const { id, method, params } = message;
+    if (session !== undefined && (isLost || session !== `session-${sessions}`)) {
+      return void response.writeHead(404, { "content-type": "application/json" }).end('{"error":{"code":-32001}}');
+    }
+    if (method === "initialize") {
+      sessions += 1;
+      isLost = !keepsSessions;
+    }
     if (id === undefined) return void response.writeHead(202).end();
     const name = params?.name ?? "";
     if (method === "tools/call") {
@@ -83,7 +93,7 @@ async function startServer(tools: Record<string, Answer>) {
     }
     const listed = Object.keys(tools).map((each) => ({ name: each, inputSchema: { type: "object" } }));
     const result = method === "initialize" ? INITIALIZED : { tools: listed };
-    response.writeHead(200, { "content-type": "application/json", "mcp-session-id": "session-1" });
+    response.writeHead(200, { "content-type": "application/json", "mcp-session-id": `session-${sessions}` });
     response.end(JSON.stringify({ jsonrpc: "2.0", id, result }));
   });
   await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
@@ -93,7 +103,12 @@ async function startServer(tools: Record<string, Answer>) {
   });
   const { port } = http.address() as AddressInfo;
   const cancelled = () => received.filter(({ method }) => method === "notifications/cancelled");
-  return { entry: { url: `http://127.0.0.1:${port}/mcp` }, received, left, heads, cancelled };
+  /** Lose the session. @param keeps whether the server keeps the next one */
+  const lose = (keeps = true) => {
+    isLost = true;
+    keepsSessions = keeps;
+  };
+  return { entry: { url: `http://127.0.0.1:${port}/mcp` }, received, left, heads, cancelled, lose };
 }
 
 const said = (text: string) => ({ result: { content: [{ type: "text", text }] } });
@@ -138,6 +153,32 @@ describe("a server over HTTP", () => {
     const asked = ["POST notifications/initialized", "POST tools/list", "POST tools/call", "DELETE none"];
     await expect.poll(() => heads.slice(1)).toEqual(asked.map((each) => `${each} session-1 2025-06-18`));
     expect(heads[0]).toMatch(/^POST initialize {2}\d/);
+  });
+
+  test("calls to a server that lost its session are made in a new one, which they begin once", async () => {
+    const { entry, heads, lose } = await startServer({ good });
+    const { call, connection } = await openTools(entry);
+    expect(await call("good")).toEqual(GOOD);
+    lose();
+    const before = heads.length;
+    expect(await Promise.all([call("good"), call("good")])).toEqual([GOOD, GOOD]);
+    const begun = heads.slice(before).filter((head) => !head.includes("session-1"));
+    const calls = Array.from({ length: 2 }, () => "POST tools/call session-2 2025-06-18");
+    expect(begun).toEqual([
+      "POST initialize  2025-06-18",
+      "POST notifications/initialized session-2 2025-06-18",
+      ...calls,
+    ]);
+    await connection.close();
+    await expect.poll(() => heads.at(-1)).toBe("DELETE none session-2 2025-06-18");
+  });
+
+  test("a call to a server that loses each session fails", async () => {
+    const { entry, heads, lose } = await startServer({ good });
+    const { call } = await openTools(entry);
+    lose(false);
+    expect((await call("good")).isError).toBe(true);
+    expect(heads.filter((head) => head.startsWith("POST tools/call"))).toHaveLength(2);
   });
 
   const cases: Record<string, [Answer, object]> = {

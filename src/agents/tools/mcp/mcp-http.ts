@@ -10,24 +10,35 @@ const MAX_EVENT_UNITS = 4_194_304;
 const UNANSWERED_MS = 5_000;
 const SESSION_HEADER = "mcp-session-id";
 
+/** The id of a repeated `initialize`. The client counts its own. */
+const RENEWAL_ID = "renewal";
+const NOT_FOUND = 404;
+
+type Deliver = (message: JSONRPCMessage) => void;
 type SendOptions = Parameters<MCPTransport["send"]>[1];
 
 export interface McpHttpOptions {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly clock: Clock;
+  /** How long the server may take to begin another session in place of one that it lost, in ms. */
+  readonly connectMs: number;
   /** @throws for what is no message of the protocol */
   readonly parse: (message: unknown) => JSONRPCMessage;
 }
 
 /**
  * A server over streamable HTTP as an MCP transport. Only the response to a request can answer it, by its id; `send`
- * rejects if it does not. A request whose signal aborts is cancelled at the server.
+ * rejects if it does not. A request whose signal aborts is cancelled at the server. If the server has lost the session, which
+ * it says with 404 and without acting, a new one is begun, and the message is sent again, once.
  */
 export class McpHttp implements MCPTransport {
   readonly #options: McpHttpOptions;
   readonly #end = new AbortController();
   #sessionId: string | undefined;
+  /** The client's `initialize`, and its repeat that is under way. */
+  #initialize: JSONRPCMessage | undefined;
+  #renewal: Promise<void> | undefined;
   /** Set by the client, as it has negotiated it. */
   protocolVersion?: string;
   onclose?: () => void;
@@ -45,8 +56,8 @@ export class McpHttp implements MCPTransport {
     const request = "method" in message && "id" in message ? message : undefined;
     const signals = [this.#end.signal, ...(signal ? [signal] : [])];
     try {
-      const response = await this.#fetch("POST", AbortSignal.any(signals), message);
-      this.#sessionId = response.headers.get(SESSION_HEADER) ?? this.#sessionId;
+      if (request?.method === "initialize") this.#initialize = request;
+      const response = await this.#post(message, AbortSignal.any(signals));
       if (!response.ok) await this.#fail(response, request?.id);
       else if (request) await this.#readAnswer(response, request.id);
       else await response.body?.cancel();
@@ -62,6 +73,61 @@ export class McpHttp implements MCPTransport {
     this.#end.abort(new Error("the connection is closed"));
     this.onclose?.();
     if (this.#sessionId !== undefined) await this.#sendUnanswered("DELETE");
+  }
+
+  async #post(message: JSONRPCMessage, signal: AbortSignal): Promise<Response> {
+    await this.#renewed(signal);
+    const session = this.#sessionId;
+    let response = await this.#fetch("POST", signal, message);
+    if (response.status === NOT_FOUND && session !== undefined) {
+      await response.body?.cancel();
+      if (this.#sessionId === session) this.#beginRenewal();
+      await this.#renewed(signal);
+      response = await this.#fetch("POST", signal, message);
+    }
+    this.#sessionId = response.headers.get(SESSION_HEADER) ?? this.#sessionId;
+    return response;
+  }
+
+  #beginRenewal(): void {
+    this.#sessionId = undefined;
+    this.#renewal = this.#renew().finally(() => {
+      this.#renewal = undefined;
+    });
+    this.#renewal.catch(() => {});
+  }
+
+  /** Wait for another session, if one is being begun. */
+  async #renewed(signal: AbortSignal): Promise<void> {
+    if (!this.#renewal) return;
+    const aborted = Promise.withResolvers<never>();
+    const onAbort = () => aborted.reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      await Promise.race([this.#renewal, aborted.promise]);
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const { clock, connectMs } = this.#options;
+    const late = new AbortController();
+    const timer = clock.after(connectMs, () => late.abort(new Error(`it did not answer within ${connectMs} ms`)));
+    const signal = AbortSignal.any([this.#end.signal, late.signal]);
+    try {
+      const response = await this.#fetch("POST", signal, { ...this.#initialize!, id: RENEWAL_ID } as JSONRPCMessage);
+      this.#sessionId = response.headers.get(SESSION_HEADER) ?? undefined;
+      if (!response.ok) await this.#fail(response, undefined);
+      const answers: JSONRPCMessage[] = [];
+      await this.#readAnswer(response, RENEWAL_ID, (answer) => answers.push(answer));
+      const [answer] = answers;
+      if (!answer || !("result" in answer)) throw new Error("it began no other session");
+      const said = await this.#fetch("POST", signal, { jsonrpc: "2.0", method: "notifications/initialized" });
+      await said.body?.cancel();
+    } finally {
+      timer.cancel();
+    }
   }
 
   #cancel(requestId: RequestId): void {
@@ -106,19 +172,19 @@ export class McpHttp implements MCPTransport {
   }
 
   /** @throws Error if the response has no answer to the request */
-  async #readAnswer(response: Response, id: RequestId): Promise<void> {
+  async #readAnswer(response: Response, id: RequestId, deliver?: Deliver): Promise<void> {
     const type = response.headers.get("content-type") ?? "";
-    if (/^text\/event-stream\b/i.test(type)) return await this.#readStream(response, id);
+    if (/^text\/event-stream\b/i.test(type)) return await this.#readStream(response, id, deliver);
     const text = await response.text();
-    if (!this.#takeJson(text, id)) throw new Error("its response has no answer to the request");
+    if (!this.#takeJson(text, id, deliver)) throw new Error("its response has no answer to the request");
   }
 
-  async #readStream({ body }: Response, id: RequestId): Promise<void> {
+  async #readStream({ body }: Response, id: RequestId, deliver?: Deliver): Promise<void> {
     let isAnswered = false;
     const parser = createParser({
       maxBufferSize: MAX_EVENT_UNITS,
       onEvent: ({ event = "message", data }) => {
-        if (!isAnswered && event === "message") isAnswered = this.#takeJson(data, id);
+        if (!isAnswered && event === "message") isAnswered = this.#takeJson(data, id, deliver);
       },
       onError: ({ type }) => {
         if (type !== "max-buffer-size-exceeded") return;
@@ -140,7 +206,7 @@ export class McpHttp implements MCPTransport {
   }
 
   /** Pass on the messages in a text. @returns whether the answer to this request was among them */
-  #takeJson(text: string, id: RequestId): boolean {
+  #takeJson(text: string, id: RequestId, deliver: Deliver = (message) => this.onmessage?.(message)): boolean {
     let json: unknown;
     try {
       json = JSON.parse(text);
@@ -154,7 +220,7 @@ export class McpHttp implements MCPTransport {
       // The id is null if the server could not read the request.
       else if (message["id"] === id || (message["id"] == null && isObject(message["error"]))) {
         isAnswered = true;
-        this.onmessage?.(readAnswer(id, message));
+        deliver(readAnswer(id, message));
       }
     }
     return isAnswered;

@@ -71,7 +71,13 @@ export async function connectMcp(
       if (server.command === undefined) {
         const headers = headersOf(server, programs.env);
         const { McpHttp } = await import("./mcp-http.ts");
-        transport = new McpHttp({ url: server.url!, headers, clock: programs.clock, parse: validateJSONRPCMessage });
+        transport = new McpHttp({
+          url: server.url!,
+          headers,
+          clock: programs.clock,
+          connectMs: server.connect_timeout,
+          parse: validateJSONRPCMessage,
+        });
       } else {
         child = await startProgram({ ...server, command: server.command }, programs);
         if (isGivenUp) throw new Error("the connection was given up");
