@@ -47,8 +47,20 @@ export function keyVariable({ api_key_env, provider }: AiSdkAdapter): string | u
   return api_key_env ?? DEFAULT_KEYS[provider];
 }
 
+type Model = Exclude<LanguageModel, string>;
+
 /** The model of an entry. Its answers are bounded: see `boundedFetch`. */
-export async function loadModel(adapter: AiSdkAdapter, env: Environment): Promise<Exclude<LanguageModel, string>> {
+export async function loadModel(adapter: AiSdkAdapter, env: Environment): Promise<Model> {
+  const model = await loadPlainModel(adapter, env);
+  if (adapter.reasoning !== "tags") return model;
+  const { extractReasoningMiddleware, wrapLanguageModel } = await import("ai");
+  return wrapLanguageModel({
+    model: model as Parameters<typeof wrapLanguageModel>[0]["model"],
+    middleware: extractReasoningMiddleware({ tagName: "think" }),
+  });
+}
+
+async function loadPlainModel(adapter: AiSdkAdapter, env: Environment): Promise<Model> {
   // The SDK writes its warnings to stderr, beside the log, once for each request.
   globalThis.AI_SDK_LOG_WARNINGS = false;
   const { provider, model, base_url } = adapter;

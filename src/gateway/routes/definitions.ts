@@ -19,6 +19,13 @@ const MAX_TRIES = 4;
 
 const WithId = z.object({ id: AgentId });
 const Keyed = { commandId: CommandId.optional() };
+/** Other services bind agents to pages. Ignored, the binding would seem to be kept. */
+const Unbound = {
+  pageIds: z
+    .array(z.unknown())
+    .max(0, "is not supported: an agent belongs to a workspace, and Interlock has no pages")
+    .nullish(),
+};
 
 const ShownDefinition = AgentDefinition.extend({
   id: AgentId.meta({ description: "the agent's id: its name with the workspace's tag" }),
@@ -94,12 +101,12 @@ export function definitionRoutes(app: Routes, context: RouteContext): void {
         summary: "Define an agent for a workspace",
         description:
           "The agent uses the model of an agent of the catalogue's file, and at most its tools. Sessions of the workspace refer to it by name. Operators only.",
-        body: AgentDefinition.extend(Keyed),
+        body: AgentDefinition.extend({ ...Keyed, ...Unbound }),
         response: { 200: Answer },
       },
     },
     async (request) => {
-      const { commandId: _, ...definition } = request.body;
+      const { commandId: _, pageIds: __, ...definition } = request.body;
       const id = definedId(definition.name, definition.workspaceId);
       return await write(await identify(request), id, (before) => {
         if (before) {
@@ -143,12 +150,12 @@ export function definitionRoutes(app: Routes, context: RouteContext): void {
         description:
           "Omitted settings stay unchanged; null resets a setting to that of the catalogue's agent. A running turn keeps its settings. Operators only.",
         params: WithId,
-        body: DefinitionPatch.extend(Keyed).prefault({}),
+        body: DefinitionPatch.extend({ ...Keyed, ...Unbound }).prefault({}),
         response: { 200: Answer },
       },
     },
     async (request) => {
-      const { commandId: _, ...patch } = request.body;
+      const { commandId: _, pageIds: __, ...patch } = request.body;
       return await write(await identify(request), request.params.id, (before) => {
         if (!before) throw new AppError("agent_not_found");
         return patched(before, patch);

@@ -64,6 +64,19 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     ]);
   });
 
+  test("text between think tags is reasoning where the catalogue says so, and text elsewhere", async () => {
+    const text = ["<th", "ink>Let me think.</thi", "nk>", "Hel", "lo <b>you</b>"];
+    const joined = async (adapter: object) => {
+      server.willReply({ kind: "stream", text });
+      const parts = await play(model(provider, { adapter }), turnOf(PROMPT));
+      const of = (type: string) =>
+        parts.map((part) => (part.type === type && "text" in part ? part.text : "")).join("");
+      return { reasoning: of("reasoning"), text: of("text") };
+    };
+    expect(await joined({ reasoning: "tags" })).toEqual({ reasoning: "Let me think.", text: "Hello <b>you</b>" });
+    expect(await joined({})).toEqual({ reasoning: "", text: text.join("") });
+  });
+
   test("a request goes to the catalogue's model at its address, with its key and instructions", async () => {
     server.willReply({ kind: "stream", text: ["ok"] });
     await play(model(provider, { instructions: "Be brief." }), turnOf(PROMPT));

@@ -185,6 +185,7 @@ describe("a definition", () => {
       /means every agent/,
     ],
     ["has an invalid priority", { priority: 101 }, "body.priority", /./],
+    ["is bound to pages", { pageIds: ["start"] }, "body.pageIds", /Interlock has no pages/],
     ["has no workspace", { workspaceId: undefined }, "body.workspaceId", /./],
   ])("a definition that %s is refused with a sentence", async (_, fields, path, message) => {
     const body = { name: "helper", basedOn: "general", workspaceId: newWorkspace(), ...fields };
@@ -196,7 +197,8 @@ describe("a definition", () => {
   test("a definition may set no program, address or key: such fields are ignored", async () => {
     const workspaceId = newWorkspace();
     const adapter = { kind: "command", command: "sh", args: ["-c", "true"] };
-    const definition = await define({ workspaceId, adapter, program: "sh", base_url: "http://x", api_key_env: "HOME" });
+    const ignored = { adapter, program: "sh", base_url: "http://x", api_key_env: "HOME", pageIds: [] };
+    const definition = await define({ workspaceId, ...ignored });
     expect(Object.keys(definition).toSorted()).toEqual(["basedOn", "enabled", "id", "name", "workspaceId"]);
   });
 
