@@ -75,6 +75,7 @@ async function listAgents(chat: Chat): Promise<void> {
 const numbered = (chat: Chat) => [...chat.sessions.values()].sort((one, other) => one.createdAt - other.createdAt);
 
 async function listSessions(chat: Chat): Promise<void> {
+  await chat.find();
   for (const [index, { id, agentId, state, activity, title }] of numbered(chat).entries()) {
     const mark = id === chat.current ? "*" : " ";
     const does = activity === "idle" ? state : `${state}, ${activity}`;

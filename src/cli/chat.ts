@@ -35,6 +35,8 @@ const TOOL_COLUMNS = 200;
 export class Chat {
   readonly setting: ChatSetting;
   readonly sessions = new Map<string, Session>();
+  /** The sessions that were begun here. */
+  readonly made = new Set<string>();
   agents: readonly AgentInfo[] = [];
   /** The session that messages go to. */
   current: string | undefined;
@@ -67,9 +69,14 @@ export class Chat {
   /** Connect, and find the user's sessions. @throws ClientError */
   async open(): Promise<void> {
     await Promise.race([this.#connected.promise, this.over]);
-    const { userId } = this.setting;
-    const { sessions } = await this.setting.client.listSessions({ userId, pageSize: MAX_SESSIONS });
-    for (const { id } of sessions.toReversed()) await this.#bind(id);
+    await this.find();
+  }
+
+  /** Follow the user's sessions, also those that other clients have begun. */
+  async find(): Promise<void> {
+    const { userId, client } = this.setting;
+    const { sessions } = await client.listSessions({ userId, pageSize: MAX_SESSIONS });
+    for (const { id } of sessions.toReversed()) if (!this.sessions.has(id)) await this.#bind(id);
   }
 
   close(): void {
@@ -99,6 +106,7 @@ export class Chat {
     const connectionId = this.#connectionId;
     const { session } = await client.createSession({ ...wanted, ...(connectionId !== undefined && { connectionId }) });
     this.#keep(session);
+    this.made.add(session.id);
     this.current = session.id;
     return session;
   }

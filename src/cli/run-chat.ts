@@ -111,9 +111,8 @@ async function converse(chat: Chat, lines: AsyncIterable<string>, reader: Interf
   reader.setPrompt("");
 }
 
-/** Take one line after the other, each when the one before is answered. The session that it makes ends with it. */
+/** Take one line after the other, each when the one before is answered. The sessions that it makes end with it. */
 async function answerAll(chat: Chat, lines: AsyncIterable<string>): Promise<void> {
-  const known = new Set(chat.sessions.keys());
   try {
     for await (const line of lines) {
       if (!(await chat.take(line))) break;
@@ -125,7 +124,7 @@ async function answerAll(chat: Chat, lines: AsyncIterable<string>): Promise<void
       await chat.take("/abort");
     }
   } finally {
-    for (const id of [...chat.sessions.keys()].filter((each) => !known.has(each))) {
+    for (const id of chat.made) {
       await chat.setting.client.stopSession(id).catch(() => undefined);
     }
   }

@@ -126,10 +126,12 @@ test("the events of all sessions of a user are shown, and commands act on the ch
   await chat.says("▶ General goes on");
   await client.stopAll(phone.session.floorId);
   await chat.says("■ General ends");
+  await client.createSession({ userId: chat.user, agentId: "phone" });
   for (const line of ["/new weather", "/sessions", "/pause", "/why", "/switch planner", "/agents", "/nonsense"])
     chat.type(line);
   await chat.says("a new session with Weather");
-  await chat.says("* 1  Weather: created");
+  await chat.says("  1  Phone: created");
+  await chat.says("* 2  Weather: created");
   await chat.says("the floor is free");
   await chat.says("↺ Weather hands over to Planner");
   await chat.says("  phone ");

@@ -148,7 +148,8 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
   expect([inUse.code, inUse.stderr]).toEqual([1, expect.stringContaining("is in use by another Interlock")]);
   await server.kill();
   await writeFile(join(folder, "text.db"), "no database, but long enough to look like one".repeat(99));
-  expect(await interlock(folder, "restore", "text.db", "--store", store)).toMatchObject({ code: 1 });
+  expect(await interlock(folder, "restore", "text.db", "--store", `${store}-new`)).toMatchObject({ code: 1 });
+  expect((await readdir(folder)).filter((name) => name.includes("-new"))).toEqual([]);
   const restored = await interlock(folder, "restore", "saved.db", "--store", store);
   expect([restored.code, restored.stdout]).toEqual([
     0,

@@ -42,26 +42,34 @@ export async function backUp(file: string, to: string): Promise<number> {
  */
 export async function restore(from: string, file: string): Promise<{ kept?: string; sessions: number }> {
   const source = openSource(from);
-  const path = await preparePath(resolve(file));
-  const lock = FileLock.take(path);
-  const copy = `${path}-restoring`;
   try {
-    checkKind(source, from);
-    const newest = (await listMigrations(migrationsFolder("sqlite"))).length;
-    const version = pragma(source, "user_version");
-    if (version > newest) throw new Error(`${from} has version ${version}, and this program knows ${newest}`);
-    const fault = String(Object.values(source.prepare("PRAGMA quick_check(1)").get()!)[0]);
-    if (fault !== "ok") throw new Error(tellOfDamage(from, fault));
-    await removeFiles(copy);
-    await (await open(copy, "wx", FILE_MODE)).close();
-    const { epoch } = newMeta();
-    const sessions = await copyTo(source, copy, (db) => db.prepare("UPDATE meta SET epoch = ?").run(epoch));
-    return { ...(await replace(path, copy, epoch)), sessions };
+    await checkStore(source, from);
+    const path = await preparePath(resolve(file));
+    const lock = FileLock.take(path);
+    const copy = `${path}-restoring`;
+    try {
+      await removeFiles(copy);
+      await (await open(copy, "wx", FILE_MODE)).close();
+      const { epoch } = newMeta();
+      const sessions = await copyTo(source, copy, (db) => db.prepare("UPDATE meta SET epoch = ?").run(epoch));
+      return { ...(await replace(path, copy, epoch)), sessions };
+    } finally {
+      await removeFiles(copy);
+      lock.release();
+    }
   } finally {
     source.close();
-    await removeFiles(copy);
-    lock.release();
   }
+}
+
+/** @throws Error with a sentence if the database is no store, is newer than this program, or is damaged */
+async function checkStore(db: DatabaseSync, file: string): Promise<void> {
+  checkKind(db, file);
+  const newest = (await listMigrations(migrationsFolder("sqlite"))).length;
+  const version = pragma(db, "user_version");
+  if (version > newest) throw new Error(`${file} has version ${version}, and this program knows ${newest}`);
+  const fault = String(Object.values(db.prepare("PRAGMA quick_check(1)").get()!)[0]);
+  if (fault !== "ok") throw new Error(tellOfDamage(file, fault));
 }
 
 /** Replace the database by the copy. Whenever the process dies, one of the two is at the path, whole. */

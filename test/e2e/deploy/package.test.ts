@@ -52,7 +52,13 @@ describe("the package of a fresh clone", () => {
       );
 
   test("the package contains the build, the catalogue, and each migration once", () => {
-    for (const name of ["bin/interlock.js", "dist/index.js", "dist/index.d.ts", "config/agents_config.yaml"]) {
+    for (const name of [
+      "bin/interlock.js",
+      "dist/index.js",
+      "dist/index.d.ts",
+      "dist/catalogue.schema.json",
+      "config/agents_config.yaml",
+    ]) {
       expect(listed).toContain(name);
     }
     const migrations = listed.filter((name) => name.endsWith(".sql"));
