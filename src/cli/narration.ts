@@ -125,7 +125,8 @@ function howDucked({ from, by, level = 0 }: Transition, nameOf: Names): string {
 }
 
 function whyYielded({ reason, from }: Transition): string {
-  if (reason === "max_hold") return "was in front for as long as it may be";
+  if (reason === "max_hold") return "was heard for as long as it may be";
+  if (reason === "resume_within") return "was silent for too long: it does not come back by itself";
   if (reason !== "lease_expired") return "has done its turn and gives the floor back";
   return `sent no heartbeat and lost its place${from === "paused" ? ": it does not come back by itself" : ""}`;
 }

@@ -100,10 +100,8 @@ export function queueUp(
   const { context } = step;
   context.claim = claim;
   if (isPaused) context.pausedBy = "preemption";
-  else {
-    context.queuedAt ??= step.given.now;
-    context.waitsSince ??= step.given.time;
-  }
+  else context.queuedAt ??= step.given.now;
+  context.waitsSince ??= step.given.time;
   keepLengths(step);
   beginLease(step);
   if (turn) keepTurn(step, turn, decision);
@@ -129,8 +127,8 @@ export function settleAfterTurn(step: SessionStep, isDone: boolean, isHeard: boo
   const afterTurn = agentOf(step)?.afterTurn ?? "keep";
   if (context.turns.length > 0 || afterTurn === "keep") return isHeard ? settle(step) : undefined;
   if (afterTurn === "archive" && isDone) step.toSelf.push({ type: "archive", reason: "after_turn", given });
-  else if (isHeard) step.toSelf.push({ type: "yield", reason: "after_turn", given });
-  else if (context.pausedBy === "preemption") stayPaused(step);
+  else if (isHeard || context.pausedBy === "preemption")
+    step.toSelf.push({ type: "yield", reason: "after_turn", given });
 }
 
 /** A preempted session no longer resumes by itself: only a resume or a new turn brings it back. */

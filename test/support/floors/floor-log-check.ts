@@ -10,7 +10,7 @@ import { must } from "../runner/must.ts";
 /** How far the clocks of nodes may be apart while they err, in ms. */
 const APART_MS = 1_000;
 /** Why a paused session no longer comes back by itself. */
-const GIVES_UP: ReadonlySet<string | undefined> = new Set(["lease_expired", "resume_within"]);
+const GIVES_UP: ReadonlySet<string | undefined> = new Set(["lease_expired", "resume_within", "after_turn"]);
 
 type Entry = Pick<LogEntry, "floorSeq" | "sessionId" | "type" | "at" | "json">;
 type Effect = NonNullable<Decision["effects"]>[number];

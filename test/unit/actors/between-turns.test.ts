@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createActor } from "xstate";
 import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
-import { FloorStage } from "../../support/floors/floor-stage.ts";
+import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 import { playing, withMusic } from "../../support/floors/playing-floor.ts";
 
@@ -39,6 +39,17 @@ describe("between turns", () => {
       expect(floor.state("music")).toBe(state);
     }
   });
+
+  test("after a turn that ends while its session is paused, a transition says that it does not come back by itself", () => {
+    const floor = playing({ after_turn: "yield" });
+    floor.create("phone");
+    floor.report("music", "run-m1", 2, { outcome: { kind: "failed", code: "provider_refused", message: "no" } });
+    expect(floor.view("music")).toMatchObject({ pausedBy: "yield" });
+    expect(floor.events("session_transition").slice(-2)).toMatchObject([
+      { from: "paused", to: "paused", event: "fail" },
+      { from: "paused", to: "paused", event: "yield", reason: "after_turn" },
+    ]);
+  });
 });
 
 describe("a deadline", () => {
@@ -67,6 +78,21 @@ describe("a deadline", () => {
     expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
     expect(floor.on("music", "resume").ok).toBe(true);
     expect(floor.state("music")).toBe("active.idle");
+  });
+
+  test("resume_within counts from the request of a session that its user paused and that has to wait", () => {
+    const floor = new FloorStage(makeCatalog([{ ...agents[0]!, when_blocked: "queue" }, agents[2]!]));
+    floor.create("music");
+    floor.create("phone");
+    floor.on("music", "pause");
+    floor.pass(300_000);
+    expect(decisionOf(floor.on("music", "resume"))).toMatchObject({ outcome: "queued" });
+    floor.pass(400_000);
+    floor.on("music", "resume");
+    floor.pass(199_999);
+    expect(floor.view("music")).toMatchObject({ pausedBy: "preemption" });
+    floor.pass(1);
+    expect(floor.view("music")).toMatchObject({ pausedBy: "yield" });
   });
 
   test("a command finds done what was due before it, each at its own moment, although no alarm came", () => {

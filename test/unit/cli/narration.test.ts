@@ -127,7 +127,7 @@ it("a ducked session is narrated with its level, and a silenced or ended one wit
     "music ▽ goes on beneath CHAT, 14 dB quieter",
     "music ▽ goes on, at its own volume",
     "music ▶ is in front, at its own volume",
-    "music ‖ was in front for as long as it may be",
+    "music ‖ was heard for as long as it may be",
     "music ▽ comes back, 6 dB quieter",
     "music ‖ is paused: it is not allowed now",
     "music ■ is replaced by CHAT",
