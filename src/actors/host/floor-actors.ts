@@ -205,8 +205,7 @@ export class FloorActors {
     this.#guard(() => {
       const { given } = command;
       this.#carryOutDue(given, "-");
-      const { catalog } = this.context;
-      if (catalog !== undefined && catalog !== given.catalog.hash) this.#tellArbiter({ type: "renumber", given });
+      if (this.#isOutdated(given)) this.#tellArbiter({ type: "renumber", given });
       // What was due may have ended the session.
       const session = this.#addressee(command);
       if (session) this.#tellSession(session, command as SessionEvent);
@@ -314,6 +313,11 @@ export class FloorActors {
     return first;
   }
 
+  /** Whether the claims have the numbers of another catalogue. */
+  #isOutdated({ catalog }: Given): boolean {
+    return this.context.catalog !== undefined && this.context.catalog !== catalog.hash;
+  }
+
   /** @param side tells what is due before the command from what it makes due, in the ids of effects */
   #carryOutDue(given: Given, side: "-" | "+"): void {
     let count = 0;
@@ -327,7 +331,9 @@ export class FloorActors {
       this.#lastNow = now;
       this.#facts.push({ type: "at", now });
       this.#next = undefined;
-      if (due.session) this.#tellSession(due.session, { type: "due", what: due.what!, given: own });
+      // A new catalogue's numbers apply to what is due by it, and may change what is.
+      if (this.#isOutdated(given)) this.#tellArbiter({ type: "renumber", given: own });
+      else if (due.session) this.#tellSession(due.session, { type: "due", what: due.what!, given: own });
       else this.#tellArbiter({ type: "due", given: own });
     }
     if (count > 0) this.#facts.push({ type: "at", now: given.now });

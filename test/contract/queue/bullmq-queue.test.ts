@@ -1,15 +1,21 @@
 import { fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { AgentId, EffectId, FloorId, FloorSeq, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Effect, RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import type { Clock } from "../../../src/protocol/ports/clock.ts";
+import { Armer } from "../../../src/queue/armer.ts";
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
+import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import type { RunQueue } from "../../../src/queue/run-queue.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { HostStage } from "../../support/floors/host-stage.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { BullmqQueues } from "../../support/servers/bullmq-queues.ts";
@@ -88,6 +94,66 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
   }
 
   const unavailable = { name: "AppError", code: "unavailable" };
+
+  /** Plays the same commands at the same times, with alarms from this queue. Returns the floor's log. */
+  async function playFloor(
+    open: (clock: Clock) => Promise<RunQueue>,
+    server: RedisProcess | undefined,
+    length = 0,
+  ): Promise<string[]> {
+    const stage = await HostStage.open();
+    const { clock, host, log } = stage;
+    const store = stage.store.store;
+    stage.catalog = makeCatalog(
+      [
+        { name: "music", priority: 20, when_blocked: "queue" },
+        { name: "call", priority: 90, max_hold: "12s" },
+        { name: "note", priority: 10, when_blocked: "queue", queue_timeout: "9s" },
+        { name: "prompt", priority: 50, max_pause: "0ms" },
+      ],
+      { policy: { resume_delay: "2s" } },
+    );
+    const system = new SystemClock();
+    // Its time is the floor's, and it notices that Redis is away in real time.
+    const queue = await open({ now: () => clock.now(), after: (ms, callback) => system.after(ms, callback) });
+    const ask = (envelope: Envelope) => host.dispatch(envelope);
+    const rest = { wallNow: () => clock.now(), waitingCount: () => 0, newId: () => randomUUID(), askTimeoutMs: 5_000 };
+    const armer = new Armer({ ...rest, store, queue, clock, ask, log });
+    onTestFinished(() => armer.stop());
+    await armer.start();
+    stage.onArm = (queued) => armer.arm(queued);
+    await stage.create("music", "music");
+    await stage.create("call", "call");
+    await stage.create("note", "note");
+    await clock.advance(4_000);
+    await server?.kill();
+    // The note waits for too long, and the call is over, while nobody asks; then the music would come back.
+    await clock.advance(10_000);
+    await stage.create("prompt", "prompt");
+    await clock.advance(3_000);
+    await stage.create("second", "call");
+    await stage.on("music", "resume");
+    await clock.advance(47_000);
+    await server?.restart();
+    const readLog = async () => {
+      armer.sweep();
+      await clock.advance(0);
+      const { entries } = await store.readFloorLog("u:ann" as FloorId, 0 as FloorSeq, 1_000);
+      return entries.map(({ at, sessionId, type, json }) => `${at} ${sessionId} ${type} ${json}`);
+    };
+    // The last deadlines are carried out by alarms alone.
+    await expect.poll(async () => (await readLog()).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(length);
+    return readLog();
+  }
+
+  test("the same commands give the same log over a Redis that is stopped for a minute, and comes back empty", async () => {
+    const punctual = await playFloor(async (clock) => new MemoryQueue(clock), undefined);
+    for (const reason of ["queue_timeout", "max_hold", "max_pause", "resumed"])
+      expect(punctual.join()).toContain(reason);
+    const server = await startOne();
+    const queues = await openOn(server);
+    expect(await playFloor((clock) => queues.open(clock), server, punctual.length)).toEqual(punctual);
+  });
 
   test("a run whose worker was killed is restarted on another node", async () => {
     const server = await startOne();

@@ -18,7 +18,9 @@ export function drawCatalog(chance: Chance, shares?: true): Catalog {
     ...(chance.percent(30) && { queue_timeout: "4s" }),
     when_busy: chance.pick(["reject", "enqueue", "interrupt"]),
     resume: chance.pick(["auto", "auto", "manual"]),
-    ...(chance.percent(20) && { max_pause: "6s" }),
+    ...(chance.percent(20) && { max_pause: chance.pick(["0ms", "6s"]) }),
+    ...(chance.percent(20) && { resume_within: chance.pick(["500ms", "4s"]) }),
+    ...(chance.percent(20) && { answer_within: "1s" }),
     ...(chance.percent(30) && { idle_timeout: "3s" }),
     after_turn: chance.pick(["keep", "keep", "yield", "archive"]),
     adapter: { kind: "scripted", yields: chance.pick(["hold", "abort"]), restartable: chance.percent(50) },
@@ -45,8 +47,9 @@ function drawShared(chance: Chance): Record<string, unknown> {
       beneath: { all: level(), ...(chance.percent(40) && { [chance.pick(AGENTS)]: level() }) },
     }),
     ...(ducks && { when_preempted: "duck" }),
-    ...(ducks && chance.percent(50) && { when_blocked: "duck" }),
+    ...(ducks && chance.percent(50) && { when_blocked: chance.pick(["duck", ["duck", "queue"], ["queue", "duck"]]) }),
     ...(isCritical && { critical: true, when_blocked: "reject" }),
+    ...(!isCritical && chance.percent(30) && { yields_to: AGENTS.filter(() => chance.percent(40)) }),
     ...(chance.percent(25) && { replaces: AGENTS.filter(() => chance.percent(40)) }),
     ...(chance.percent(25) && { max_hold: chance.pick(["400ms", "2s", "6s"]) }),
   };
@@ -57,5 +60,5 @@ const drawRestrictions = (chance: Chance) =>
     name,
     when: name,
     allow: AGENTS.filter(() => chance.percent(50)),
-    others: index === 0 ? "pause" : "stop",
+    others: index === 0 ? chance.pick(["pause", "finish"]) : "stop",
   }));

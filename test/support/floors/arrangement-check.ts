@@ -6,6 +6,7 @@ import {
   type FloorRules,
   heard,
   isEligible,
+  replaces,
   restrictionOn,
 } from "../../../src/actors/floor/floor-claims.ts";
 import { must } from "../runner/must.ts";
@@ -63,7 +64,25 @@ function checkLevels(floor: Floor): void {
   }
 }
 
-/** 10: somebody above does not let the silent session be heard, or somebody below does not yield to it. */
+/** B: a blocked session that may start beneath the holder finds no place there. */
+export function checkBlocked(
+  floor: Floor,
+  challenger: Omit<Claim, "askedAt">,
+  whenBlocked: readonly string[],
+  rules: FloorRules,
+): void {
+  const { holder } = floor;
+  const { maxPaused } = rules.policy;
+  const isHeard = heard(floor).some(({ sessionId }) => sessionId === challenger.sessionId);
+  if (whenBlocked[0] !== "duck" || !holder || isHeard || restrictionOn(challenger, rules)) return;
+  const claim = { ...challenger, askedAt: 0 };
+  const stays = (each: Claim) => each.sessionId !== claim.sessionId && !replaces(claim, each, rules);
+  const ducked = floor.ducked.filter(stays);
+  const isFull = ducked.length >= maxPaused || floor.paused.filter(stays).length + ducked.length > maxPaused;
+  must(isFull || hasCause({ ...floor, ducked }, holder, claim), () => `B: ${claim.agentId} is blocked without a cause`);
+}
+
+/** 10: one above does not let the silent session be heard, or one below does not yield to it. */
 function hasCause(floor: Floor, holder: Claim, silent: Claim): boolean {
   const above = [holder, ...floor.ducked.filter(({ priority }) => priority >= silent.priority)];
   const below = floor.ducked.filter(({ priority }) => priority < silent.priority);

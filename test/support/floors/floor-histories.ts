@@ -1,4 +1,5 @@
 import fc from "fast-check";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { makeCatalog } from "../catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "./floor-stage.ts";
 
@@ -164,6 +165,23 @@ export const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("away" as const), ms: fc.constantFrom(4_000, 40_000) }) },
 );
 export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+/** A new catalogue; its first agents may have left it, and others may be disabled. */
+export const reload = fc.record({
+  do: fc.constant("reload" as const),
+  disabled: fc.subarray(AGENTS, { maxLength: 2 }),
+  world,
+  gone: fc.constantFrom(0, 0, 0, 1, 2),
+});
+export type Reload = typeof reload extends fc.Arbitrary<infer R> ? R : never;
+
+export function catalogOf({ world: setting, gone, disabled }: Reload): Catalog {
+  const { catalog } = beginHistory(setting).floor;
+  const agents = [...catalog.agents].map(
+    ([id, agent]) => [id, disabled.includes(id) ? { ...agent, enabled: false } : agent] as const,
+  );
+  return { ...catalog, agents: new Map(agents.slice(gone)) };
+}
 
 export interface History {
   floor: FloorStage;

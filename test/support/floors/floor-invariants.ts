@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Fact } from "../../../src/actors/facts.ts";
-import { everyone, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
+import { claimOf, withNumbers } from "../../../src/actors/floor/claim.ts";
+import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
@@ -8,15 +10,16 @@ import type { Transition } from "../../../src/protocol/event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { Activity } from "../../../src/protocol/session.ts";
 import { must as mustSay } from "../runner/must.ts";
-import { checkArrangement } from "./arrangement-check.ts";
+import { checkArrangement, checkBlocked } from "./arrangement-check.ts";
 import { FloorLogCheck } from "./floor-log-check.ts";
+import { decisionOf } from "./floor-stage.ts";
 
 type FloorBefore = FloorActors["context"]["floor"];
 type EventFact = Extract<Fact, { type: "event" }>;
 
 /**
  * The invariants of a floor (docs/arbitration.md), checked from the events that a reader sees and from the machines'
- * snapshots. Throws an Error that names the violated invariant. The catalogue must not change.
+ * snapshots. Throws an Error that names the violated invariant.
  */
 export class FloorInvariants {
   readonly #states = new Map<SessionId, string>();
@@ -27,7 +30,9 @@ export class FloorInvariants {
   readonly #effects = new Set<string>();
   /** Sessions whose lease lapsed and that have not requested the floor since. */
   readonly #lapsed = new Set<SessionId>();
-  readonly #catalog: Catalog;
+  #catalog: Catalog;
+  /** Since when each session is paused by preemption. */
+  readonly #silent = new Map<SessionId, number>();
   readonly #log: FloorLogCheck;
   #floorSeq = 0;
   /** When the facts that follow happened. */
@@ -36,6 +41,13 @@ export class FloorInvariants {
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
     this.#log = new FloorLogCheck(catalog);
+  }
+
+  /** A new catalogue has come, which may end what is too long by its lengths. */
+  reload(catalog: Catalog): void {
+    this.#catalog = catalog;
+    this.#silent.clear();
+    this.#log.reload(catalog);
   }
 
   /**
@@ -53,7 +65,12 @@ export class FloorInvariants {
     if (facts[0]?.type !== "at") this.#dateAt(at);
     for (const fact of facts) this.#follow(fact, before);
     const { floor, flags } = actors.context;
-    checkArrangement(floor, rulesOf(this.#catalog, flags));
+    const rules = rulesOf(this.#catalog, flags);
+    checkArrangement(floor, rules);
+    const decision = decisionOf(reply);
+    if (decision && decision.outcome !== "granted") this.#isBlockedLawfully(decision, before, rules);
+    this.#numbersAgree(floor);
+    this.#silenceEnds(actors, at);
     this.#lapsedAreSilent(floor);
     this.#replacedAreGone(before, floor, facts);
     this.#rejectionTouchesNobody(facts, reply);
@@ -100,8 +117,6 @@ export class FloorInvariants {
     if (event.type === "session_transition") this.#step(id, event.data, before);
     // A queued session has no transition; the decision reports the end of its wait.
     if (event.type === "arbitration" && event.data.reason === "lease_expired") this.#lapsed.add(id);
-    const active = [...this.#states].filter(([, state]) => state.startsWith("active"));
-    must(active.length <= 1, `two are active at one instant: ${active.map(([who]) => who)}`);
   }
 
   /** 14: a lapsed session is not heard and not queued, and no timer wakes it. */
@@ -124,13 +139,8 @@ export class FloorInvariants {
   }
 
   #step(id: SessionId, transition: Transition, before: FloorBefore): void {
-    const { from, to, event, activity, reason } = transition;
+    const { to, event, activity, reason } = transition;
     if (reason === "lease_expired") this.#lapsed.add(id);
-    must(this.#states.get(id) === from, `${id} goes from ${from}, but was ${this.#states.get(id)}`);
-    must(from !== "archived" || to === "deleted", `archived ${id} became ${to}`);
-    const staysPaused =
-      to === "paused" && (activity !== undefined || reason === "lease_expired" || reason === "resume_within");
-    must(from !== "paused" || staysPaused || /^(active|ducked|archived|deleted)/.test(to), `paused ${id} became ${to}`);
     if (activity) {
       must(to === "paused", `the transition of ${id} to ${to} names its activity twice`);
       const { from: was, to: is } = activity;
@@ -143,6 +153,41 @@ export class FloorInvariants {
       const { holder, ducked } = before;
       const wasHeard = [holder, ...ducked].some((claim) => claim?.sessionId === id);
       must(wasHeard, `${id} was preempted and was not heard`);
+    }
+  }
+
+  /** B. A new agent of the session, or another decision before this one, changes what is asked for. */
+  #isBlockedLawfully({ challenger, rule }: Decision, before: FloorBefore, rules: FloorRules): void {
+    const agent = this.#catalog.agents.get(challenger.agentId);
+    if (!agent || rule === undefined || rule < 5 || before.reserved) return;
+    const numbers = claimOf(agent, { value: challenger.priority, explained: [] });
+    const sessionId = challenger.sessionId ?? ("" as SessionId);
+    checkBlocked(before, { ...numbers, sessionId }, agent.whenBlocked, rules);
+  }
+
+  /** N: every session of an agent that answers has the numbers of the present catalogue. */
+  #numbersAgree(floor: FloorBefore): void {
+    for (const claim of everyone(floor)) {
+      const agent = this.#catalog.agents.get(claim.agentId);
+      if (!agent?.enabled) continue;
+      const numbers = claimOf(agent, { value: agent.priority, explained: [...claim.explained] });
+      const agrees = isDeepStrictEqual(plainly(withNumbers(claim, numbers)), plainly(claim));
+      must(agrees, `N: ${claim.sessionId} has other numbers than its agent`);
+    }
+  }
+
+  /** H: no session is paused by preemption for longer than `resume_within`. */
+  #silenceEnds(actors: FloorActors, at: number): void {
+    for (const id of actors.sessionIds) {
+      const { value, context } = actors.machineState(id)!;
+      if (value.lifecycle !== "paused" || context.pausedBy !== "preemption") {
+        this.#silent.delete(id);
+        continue;
+      }
+      const since = this.#silent.get(id) ?? at;
+      this.#silent.set(id, since);
+      const { resumeWithinMs } = this.#catalog.agents.get(context.claim.agentId) ?? {};
+      must(resumeWithinMs === undefined || at - since <= resumeWithinMs, `H: ${id} is silent for ${at - since} ms`);
     }
   }
 
@@ -218,4 +263,5 @@ export class FloorInvariants {
   }
 }
 
+const plainly = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 const must = (holds: boolean, otherwise: string): void => mustSay(holds, () => otherwise);

@@ -9,6 +9,10 @@ import { must } from "../runner/must.ts";
 
 /** How far the clocks of nodes may be apart while they err, in ms. */
 const APART_MS = 1_000;
+/** Why a request is blocked, unless there is no room to wait. */
+const BLOCKED: ReadonlySet<string> = new Set(["lower_priority", "equal_priority", "not_interruptible", "restricted"]);
+/** How a turn ends. */
+const ENDS_TURN: ReadonlySet<string> = new Set(["done", "fail", "abort"]);
 /** Why a paused session no longer comes back by itself. */
 const GIVES_UP: ReadonlySet<string | undefined> = new Set(["lease_expired", "resume_within", "after_turn"]);
 
@@ -16,12 +20,13 @@ type Entry = Pick<LogEntry, "floorSeq" | "sessionId" | "type" | "at" | "json">;
 type Effect = NonNullable<Decision["effects"]>[number];
 
 /**
- * Checks a floor's log entry by entry against the invariants of docs/arbitration.md: 1, 2′, 3′, 4, 5, 6, 11, 12, 13, 15
- * and 16. Throws `Broken`, which names the violated invariant. The catalogue must not change.
+ * Checks a floor's log entry by entry against the invariants of docs/arbitration.md: 1, 2′, 3′, 4, 5, 6, 11, 12, 13, 15,
+ * 16 and 17, and the rules A, W and Y. Throws `Broken`, which names the violated invariant or rule.
  */
 export class FloorLogCheck {
-  readonly #catalog: Catalog;
+  #catalog: Catalog;
   readonly #states = new Map<SessionId, WrittenState>();
+  /** Each session's agent, as it was when it last answered: an agent that has left keeps its numbers. */
   readonly #agents = new Map<SessionId, AgentEntry>();
   /** The priorities with which sessions were granted or queued; unknown after a change of agents. */
   readonly #priorities = new Map<SessionId, number>();
@@ -32,11 +37,28 @@ export class FloorLogCheck {
   /** A session changed its agent since the last decision, which alone may silence others. */
   #hasSwitched = false;
   #front: { sessionId: SessionId; floorSeq: number } | undefined;
+  /** Sessions whose turn has just ended, and that have to give the floor back. */
+  readonly #ended = new Set<SessionId>();
+  /** Sessions that went silent for one that comes back beneath the holder, which is heard next. */
+  readonly #madeRoom = new Set<SessionId>();
   /** Since when each session is heard. */
   readonly #heard = new Map<SessionId, number>();
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
+  }
+
+  /** A new catalogue has come. */
+  reload(catalog: Catalog): void {
+    this.#catalog = catalog;
+    this.#priorities.clear();
+    this.#hasSwitched = true;
+    for (const [id, { id: agentId }] of this.#agents) {
+      const agent = catalog.agents.get(agentId);
+      if (agent?.enabled) this.#agents.set(id, agent);
+    }
+    // A new `max_hold` may be over already.
+    for (const id of this.#heard.keys()) this.#heard.set(id, Number.POSITIVE_INFINITY);
   }
 
   stateOf(id: SessionId): WrittenState | undefined {
@@ -61,12 +83,16 @@ export class FloorLogCheck {
     this.#decision = undefined;
     this.#due = [];
     this.#hasSwitched = true;
+    this.#ended.clear();
+    this.#madeRoom.clear();
   }
 
   forget(id: SessionId): void {
     this.#states.delete(id);
     this.#agents.delete(id);
     this.#heard.delete(id);
+    this.#ended.delete(id);
+    this.#madeRoom.delete(id);
     if (this.#front?.sessionId === id) this.#front = undefined;
   }
 
@@ -89,6 +115,8 @@ export class FloorLogCheck {
   /** The decision has no further effects. */
   end(at: number): void {
     must(this.#due.length === 0, () => `a decision did not do what it says: ${JSON.stringify(this.#due)}`);
+    must(this.#madeRoom.size === 0, () => `2′: ${[...this.#madeRoom]} were preempted, and no session came back`);
+    must(this.#ended.size === 0, () => `A: ${[...this.#ended]} keep the floor after a turn`);
     for (const id of this.#heard.keys()) this.#isHeardInTime(id, at);
   }
 
@@ -124,6 +152,7 @@ export class FloorLogCheck {
       outcome !== "rejected" || loggedIn === undefined || loggedIn !== holder?.sessionId,
       () => `6: the holder's log tells of a rejection: ${describe()}`,
     );
+    this.#isBlockedLawfully(decision);
     if (!this.#catalog.isShared) {
       must(
         !decision.effects && level === undefined && (rule ?? 0) <= 8,
@@ -133,7 +162,7 @@ export class FloorLogCheck {
     }
     const isKnown = reason !== "unknown_agent" && reason !== "agent_disabled";
     must(
-      !agent?.critical || outcome === "granted" || !isKnown,
+      !agent?.critical || !agent.enabled || outcome === "granted" || !isKnown,
       () => `11: a critical session is refused: ${describe()}`,
     );
     must((reason === "beneath") === (level !== undefined), () => `a level without a place beneath: ${describe()}`);
@@ -143,6 +172,21 @@ export class FloorLogCheck {
     const isSilenced = restrictionOn(own, this.#silencing) !== undefined;
     must(!isSilenced || outcome !== "granted", () => `13: a restricted session is granted: ${describe()}`);
     must(isRestricted || reason !== "restricted", () => `13: nothing restricts it: ${describe()}`);
+  }
+
+  /** W and Y: who is blocked waits if it may, and by no session that gives way to it. */
+  #isBlockedLawfully(decision: Decision): void {
+    const { outcome, reason, challenger, holder } = decision;
+    if (outcome === "granted" || !BLOCKED.has(reason)) return;
+    const { sessionId, agentId, priority } = challenger;
+    const state = sessionId && this.#states.get(sessionId);
+    const waits = this.#catalog.agents.get(agentId)?.whenBlocked.includes("queue");
+    const mayWait = waits && !(state && isHeard(state));
+    must(outcome === "queued" || !mayWait, () => `W: it does not wait: ${JSON.stringify(decision)}`);
+    const other = holder && this.#catalog.agents.get(holder.agentId);
+    const givesWay = other?.enabled && other.yieldsTo.includes(agentId) && priority >= holder!.priority;
+    const isByRank = reason === "equal_priority" || reason === "not_interruptible";
+    must(!isByRank || !givesWay, () => `Y: the other gives way: ${JSON.stringify(decision)}`);
   }
 
   #step(id: SessionId, transition: Transition, { at, floorSeq }: Entry): void {
@@ -160,6 +204,12 @@ export class FloorLogCheck {
     if (event === "preempt") this.#preemptionIsLawful(id, transition);
     if (to === "deleted") return this.forget(id);
     this.#states.set(id, to);
+    const agent = this.#catalog.agents.get(this.#agents.get(id)?.id ?? "");
+    const comesUp = isHeard(to) && !isHeard(from);
+    must(!comesUp || agent?.enabled === true, () => `17: ${id} comes up, and its agent does not answer`);
+    const givesBack = agent !== undefined && agent.afterTurn !== "keep";
+    if (givesBack && isHeard(to) && ENDS_TURN.has(event)) this.#ended.add(id);
+    else this.#ended.delete(id);
     if (isFront(from) && !isFront(to)) this.#front = undefined;
     else if (!isFront(from) && isFront(to)) this.#front = { sessionId: id, floorSeq };
     if (!isHeard(to)) {
@@ -167,6 +217,7 @@ export class FloorLogCheck {
       this.#heard.delete(id);
     } else if (!this.#heard.has(id)) this.#heard.set(id, at);
     if (isHeard(to)) this.#isHeardLawfully(id, transition, floorSeq);
+    if (comesUp && agent) this.#takeRoom(agent);
   }
 
   /** The decision's effects on other sessions happen, in the same order. */
@@ -207,10 +258,11 @@ export class FloorLogCheck {
     const describe = () => `2′: ${id} was preempted (${reason}) by ${by?.sessionId}: ${JSON.stringify(decision)}`;
     const agent = this.#agents.get(id);
     if (reason === "restricted") {
-      return must(agent === undefined || restrictionOn(hearingOf(agent), this.#rules) !== undefined, describe);
+      return must(agent === undefined || restrictionOn(hearingOf(agent), this.#silencing) !== undefined, describe);
     }
     must(agent?.critical !== true, () => `11: ${describe()}`);
     if (this.#hasSwitched) return;
+    if (reason === "resumed" && by === undefined) return void this.#madeRoom.add(id);
     must(decision?.outcome === "granted" && decision.challenger.sessionId === by?.sessionId, describe);
     const { challenger, holder } = decision;
     if (!this.#catalog.isShared) {
@@ -220,6 +272,20 @@ export class FloorLogCheck {
     if (!agent || this.#catalog.agents.get(challenger.agentId)?.critical) return;
     const isOutranked = challenger.priority >= (agent.preemptionThreshold ?? Number.POSITIVE_INFINITY);
     must(agent.interruptible || isOutranked || agent.yieldsTo.includes(challenger.agentId), describe);
+  }
+
+  /** 2′: a session comes back beneath the holder, and silences only sessions that yield to it. */
+  #takeRoom(agent: AgentEntry): void {
+    const own = hearingOf(agent);
+    for (const id of this.#madeRoom) {
+      const other = this.#agents.get(id);
+      if (other && depth(own, hearingOf(other)) !== undefined) continue;
+      this.#madeRoom.delete(id);
+      if (!other || agent.critical) continue;
+      const isOutranked = agent.priority >= (other.preemptionThreshold ?? Number.POSITIVE_INFINITY);
+      const yields = other.interruptible || isOutranked || other.yieldsTo.includes(agent.id);
+      must(yields, () => `2′: ${id} was silenced by a session of ${agent.id} that comes back`);
+    }
   }
 
   /** 15: no session is heard longer than its `max_hold`. */

@@ -363,6 +363,15 @@ const RELOADS: readonly (readonly [
   ],
   [
     "N",
+    "sessions have their new numbers although a new deadline is over already",
+    "start m:music; start t:talk",
+    catalogOf([A("music", 20), A("talk", 50)]),
+    catalogOf([A("music", 30), A("talk", 50, { idle_timeout: "0ms" })]),
+    "",
+    "A=m",
+  ],
+  [
+    "N",
     "a session that becomes critical is heard at once, beneath the holder",
     "start m:music; start c:call",
     catalogOf([A("music", 20), A("call", 90)]),

@@ -2,19 +2,20 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Claim } from "../../../src/actors/floor/claim.ts";
 import { heard } from "../../../src/actors/floor/floor-claims.ts";
-import { beginHistory, commandOf, type Step, step, type World, world } from "../../support/floors/floor-histories.ts";
+import {
+  beginHistory,
+  catalogOf,
+  commandOf,
+  type Reload,
+  reload,
+  type Step,
+  step,
+  type World,
+  world,
+} from "../../support/floors/floor-histories.ts";
 import type { FloorStage, LooseCommand } from "../../support/floors/floor-stage.ts";
 
 /** Histories of one floor whose node restarts before every command, and whose catalogue is replaced meanwhile. */
-
-/** A new catalogue; its first agents may have left it. */
-const reload = fc.record({ do: fc.constant("reload" as const), world, gone: fc.constantFrom(0, 0, 0, 1, 2) });
-type Reload = typeof reload extends fc.Arbitrary<infer R> ? R : never;
-
-function catalogOf({ world: setting, gone }: Reload): FloorStage["catalog"] {
-  const { catalog } = beginHistory(setting).floor;
-  return { ...catalog, agents: new Map([...catalog.agents].slice(gone)) };
-}
 
 const plainly = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 const names = (claims: readonly Claim[]) => claims.map(({ sessionId }) => sessionId).sort();

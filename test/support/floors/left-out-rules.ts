@@ -1,0 +1,124 @@
+import type * as Arbitration from "../../../src/actors/floor/arbitration.ts";
+import type { Claim } from "../../../src/actors/floor/claim.ts";
+import type { Floor, FloorRules } from "../../../src/actors/floor/floor-claims.ts";
+import type * as Grants from "../../../src/actors/floor/grants.ts";
+import type * as Rearrangement from "../../../src/actors/floor/rearrangement.ts";
+import type * as FloorChanges from "../../../src/actors/session/floor-changes.ts";
+import type * as SessionDeadlines from "../../../src/actors/session/session-deadlines.ts";
+import type { AgentEntry } from "../../../src/config/catalog/catalog.ts";
+
+/**
+ * The rules with a letter of docs/arbitration.md, each left out. A test mocks the modules below with `withFaults`, and
+ * names the fault that is in force.
+ */
+export const planted: { fault?: Fault | undefined } = {};
+
+type Changes = (agent: AgentEntry) => Partial<AgentEntry>;
+const withAgents = (rules: FloorRules, changes: Changes): FloorRules => ({
+  ...rules,
+  agents: new Map([...rules.agents].map(([id, agent]) => [id, { ...agent, ...changes(agent) }])),
+});
+const withClaims = (floor: Floor, change: <C extends Claim>(claim: C) => C): Floor => ({
+  ...floor,
+  holder: floor.holder && change(floor.holder),
+  ducked: floor.ducked.map(change),
+  paused: floor.paused.map(change),
+  queued: floor.queued.map(change),
+});
+const firm = <C extends Claim>({ yieldsTo: _, ...claim }: C) => claim as unknown as C;
+
+interface Modules {
+  arbitration: typeof Arbitration;
+  rearrangement: typeof Rearrangement;
+  grants: typeof Grants;
+  changes: typeof FloorChanges;
+  deadlines: typeof SessionDeadlines;
+}
+type Faults = { [Name in keyof Modules]?: (sound: Modules[Name]) => Partial<Modules[Name]> };
+
+const decideWithout = (way: "queue" | "duck"): Faults => ({
+  arbitration: ({ decide }) => ({
+    decide: (floor, { agent, ...challenger }, rules) => {
+      const left = agent && { ...agent, whenBlocked: agent.whenBlocked.filter((each) => each !== way) };
+      return decide(floor, { ...challenger, agent: left }, rules);
+    },
+  }),
+});
+const deadlinesWithout = (since: "heardSince" | "waitsSince"): Faults => ({
+  deadlines: ({ deadlineOf }) => ({
+    deadlineOf: (context, ...given) => deadlineOf({ ...context, [since]: undefined }, ...given),
+  }),
+});
+
+export const LEFT_OUT = {
+  "E: a session of an agent that does not answer comes up": {
+    rearrangement: ({ settle }) => ({
+      settle: (floor, rules, ...given) =>
+        settle(
+          floor,
+          withAgents(rules, () => ({ enabled: true })),
+          ...given,
+        ),
+    }),
+  },
+  "R: no session is replaced": {
+    rearrangement: ({ giveFront, letBeneath, letWait, settle }) => {
+      const none = (rules: FloorRules) => withAgents(rules, () => ({ replaces: [] }));
+      return {
+        giveFront: (floor, claim, rules, ...rest) => giveFront(floor, claim, none(rules), ...rest),
+        letBeneath: (floor, claim, rules) => letBeneath(floor, claim, none(rules)),
+        letWait: (floor, claim, as, now, rules) => letWait(floor, claim, as, now, none(rules)),
+        settle: (floor, rules, ...given) => settle(floor, none(rules), ...given),
+      };
+    },
+  },
+  "W: a blocked session does not wait": decideWithout("queue"),
+  "B: a blocked session does not start beneath the holder": decideWithout("duck"),
+  "Y: no session gives way by yields_to": {
+    arbitration: ({ decide }) => ({
+      decide: (floor, challenger, rules) => decide(withClaims(floor, firm), challenger, rules),
+    }),
+  },
+  "S: a floor does not settle": {
+    rearrangement: () => ({ settle: (floor) => ({ floor, moves: [], restricted: [] }) }),
+  },
+  "H: no session is heard for too long": deadlinesWithout("heardSince"),
+  "H: no session is silent for too long": deadlinesWithout("waitsSince"),
+  "H: those that are heard do not finish": {
+    rearrangement: ({ settle }) => ({
+      settle: (floor, { restrictions, ...rules }, ...given) =>
+        settle(
+          floor,
+          {
+            ...rules,
+            restrictions: restrictions.map((each) => (each.others === "finish" ? { ...each, others: "pause" } : each)),
+          },
+          ...given,
+        ),
+    }),
+  },
+  "A: a turn that is not done does not give the floor back": {
+    changes: ({ settleAfterTurn }) => ({
+      settleAfterTurn: (step, isDone, isHeard) => (isDone ? settleAfterTurn(step, isDone, isHeard) : undefined),
+    }),
+  },
+  "P: a stop forgets the session for which the floor is reserved": {
+    grants: ({ stoppable }) => ({ stoppable: (step) => (step.floor.holder ? stoppable(step) : []) }),
+  },
+  "N: a new catalogue renumbers no session": { grants: () => ({ renumber() {} }) },
+} satisfies Record<string, Faults>;
+export type Fault = keyof typeof LEFT_OUT;
+
+/** The module, with the functions of the fault that is in force. */
+export function withFaults<Name extends keyof Modules>(name: Name, sound: Modules[Name]): Modules[Name] {
+  const faulty = new Map(
+    Object.entries(LEFT_OUT as Record<string, Faults>).map(([fault, faults]) => [fault, faults[name]?.(sound) ?? {}]),
+  );
+  const choose =
+    (key: string, each: (...given: never[]) => unknown) =>
+    (...given: never[]) =>
+      ((faulty.get(planted.fault ?? "") as Record<string, typeof each> | undefined)?.[key] ?? each)(...given);
+  return Object.fromEntries(
+    Object.entries(sound).map(([key, each]) => [key, typeof each === "function" ? choose(key, each as never) : each]),
+  ) as unknown as Modules[Name];
+}
