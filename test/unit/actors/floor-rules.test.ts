@@ -25,7 +25,7 @@ function pictureOf({ actors }: FloorStage): string {
   return [...parts, ...(reserved ? [`R=${reserved.sessionId}`] : [])].filter((part) => !part.endsWith("=")).join(" ");
 }
 
-/** Commands in words: `start song:music`, `end song`, `on r`, `stop`, `pass 1000`. Each decision's reason is returned. */
+/** Commands in words: `start song:music`, `end song`, `on r`, `stop`, `pass 1000`; `miss 1000`: without alarms. Each decision's reason is returned. */
 function play(floor: FloorStage, script: string): string[] {
   return script.split("; ").flatMap((line, index) => {
     const [verb = "", what = ""] = line.split(" ");
@@ -55,6 +55,9 @@ function play(floor: FloorStage, script: string): string[] {
           return floor.ask({ type: "floor.stop" });
         case "pass":
           return floor.pass(Number(what));
+        case "miss":
+          floor.now += Number(what);
+          return undefined;
         default:
           return floor.on(id, verb as "pause");
       }
@@ -276,6 +279,63 @@ const ROWS: readonly Row[] = [
     catalogOf([A("call", 90), A("caller", 50, QUEUE)], FLAGGED("finish")),
     "start one:caller; on r; start two:caller; end one",
     "Q=two",
+  ],
+  [
+    "H",
+    "max_hold counts beneath the holder",
+    catalogOf([
+      A("call", 90, { beneath: { prompt: 0 } }),
+      A("prompt", 80, { ...DUCK, when_blocked: "duck", max_hold: "2s" }),
+    ]),
+    "start c:call; start p:prompt; pass 2000",
+    "A=c",
+  ],
+  [
+    "H",
+    "max_hold counts over a change from beneath the holder to the front",
+    catalogOf([
+      A("call", 90, { beneath: { prompt: 0 } }),
+      A("prompt", 80, { ...DUCK, when_blocked: "duck", max_hold: "2s" }),
+      A("music", 20),
+    ]),
+    "start m:music; start c:call; start p:prompt; pass 1500; end c; pass 500",
+    "A=m",
+  ],
+  [
+    "H",
+    "max_hold begins anew when the session is heard again",
+    catalogOf([A("prompt", 80, { max_hold: "2s" })]),
+    "start p:prompt; pass 1500; pause p; resume p; pass 1500",
+    "A=p",
+  ],
+  [
+    "H",
+    "a session that was silent for longer than resume_within does not come back by itself",
+    catalogOf([A("call", 90), A("music", 20, { resume_within: "2s" })]),
+    "start m:music; start c:call; pass 2000; end c",
+    "",
+  ],
+  [
+    "T",
+    "a prompt that may not be paused is over when it is interrupted, and does not come back",
+    catalogOf([A("call", 90), A("prompt", 80, { max_pause: "0ms" })]),
+    "start p:prompt; start c:call; end c",
+    "",
+  ],
+  [
+    "T",
+    "what is due happens before a command, although no alarm came",
+    catalogOf([A("music", 20), A("talk", 50, { max_hold: "1s" }), A("note", 30)]),
+    "start m:music; start t:talk; miss 5000; start n:note",
+    "A=n P=m",
+    "granted preempted",
+  ],
+  [
+    "T",
+    "after a switch of the agent the lengths of the new one apply",
+    catalogOf([A("short", 20, { max_hold: "1s" }), A("long", 20)]),
+    "start x:short; switch x:long; pass 2000",
+    "A=x",
   ],
 ];
 

@@ -253,51 +253,6 @@ describe("a critical session", () => {
   });
 });
 
-describe("a participant that plays its own audio", () => {
-  const leased = [
-    ...[
-      {
-        name: "prompt",
-        priority: 80,
-        interruptible: false,
-        beneath: { all: -14 },
-        when_preempted: "duck",
-        lease: "3s",
-      },
-      { name: "music", priority: 20, when_preempted: "duck", lease: "5s" },
-    ].map((agent) => ({ ...agent, adapter: { kind: "external" } })),
-  ];
-  const begin = () => {
-    const car = new Car(makeCatalog(leased));
-    car.start("music", "M");
-    car.start("prompt", "V");
-    return car;
-  };
-
-  test("a participant that dies as the holder loses the floor within 1.5 leases; its app resumes the same session", () => {
-    const car = begin();
-    const { heard } = car.hear(() => car.beatAt("M", 1_600, 3_200, 4_500));
-    expect(heard).toEqual(["V yield paused", "M resume active.idle"]);
-    const { decision, heard: again } = car.hear(() => car.on("V", "resume"));
-    expect(decision).toMatchObject({ outcome: "granted", reason: "preempted", rule: 7 });
-    expect(again).toEqual(["M duck ducked.idle -14", "V resume active.idle"]);
-  });
-
-  test("a participant that dies while it is ducked goes silent, and the floor stays free when the holder ends", () => {
-    const car = begin();
-    const beats = Array.from({ length: 8 }, (_, index) => (index + 1) * 1_000);
-    expect(car.hear(() => car.beatAt("V", ...beats)).heard).toEqual(["M yield paused"]);
-    expect(car.end("V").heard).toEqual(["V archive archived"]);
-    expect(car.actors.context.floor.holder).toBeUndefined();
-  });
-
-  test("a participant keeps its place for a minute when its node died and not the participant", () => {
-    const car = begin();
-    car.restart();
-    expect(car.hear(() => car.pass(60_000, 60_000)).heard).toEqual([]);
-  });
-});
-
 describe("a restriction", () => {
   test("a restriction pauses the music while it is on, refuses other sessions, and resumes the music when it is off", () => {
     const car = new Car();
