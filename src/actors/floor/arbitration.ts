@@ -72,7 +72,9 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
     if (priority < front.priority || front.critical) return blocked("lower_priority", 5, front);
     if (isTied(challenger, front, policy)) return blocked("equal_priority", 6, front);
   }
-  const staysSilent = reserved && !isReplaced && !comesBackBeneath(floor, challenger, kept, reserved);
+  // A reserved session that was paused may return beneath the challenger.
+  const returns = reserved && floor.paused.includes(reserved) && returnBeneath(challenger, kept, reserved);
+  const staysSilent = reserved && !isReplaced && !heard(floor).includes(reserved) && !returns;
   const obstacle = findObstacle(challenger, staysSilent ? [reserved, ...silenced] : silenced, policy);
   if (obstacle) return blocked(...obstacle);
   if (kept.length > policy.maxPaused) return blocked("stack_full", 7, front);
@@ -161,20 +163,6 @@ export function placeBeneath(
   const { silenced } = joined;
   const overflows = silenced.length > 0 && floor.paused.filter(stays).length + silenced.length > policy.maxPaused;
   return overflows || below.length >= policy.maxPaused ? undefined : joined;
-}
-
-/**
- * Whether the reserved session is heard after the challenger is granted: it is ducked already, or it was paused and can
- * return beneath the challenger.
- */
-function comesBackBeneath(
-  { ducked, paused }: Floor,
-  challenger: Challenger,
-  kept: readonly DuckedClaim[],
-  reserved: Claim,
-): boolean {
-  if (ducked.some(({ sessionId }) => sessionId === reserved.sessionId)) return true;
-  return paused.includes(reserved) && returnBeneath(challenger, kept, reserved) !== undefined;
 }
 
 /** Rule B: the place at which a silent session returns beneath the front. It silences only lower ones that yield. */
