@@ -100,7 +100,7 @@ function play(setting: World, steps: (Step | Reload)[]): void {
 /** What says that a rule is missing. */
 const FOUND_BY: Record<string, RegExp> = {
   E: /17: /,
-  R: /16: /,
+  R: /16: |2′: /,
   W: /W: /,
   B: /B: /,
   Y: /Y: /,
