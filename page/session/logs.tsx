@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { createContext, use, useState } from "react";
 import type { LogLine } from "../../src/protocol/message.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
@@ -6,14 +6,20 @@ import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./session.module.css";
 
-/** The output of an agent's program for a message; read on request. */
+/** What agents' programs printed since the view was opened, by the ids of the messages. */
+export const PrintedContext = createContext<ReadonlyMap<string, readonly LogLine[]>>(new Map());
+
+/** The output of an agent's program for a message, as it comes; the earlier lines are read on request. */
 export function Logs({ sessionId, messageId }: { sessionId: string; messageId: string }) {
   const { say } = useWords();
   const client = useClient();
   const [lines, setLines] = useState<readonly LogLine[]>();
+  const printed = use(PrintedContext).get(messageId) ?? [];
+  const read = new Set(lines?.map(({ id }) => id));
+  const shown = [...(lines ?? []), ...printed.filter(({ id }) => !read.has(id))];
   const given = useAct();
   const { act, isBusy } = given;
-  const read = () =>
+  const readMore = () =>
     act(async () => {
       const after = lines?.at(-1)?.id;
       const page = await client.listLogs(sessionId, messageId, { limit: 1_000, ...(after !== undefined && { after }) });
@@ -21,15 +27,15 @@ export function Logs({ sessionId, messageId }: { sessionId: string; messageId: s
     });
   return (
     <>
-      <button type="button" disabled={isBusy} onClick={() => void read()}>
+      <button type="button" disabled={isBusy} onClick={() => void readMore()}>
         {say("session.logs")}
       </button>
       <Outcome of={given} />
-      {lines?.length === 0 && <span className={styles["quiet"]}>{say("session.nologs")}</span>}
-      {lines && lines.length > 0 && (
+      {lines && shown.length === 0 && <span className={styles["quiet"]}>{say("session.nologs")}</span>}
+      {shown.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
         <pre className={styles["logs"]} tabIndex={0}>
-          {lines.map(({ id, stream, text }) => (
+          {shown.map(({ id, stream, text }) => (
             <span key={id} data-stream={stream}>{`${text}\n`}</span>
           ))}
         </pre>

@@ -20,6 +20,7 @@ import { SessionFacts } from "./facts/session-facts.tsx";
 import { SessionHead } from "./head/session-head.tsx";
 import { Interactions } from "./interactions.tsx";
 import { SessionList } from "./list/session-list.tsx";
+import { PrintedContext } from "./logs.tsx";
 import styles from "./session.module.css";
 import { type Deleted, useDeleted } from "./use-deleted.ts";
 
@@ -105,13 +106,15 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
     }
   };
   return (
-    <Shown
-      session={session}
-      onDelete={remove}
-      transcript={{ messages: [...older, ...messages], toolUses: tools, interactions, error }}
-      summaryFailure={live.summaryFailure}
-      onOlder={hasMore && hasOlder && !isBusy ? () => void readOlder() : undefined}
-    />
+    <PrintedContext value={live.logs}>
+      <Shown
+        session={session}
+        onDelete={remove}
+        transcript={{ messages: [...older, ...messages], toolUses: tools, interactions, error }}
+        summaryFailure={live.summaryFailure}
+        onOlder={hasMore && hasOlder && !isBusy ? () => void readOlder() : undefined}
+      />
+    </PrintedContext>
   );
 }
 

@@ -46,6 +46,7 @@ const KNOWN: Readonly<Record<EventType, true>> = {
   connected: true,
   agent_list: true,
   delta: true,
+  log: true,
   floor: true,
   rollback_result: true,
   reset: true,

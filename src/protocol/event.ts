@@ -4,7 +4,7 @@ import { ERROR_CODES } from "./errors.ts";
 import { FloorSummary, Reservation } from "./floor.ts";
 import { AgentId, type FloorSeq, MessageId, type RequestId, RunId, type Seq, SessionId } from "./ids.ts";
 import { ToolCall } from "./interaction.ts";
-import { AgentRef, Message, Played, Usage } from "./message.ts";
+import { AgentRef, LogLine, Message, Played, Usage } from "./message.ts";
 import { ACTIVITIES, AgentInfo, Session, TokenUsage } from "./session.ts";
 
 /** The events that cause a session's transitions. */
@@ -153,6 +153,7 @@ export const LIVE_EVENTS = {
   connected: z.object({ connectionId: z.string() }),
   agent_list: z.object({ agents: z.array(AgentInfo), currentAgentId: AgentId }),
   delta: Delta,
+  log: z.object({ messageId: MessageId, runId: RunId, lines: z.array(LogLine) }),
   floor: FloorSummary,
   rollback_result: z.object({
     success: z.boolean(),

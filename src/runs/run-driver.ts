@@ -254,6 +254,7 @@ export class RunDriver {
   #take(given: Part): void {
     const { part, units } = boundPart(given);
     const { agent = masterRef(this.#options.agent.id) } = part;
+    const { runId } = this.#options.turn;
     const reporter = this.#reporter;
     switch (part.type) {
       case "text":
@@ -293,11 +294,11 @@ export class RunDriver {
         });
       case "start": {
         const { command, cwd } = part;
-        return reporter.add({ kind: "data", name: "start", data: { command, cwd }, agent });
+        return reporter.add({ kind: "data", name: "start", data: { runId, command, cwd }, agent });
       }
       case "exit": {
         const { code, signal, durationMs } = part;
-        return reporter.add({ kind: "data", name: "exit", data: { code, signal, durationMs }, agent });
+        return reporter.add({ kind: "data", name: "exit", data: { runId, code, signal, durationMs }, agent });
       }
       case "data":
         this.#measureEvent(units);

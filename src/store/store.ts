@@ -1,7 +1,17 @@
 import type { Decision } from "../protocol/decision.ts";
 import type { LogEntry } from "../protocol/event.ts";
 import type { FloorState, Reservation } from "../protocol/floor.ts";
-import type { AgentId, ConnectionId, EffectId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../protocol/ids.ts";
+import type {
+  AgentId,
+  ConnectionId,
+  EffectId,
+  FloorId,
+  FloorSeq,
+  MessageId,
+  RunId,
+  Seq,
+  SessionId,
+} from "../protocol/ids.ts";
 import type { Effect } from "../protocol/internal/effect.ts";
 import type { LogLine, Message, MessageStatus } from "../protocol/message.ts";
 import type { Session, SessionState } from "../protocol/session.ts";
@@ -208,6 +218,8 @@ export interface LogRow {
   sessionId: SessionId;
   messageId: MessageId;
   line: LogLine;
+  /** Of the run that wrote it: for live readers, not stored. */
+  runId?: RunId | undefined;
 }
 
 export interface ReceiptKey {

@@ -1,5 +1,7 @@
 import type { Bus } from "../../bus/bus.ts";
-import type { FloorId } from "../../protocol/ids.ts";
+import type { LIVE_EVENTS } from "../../protocol/event.ts";
+import { dataFrame, envelopeJson } from "../../protocol/frames.ts";
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import { type Alarm, alarmOf, type Effect } from "../../protocol/internal/effect.ts";
 import {
@@ -29,6 +31,11 @@ export interface Announcement {
   /** Undefined if no follower listened when the batch was prepared. */
   readonly wire: WireEntry[] | undefined;
 }
+
+/** Log lines in one message, in bytes: with their escapes they stay below the bus's limit. */
+const MAX_LINES_BYTES = 8_192;
+/** What a line has besides: its id, its stream and its time. */
+const LINE_BYTES = 128;
 
 /** Larger events, in bytes of all frames of a commit, are not published; followers read them from the store (rule C22). */
 const MAX_EVENTS_BYTES = 49_152;
@@ -76,8 +83,27 @@ export class Announcer {
 function messagesOf({ change, prev, checkpoints }: Batch, wire: WireEntry[], at: number): FloorMessage[] {
   const { floorId, head: last } = change;
   const messages: FloorMessage[] = checkpoints.map((checkpoint) => ({ kind: "checkpoint", floorId, ...checkpoint }));
+  messages.push(...logNotices(change, at));
   if (wire.length === 0) return messages;
   const weight = wire.reduce((sum, entry) => sum + Buffer.byteLength(entry.frame), 0);
   const isLight = weight <= MAX_EVENTS_BYTES;
   return [{ kind: "commit", floorId, prev, last, at, ...(isLight && { entries: wire }) }, ...messages];
+}
+
+/** What a program printed, for the live readers of its session: it is stored as lines of its message's log only. */
+function logNotices({ floorId, logs }: Batch["change"], at: number): FloorMessage[] {
+  const events: { sessionId: SessionId; bytes: number; data: ReturnType<typeof LIVE_EVENTS.log.parse> }[] = [];
+  for (const { sessionId, messageId, runId, line } of logs) {
+    if (runId === undefined) continue;
+    const bytes = Buffer.byteLength(line.text) + LINE_BYTES;
+    const last = events.at(-1);
+    if (last?.data.messageId === messageId && last.bytes + bytes <= MAX_LINES_BYTES) {
+      last.data.lines.push(line);
+      last.bytes += bytes;
+    } else events.push({ sessionId, bytes, data: { messageId, runId, lines: [line] } });
+  }
+  return events.map(({ sessionId, data }) => {
+    const frame = dataFrame(envelopeJson({ type: "log", json: JSON.stringify(data), at, sessionId }));
+    return { kind: "notice", floorId, sessionId, frame };
+  });
 }

@@ -220,7 +220,12 @@ export class Ledger {
       case "draft.close":
         return this.#close(fact.sessionId, fact.messageId, fact.close, now);
       case "log":
-        this.#logs.push({ sessionId: fact.sessionId, messageId: fact.messageId, line: fact.line });
+        this.#logs.push({
+          sessionId: fact.sessionId,
+          messageId: fact.messageId,
+          line: fact.line,
+          runId: fact.runId,
+        });
         return;
       case "effect.add":
         this.#added.set(fact.effect.id, trace ? { ...fact.effect, trace } : fact.effect);

@@ -1,4 +1,4 @@
-import type { Message } from "../../protocol/message.ts";
+import type { LogLine, Message } from "../../protocol/message.ts";
 import type { Activity, Session, SessionState } from "../../protocol/session.ts";
 import type { Client } from "../client.ts";
 import { type MessageText, MessageTexts } from "../message-texts.ts";
@@ -32,6 +32,8 @@ export interface SessionLiveView extends LiveState {
   interactions: readonly PendingInteraction[];
   /** Tool calls since the view was opened, oldest first. */
   toolUses: readonly ToolUse[];
+  /** What agents' programs printed since the view was opened: the newest lines, by the ids of their messages. */
+  logs: ReadonlyMap<string, readonly LogLine[]>;
   /** Why the last attempt at a summary brought none, until there is a new summary. */
   summaryFailure: ServerEventOf<"session_updated">["data"]["summaryFailure"];
   /** The latest failure, until a run ends successfully. */
@@ -48,6 +50,10 @@ export interface LiveSessionOptions {
 
 /** Tool calls that are kept. The oldest is dropped. */
 const MAX_TOOL_USES = 1_000;
+/** Lines of a message that are kept; `client.listLogs` has all. */
+const MAX_LINES = 200;
+/** Messages whose lines are kept. The oldest is dropped. */
+const MAX_PRINTING = 64;
 /** Messages that are read to see which of them still wait: the newest. */
 const MAX_WAITING = 500;
 /** The question of a waiting session is among this many last events, because its run does nothing else meanwhile. */
@@ -61,6 +67,7 @@ const NOTHING: SessionLiveView = {
   hasMore: false,
   interactions: [],
   toolUses: [],
+  logs: new Map(),
   summaryFailure: undefined,
   error: undefined,
 };
@@ -175,6 +182,8 @@ export class LiveSession extends Live<SessionLiveView> {
         return this.change({ toolUses: [...this.known.toolUses, event].slice(-MAX_TOOL_USES) });
       case "tool_result":
         return this.#addResult(event.data);
+      case "log":
+        return this.#addLines(event);
       case "error":
         return this.change({ error: event.data });
       case "complete":
@@ -237,15 +246,32 @@ export class LiveSession extends Live<SessionLiveView> {
   #write({ messageId, text, reasoning, isStreaming, runId, agent }: MessageText, event: ServerEvent): void {
     const known = this.#messages.get(messageId);
     const whole = event.type === "message" ? messageOf(event.data) : undefined;
-    const begun = { id: messageId, sessionId: this.id, role: "assistant", status: "running" } as SessionMessage;
     const createdAt = Date.parse(event.timestamp);
+    const begun = { createdAt, ...(agent && { agent }), ...(runId && { runId: runId as never }) };
     this.#messages.set(messageId, {
-      ...(whole ?? known ?? { ...begun, createdAt, ...(agent && { agent }), ...(runId && { runId: runId as never }) }),
+      ...(whole ?? known ?? this.#begin(messageId, begun)),
       content: text,
       reasoning,
       isStreaming,
     });
     this.change({ messages: [...this.#messages.values()] });
+  }
+
+  #addLines({ data: { messageId, runId, lines }, timestamp }: ServerEventOf<"log">): void {
+    // A program may print before it says anything.
+    if (!this.#messages.has(messageId)) this.#begin(messageId, { runId, createdAt: Date.parse(timestamp) });
+    const logs = new Map(this.known.logs);
+    logs.set(messageId, [...(logs.get(messageId) ?? []), ...lines].slice(-MAX_LINES));
+    if (logs.size > MAX_PRINTING) logs.delete(logs.keys().next().value!);
+    this.change({ logs, messages: [...this.#messages.values()] });
+  }
+
+  /** A message of the agent of which no more is known. */
+  #begin(id: string, known: Partial<SessionMessage>): SessionMessage {
+    const begun = { id, sessionId: this.id, role: "assistant", status: "running", content: "", reasoning: "" };
+    const message = { ...begun, isStreaming: true, ...known } as SessionMessage;
+    this.#messages.set(id, message);
+    return message;
   }
 
   #addResult(result: ServerEventOf<"tool_result">["data"]): void {

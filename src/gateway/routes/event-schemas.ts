@@ -67,6 +67,7 @@ const SESSION_TYPES = LOGGED_TYPES.filter((type) => type !== "floor_updated");
 export const SessionStreamEvent = unionOf("SessionStreamEvent", "an event of one session's stream", EVENTS, [
   ...SESSION_TYPES,
   "delta",
+  "log",
   "rollback_result",
   "reset",
   "bye",
@@ -89,6 +90,7 @@ export const ConnectionStreamEvent = unionOf("ConnectionStreamEvent", "an event 
   "agent_list",
   ...SESSION_TYPES,
   "delta",
+  "log",
   "rollback_result",
   "reset",
   "bye",

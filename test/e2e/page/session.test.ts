@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { keepLease } from "../../../src/client/live/lease.ts";
+import { commandAdapter } from "../../support/agents/programs.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
@@ -34,6 +35,7 @@ const others = [
   },
   { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_SUCH_KEY" } },
   { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } },
+  { name: "builder", adapter: commandAdapter("works") },
   { name: "podcast", lease: "1d", adapter: { kind: "external" } },
 ];
 const pageFolder = await buildPage();
@@ -54,6 +56,15 @@ async function newestPlace(sessionId: string): Promise<string> {
 }
 
 describeInChromium("the session view", (open) => {
+  test("the session view shows what an agent's program prints, while it works", async () => {
+    const { id, address } = await makeSession("builder");
+    const { page } = await open(address);
+    await page.getByLabel("Say something").fill("go");
+    await page.getByLabel("Say something").press("Enter");
+    await page.locator("pre", { hasText: "begun" }).waitFor();
+    await node.post("/message", { type: "abort", sessionId: id });
+  });
+
   test("the session view sends a message, shows the answer as it arrives, and the session's new title", async () => {
     const { address } = await makeSession("general");
     const { page, faults } = await open(address);

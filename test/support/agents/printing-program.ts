@@ -113,6 +113,10 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
     json({ type: "finish", reason: "length" });
   },
   silent: () => void never(),
+  works: () => {
+    process.stderr.write("begun\n");
+    never();
+  },
   pauses: () => {
     say("One");
     never();

@@ -78,7 +78,12 @@ describe("an attempt that comes to its end", () => {
       { kind: "provider_session", id: "near", home: "here" },
       { kind: "provider_session", id: "anywhere" },
       { kind: "provider_session" },
-      { kind: "data", name: "exit", data: { code: null, signal: "SIGKILL", durationMs: 12 }, agent: MASTER },
+      {
+        kind: "data",
+        name: "exit",
+        data: { runId: "run_1", code: null, signal: "SIGKILL", durationMs: 12 },
+        agent: MASTER,
+      },
     ]);
   });
 

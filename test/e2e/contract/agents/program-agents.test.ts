@@ -22,7 +22,7 @@ async function open(adapters: Record<string, object>) {
     await reader.until(() => events().some(({ type }) => type === "complete"));
     await gone(tag);
     const { messages } = (await server.ask("GET", `/session/${agentId}/messages`)).body;
-    return { events: events(), reply: messages.at(-1)! };
+    return { events: events(), received: reader.stream.events, reply: messages.at(-1)! };
   };
   return { server, play };
 }
@@ -30,21 +30,40 @@ async function open(adapters: Record<string, object>) {
 describe("an agent that is a program", () => {
   test("an agent that is a program shows its log, in pages, and its one exit, but never its secrets", async () => {
     const { server, play } = await open({ tells: commandAdapter("secret") });
-    const { events, reply } = await play("tells", "go");
+    const { events, received, reply } = await play("tells", "go");
     const path = `/session/tells/messages/${reply.id}/logs`;
     const { body } = await server.ask("GET", path);
     expect(body).toMatchObject({ logs: [{ stream: "stderr", text: "using [THE_KEY]" }], hasMore: false });
     const [line] = (body as unknown as { logs: { id: string }[] }).logs;
     expect((await server.ask("GET", `${path}?after=${line!.id}`)).body).toMatchObject({ logs: [], hasMore: false });
-    const exits = events.filter(
-      ({ type, data }) => type === "data" && (data as never as { name: string }).name === "exit",
-    );
-    expect(exits.map(({ data }) => data)).toMatchObject([{ data: { code: 3, signal: null } }]);
+    const { runId } = reply as unknown as { runId: string };
+    expect(received.filter(({ type }) => type === "log").map(({ data, seq }) => ({ ...data, seq }))).toEqual([
+      { messageId: reply.id, runId, lines: [line] },
+    ]);
+    const toldOf = (name: string) =>
+      events.flatMap(({ type, data }) => (type === "data" && data["name"] === name ? [data["data"]] : []));
+    const command = [process.execPath, "--no-warnings", expect.any(String), "secret"];
+    expect(toldOf("start")).toEqual([{ runId, command, cwd: process.cwd() }]);
+    expect(toldOf("exit")).toMatchObject([{ runId, code: 3, signal: null }]);
     expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
       { errorCode: "provider_unreachable", message: "This agent's program ended with code 3." },
     ]);
     const everything = [JSON.stringify(events), JSON.stringify(reply), JSON.stringify(body), server.stderr].join();
     expect(everything).not.toContain("sk-very-secret");
+  });
+
+  test("readers of a program's session get what it prints as it comes, and once", async () => {
+    const { server } = await open({ works: commandAdapter("works") });
+    await server.post("/session/create", { id: "s", agentId: "works", userId: "ann", activate: true });
+    const { stream } = await new SessionReader(`${server.url}/session/s/events`).open();
+    await server.post("/message", { type: "chat", sessionId: "s", content: "go" });
+    const { data } = await stream.next("log");
+    expect(data["lines"]).toMatchObject([{ stream: "stderr", text: "begun" }]);
+    await server.post("/message", { type: "abort", sessionId: "s" });
+    await stream.next("complete");
+    const again = (await new SessionReader(`${server.url}/session/s/events`).open()).stream;
+    await again.next("complete");
+    expect([stream, again].map((each) => each.typesHeard().filter((type) => type === "log").length)).toEqual([1, 0]);
   });
 
   test.each([

@@ -255,11 +255,11 @@ describe("/openapi.json", async () => {
     const ofSessions = logged.filter((type) => type !== "floor_updated");
     const ends = ["reset", "bye"];
     const ofFloor = ["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"];
-    expect(carried("/session/{id}/events")).toEqual([...ofSessions, "delta", "rollback_result", ...ends]);
+    expect(carried("/session/{id}/events")).toEqual([...ofSessions, "delta", "log", "rollback_result", ...ends]);
     expect(carried("/floor/{id}/events")).toEqual([...ofFloor, ...ends]);
     expect(carried("/floors/events").toSorted()).toEqual(["bye", "floor", "reset"]);
     const ofConnection = carried("/events");
-    expect(ofConnection).toEqual(["connected", "agent_list", ...ofSessions, "delta", "rollback_result", ...ends]);
+    expect(ofConnection).toEqual(["connected", "agent_list", ...ofSessions, "delta", "log", "rollback_result", ...ends]);
     const all = [...ofConnection, "floor", "floor_updated"];
     expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
   });
