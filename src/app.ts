@@ -75,7 +75,11 @@ const NO_FLOOR = "none" as FloorId;
 
 /** The composition root. It and shape.ts choose the store, the bus and the queue; no other module knows which are in use. */
 export function createApp({ settings, env = withSecretFiles(process.env), ...options }: AppOptions): App {
-  const { log = createLog(settings.logLevel), pageFolder = PAGE_FOLDER, onNewEpoch = () => {} } = options;
+  const {
+    log = createLog(settings.logLevel, undefined, settings.name),
+    pageFolder = PAGE_FOLDER,
+    onNewEpoch = () => {},
+  } = options;
   const stopping = new AbortController();
   let running: Promise<Running> | undefined;
   let stopped: Promise<void> | undefined;
@@ -151,8 +155,14 @@ async function openParts(
   const mailbox = parts.add("mailbox", await openMailbox(basics, { local, onRepeat }), (each) => each.stop());
   const ask = (envelope: Envelope) => mailbox.ask(envelope);
   const gauges = gaugesOf(basics, mailbox, () => ({ orchestrator, gateway }));
-  const { roles, drainMs } = settings;
-  const metrics = new Metrics(gauges, { node: nodeId, roles, version: VERSION, startedAt: shape.clock.now() });
+  const { name, roles, drainMs } = settings;
+  const metrics = new Metrics(gauges, {
+    node: nodeId,
+    name,
+    roles,
+    version: VERSION,
+    startedAt: shape.clock.now(),
+  });
 
   const cluster = parts.add("cluster", await joinCluster(basics), ({ storeWatch }) => storeWatch?.stop());
   const orchestrator: Orchestrator | undefined = roles.includes("orchestrator")

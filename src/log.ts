@@ -9,11 +9,11 @@ const WARN = 40;
  * A log on stderr, so that stdout carries only the command's output. It writes JSON lines, or readable lines on a
  * terminal. Facts must not contain secrets; fields that could hold one by accident are redacted.
  */
-export function createLog(level: string, destination: DestinationStream = toStderr()): Logger {
+export function createLog(level: string, destination: DestinationStream = toStderr(), node?: string): Logger {
   return pino(
     {
       level,
-      base: null,
+      base: node === undefined ? null : { node },
       timestamp: pino.stdTimeFunctions.isoTime,
       redact: ["*.authorization", "*.cookie", "headers", "req", "res"],
     },
@@ -33,7 +33,7 @@ function toStderr(): DestinationStream {
   if (!process.stderr.isTTY) return STDERR;
   // Loaded for a terminal alone: most nodes write to a file or a pipe.
   const { prettyFactory } = createRequire(import.meta.url)("pino-pretty") as typeof import("pino-pretty");
-  const pretty = prettyFactory({ ignore: "pid,hostname", colorize: true });
+  const pretty = prettyFactory({ ignore: "node", colorize: true });
   return { write: (line) => STDERR.write(pretty(withEscapes(line))) };
 }
 

@@ -7,6 +7,8 @@ import type { WorkerMetrics } from "./runs/worker.ts";
 export interface Identity {
   /** Its id among the nodes, made anew whenever it starts. */
   node: string;
+  /** The operator's name for it. */
+  name: string;
   roles: readonly NodeReport["roles"][number][];
   version: string;
   /** ms since 1970. */
@@ -72,7 +74,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   constructor(gauges: Gauges, identity: Identity) {
     this.#gauges = gauges;
     this.#identity = identity;
-    const { node, roles, version } = identity;
+    const { node, name, roles, version } = identity;
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     // Remove gauges that are named like counters; the same names without `_total` have more detail.
@@ -93,10 +95,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
     new Gauge({
       name: "interlock_node_info",
-      help: "1; the labels say which node this is, its roles and its version",
-      labelNames: ["node", "roles", "version"],
+      help: "1; the labels say which node this is, its name, its roles and its version",
+      labelNames: ["node", "name", "roles", "version"],
       registers,
-    }).set({ node, roles: roles.join(), version }, 1);
+    }).set({ node, name, roles: roles.join(), version }, 1);
     gauge("interlock_connections", "open event streams", gauges.connections);
     gauge("interlock_floors_active", "floors whose actors are in memory", gauges.floors);
     gauge("interlock_floors_followed", "floors whose log is followed for readers", gauges.followed);
@@ -268,7 +270,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   /** @param missing why the node is not ready */
   async report(missing: readonly string[]): Promise<NodeReport> {
     const { connections, floors, ownedPartitions, commands, asks } = this.#gauges;
-    const { node, roles, version, startedAt } = this.#identity;
+    const { node, name, roles, version, startedAt } = this.#identity;
     const [answered, commits, slowReaders, runs] = await Promise.all([
       this.#commands.get(),
       this.#commits.get(),
@@ -278,6 +280,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     const inState = (name: string) => runs.values.find(({ labels }) => labels.state === name)?.value ?? 0;
     return {
       node,
+      name,
       roles: [...roles],
       version,
       startedAt,

@@ -113,7 +113,7 @@ async function openTransport(
 type Stored = Pick<Shape, "store" | "clock" | "stopwatch" | "hasOwnTime" | "storeFaults">;
 
 async function openStore(
-  { store: where, lostCommits }: Settings,
+  { store: where, lostCommits, name, bus }: Settings,
   log: Logger,
   onNewEpoch: () => void,
 ): Promise<Stored & AsyncDisposable> {
@@ -130,7 +130,14 @@ async function openStore(
     return disposedBy(opened.move(), { store, clock: own, stopwatch, hasOwnTime: true, storeFaults });
   }
   const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
-  const store = await openPostgresStore({ url: where.url, clock: own, log, lostCommits, onNewEpoch });
+  const store = await openPostgresStore({
+    url: where.url,
+    clock: own,
+    log,
+    node: { name, bus: bus.kind },
+    lostCommits,
+    onNewEpoch,
+  });
   opened.defer(() => store.close());
   // Rule C9: several nodes share the database's time. This node's own clock only measures elapsed time.
   const time = new DatabaseTime(await store.timeOffset());

@@ -48,7 +48,7 @@ export function Nodes({ readings }: { readings: readonly RollCalled[] }) {
 
 function NodeRow({ now, readings }: { now: HeardReport; readings: readonly RollCalled[] }) {
   const { say, number, language } = useWords();
-  const { node, roles, isSelf, missing, silentMs, partitions, connections, runs, slowReaders, lastFailure } = now;
+  const { node, name, roles, isSelf, missing, silentMs, partitions, connections, runs, slowReaders, lastFailure } = now;
   const isBad = silentMs !== undefined || missing.length > 0;
   const state =
     silentMs === undefined
@@ -61,7 +61,7 @@ function NodeRow({ now, readings }: { now: HeardReport; readings: readonly RollC
   return (
     <tr data-bad={isBad}>
       <th scope="row">
-        <code title={node}>{shortOf(node)}</code>
+        <code title={node}>{name ?? shortOf(node)}</code>
         {isSelf && <small> {say("node.this")}</small>}
       </th>
       <td>

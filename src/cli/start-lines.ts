@@ -1,15 +1,16 @@
 import { relative, resolve } from "node:path";
 import { type Settings, SHIPPED_CATALOG } from "../config/settings.ts";
 
-/** The lines that a node prints once it listens: its URL, catalogue, store, callers and roles. No secrets. */
+/** The lines that a node prints once it listens: its URL, catalogue, store, callers, roles and name. No secrets. */
 export function startLines(url: string, settings: Settings): string {
-  const { configPath, store, auth, host, roles } = settings;
+  const { configPath, store, auth, host, name, roles } = settings;
   const isShipped = configPath === SHIPPED_CATALOG;
   const facts = [
     ["catalogue", isShipped ? `${configPath} (shipped; there is no config/agents_config.yaml here)` : configPath],
     ["store", nameOf(store)],
     ["callers", auth === "none" ? `all clients that can reach ${host}: authentication is off` : callersOf(auth)],
     ["roles", roles.join(", ")],
+    ["node", name],
   ];
   return [`Interlock is listening on ${url}`, ...facts.map(([name, text]) => `  ${name!.padEnd(9)}  ${text}`), ""].join(
     "\n",

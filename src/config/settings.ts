@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { isIP } from "node:net";
+import { hostname } from "node:os";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { FLOOR_HASHES } from "../protocol/internal/floor-hash.ts";
@@ -135,6 +136,15 @@ const Variables = z.object({
     .describe(
       "How messages travel between nodes: `memory`, inside one process, or `redis://…`. Topics are spread over several servers, separated by commas.",
     ),
+  INTERLOCK_NAME: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,48}$/, "must be 1 to 48 visible characters of ASCII")
+    .optional()
+    .meta({
+      unset: "host:pid",
+      description:
+        "The node's name in `/nodes`, metrics, log lines, and the database's list of connections; by default its machine and its process.",
+    }),
   INTERLOCK_ROLES: roles
     .prefault(NODE_ROLES.join(","))
     .describe("What this node does: some of `gateway`, `orchestrator` and `worker`, separated by commas."),
@@ -249,6 +259,11 @@ function toSettings(values: z.infer<typeof Variables>) {
     store: values.INTERLOCK_STORE,
     lostCommits: values.INTERLOCK_LOST_COMMITS ?? LOST_COMMITS[0],
     bus: values.INTERLOCK_BUS,
+    name:
+      values.INTERLOCK_NAME ??
+      `${hostname()
+        .replace(/[^\x21-\x7e]/g, "_")
+        .slice(0, 40)}:${process.pid}`,
     roles: values.INTERLOCK_ROLES,
     partitions: values.INTERLOCK_PARTITIONS,
     leaseMs: values.INTERLOCK_LEASE,

@@ -51,7 +51,7 @@ async function listening(child: ChildProcess): Promise<{ url: string; printed: s
   let printed = "";
   for await (const piece of child.stdout!.setEncoding("utf8").iterator({ destroyOnReturn: false })) {
     printed += piece;
-    if (printed.includes("roles")) break;
+    if (printed.includes("  node ")) break;
   }
   return { url: /listening on (\S+)/.exec(printed)![1]!, printed };
 }
@@ -250,6 +250,10 @@ describe("a node in an empty folder", () => {
     );
     expect(printed).toMatch(/store +data\/interlock\.db\n/);
     expect(printed).toMatch(/callers +all clients that can reach 127\.0\.0\.1: authentication is off\n/);
+    const name = /node +(\S+:\d+)\n/.exec(printed)![1];
+    const { nodes } = (await (await fetch(`${url}/nodes`)).json()) as { nodes: { name: string }[] };
+    expect(nodes.map((each) => each.name)).toEqual([name]);
+    expect(await (await fetch(`${url}/metrics`)).text()).toContain(`name="${name}"`);
     const { agents } = (await (await fetch(`${url}/agents`)).json()) as { agents: unknown[] };
     expect(agents.length).toBeGreaterThan(5);
     expect(existsSync(join(folder, "data/interlock.db"))).toBe(true);

@@ -26,6 +26,9 @@ export type RunFailure = z.infer<typeof RunFailure>;
 export const NodeReport = z
   .object({
     node: text().meta({ description: "its id, created anew whenever it starts" }),
+    name: text()
+      .optional()
+      .meta({ description: "its name, by default its machine and process; absent: an older node" }),
     roles: z.array(z.enum(NODE_ROLES)).max(NODE_ROLES.length),
     version: text(),
     startedAt: z.number().meta({ description: "ms since 1970" }),

@@ -6,6 +6,7 @@ import type { Store } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import { PostgresPool, poolConfig } from "./connections/connection-pool.ts";
 import { readAddress } from "./connections/database-address.ts";
+import { type NodeLabel, warnOfLoneNodes } from "./connections/node-label.ts";
 import { refuseMovingPooler } from "./connections/pooler.ts";
 import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/store-identity.ts";
 import { FloorCommit } from "./floor-commit.ts";
@@ -29,6 +30,8 @@ export interface PostgresOptions {
   url: string;
   clock: Clock;
   log: Logger;
+  /** Which node opens it. Absent: it is not compared with the others. */
+  node?: NodeLabel;
   /** Default: 16. */
   connections?: number | undefined;
   /** What to do when the database lacks commits that this node acknowledged. Default: `stop`. */
@@ -57,11 +60,12 @@ export interface PostgresStore extends Store {
  *   this version
  */
 export async function openPostgresStore(options: PostgresOptions): Promise<PostgresStore> {
-  const { url, clock, log, connections = CONNECTIONS, lostCommits = "stop", onNewEpoch = () => {} } = options;
-  const address = await readAddress(url);
+  const { url, clock, log, node, connections = CONNECTIONS, lostCommits = "stop", onNewEpoch = () => {} } = options;
+  const address = await readAddress(url, node);
   const client = await address.connect();
   try {
     await refuseMovingPooler(client, address);
+    if (node) await warnOfLoneNodes(client, node, log);
     const meta = await prepareDatabase(client, { name: address.name, now: clock.now(), lostCommits, log });
     const identity = new StoreIdentity({ epoch: meta.epoch, lostCommits, onNewEpoch });
     const pool = address.makePool({ ...poolConfig(identity), max: connections });

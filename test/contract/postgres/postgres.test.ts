@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -37,6 +37,25 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       await floor.write({ sessions: [floor.session("a")] });
       expect(await other.confirm(floor.id, 1)).toBe(true);
       expect((await other.loadSession("a" as SessionId))?.session).toEqual(floor.session("a"));
+    });
+
+    test("a node that shares a store without a bus warns, and names the others, whichever of them has none", async () => {
+      const url = await empty();
+      const found: object[] = [];
+      const log = Object.assign(new KeptLog(), { warn: (facts: object) => void found.push(facts) });
+      const openAs = async (name: string, bus: "memory" | "redis") => {
+        const store = await openNode(url, { log, node: { name, bus } });
+        await store.confirm("u:a" as FloorId, 0);
+      };
+      await openAs("front:1", "redis");
+      await openAs("front:2", "redis");
+      expect(found).toEqual([]);
+      await openAs("lone:3", "memory");
+      await openAs("front:4", "redis");
+      expect(found).toEqual([
+        { bus: "memory", others: ["front:1 (redis)", "front:2 (redis)"] },
+        { bus: "redis", others: ["lone:3 (memory)"] },
+      ]);
     });
 
     test("the database's functions are applied again if their files have changed", async () => {

@@ -18,5 +18,5 @@ export const stillMetrics = (): Metrics =>
       isBusAway: () => false,
       droppedLines: none,
     },
-    { node: "still", roles: ["gateway", "orchestrator", "worker"], version: "0.0.0", startedAt: 0 },
+    { node: "still", name: "still:1", roles: ["gateway", "orchestrator", "worker"], version: "0.0.0", startedAt: 0 },
   );

@@ -23,6 +23,7 @@ describe("without any setting", () => {
       store: { kind: "sqlite", file: "data/interlock.db" },
       lostCommits: "stop",
       bus: { kind: "memory" },
+      name: expect.stringMatching(new RegExp(`^[\\x21-\\x7e]+:${process.pid}$`)),
       roles: ["gateway", "orchestrator", "worker"],
       partitions: 256,
       leaseMs: 3_000,
@@ -59,6 +60,7 @@ describe("the table of settings", () => {
       ["INTERLOCK_STORE", "--store", "sqlite:data/interlock.db"],
       ["INTERLOCK_LOST_COMMITS", "--lost-commits", "stop"],
       ["INTERLOCK_BUS", "--bus", "memory"],
+      ["INTERLOCK_NAME", "--name", "host:pid"],
       ["INTERLOCK_ROLES", "--roles", "gateway,orchestrator,worker"],
       ["INTERLOCK_PARTITIONS", "--partitions", "256"],
       ["INTERLOCK_LEASE", "--lease", "3s"],
@@ -83,7 +85,7 @@ describe("the table of settings", () => {
   });
 
   it("the table's defaults describe what a node does without the settings", () => {
-    const unset = /CONFIG|LOST_COMMITS|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
+    const unset = /CONFIG|NAME|LOST_COMMITS|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
     const spelt = SETTINGS.filter(({ name }) => !unset.test(name)).map((row) => [row.name, row.default]);
     expect(settingsOf(Object.fromEntries(spelt))).toEqual(settingsOf({}));
   });
@@ -102,6 +104,7 @@ describe("a variable or its flag", () => {
       "postgres://ann:secret@db:5432/interlock",
       { store: { kind: "postgres", url: "postgres://ann:secret@db:5432/interlock" } },
     ],
+    ["INTERLOCK_NAME", "--name", "front-1", { name: "front-1" }],
     ["INTERLOCK_ROLES", "--roles", "worker, gateway,orchestrator", {}],
     ["INTERLOCK_PARTITIONS", "--partitions", "16", { partitions: 16 }],
     ["INTERLOCK_LEASE", "--lease", "10s", { leaseMs: 10_000 }],

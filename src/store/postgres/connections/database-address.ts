@@ -1,6 +1,7 @@
 import type { Client, CustomTypesConfig, Pool, PoolConfig } from "pg";
 import { Unreachable } from "../../../shared/unreachable.ts";
 import { isNoDatabase, isPassing, isRefusedUser, isServerAnswer, plainError, reasonOf } from "../sql-state.ts";
+import { applicationName, type NodeLabel } from "./node-label.ts";
 
 /** How long a starting node waits for the server, in ms. */
 const CONNECT_MS = 5_000;
@@ -21,14 +22,14 @@ export interface PostgresAddress {
 }
 
 /** @throws Error with a sentence if the URL is invalid */
-export async function readAddress(url: string): Promise<PostgresAddress> {
+export async function readAddress(url: string, node?: NodeLabel): Promise<PostgresAddress> {
   // Only nodes with a PostgreSQL store load the driver.
   const { default: pg } = await import("pg");
   // Times, keys and places are all below 2^53.
   const getTypeParser = (oid: number, format?: "text" | "binary") =>
     oid === INT8 ? Number : pg.types.getTypeParser(oid, format as "text");
   const types = { getTypeParser } as unknown as CustomTypesConfig;
-  const common = { connectionString: url, types, keepAlive: true, application_name: "interlock" };
+  const common = { connectionString: url, types, keepAlive: true, application_name: applicationName(node) };
   const makeClient = () => new pg.Client({ ...common, connectionTimeoutMillis: CONNECT_MS });
 
   let parsed: Client;

@@ -259,7 +259,15 @@ describe("/openapi.json", async () => {
     expect(carried("/floor/{id}/events")).toEqual([...ofFloor, ...ends]);
     expect(carried("/floors/events").toSorted()).toEqual(["bye", "floor", "reset"]);
     const ofConnection = carried("/events");
-    expect(ofConnection).toEqual(["connected", "agent_list", ...ofSessions, "delta", "log", "rollback_result", ...ends]);
+    expect(ofConnection).toEqual([
+      "connected",
+      "agent_list",
+      ...ofSessions,
+      "delta",
+      "log",
+      "rollback_result",
+      ...ends,
+    ]);
     const all = [...ofConnection, "floor", "floor_updated"];
     expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
   });
