@@ -408,6 +408,14 @@ describe("a failure", () => {
       const answering = openai.chat.completions.create({ model: "general", messages: messages as never });
       await expect(answering, param).rejects.toMatchObject({ status: 400, type: "invalid_request_error", param });
     }
+    for (const role of ["system", "assistant"]) {
+      const last = { role, content: "hello" } as { role: "system"; content: string };
+      const said = expect.stringContaining(`The last message is of "${role}": it must be a user message`);
+      const chat = openai.chat.completions.create({ model: "general", messages: [last] });
+      await expect(chat).rejects.toMatchObject({ status: 400, param: "messages[0].role", message: said });
+      const response = openai.responses.create({ model: "general", input: [last] });
+      await expect(response).rejects.toMatchObject({ status: 400, param: "input[0]", message: said });
+    }
     const input = [{ role: "user", content: [{ type: "input_file" }] }];
     const answering = openai.responses.create({ model: "general", input: input as never });
     await expect(answering).rejects.toMatchObject({ status: 400, param: "input[0].content[0].type" });

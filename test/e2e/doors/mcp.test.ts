@@ -256,6 +256,35 @@ describe("a client that cancels a call", () => {
     await expect.poll(second.isRunning).toBe(false);
   });
 
+  test("a waiting call has its head at once, and tells a client that asks for it how long it has waited", async () => {
+    const { call } = await connect();
+    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+    const { headers } = await connectRaw();
+    const ask = async (id: number, _meta: object) => {
+      const params = { name: "speak", arguments: { sessionId, content: "play", waitSeconds: 600 }, _meta };
+      const response = await fetch(`${node.url}/mcp`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params }),
+      });
+      return { response, body: response.body!.pipeThrough(new TextDecoderStream()).getReader() };
+    };
+    const silent = await ask(8, {});
+    expect(silent.response.status).toBe(200);
+    await silent.body.cancel();
+    await call("abort", { sessionId });
+    const { body } = await ask(9, { progressToken: "p" });
+    let text = "";
+    while (!text.includes('"progress":1')) text += (await body.read()).value;
+    const told = text.split("\n").filter((line) => line.startsWith("data: {"));
+    expect(told.map((line) => JSON.parse(line.slice(6)).params)).toEqual([
+      { progressToken: "p", progress: 0, total: 600 },
+      { progressToken: "p", progress: 1, total: 600 },
+    ]);
+    await call("abort", { sessionId });
+    expect((await body.read()).value).toContain('"isCancelled":true');
+  });
+
   test("a client that cancels the reading of a reply, or disconnects, ends the wait alone", async () => {
     const client = await connectRaw();
     const leaving = new AbortController();

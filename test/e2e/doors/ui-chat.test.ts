@@ -350,6 +350,27 @@ describe("the floor", () => {
     expect((await node.get(`/session/${chatId}`)).status).toBe(404);
   });
 
+  test("a chat that is stopped goes on where its agent takes a turn while it works, and reads why it does not", async () => {
+    const said = async (agentId: string) => {
+      const chat = new HeadlessChat(node.url, node.newId("stopped"), { body: { agentId } });
+      const sending = chat.sendMessage({ text: "count" });
+      while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
+      await chat.stop();
+      await sending;
+      await chat.sendMessage({ text: "nod" });
+      return chat;
+    };
+    for (const taking of ["stacker", "hasty"]) {
+      const { text, errors } = await said(taking);
+      expect([taking, text, errors]).toEqual([taking, "Yes.", []]);
+    }
+    const busy = await said("general");
+    expect(busy.errors.map(({ message }) => message)).toEqual(["The agent is busy with another turn."]);
+    expect(busy.lastMessage!.parts).toContainEqual(
+      expect.objectContaining({ type: "data-error", data: expect.objectContaining({ errorCode: "agent_busy" }) }),
+    );
+  });
+
   test("a floor that is waited for, lost and regained is shown, and no text is lost", async () => {
     const chatId = node.newId("waiting");
     const ann = new E2eClient(node);
@@ -392,8 +413,13 @@ describe("a failure", () => {
     expect(
       (await post({ id: "x", messages: user([{ type: "file", url: "http://a/b", mediaType: "image/png" }]) })).status,
     ).toBe(400);
-    expect((await post({ id: "x", messages: [{ role: "assistant", parts: [] }] })).status).toBe(400);
-    expect((await post({ id: "x", messages: [{ role: "system", parts: [] }] })).status).toBe(400);
+    for (const [role, why] of [
+      ["assistant", /^The last message is a reply without an answer of the user: send a user's message/],
+      ["system", /^The last message is system: it has to be a user's message/],
+    ] as const) {
+      const { body } = await post({ id: "x", messages: [{ role, parts: [] }] });
+      expect([body.errorCode, body.error]).toEqual(["bad_request", expect.stringMatching(why)]);
+    }
     const unknown = await post({ id: "x", agentId: "nobody", messages: user([{ type: "text", text: "hello" }]) });
     expect(unknown.body.errorCode).toBe("agent_not_found");
   });

@@ -11,6 +11,7 @@ import {
   questionAnswer,
 } from "../../../protocol/interaction.ts";
 import type { Command } from "../../../protocol/internal/command.ts";
+import type { Timer } from "../../../protocol/ports/clock.ts";
 import { cleanText } from "../../../protocol/text.ts";
 import type { Caller } from "../../access/caller.ts";
 import { newTarget } from "../../chat-commands.ts";
@@ -43,6 +44,8 @@ export interface McpCall {
    * @returns aborts when the client has disconnected
    */
   endWithClient: () => AbortSignal;
+  /** Tell the client how long the call has waited, and how long it may, in s. Absent: the client has not asked for it. */
+  progress: ((waited: number, total: number) => void) | undefined;
 }
 
 export interface McpCommandsOptions {
@@ -54,6 +57,8 @@ export interface McpCommandsOptions {
 /** How long a tool waits for a reply by default, in s: less than most clients wait for a tool. */
 const WAIT_S = 45;
 const MAX_WAIT_S = 600;
+/** How often a client that asked for it learns that its call still waits, in s. */
+const PROGRESS_S = 1;
 /** The maximum number of sessions and decisions in a floor's view. */
 const SHOWN_SESSIONS = 50;
 const SHOWN_DECISIONS = 10;
@@ -99,9 +104,19 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
   }
 
   /** Collect the output of a run for a limited time. The run continues afterwards. */
-  async function readReply(place: RunPlace, waitSeconds: number, { cancelled, endWithClient }: McpCall) {
+  async function readReply(
+    place: RunPlace,
+    waitSeconds: number,
+    { cancelled, endWithClient, progress }: Omit<McpCall, "identity">,
+  ) {
     const whole = new WholeRun();
     streams.add(whole, reader);
+    let beat: Timer | undefined;
+    const tell = (waited: number) => {
+      progress?.(waited, waitSeconds);
+      if (progress) beat = clock.after(PROGRESS_S * 1_000, () => tell(waited + PROGRESS_S));
+    };
+    tell(0);
     const timer = clock.after(waitSeconds * 1_000, () => whole.settle());
     const over = AbortSignal.any([cancelled, endWithClient()]);
     const onOver = () => whole.settle();
@@ -113,6 +128,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       return replyOf(place, await whole.read(following));
     } finally {
       timer.cancel();
+      beat?.cancel();
       over.removeEventListener("abort", onOver);
       whole.settle();
       // Its stream may have been closed before the reading began.

@@ -1,6 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import type { ReadableStream as WebStream } from "node:stream/web";
+import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import { AppError } from "../../../protocol/errors.ts";
 import { refuseMisspelt } from "../../http/near-keys.ts";
@@ -89,7 +90,7 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
       for (const [name, value] of answer.headers) void reply.header(name, value);
       if (isInitialize(body)) void reply.header(SESSION_HEADER, randomUUID());
       if (!answer.body) return reply.send();
-      return reply.send(Readable.fromWeb(answer.body as WebStream));
+      return reply.send(Readable.from(headFirst(reply, answer.body as WebStream)));
     },
   );
 
@@ -110,9 +111,20 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
       server.registerTool(
         name,
         { description, inputSchema: input, annotations: { readOnlyHint: isReadOnly } },
-        async (given, { mcpReq: { id, _meta, signal: cancelled } }) => {
+        async (given, { mcpReq: { id, _meta, signal: cancelled, notify } }) => {
           const end = calls.add(client, id, () => void server.close());
-          const call = () => ({ identity: identify(name, given, { id, _meta }), cancelled, endWithClient: untilLeft });
+          const progressToken = _meta?.progressToken;
+          const progress =
+            progressToken === undefined
+              ? undefined
+              : (waited: number, total: number) => {
+                  const params = { progressToken, progress: waited, total };
+                  // The client may have left.
+                  notify({ method: "notifications/progress", params }).catch(() => {});
+                };
+          const call = () => {
+            return { identity: identify(name, given, { id, _meta }), cancelled, endWithClient: untilLeft, progress };
+          };
           return await carryOut(command, { given, sent: sentArguments }, call, context).finally(end);
         },
       );
@@ -124,6 +136,12 @@ export function mcpRoutes(app: Routes, context: RouteContext): void {
     await server.connect(transport);
     return (request: Request, parsedBody: unknown) => transport.handleRequest(request, { parsedBody });
   }
+}
+
+/** Send the head of an answer before its body, which a tool may take minutes to give. */
+async function* headFirst(reply: FastifyReply, body: WebStream) {
+  reply.raw.flushHeaders();
+  yield* body;
 }
 
 const isInitialize = (body: unknown): boolean =>

@@ -12,6 +12,7 @@ import {
   askedId,
   COMMON,
   FUNCTION_OF,
+  notOfUser,
   type OpenAiTurn,
   readAnswer,
   readCommon,
@@ -91,9 +92,7 @@ function readChat({ messages }: Body, isNamed: boolean): OpenAiTurn {
   const last = messages.length - 1;
   const { role, content } = messages[last]!;
   if (role !== "user") {
-    throw new AppError("bad_request", "The last message must be a user message, or answer a tool call.", {
-      facts: { param: `messages.${last}.role` },
-    });
+    throw notOfUser(role, `messages.${last}.role`);
   }
   const chat = readContent(content, `messages.${last}.content`);
   if (isNamed) return { chat, title: undefined };

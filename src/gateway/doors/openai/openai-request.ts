@@ -113,6 +113,13 @@ export function readContent(content: unknown, param: string): Pick<WantedTurn["c
   return { content: cleanText(texts.join("\n")), ...(images.length > 0 && { images }) };
 }
 
+/** The error for a last message that is neither the user's nor an answer. @param role its role, or its type */
+export function notOfUser(role: string | null | undefined, param: string): AppError {
+  const found = role == null ? "has no role" : `is of ${JSON.stringify(role)}`;
+  const message = `The last message ${found}: it must be a user message, or answer a call of the agent.`;
+  return new AppError("bad_request", message, { facts: { param } });
+}
+
 function readImage(url: unknown, param: string): ImageInput {
   if (typeof url !== "string" || !url.startsWith("data:")) {
     throw unsupported(param, "Images can be sent only as data: URIs.");

@@ -10,6 +10,7 @@ import { unsupported } from "./openai-problem.ts";
 import {
   COMMON,
   type EarlierMessage,
+  notOfUser,
   type OpenAiTurn,
   readAnswer,
   readCommon,
@@ -130,8 +131,7 @@ function readChat({ input, instructions }: Body, goesOn: boolean): OpenAiTurn {
   const last = items.length - 1;
   const { role, content } = items[last]!;
   if (role !== "user") {
-    const facts = { param: `input.${last}` };
-    throw new AppError("bad_request", "The input must end with a user message or with answers.", { facts });
+    throw notOfUser(role ?? items[last]!.type, `input.${last}`);
   }
   const chat = readContent(content, typeof input === "string" ? "input" : `input.${last}.content`);
   if (goesOn) return { chat, title: undefined };

@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { Decision } from "../../../protocol/decision.ts";
-import { AppError } from "../../../protocol/errors.ts";
+import { AppError, type ErrorCode } from "../../../protocol/errors.ts";
 import { type AgentId, SessionId } from "../../../protocol/ids.ts";
 import type { Caller } from "../../access/caller.ts";
 import type { Chat } from "../../chat-commands.ts";
@@ -17,6 +16,14 @@ import { readLast, UiChatBody } from "./ui-request.ts";
 
 const PROTOCOL = { "x-vercel-ai-ui-message-stream": "v1" };
 const HEADERS = { ...PROTOCOL, "cache-control": "no-cache, no-transform" };
+
+/** Refusals of a turn, which the page shows to its user as the sentence of an answer: another turn may be taken later. */
+const SAID_TO_USERS: ReadonlySet<ErrorCode> = new Set([
+  "rejected",
+  "agent_busy",
+  "session_archived",
+  "illegal_command",
+]);
 
 /** One chunk of the stream. Further types may appear; docs/doors.md lists those of Interlock. */
 const Chunk = z.looseObject({ type: z.string() }).meta({ id: "UiMessageChunk" });
@@ -61,13 +68,9 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
         const wanted = { sessionId, agentId, userId, zone, workspaceId, chat: last.chat };
         return await runs.begin(identity, wanted, (place) => follow(request, reply, place));
       } catch (error) {
-        const decision = error instanceof AppError && error.code === "rejected" && error.facts["decision"];
-        if (!decision) throw error;
+        if (!(error instanceof AppError && SAID_TO_USERS.has(error.code))) throw error;
         const messageId = commands.deriveId(identity, "refusal");
-        return reply
-          .headers(HEADERS)
-          .type("text/event-stream; charset=utf-8")
-          .send(refusedReply(messageId, decision as Decision));
+        return reply.headers(HEADERS).type("text/event-stream; charset=utf-8").send(refusedReply(messageId, error));
       }
     },
   );

@@ -1,5 +1,6 @@
 import type { InterlockDataParts } from "../../../protocol/chat-data.ts";
 import type { Decision } from "../../../protocol/decision.ts";
+import type { AppError } from "../../../protocol/errors.ts";
 import type { ErrorCode } from "../../../protocol/errors.ts";
 import type { LoggedData } from "../../../protocol/event.ts";
 import type { RequestId } from "../../../protocol/ids.ts";
@@ -22,12 +23,14 @@ const chunk = (type: string, fields: object = {}): string => `data: ${JSON.strin
 const dataChunk = <Name extends keyof InterlockDataParts>(name: Name, data: InterlockDataParts[Name], id?: string) =>
   chunk(`data-${name}`, { ...(id !== undefined && { id }), data });
 
-/** The reply to a turn that the arbiter rejected: the decision as data, and its sentence as the error. */
-export function refusedReply(messageId: string, decision: Decision): string {
+/** The reply to a turn that was refused: why as data, with the arbiter's decision if it refused, and a sentence as the error. */
+export function refusedReply(messageId: string, { code: errorCode, message, facts }: AppError): string {
+  const decision = facts["decision"] as Decision | undefined;
+  const text = decision?.say ?? message;
   return [
     chunk("start", { messageId }),
-    dataChunk("arbitration", decision),
-    chunk("error", { errorText: decision.say }),
+    decision ? dataChunk("arbitration", decision) : dataChunk("error", { errorCode, message: text }),
+    chunk("error", { errorText: text }),
     DONE,
   ].join("");
 }

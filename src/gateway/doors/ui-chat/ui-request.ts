@@ -53,7 +53,8 @@ export function readLast({ messages, trigger, messageId }: UiChatBody): SentChat
   const { role, parts } = read.data;
   const isRegenerated = trigger === "regenerate-message";
   if (role === "assistant" && !isRegenerated) return { answers: readAnswers(parts), openParts: openPartsOf(parts) };
-  if (role !== "user") throw fault(".role", "has to be user or assistant");
+  if (role !== "user")
+    throw fault(".role", `is ${role}: it has to be a user's message, or a reply with an answer of the user`);
   const id = idOf(read.data["id"]);
   return { chat: { ...readParts(parts), ...(id !== undefined && { id }) }, isRepeated: isRegenerated || !!messageId };
 }
@@ -84,7 +85,9 @@ function readParts(parts: readonly Part[]): Pick<Chat, "content" | "images"> {
 function readAnswers(parts: UiMessage["parts"]): Answer[] {
   const from = parts.findLastIndex(({ type }) => type === "step-start") + 1;
   const answers = parts.slice(from).flatMap((part) => readApproval(part) ?? readOutput(part) ?? []);
-  if (answers.length === 0) throw fault("", "is a reply without an answer from the user");
+  if (answers.length === 0) {
+    throw fault("", "is a reply without an answer of the user: send a user's message, or a reply with an answer");
+  }
   return answers;
 }
 
@@ -120,5 +123,6 @@ function readOutput({ type, toolName, state, toolCallId, output }: Part): Answer
 }
 
 function fault(at: string, message: string): AppError {
-  return new AppError("bad_request", undefined, { facts: { issues: [{ path: `body.messages.-1${at}`, message }] } });
+  const issues = [{ path: `body.messages.-1${at}`, message }];
+  return new AppError("bad_request", `The last message ${message}.`, { facts: { issues } });
 }
