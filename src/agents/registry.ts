@@ -153,7 +153,9 @@ export function createRegistry({
 
   function exposed(environment: Environment): string[] {
     const entries = [...catalog().agents.values()].filter(({ enabled }) => enabled);
-    if (!isWorker || !entries.some(({ adapter: { kind } }) => kind === "command" || kind === "acp")) return [];
+    const runsAsWorker = ({ adapter }: AgentEntry) =>
+      (adapter.kind === "command" || adapter.kind === "acp") && adapter.run_as === undefined;
+    if (!isWorker || !entries.some(runsAsWorker)) return [];
     const names = entries.flatMap(({ adapter }) => {
       if (adapter.kind === "ai-sdk") return keyVariable(adapter) ?? [];
       return "env" in adapter ? adapter.env.map((entry) => entry.split("=").at(-1)!) : [];

@@ -74,6 +74,7 @@ export function programOf(adapter: AcpAdapter): ProgramEntry {
     cwd: adapter.cwd,
     env: adapter.env,
     set: { ...profile.set, ...modeSetting, ...adapter.set },
+    run_as: adapter.run_as,
   };
 }
 

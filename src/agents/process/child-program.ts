@@ -5,6 +5,7 @@ import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { limitCommand } from "./marker.ts";
 import { findMarked, killMarked, type ProcessName } from "./process-sweep.ts";
+import type { SystemUser } from "./program.ts";
 
 /**
  * What a program has written is read within this time after its exit, in ms, and is no more than a pipe holds, in bytes. A
@@ -21,6 +22,8 @@ export interface ProgramStart {
   readonly cwd: string;
   /** Its whole environment, without the mark. */
   readonly env: Readonly<Record<string, string>>;
+  /** The user as which it runs; absent: the worker's. */
+  readonly user?: SystemUser | undefined;
 }
 
 export interface Exit {
@@ -71,6 +74,7 @@ export class ChildProgram {
     this.#child = spawn(command[0]!, command.slice(1), {
       cwd: program.cwd,
       env: options.environment,
+      ...program.user,
       // The leader of a process group, so that a signal reaches all processes in the group.
       detached: true,
       shell: false,

@@ -114,7 +114,13 @@ export class ProgramRun<Item> {
       throw new AppError("busy", "This node runs as many programs as it may. Try again when one has ended.");
     const cwd = entry.cwd ?? process.cwd();
     try {
-      const child = await tools.supervisor.start({ file, args, cwd, env: environmentOf(entry, tools.env) });
+      const child = await tools.supervisor.start({
+        file,
+        args,
+        cwd,
+        env: environmentOf(entry, tools.env),
+        user: entry.run_as,
+      });
       void child.ended.then(release);
       return new ProgramRun(child, createRedactor(entry, tools.env), times, tools.clock);
     } catch (error) {

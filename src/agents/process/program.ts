@@ -17,6 +17,14 @@ export interface ProgramEntry {
   readonly env: readonly string[];
   /** Variables with values that are not secret. */
   readonly set: Readonly<Record<string, string>>;
+  /** The user as which it runs; absent: the worker's. */
+  readonly run_as?: SystemUser | undefined;
+}
+
+/** A user and a group, by their numbers. */
+export interface SystemUser {
+  readonly uid: number;
+  readonly gid: number;
 }
 
 /** The executable file of a command; undefined if there is none. A name without a slash is searched in PATH. */
@@ -30,7 +38,8 @@ export function findProgram(command: string, env: Environment): string | undefin
 }
 
 /** Why the program cannot be started on this machine, as text for the operator; undefined if it can. */
-export function findProgramProblem({ command, cwd }: ProgramEntry, env: Environment): string | undefined {
+export function findProgramProblem({ command, cwd, run_as }: ProgramEntry, env: Environment): string | undefined {
+  if (run_as && process.getuid?.() !== 0) return "run_as needs Linux or macOS, and a worker that runs as root";
   if (findProgram(command, env) === undefined) return `the program ${command} is not found`;
   if (cwd !== undefined && !isFolder(cwd)) return `the folder ${cwd} does not exist`;
   return undefined;

@@ -8,6 +8,9 @@ const MARKER = "INTERLOCK_RUN";
 /** The name of an environment variable. */
 export const variableName = z.string().regex(new RegExp(`^${VARIABLE}$`), "the name of an environment variable");
 
+/** A user or a group, by its number. Root would read everything. */
+const systemId = z.int().min(1).max(4_294_967_294);
+
 /** The path of a file or folder. */
 export const path = z.string().min(1).max(4_096);
 
@@ -35,6 +38,8 @@ export const program = {
       z.string().max(4_096),
     )
     .default({}),
+  /** The user and the group as which it runs, in place of the worker's. Needs Linux or macOS, and a worker that runs as root. */
+  run_as: z.strictObject({ uid: systemId, gid: systemId }).optional(),
   start_timeout: duration({ min: "1s", max: "1h" }).default(60_000),
   silence_timeout: duration({ min: "1s", max: "1d" }).default(600_000),
 };

@@ -73,6 +73,7 @@ export const McpServer = z
     cwd: program.cwd,
     env: program.env,
     set: program.set,
+    run_as: program.run_as,
     url: z.url({ protocol: /^https?$/ }).optional(),
     /** Headers with values from environment variables: `Authorization: MY_TOKEN` sends the value of MY_TOKEN. */
     headers_env: z.record(z.string().regex(HEADER, "the name of a header"), variableName).default({}),

@@ -27,7 +27,10 @@ export const everybodyIsOperator: Authenticate = async () => LOCAL;
 /** @throws AppError `forbidden` for a user other than the caller */
 export function checkUser(caller: Caller, userId: string | undefined): void {
   if (caller.isOperator || userId === undefined || userId === caller.ownerId) return;
-  throw new AppError("forbidden", "You may only use your own userId.");
+  throw new AppError(
+    "forbidden",
+    "You act for yourself: leave the user out, or name yourself. Only an operator acts for other users.",
+  );
 }
 
 /**

@@ -3,7 +3,7 @@ import { listAgents } from "../../config/catalog/catalog.ts";
 import { ClientMessage, findAgentIdFault } from "../../protocol/client-message.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../../protocol/frames.ts";
-import type { SessionId } from "../../protocol/ids.ts";
+import { type SessionId, userOf } from "../../protocol/ids.ts";
 import { confirmationAnswer, questionAnswer } from "../../protocol/interaction.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import { encodeFloorMessage, floorTopic } from "../../protocol/internal/floor-message.ts";
@@ -20,7 +20,7 @@ import { findPoint } from "../histories/rollback-points.ts";
 import { toAppError } from "../http/problem.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { liveSlots } from "../streams/connections.ts";
-import { TurnAnswer, turnAnswer } from "./command-answer.ts";
+import { Notice, noticeOf, TurnAnswer, turnAnswer } from "./command-answer.ts";
 
 /**
  * The readers that receive a failure, in addition to the caller. A session is set only after the caller was allowed to
@@ -42,6 +42,7 @@ const AGENT_ERRORS: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 const MessageAnswer = TurnAnswer.extend({
+  ...Notice,
   outcome: SwitchOutcome.optional(),
   state: z.enum(STATES).optional().meta({ description: "in reply to `heartbeat`: the session's state" }),
   level: z.number().optional().meta({ description: "in reply to `heartbeat`: a ducked session's level" }),
@@ -165,11 +166,13 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
   ): Promise<z.infer<typeof MessageAnswer>> {
     const { connectionId } = message;
     let isNew = false;
+    let planned: Target | undefined;
     const plan = async () => {
       isNew = true;
       heard.row = connectionId && (await connections.find(connectionId, caller.ownerId));
       const target = await findTarget(caller, message, identity, heard.row);
       if (!target.brings) heard.target = target;
+      planned = target;
       return { floorId: target.floorId, command: await commandOf(message, target, identity) };
     };
     const made = commands.deriveId<SessionId>(identity, "session");
@@ -177,9 +180,11 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
       connection: () => connections.forNewSession(connectionId, caller.ownerId),
       find: async ({ sessionId }) => (sessionId === made ? placeOf(caller, made) : undefined),
     });
-    const { outcome } = reply;
+    const { outcome, sessionId } = reply;
+    const created = sessionId === made ? (planned ?? (await placeOf(caller, made))) : undefined;
     if (isNew && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", heard);
-    return { ...turnAnswer(commands, reply), ...(outcome && { outcome }) };
+    const notice = created && noticeOf({ userId: userOf(created.floorId) });
+    return { ...turnAnswer(commands, reply), ...notice, ...(outcome && { outcome }) };
   }
 
   async function placeOf(caller: Caller, sessionId: SessionId) {

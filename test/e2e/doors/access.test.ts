@@ -53,6 +53,14 @@ describe("a caller", () => {
 
   test("a caller may not act for another user", async () => {
     await expect(ask("ann", "hello", { user: "bob" })).rejects.toThrow(PermissionDeniedError);
+    const named = (user: string) =>
+      clientOf("ann").chat.completions.create({
+        model: "general",
+        messages: [{ role: "user", content: "hello" }],
+        user,
+      });
+    await expect(named("bob")).rejects.toThrow(/leave the user out, or name yourself/);
+    expect((await named("ann")).choices[0]!.finish_reason).toBe("stop");
   });
 
   test("a caller cannot answer, resume, continue or end another user's session", async () => {

@@ -124,7 +124,13 @@ async function startProgram(entry: ProgramEntry, { supervisor, env, places }: Pr
   if (!release) throw new Error("this node runs as many programs as it may");
   try {
     const cwd = entry.cwd ?? process.cwd();
-    const child = await supervisor.start({ file, args: entry.args, cwd, env: environmentOf(entry, env) });
+    const child = await supervisor.start({
+      file,
+      args: entry.args,
+      cwd,
+      env: environmentOf(entry, env),
+      user: entry.run_as,
+    });
     void child.ended.then(release);
     return child;
   } catch (error) {

@@ -207,7 +207,7 @@ describe("a user", () => {
     ]) {
       expect(await refused(answer)).toMatchObject({
         errorCode: "forbidden",
-        error: "You may only use your own userId.",
+        error: "You act for yourself: leave the user out, or name yourself. Only an operator acts for other users.",
       });
     }
     expect((await accepted(ops.get("/session/list?includeArchived=true"))).total).toBe(before.total);

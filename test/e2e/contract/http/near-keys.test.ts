@@ -69,6 +69,16 @@ describe("a session without a user", () => {
     const alone = await accepted(node.post("/session/create", {}));
     expect(alone).toMatchObject({ notice: expect.stringMatching(NOTICE) });
     expect(await accepted(node.post("/session/create", { userId: node.newUser() }))).not.toHaveProperty("notice");
+    const key = node.newId("alone");
+    const message = { type: "chat", content: "hello" };
+    const said = await accepted(node.post("/message", message, { key }));
+    expect(said).toMatchObject({ notice: expect.stringMatching(NOTICE) });
+    expect(await accepted(node.post("/message", message, { key }))).toEqual(said);
+    const others = [
+      { ...message, userId: node.newUser() },
+      { type: "pause", sessionId: said.sessionId },
+    ];
+    for (const other of others) expect(await accepted(node.post("/message", other))).not.toHaveProperty("notice");
     expect(await callTool("ask_for_floor", { agentId: "general" })).toMatchObject({
       notice: expect.stringMatching(NOTICE),
     });

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { readJsonLine } from "../../../../src/agents/command/json-line.ts";
 import type { AppError } from "../../../../src/protocol/errors.ts";
@@ -37,6 +37,39 @@ describe("a prompt", () => {
     const text = textOf(await play(printing("echo", { history: true }).agent, turnOf("Who am I?", { history })));
     expect(text).toContain("User: Call me Ann.\n\nAssistant: Hello Ann.\n\nWho am I?");
     expect(textOf(await play(printing("echo").agent, turnOf("Who am I?", { history })))).toBe("Who am I?");
+  });
+});
+
+describe("the user of a program", () => {
+  const adapter = (more: object) => ({
+    kind: "command",
+    command: "sh",
+    args: ["-c", "id -u; id -g; id -G; cat /proc/$PPID/environ > /dev/null 2>&1 && echo read; true"],
+    cwd: "/",
+    ...more,
+  });
+  const outputOf = async (more: object) => {
+    const subject = programSubject({}, adapter(more));
+    onTestFinished(() => subject.close());
+    return textOf(await play(subject.agent, turnOf("go")));
+  };
+  const run_as = { uid: 65_533, gid: 65_532 };
+
+  test.skipIf(process.getuid?.() !== 0)(
+    "a program runs as its own user, who cannot read its worker's environment",
+    async () => {
+      expect(await outputOf({ run_as })).toBe("65533\n65532\n65532");
+      expect(await outputOf({})).toMatch(/^0\n.*\nread$/s);
+    },
+  );
+
+  test("a worker that is not root does not start a program with a user of its own, and says why", async () => {
+    const getuid = vi.spyOn(process, "getuid").mockReturnValue(1_000);
+    onTestFinished(() => getuid.mockRestore());
+    const subject = programSubject({}, adapter({ run_as }));
+    onTestFinished(() => subject.close());
+    const { failure } = await playToFailure(subject.agent, turnOf("go"));
+    expect((failure as AppError).message).toMatch(/run_as needs Linux or macOS, and a worker that runs as root/);
   });
 });
 
