@@ -1,7 +1,6 @@
 import type { InterlockDataParts } from "../../../protocol/chat-data.ts";
 import type { Decision } from "../../../protocol/decision.ts";
-import type { AppError } from "../../../protocol/errors.ts";
-import type { ErrorCode } from "../../../protocol/errors.ts";
+import type { AppError, ErrorCode } from "../../../protocol/errors.ts";
 import type { LoggedData } from "../../../protocol/event.ts";
 import type { RequestId } from "../../../protocol/ids.ts";
 import type { ToolCall } from "../../../protocol/interaction.ts";
