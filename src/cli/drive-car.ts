@@ -49,18 +49,36 @@ const prompts: Scene = {
       await stage.client.archiveSession(phone.id);
       await untilState(stage, music.id, "active.idle", 3);
 
-      stage.check("the prompt gets the floor: 80 > 20", overMusic.decision?.reason === "preempted");
-      stage.check("the music continues beneath it, 14 dB quieter", ducks(overMusic.decision, music.id, -14));
       stage.check(
-        "when the prompt ends, the music returns to its own volume; it was never silent",
+        { en: "the prompt gets the floor: 80 > 20", zh: "导航播报获得发言权：80 > 20" },
+        overMusic.decision?.reason === "preempted",
+      );
+      stage.check(
+        { en: "the music continues beneath it, 14 dB quieter", zh: "音乐在它之下继续，音量降低 14 dB" },
+        ducks(overMusic.decision, music.id, -14),
+      );
+      stage.check(
+        {
+          en: "when the prompt ends, the music returns to its own volume; it was never silent",
+          zh: "播报结束后，音乐恢复自己的音量；它从未静音",
+        },
         beforeCall.join() === "active.idle,ducked.idle,active.idle",
       );
       stage.check(
-        "the prompt is heard during the call, as loud as the call, and the call continues",
+        {
+          en: "the prompt is heard during the call, as loud as the call, and the call continues",
+          zh: "通话中听得到播报，与通话一样响，通话继续",
+        },
         inCall.decision?.reason === "beneath" && inCall.decision.level === 0 && isActiveOnce(stage, phone.id),
       );
-      stage.check("the music is silent during the whole call", duringCall.at(-1) === "paused");
-      stage.check("the music resumes when the call ends", statesOf(stage, music.id).at(-1) === "active.idle");
+      stage.check(
+        { en: "the music is silent during the whole call", zh: "整个通话期间音乐静音" },
+        duringCall.at(-1) === "paused",
+      );
+      stage.check(
+        { en: "the music resumes when the call ends", zh: "通话结束后音乐恢复" },
+        statesOf(stage, music.id).at(-1) === "active.idle",
+      );
     } finally {
       for (const stop of leases) stop();
     }

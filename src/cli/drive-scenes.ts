@@ -42,11 +42,23 @@ const call: Scene = {
     await stage.client.archiveSession(phone.id);
     await stage.hear(music.id, 4);
 
-    stage.check("the call gets the floor: 90 > 20, and music may be interrupted", isPreempted(decision, 90, 20));
-    stage.check("the music is paused before the call is active", isPausedFirst(stage, music.id, phone.id));
-    stage.check("nothing is played during the call", isSilentWhilePaused(stage, music.id));
     stage.check(
-      "the call is answered and hung up",
+      {
+        en: "the call gets the floor: 90 > 20, and music may be interrupted",
+        zh: "电话获得发言权：90 > 20，音乐可以被打断",
+      },
+      isPreempted(decision, 90, 20),
+    );
+    stage.check(
+      { en: "the music is paused before the call is active", zh: "电话激活之前，音乐已暂停" },
+      isPausedFirst(stage, music.id, phone.id),
+    );
+    stage.check(
+      { en: "nothing is played during the call", zh: "通话期间不播放任何内容" },
+      isSilentWhilePaused(stage, music.id),
+    );
+    stage.check(
+      { en: "the call is answered and hung up", zh: "电话已接听并挂断" },
       answered.includes(stage.word({ en: "go ahead", zh: "请讲" })) &&
         ended.includes(stage.word({ en: "over", zh: "结束" })),
     );
@@ -72,12 +84,21 @@ const smallTalk: Scene = {
     await stage.hear(navigation.id, 1);
     await untilRefused(stage, "chat_agent");
 
-    stage.check("the joke is refused: 10 < 80", isRefused(refusal, 10, 80));
+    stage.check({ en: "the joke is refused: 10 < 80", zh: "笑话被拒绝：10 < 80" }, isRefused(refusal, 10, 80));
     const reason = stage.word({ en: "Navigation is under way; Chat has to wait.", zh: "导航中，暂时无法闲聊" });
-    stage.check(`the refusal has a spoken reason: ${reason}`, refusal?.say === reason);
-    stage.check("the navigation is unaffected: its log is unchanged", before.position === after.position);
-    stage.check("no session was created for the joke", total === 1);
-    stage.check("the navigation was never paused", !stateSeen(stage, navigation.id, "paused"));
+    stage.check(
+      { en: `the refusal has a spoken reason: ${reason}`, zh: `拒绝有可以说出的理由：${reason}` },
+      refusal?.say === reason,
+    );
+    stage.check(
+      { en: "the navigation is unaffected: its log is unchanged", zh: "导航不受影响：它的日志没有变化" },
+      before.position === after.position,
+    );
+    stage.check({ en: "no session was created for the joke", zh: "没有为笑话创建会话" }, total === 1);
+    stage.check(
+      { en: "the navigation was never paused", zh: "导航从未暂停" },
+      !stateSeen(stage, navigation.id, "paused"),
+    );
   },
 };
 
@@ -105,15 +126,21 @@ const windows: Scene = {
       stage.word({ en: "Close the windows, it rains", zh: "快关上车窗，下雨了" }),
     );
 
-    stage.check("the windows are refused: 50 < 60", isRefused(refusal, 50, 60));
-    stage.check("the refusal names the missing condition: priority > 60", refusal?.wouldNeed === "priority > 60");
-    stage.check("a call, at 90, would get the floor (what-if)", isPreempted(urgent, 90, 60));
+    stage.check({ en: "the windows are refused: 50 < 60", zh: "关窗被拒绝：50 < 60" }, isRefused(refusal, 50, 60));
     stage.check(
-      "the plan was completed without interruption",
+      { en: "the refusal names the missing condition: priority > 60", zh: "拒绝说明了所缺的条件：priority > 60" },
+      refusal?.wouldNeed === "priority > 60",
+    );
+    stage.check(
+      { en: "a call, at 90, would get the floor (what-if)", zh: "优先级 90 的电话会获得发言权（预测）" },
+      isPreempted(urgent, 90, 60),
+    );
+    stage.check(
+      { en: "the plan was completed without interruption", zh: "行程规划完成，未被打断" },
       plan.includes(stage.word({ en: "drive back", zh: "返程" })) && !stateSeen(stage, planner.id, "paused"),
     );
     stage.check(
-      "the windows close afterwards",
+      { en: "the windows close afterwards", zh: "之后车窗关上" },
       decision?.reason === "floor_free" && closed === stage.word({ en: "The windows are closed.", zh: "车窗已关闭。" }),
     );
   },
@@ -134,13 +161,25 @@ const weather: Scene = {
     const answer = await stage.ask(weather.id, stage.word({ en: "What is the weather like?", zh: "查一下天气" }));
     await stage.hear(music.id, 4);
 
-    stage.check("the weather gets the floor: 30 > 20, and music may be interrupted", isPreempted(decision, 30, 20));
-    stage.check("the music is paused before the weather is active", isPausedFirst(stage, music.id, weather.id));
     stage.check(
-      "the weather's answer is complete",
+      {
+        en: "the weather gets the floor: 30 > 20, and music may be interrupted",
+        zh: "天气获得发言权：30 > 20，音乐可以被打断",
+      },
+      isPreempted(decision, 30, 20),
+    );
+    stage.check(
+      { en: "the music is paused before the weather is active", zh: "天气激活之前，音乐已暂停" },
+      isPausedFirst(stage, music.id, weather.id),
+    );
+    stage.check(
+      { en: "the weather's answer is complete", zh: "天气的回答是完整的" },
       answer.includes(stage.word({ en: "22 degrees", zh: "22 度" })) && /[。.]$/.test(answer),
     );
-    stage.check("the weather releases the floor by itself", transitionSeen(stage, weather.id, "yield"));
+    stage.check(
+      { en: "the weather releases the floor by itself", zh: "天气自行交还发言权" },
+      transitionSeen(stage, weather.id, "yield"),
+    );
     checkResumed(stage, music.id, before);
   },
 };
@@ -194,6 +233,6 @@ function checkResumed(stage: Stage, sessionId: string, before: MessageText | und
   const after = stage.messageOf(sessionId);
   const isSame = before !== undefined && before.messageId === after?.messageId;
   const goesOn = isSame && after.text.startsWith(before.text) && after.text.length > before.text.length;
-  stage.check("the music resumes by itself", transitionSeen(stage, sessionId, "resume"));
-  stage.check("the song continues where it stopped", goesOn);
+  stage.check({ en: "the music resumes by itself", zh: "音乐自行恢复" }, transitionSeen(stage, sessionId, "resume"));
+  stage.check({ en: "the song continues where it stopped", zh: "歌从停下的地方接着放" }, goesOn);
 }

@@ -165,8 +165,8 @@ export class Stage {
     });
   }
 
-  check(text: string, holds: boolean): void {
-    this.checks.push({ text, holds });
+  check(text: string | Bilingual, holds: boolean): void {
+    this.checks.push({ text: typeof text === "string" ? text : this.word(text), holds });
   }
 
   /** Stop all sessions of the scene on the server, and close the streams. */

@@ -5,7 +5,7 @@ import { ClientError } from "../client/client-error.ts";
 import type { Output } from "./check/check.ts";
 import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
 import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
-import { type Bilingual, LANGUAGES, type Language, SceneFault, Stage } from "./drive-stage.ts";
+import { type Bilingual, type Check, LANGUAGES, type Language, SceneFault, Stage } from "./drive-stage.ts";
 import { type Line, narrate } from "./narration.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
 import { type Paint, paintFor } from "./paint.ts";
@@ -82,7 +82,7 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
       return 1;
     }
     print(paint("title", found.title[language]));
-    print(`${baseUrl} · ${drawLegend(paint)}`);
+    print(`${baseUrl} · ${drawLegend(paint, language)}`);
     const nameOf = namesOf(agents);
     const driveId = randomUUID().slice(0, 8);
     const played: Played[] = [];
@@ -95,7 +95,7 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
       print();
       played.push(await play(scene, { client, userId, language, nameOf, paint, print, options }));
     }
-    return sumUp(played, paint, print);
+    return sumUp(played, language, paint, print);
   } catch (error) {
     if (signal?.aborted) print("The drive was stopped.");
     else print(explain(error, baseUrl));
@@ -135,21 +135,27 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
     fault ??= error;
   }
   if (signal?.aborted || isLost(fault)) throw fault;
-  stage.check("at no time were two sessions active", stage.mostActive === 1);
+  stage.check(
+    { en: "at no time were two sessions active", zh: "任何时刻都没有两个会话同时激活" },
+    stage.mostActive === 1,
+  );
   if (fault) stage.check(explain(fault, ""), false);
 
   const timeline = readTimeline(stage.floor);
-  const lines = narrate(stage.heard, stage.floor, nameOf);
+  const lines = narrate(stage.heard, stage.floor, nameOf, language);
   const startedAt = stage.floor[0] ? Date.parse(stage.floor[0].timestamp) : 0;
   for (const line of layOut(lines, startedAt, nameOf, paint)) print(line);
   print();
   for (const line of drawTimeline(timeline, { width: WIDTH - 3, nameOf, paint })) print(`   ${line}`);
   print();
-  for (const { text, holds } of stage.checks) {
-    const mark = holds ? paint("active", "✓") : paint("refused", "✗");
-    print(`   ${mark} ${cutToWidth(holds ? text : `not so: ${text}`, WIDTH - 5)}`);
-  }
+  for (const check of stage.checks) print(`   ${checkLine(check, language, paint)}`);
   return { passed: stage.checks.every(({ holds }) => holds), durationMs: timeline.durationMs };
+}
+
+function checkLine({ text, holds }: Check, language: Language, paint: Paint): string {
+  const mark = holds ? paint("active", "✓") : paint("refused", "✗");
+  const notSo = { en: "not so: ", zh: "并非如此：" };
+  return `${mark} ${cutToWidth(holds ? text : `${notSo[language]}${text}`, WIDTH - 5)}`;
 }
 
 /** Lay out lines as time, agent and text, at most `WIDTH` columns wide. */
@@ -167,17 +173,25 @@ function layOut(lines: readonly Line[], startedAt: number, nameOf: Setting["name
   });
 }
 
-function sumUp(played: readonly Played[], paint: Paint, print: Setting["print"]): number {
+function sumUp(played: readonly Played[], language: Language, paint: Paint, print: Setting["print"]): number {
   const passed = played.filter((scene) => scene.passed).length;
   const seconds = (played.reduce((sum, { durationMs }) => sum + durationMs, 0) / 1_000).toFixed(1);
   print();
   if (passed === played.length) {
     const all = passed === 1 ? "The scene" : `All ${passed} scenes`;
-    print(paint("active", `${all} followed the rules, in ${seconds} s.`));
+    const text = {
+      en: `${all} followed the rules, in ${seconds} s.`,
+      zh: `${passed} 个场景都符合规则，用时 ${seconds} 秒。`,
+    };
+    print(paint("active", text[language]));
     return 0;
   }
   const numbers = played.flatMap((scene, index) => (scene.passed ? [] : [index + 1])).join(", ");
-  print(paint("refused", `${passed} of ${played.length} scenes followed the rules; these did not: scene ${numbers}.`));
+  const text = {
+    en: `${passed} of ${played.length} scenes followed the rules; these did not: scene ${numbers}.`,
+    zh: `${played.length} 个场景中有 ${passed} 个符合规则；不符合的场景：${numbers}。`,
+  };
+  print(paint("refused", text[language]));
   return 1;
 }
 

@@ -2,6 +2,8 @@ import { MessageTexts } from "../client/message-texts.ts";
 import type { ServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { Transition } from "../protocol/event.ts";
+import type { Language } from "./drive-stage.ts";
+import { NARRATION, type NarrationWords } from "./narration-words.ts";
 import type { Style } from "./paint.ts";
 
 /** One event, described in a line. */
@@ -24,21 +26,31 @@ export interface Piece extends Line {
 
 type Names = (agentId: string) => string;
 
+interface Telling {
+  nameOf: Names;
+  words: NarrationWords;
+}
+
 /**
  * Describe what happened on a floor: which agent got it, which lost it and why, and what was said.
  *
  * @param heard the events of its sessions, including texts, in the order in which a connection received them
  * @param floor the floor's own events: only they contain a refusal that left no session
  */
-export function narrate(heard: readonly ServerEvent[], floor: readonly ServerEvent[], nameOf: Names): Line[] {
-  const narrator = new Narrator(nameOf);
+export function narrate(
+  heard: readonly ServerEvent[],
+  floor: readonly ServerEvent[],
+  nameOf: Names,
+  language: Language = "en",
+): Line[] {
+  const narrator = new Narrator(nameOf, language);
   const lines = heard.flatMap((event) => narrator.take(event));
   for (const event of floor) {
     if (event.type !== "arbitration" || event.sessionId !== undefined) continue;
     const at = Date.parse(event.timestamp);
     const later = lines.findIndex((line) => line.at > at);
     const { agentId } = event.data.challenger;
-    const refusal = describeBlocked(event.data).map((each) => ({ at, agentId, ...each }));
+    const refusal = describeBlocked(event.data, NARRATION[language]).map((each) => ({ at, agentId, ...each }));
     lines.splice(later < 0 ? lines.length : later, 0, ...refusal);
   }
   return joinTexts(lines);
@@ -46,14 +58,14 @@ export function narrate(heard: readonly ServerEvent[], floor: readonly ServerEve
 
 /** Describes the events of sessions one by one, in the order in which a stream delivers them. */
 export class Narrator {
-  readonly #nameOf: Names;
+  readonly #telling: Telling;
   readonly #agents = new Map<string, string>();
   /** The newest grant of each session, for the transition that follows it. */
   readonly #decided = new Map<string, Decision>();
   readonly #texts = new NewTexts();
 
-  constructor(nameOf: Names) {
-    this.#nameOf = nameOf;
+  constructor(nameOf: Names, language: Language = "en") {
+    this.#telling = { nameOf, words: NARRATION[language] };
   }
 
   /** Name the agent of a session whose creation is not among the events. */
@@ -66,7 +78,7 @@ export class Narrator {
     if (event.type === "session_created") this.meet(sessionId, event.data.agentId);
     if (event.type === "agent_switched") this.meet(sessionId, event.data.currentAgentId);
     if (event.type === "arbitration" && event.data.outcome === "granted") this.#decided.set(sessionId, event.data);
-    const described = describeEvent(event, this.#decided.get(sessionId), this.#nameOf);
+    const described = describeEvent(event, this.#decided.get(sessionId), this.#telling);
     const agentId = this.#agents.get(sessionId) ?? sessionId;
     const at = Date.parse(event.timestamp);
     return [...described, ...this.#texts.take(event)].map((each) => ({ at, agentId, ...each }));
@@ -75,14 +87,16 @@ export class Narrator {
 
 type Description = Omit<Piece, "at" | "agentId">;
 
-function describeEvent(event: ServerEvent, decision: Decision | undefined, nameOf: Names): Description[] {
+function describeEvent(event: ServerEvent, decision: Decision | undefined, telling: Telling): Description[] {
   switch (event.type) {
     case "session_transition":
-      return describeTransition(event.data, decision, nameOf);
+      return describeTransition(event.data, decision, telling);
     case "arbitration":
-      return event.data.outcome === "granted" ? [] : describeBlocked(event.data);
-    case "error":
-      return [{ mark: "✗", style: "refused", text: `fails: ${event.data.message} (${event.data.errorCode})` }];
+      return event.data.outcome === "granted" ? [] : describeBlocked(event.data, telling.words);
+    case "error": {
+      const text = `${telling.words.fails}${event.data.message} (${event.data.errorCode})`;
+      return [{ mark: "✗", style: "refused", text }];
+    }
     default:
       return [];
   }
@@ -92,64 +106,67 @@ const inFront = (text: string): Description[] => [{ mark: "▶", style: "active"
 const paused = (text: string): Description[] => [{ mark: "‖", style: "paused", text }];
 const ended = (text: string): Description[] => [{ mark: "■", style: "quiet", text }];
 
-function describeTransition(transition: Transition, decision: Decision | undefined, nameOf: Names): Description[] {
+function describeTransition(transition: Transition, decision: Decision | undefined, { nameOf, words }: Telling) {
   const { event, from, reason, by } = transition;
+  const who = by && nameOf(by.agentId);
   switch (event) {
     case "activate":
-      return inFront(`has the floor${whyGranted(decision, nameOf)}`);
+      return inFront(`${words.hasFloor}${whyGranted(decision, { nameOf, words })}`);
     case "duck":
-      return [{ mark: "▽", style: "ducked", text: howDucked(transition, nameOf) }];
+      return [{ mark: "▽", style: "ducked" as const, text: howDucked(transition, { nameOf, words }) }];
     case "resume":
-      if (from.startsWith("ducked")) return inFront("is in front, at its own volume");
-      return inFront(`goes on${whyGranted(decision, nameOf)}`);
+      if (from.startsWith("ducked")) return inFront(words.inFront);
+      return inFront(`${words.goesOn}${whyGranted(decision, { nameOf, words })}`);
     case "preempt":
-      if (reason === "restricted") return paused("is paused: it is not allowed now");
-      return paused(by ? `is paused for ${nameOf(by.agentId)}` : "is paused");
+      if (reason === "restricted") return paused(words.restricted);
+      return paused(who === undefined ? words.isPaused : words.pausedFor(who));
     case "pause":
-      return paused("is paused by its user");
+      return paused(words.pausedByUser);
     case "yield":
-      return paused(whyYielded(transition));
+      return paused(whyYielded(transition, words));
     case "archive":
     case "expire":
-      return ended(reason === "replaced" && by ? `is replaced by ${nameOf(by.agentId)}` : "ends");
+      return ended(reason === "replaced" && who !== undefined ? words.replacedBy(who) : words.ends);
     default:
       return [];
   }
 }
 
-function howDucked({ from, by, level = 0 }: Transition, nameOf: Names): string {
-  const verb = from === "created" ? "starts" : from === "paused" ? "comes back" : "goes on";
-  const beneath = by ? ` beneath ${nameOf(by.agentId)}` : "";
-  const volume = level === 0 ? "at its own volume" : `${-level} dB quieter`;
-  return `${verb}${beneath}, ${volume}`;
+function howDucked({ from, by, level = 0 }: Transition, { nameOf, words }: Telling): string {
+  const verb = from === "created" ? words.starts : from === "paused" ? words.comesBack : words.goesOn;
+  const volume = level === 0 ? words.ownVolume : words.quieter(-level);
+  return words.ducked(verb, by && nameOf(by.agentId), volume);
 }
 
-function whyYielded({ reason, from }: Transition): string {
-  if (reason === "max_hold") return "was heard for as long as it may be";
-  if (reason === "resume_within") return "was silent for too long: it does not come back by itself";
-  if (reason !== "lease_expired") return "has done its turn and gives the floor back";
-  return `sent no heartbeat and lost its place${from === "paused" ? ": it does not come back by itself" : ""}`;
+function whyYielded({ reason, from }: Transition, words: NarrationWords): string {
+  if (reason === "max_hold") return words.maxHold;
+  if (reason === "resume_within") return words.silentTooLong;
+  if (reason !== "lease_expired") return words.turnDone;
+  return from === "paused" ? words.lostForGood : words.lost;
 }
 
-function whyGranted(decision: Decision | undefined, nameOf: Names): string {
+function whyGranted(decision: Decision | undefined, { nameOf, words }: Telling): string {
   if (!decision) return "";
   const { reason, challenger, holder, say } = decision;
-  const words = `(${reason}) “${say}”`;
-  if (reason === "floor_free") return `: it was free ${words}`;
-  if (reason !== "preempted" || !holder) return ` ${words}`;
-  const right = holder.interruptible ? "may be interrupted" : "lets that much through";
-  return `: ${challenger.priority} > ${holder.priority}, and ${nameOf(holder.agentId)} ${right} ${words}`;
+  const told = `(${reason}) “${say}”`;
+  if (reason === "floor_free") return `${words.wasFree} ${told}`;
+  if (reason !== "preempted" || !holder) return ` ${told}`;
+  const right = holder.interruptible ? words.mayInterrupt : words.letsThrough;
+  return `${right(`${challenger.priority} > ${holder.priority}`, nameOf(holder.agentId))} ${told}`;
 }
 
 /** A decision against the challenger, in a line or two. */
-export function describeBlocked({ outcome, reason, challenger, holder, wouldNeed, say }: Decision): Description[] {
-  const sign = reason === "equal_priority" ? "=" : reason === "lower_priority" ? "<" : "against";
+export function describeBlocked(
+  { outcome, reason, challenger, holder, wouldNeed, say }: Decision,
+  words: NarrationWords = NARRATION.en,
+): Description[] {
+  const sign = reason === "equal_priority" ? "=" : reason === "lower_priority" ? "<" : words.against;
   const numbers = holder ? `${challenger.priority} ${sign} ${holder.priority} ` : "";
   const isQueued = outcome === "queued";
   const style = isQueued ? "waiting" : "refused";
-  const text = `${isQueued ? "waits" : "is refused"}: ${numbers}(${reason}) “${say}”`;
+  const text = `${isQueued ? words.waits : words.isRefused}${numbers}(${reason}) “${say}”`;
   const lines: Description[] = [{ mark: isQueued ? "·" : "✗", style, text }];
-  if (wouldNeed !== undefined) lines.push({ mark: " ", style: "quiet", text: `would need ${wouldNeed}` });
+  if (wouldNeed !== undefined) lines.push({ mark: " ", style: "quiet", text: `${words.wouldNeed} ${wouldNeed}` });
   return lines;
 }
 

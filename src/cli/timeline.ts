@@ -1,6 +1,7 @@
 import type { ServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { WrittenState } from "../protocol/event.ts";
+import type { Language } from "./drive-stage.ts";
 import { type Paint, plain } from "./paint.ts";
 import { fitToWidth, widthOf } from "./text-width.ts";
 
@@ -105,6 +106,7 @@ const MARKS: Readonly<Record<SpanState | "refused", string>> = {
   waiting: "·",
   refused: "✗",
 };
+const ZH_KINDS: typeof MARKS = { active: "激活", ducked: "压低", paused: "暂停", waiting: "排队", refused: "拒绝" };
 const LABEL_COLUMNS = 24;
 const TICK_COLUMNS = 10;
 /** The possible durations of one column, in ms: every tenth column then falls on a round number of seconds. */
@@ -178,7 +180,7 @@ function drawAxis(columns: number, stepMs: number, room: number): [string, strin
 }
 
 /** The legend of the marks, in one line. */
-export function drawLegend(paint: Paint = plain): string {
+export function drawLegend(paint: Paint = plain, language: Language = "en"): string {
   const kinds = ["active", "ducked", "paused", "waiting", "refused"] as const;
-  return kinds.map((kind) => `${paint(kind, MARKS[kind])} ${kind}`).join("   ");
+  return kinds.map((kind) => `${paint(kind, MARKS[kind])} ${language === "zh" ? ZH_KINDS[kind] : kind}`).join("   ");
 }

@@ -13,7 +13,11 @@ const created = (id: string, agentId: string) => event("session_created", { agen
 const moved = (id: string, verb: string, more: object = {}) =>
   event("session_transition", { from: "created", to: "paused", event: verb, ...more }, id);
 const said = (id: string, offset: number, text: string) =>
-  event("delta", { messageId: `${id}-1`, runId: "r", attempt: 1, kind: "text", offset, text, agent: {} }, id);
+  event(
+    "delta",
+    { messageId: `${id}-1`, runId: "r", attempt: 1, kind: "text", offset, text, agent: { path: ["m"] } },
+    id,
+  );
 const decided = (outcome: string, reason: string, more: object, id?: string) =>
   event("arbitration", { outcome, reason, challenger: { agentId: "chat", priority: 10 }, say: "好", ...more }, id);
 
@@ -82,7 +86,14 @@ it("a refusal that left no session is narrated where it happened", () => {
 });
 
 it("consecutive text becomes one line, and no text is repeated", () => {
-  const whole = { id: "m-1", sessionId: "m", role: "assistant", content: "one two three", agent: {}, streaming: false };
+  const whole = {
+    id: "m-1",
+    sessionId: "m",
+    role: "assistant",
+    content: "one two three",
+    agent: { path: ["m"] },
+    streaming: false,
+  };
   const asked = { id: "u", sessionId: "m", role: "user", content: "count", streaming: false };
   const lines = tell([
     created("m", "music"),
