@@ -38,9 +38,9 @@ test("docs/operations.md shows a valid file of keys", () => {
   ]);
 });
 
-test("docs/players.md and the shipped file of players are valid", () => {
-  const shown = readPage("docs/players.md").blocks.filter(({ info }) => info === "yaml players");
-  expect(shown).not.toEqual([]);
+test("the pages of players and the shipped file of players are valid", () => {
+  const shown = readPages().flatMap(({ blocks }) => blocks.filter(({ info }) => info === "yaml players"));
+  expect(shown).toHaveLength(2);
   for (const text of [readPage("config/players.yaml").text, ...shown.map((block) => block.text)]) {
     expect(parsePlayers(text)).toMatchObject({ ok: true, file: { notify: true } });
   }

@@ -100,6 +100,7 @@ test.each([
   ["README.md", "README.zh.md"],
   ["docs/guide-agents.md", "docs/guide-agents.zh.md"],
   ["docs/external-players.md", "docs/external-players.zh.md"],
+  ["docs/players.md", "docs/players.zh.md"],
   ["docs/doors.md", "docs/doors.zh.md"],
 ])("pages in two languages have the same headings and the same commands: %s", (english, chinese) => {
   const [one, other] = [readPage(english), readPage(chinese)];

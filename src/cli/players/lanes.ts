@@ -34,9 +34,9 @@ export class Lanes {
     this.say(`${name} ${how}${cause === "" ? "" : ` (${cause})`}`);
   }
 
-  /** The floor was refused to a player. */
-  refuse(name: string, say: string): void {
-    this.say(this.#paint("refused", `${name} was refused: ${say}`));
+  /** A player may not play now. */
+  deny(name: string, say: string): void {
+    this.say(this.#paint("refused", `${name} may not play: ${say}`));
   }
 
   say(text: string): void {

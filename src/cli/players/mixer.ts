@@ -153,6 +153,8 @@ export class Mixer {
     const from = track.appliedDb;
     if (from === 0) track.before = volume;
     const isUnchanged = track.after !== undefined && same(track.after, volume);
+    // Unknown until the end: if the stream ends before, the program's next one begins with any volume in between.
+    track.after = undefined;
     this.#keep(track, { byDb: Math.min(from, level) });
     for (let step = 1; step <= RAMP_STEPS; step += 1) {
       const next = step === RAMP_STEPS ? level : from + ((level - from) * step) / RAMP_STEPS;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Client, ClientError, keepLease, type Lease } from "../../client/interlock-client.ts";
+import { type Client, ClientError, keepLease, type Lease, type SessionAnswer } from "../../client/interlock-client.ts";
 import { parseLogPosition } from "../../protocol/position.ts";
 import type { Session } from "../../protocol/session.ts";
 
@@ -25,8 +25,8 @@ export type Playback = "playing" | "paused" | "stopped" | "gone";
 /** What a player's session tells its user. */
 export interface PlayerSessionListener {
   onState(state: PlayerState, level: number, text: string): void;
-  /** The floor was refused: `say` is a sentence to speak. */
-  onRefused(say: string): void;
+  /** The user wants it to play, and it was refused or has to wait: `say` is a sentence that says why. */
+  onDenied(say: string): void;
   onSession(sessionId: string | undefined): void;
 }
 
@@ -159,16 +159,22 @@ export class PlayerSession {
       }
       const answer = await (id === undefined ? this.#create() : this.#client.resumeSession(id));
       if (this.#leaving.signal.aborted) await this.#client.archiveSession(answer.session.id);
-      else {
-        this.#note(answer, answer.decision?.say ?? "");
-        if (id === undefined) this.#begin(answer.session.id);
-        // It was stopped before the node answered.
-        if (this.#observed === "stopped") this.#endUnlessPlayed();
-      }
+      else this.#takeAnswer(answer, id === undefined);
       return true;
     } catch (error) {
       return this.#fail(error, wish);
     }
+  }
+
+  #takeAnswer(answer: SessionAnswer, isNew: boolean): void {
+    const { id, state } = answer.session;
+    const say = answer.decision?.say ?? "";
+    const isHeard = state === "active" || state === "ducked";
+    this.#note(answer, isHeard ? say : "");
+    if (!isHeard) this.#listener.onDenied(say);
+    if (isNew) this.#begin(id);
+    // It was stopped before the node answered.
+    if (this.#observed === "stopped") this.#endUnlessPlayed();
   }
 
   #create(): ReturnType<Client["createSession"]> {
@@ -187,7 +193,7 @@ export class PlayerSession {
     // A session that is paused already is as its user wants it.
     if (wish === "play" && this.#observed === "playing") {
       this.#obey("paused", 0, "");
-      this.#listener.onRefused(error.facts.decision?.say ?? error.message);
+      this.#listener.onDenied(error.facts.decision?.say ?? error.message);
     }
     return true;
   }

@@ -201,8 +201,8 @@ class Bridge {
     let current: string | undefined;
     const session = new PlayerSession(client, agentId, userId, player, {
       onState: (state, level, cause) => lanes.show(player, player.name, state, level, cause),
-      onRefused: (say) => {
-        lanes.refuse(player.name, say);
+      onDenied: (say) => {
+        lanes.deny(player.name, say);
         if (file.notify) void this.#notify(player.name, say);
       },
       onSession: (sessionId) => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, onTestFailed, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, onTestFailed, onTestFinished, test } from "vitest";
 import { SONG_LEVEL } from "../../../examples/car/sound/song.ts";
 import { keepLease } from "../../../src/client/interlock-client.ts";
 import { Desktop, end } from "../../support/desktops/desktop.ts";
@@ -18,10 +18,13 @@ async function ask(desktop: Desktop, agentId: string): Promise<() => Promise<voi
   const { session } = await desktop.client.createSession({ agentId, userId: "ann", activate: true });
   const lease = keepLease(desktop.client, session.id, true);
   lease.note(session);
-  return async () => {
+  const endIt = async () => {
     lease.stop();
-    await desktop.client.archiveSession(session.id);
+    await desktop.client.stopSession(session.id);
   };
+  // A failed test leaves no call behind for the next one.
+  onTestFinished(({ task }) => (task.result?.state === "fail" ? endIt() : undefined));
+  return endIt;
 }
 
 /** The state of the newest session of the music. */
@@ -84,6 +87,7 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
     "what the user does in the player is a request: a pause, and a play that a call refuses",
     () =>
       withMpv(async () => {
+        const shown = await desktop.notifications();
         await desktop.meter.until("the song", near(SONG_LEVEL));
         await desktop.press("mpv", "Pause");
         await isState(desktop, "paused");
@@ -93,6 +97,7 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
         await desktop.meter.until("silence in a call", isSilent);
         await desktop.press("mpv", "Play");
         await desktop.meter.until("silence after the user pressed play in a call", isSilent);
+        await expect.poll(() => shown).toEqual([expect.stringMatching(/^mpv: .*Phone/)]);
         await endCall();
         await desktop.meter.until("the song after the call", near(SONG_LEVEL));
       }),
@@ -172,6 +177,44 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
         await expect.poll(async () => (await desktop.streams()).map(({ corked }) => corked)).toEqual([true, false]);
         await end(second);
       }),
+    TIMEOUT_MS,
+  );
+
+  test(
+    "a player that cannot pause is muted in a call, and keeps its session when it is on the bus again after a restart",
+    async () => {
+      const player = desktop.stubborn();
+      try {
+        await checkDrive(desktop);
+        const [before] = (await desktop.client.listSessions({ agentId: "music_agent", userId: "ann" })).sessions;
+        const from = desktop.lines.length;
+        await desktop.restartBus();
+        await desktop.hears("there again", from);
+        await checkDrive(desktop);
+        const { session } = await desktop.client.getSession(before!.id);
+        expect(session.state).toBe("active");
+      } finally {
+        await end(player, "SIGTERM");
+      }
+      await isState(desktop, "archived");
+    },
+    TIMEOUT_MS,
+  );
+
+  testWith(
+    ["vlc"],
+    "VLC is one player, although it has several connections to the bus, and obeys as mpv does",
+    async () => {
+      const vlc = await desktop.vlc();
+      try {
+        await checkDrive(desktop);
+        const { sessions } = await desktop.client.listSessions({ agentId: "music_agent", userId: "ann" });
+        expect(sessions).toHaveLength(1);
+      } finally {
+        await end(vlc);
+      }
+      await isState(desktop, "archived");
+    },
     TIMEOUT_MS,
   );
 

@@ -6,10 +6,12 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { Message, sessionBus } from "@jellybrick/dbus-next";
 import { Meter } from "../../../examples/car/sound/meter.ts";
 import { writeSong } from "../../../examples/car/sound/song.ts";
 import { SoundServer } from "../../../examples/car/sound/sound-server.ts";
 import { type Client, createClient } from "../../../src/client/interlock-client.ts";
+import { vlcIn } from "./vlc.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SINK = "cabin";
@@ -118,6 +120,33 @@ export class Desktop implements AsyncDisposable {
   mpv(...options: string[]): ChildProcess {
     const usual = ["--no-config", "--no-video", "--no-terminal", "--loop-file=inf", `--script=${MPRIS_SCRIPT}`];
     return this.#player("mpv", [...usual, "--ao=pulse", ...options, this.#song]);
+  }
+
+  /** Start VLC with the song, as anybody would start it. */
+  async vlc(): Promise<ChildProcess> {
+    const usual = ["--intf=dummy", "--no-video", "--aout=pulse", "--control=dbus", "--loop", "--no-volume-save"];
+    return this.#player(await vlcIn(this.#folder), [...usual, this.#song]);
+  }
+
+  /** A player that cannot pause. */
+  stubborn(): ChildProcess {
+    return this.#player(process.execPath, [join(import.meta.dirname, "stubborn-player.ts"), this.#song]);
+  }
+
+  /** Show notifications, as a desktop does. @returns the title and the text of each, in their order */
+  async notifications(): Promise<string[]> {
+    const shown: string[] = [];
+    const bus = sessionBus({ busAddress: this.#env["DBUS_SESSION_BUS_ADDRESS"]! });
+    this.#stack.defer(() => bus.disconnect());
+    (bus as unknown as NodeJS.EventEmitter).on("error", () => {});
+    bus.addMethodHandler((asked) => {
+      if (asked.member !== "Notify") return false;
+      shown.push(asked.body.slice(3, 5).join(": "));
+      bus.send(Message.newMethodReturn(asked, "u", [shown.length]));
+      return true;
+    });
+    await bus.requestName("org.freedesktop.Notifications");
+    return shown;
   }
 
   /** A program without controls, whose stream has a role. */

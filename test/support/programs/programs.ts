@@ -71,6 +71,7 @@ export const PROGRAMS = {
     files: [["pipewire", "pipewire-pulse", "wireplumber", "pw-cli"]],
     packages: ["pipewire", "pipewire-pulse", "wireplumber", "pipewire-bin"],
   },
+  vlc: program("VLC", "vlc", ["vlc-bin", "vlc-plugin-base"]),
   mpvMpris: { title: "mpv-mpris", files: [["../lib/mpv-mpris/mpris.so"]], packages: ["mpv-mpris"] },
   // Packages of npm, in folders of their own.
   outsidePrograms: { title: "test/outside-programs", files: [], packages: [] },
