@@ -200,6 +200,8 @@ describe("/openapi.json", async () => {
       clearCookie: "DELETE /cookie",
       getHealth: "GET /health",
       getReadiness: "GET /ready",
+      forgetUser: "DELETE /user/{id}",
+      exportUser: "GET /user/{id}/export",
       getMetrics: "GET /metrics",
       listNodes: "GET /nodes",
       forkSession: "POST /session/{id}/fork",
