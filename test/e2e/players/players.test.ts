@@ -139,6 +139,21 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
   );
 
   test(
+    "a second bridge on the same bus ends with a sentence, and changes nothing of the first one's",
+    () =>
+      withMpv(async () => {
+        await desktop.meter.until("the song", near(SONG_LEVEL));
+        const endPrompt = await ask(desktop, "prompt_agent");
+        await desktop.meter.until("the song beneath a prompt", near(SONG_LEVEL - 14));
+        expect(await desktop.startAnother()).toBe(1);
+        expect(desktop.lines).toContain("interlock: another interlock players runs on this session bus");
+        await desktop.meter.until("the song beneath the prompt", near(SONG_LEVEL - 14));
+        await endPrompt();
+      }),
+    TIMEOUT_MS,
+  );
+
+  test(
     "while the node is away a player stays as it is, and obeys again when the node is back",
     () =>
       withMpv(async () => {

@@ -198,6 +198,12 @@ export class Desktop implements AsyncDisposable {
     return bridge;
   }
 
+  /** Start a second bridge, which is to end by itself. @returns its exit code; `lines` get its output */
+  async startAnother(): Promise<number | null> {
+    const [code] = (await once(this.#startBridge(), "close")) as [number | null];
+    return code;
+  }
+
   /** Start the bridge again. */
   async restartBridge(): Promise<void> {
     this.lines.push("-- started again --");
