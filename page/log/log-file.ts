@@ -1,11 +1,9 @@
+import { SAVED_LOG } from "../../src/client/saved-log.ts";
 import { PageError } from "../words/failure-text.ts";
 import { type LogEvent, placeOf } from "./log-event.ts";
 import { type LogSchema, type SchemaFault, schemaFault } from "./schema-fault.ts";
 
-/** The format of a saved log, which tells it from other JSON files. */
-const FORMAT = "interlock-floor-log";
-const VERSION = 1;
-const HEAD = `{"format":"${FORMAT}"`;
+const HEAD = `{"format":"${SAVED_LOG.format}"`;
 /** Larger files are refused before they are read. */
 export const MAX_FILE_BYTES = 268_435_456;
 
@@ -17,7 +15,7 @@ export interface LogFile {
 
 /** The file has a line for each event, so that a fault can be found in it. */
 export function writeLogFile({ floorId, events }: LogFile): string {
-  const head = `${HEAD},"version":${VERSION},"floorId":${JSON.stringify(floorId)},"events":[`;
+  const head = `${HEAD},"version":${SAVED_LOG.version},"floorId":${JSON.stringify(floorId)},"events":[`;
   return `${head}\n${events.map((event) => JSON.stringify(event)).join(",\n")}\n]}\n`;
 }
 
@@ -27,8 +25,8 @@ export function writeLogFile({ floorId, events }: LogFile): string {
  */
 export function readLogFile(text: string, schema: LogSchema): LogFile {
   const file = parsed(text);
-  if (!isObject(file) || file["format"] !== FORMAT) throw new PageError("log.notalog");
-  if (file["version"] !== VERSION) throw new PageError("log.version", { version: String(file["version"]) });
+  if (!isObject(file) || file["format"] !== SAVED_LOG.format) throw new PageError("log.notalog");
+  if (file["version"] !== SAVED_LOG.version) throw new PageError("log.version", { version: String(file["version"]) });
   const { floorId, events } = file;
   if (!Array.isArray(events) || schemaFault(floorId, schema.floorId, schema.$defs)) throw new PageError("log.noevents");
   let before = 0;

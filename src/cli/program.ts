@@ -1,14 +1,13 @@
 import { Command, InvalidArgumentError, Option } from "commander";
-import { withSecretFiles } from "../config/secret-files.ts";
-import { readSettings, SETTINGS } from "../config/settings.ts";
+import { SETTINGS } from "../config/settings.ts";
 import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
 import { VERSION } from "../version.ts";
-import type { MatrixFormat } from "./check/matrix.ts";
 import { type CommandLine, nodeUrl, numberFrom, type Stdout, TOKEN_NOTE, urlOption } from "./command-line.ts";
 import type { Language } from "./drive-stage.ts";
 import { addFileCommands } from "./file-commands.ts";
 import type { ChartFormat } from "./machines.ts";
 import { addNodeCommands } from "./node-commands.ts";
+import { addPolicyCommands } from "./policy-commands.ts";
 
 const NO_READER = "the reader has left";
 
@@ -46,21 +45,7 @@ export function createProgram(stdout: Stdout): Command {
     serve.option(`${flag} [value]`, `(${name}) ${meaning.replaceAll("`", "")} Default: ${standard}.`);
   }
 
-  add("check", "Validate a catalogue of agents, and warn of effects its author may not expect.", [
-    "Exit code: 0, with warnings or without; 1 with its faults; 2 if it cannot be read.",
-  ])
-    .argument("[file]", "the catalogue; default: the one that a node would use")
-    .option("--matrix", "print the decision for each pair of challenger and holder, in place of warnings")
-    .addOption(
-      new Option("--format <format>", "how the matrix is printed: text for 80 columns, json for programs")
-        .choices(["text", "markdown", "json"])
-        .implies({ matrix: true }),
-    )
-    .action(async (file: string | undefined, { matrix, format = "text" }: { matrix?: true; format?: MatrixFormat }) => {
-      const { checkCatalog } = await import("./check/check.ts");
-      const env = withSecretFiles(process.env);
-      end(await checkCatalog(file ?? usualCatalogPath(), process.stdout, env, matrix && format));
-    });
+  addPolicyCommands({ add, end });
 
   add("schema", "Print the JSON Schema of a catalogue, with which editors complete and check the file.", [
     "The first line of a catalogue names it: # yaml-language-server: $schema=<path>",
@@ -162,9 +147,4 @@ export function createProgram(stdout: Stdout): Command {
 function floorIds(floorId: string, others: string[] = []): string[] {
   if (FloorId.safeParse(floorId).success) return [...others, floorId];
   throw new InvalidArgumentError(`A floor is ${FLOOR_FORMS}.`);
-}
-
-function usualCatalogPath(): string {
-  const reading = readSettings({ INTERLOCK_CONFIG: process.env["INTERLOCK_CONFIG"] });
-  return reading.ok ? reading.settings.configPath : "config/agents_config.yaml";
 }

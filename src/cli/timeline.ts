@@ -97,6 +97,8 @@ export interface DrawOptions {
   /** The display name of an agent. */
   nameOf: (agentId: string) => string;
   paint?: Paint;
+  /** The label of a time, in ms after the first event; `stepMs`: of ten columns. Default: in seconds. */
+  labelAt?: (ms: number, stepMs: number) => string;
 }
 
 const MARKS: Readonly<Record<SpanState | "refused", string>> = {
@@ -109,15 +111,18 @@ const MARKS: Readonly<Record<SpanState | "refused", string>> = {
 const ZH_KINDS: typeof MARKS = { active: "激活", ducked: "压低", paused: "暂停", waiting: "排队", refused: "拒绝" };
 const LABEL_COLUMNS = 24;
 const TICK_COLUMNS = 10;
-/** The possible durations of one column, in ms: every tenth column then falls on a round number of seconds. */
-const STEPS_MS = [50, 100, 200, 500, 1_000, 2_000, 3_000, 6_000, 12_000, 30_000, 60_000];
+/** The possible durations of one column, in ms: every tenth column then falls on a round time. */
+const STEPS_MS = [
+  50, 100, 200, 500, 1_000, 2_000, 3_000, 6_000, 12_000, 30_000, 60_000, 90_000, 180_000, 360_000, 720_000, 1_440_000,
+  2_880_000, 8_640_000,
+];
 
 /**
  * Draw the timeline as lines: one row per session, and below them an axis in seconds. A column shows the session's
  * state at the column's middle. A span that is too short to cover a middle still gets one column.
  */
 export function drawTimeline({ durationMs, rows }: Timeline, options: DrawOptions): string[] {
-  const { width, nameOf, paint = plain } = options;
+  const { width, nameOf, paint = plain, labelAt } = options;
   const labels = rows.map((row) => `${nameOf(row.agentId)} ${row.priority}`);
   const labelColumns = Math.min(LABEL_COLUMNS, Math.max(0, ...labels.map(widthOf)));
   const room = Math.max(TICK_COLUMNS, width - labelColumns - 2);
@@ -129,7 +134,7 @@ export function drawTimeline({ durationMs, rows }: Timeline, options: DrawOption
     return `${fitToWidth(labels[index]!, labelColumns)}  ${paintRow(cells, paint)}`.trimEnd();
   });
   const indent = " ".repeat(labelColumns + 2);
-  return [...lines, ...drawAxis(columns, stepMs, room).map((line) => indent + paint("quiet", line))];
+  return [...lines, ...drawAxis(columns, stepMs, room, labelAt).map((line) => indent + paint("quiet", line))];
 }
 
 type Cell = SpanState | "refused" | undefined;
@@ -165,13 +170,15 @@ function paintRow(cells: readonly Cell[], paint: Paint): string {
   return line;
 }
 
-/** The ticks and their labels in seconds; the last label has the unit. */
-function drawAxis(columns: number, stepMs: number, room: number): [string, string] {
+/** The ticks and their labels; in seconds, the last label has the unit. */
+function drawAxis(columns: number, stepMs: number, room: number, labelAt: DrawOptions["labelAt"]): [string, string] {
   let ticks = "";
   let seconds = "";
   for (let column = 0; column < columns; column += TICK_COLUMNS) {
     const isLast = column + TICK_COLUMNS >= columns;
-    const label = `${(column * stepMs) / 1_000}${isLast ? " s" : ""}`;
+    const label = labelAt
+      ? labelAt(column * stepMs, TICK_COLUMNS * stepMs)
+      : `${(column * stepMs) / 1_000}${isLast ? " s" : ""}`;
     if (column + label.length > room) break;
     ticks += "|".padEnd(TICK_COLUMNS);
     seconds += label.padEnd(TICK_COLUMNS);

@@ -1,8 +1,8 @@
 import type { Catalog } from "../../src/config/catalog/catalog.ts";
+import { Broken } from "../../src/policy/arrangement-check.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
 import type { FloorChange } from "../../src/store/store.ts";
 import { Chance } from "../support/runner/chance.ts";
-import { Broken } from "../support/runner/must.ts";
 import { Watch } from "./checks/watch.ts";
 import { describeChange, describeMessage } from "./description.ts";
 import { Members } from "./nodes/members.ts";

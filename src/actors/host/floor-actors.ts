@@ -143,6 +143,24 @@ export class FloorActors {
     if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is missing`));
   }
 
+  /**
+   * Another floor in the same state, without the sessions that have ended. Its steps do not change this one: states are
+   * immutable.
+   */
+  copy(): FloorActors {
+    const copy = new FloorActors(this.#floorId, undefined, this.#lastNow);
+    copy.#arbiter = this.#arbiter;
+    for (const [id, machineState] of this.#machineStates) {
+      const { lifecycle } = machineState.value;
+      if (lifecycle === "archived" || lifecycle === "deleted") continue;
+      copy.#machineStates.set(id, machineState);
+      const session = this.#sessions[id];
+      if (session) copy.#sessions[id] = new LiveSession(id, machineState, session.usedAt);
+    }
+    copy.#steps = this.#steps;
+    return copy;
+  }
+
   get context(): ArbiterContext {
     return this.#arbiter.context;
   }

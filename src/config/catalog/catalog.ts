@@ -5,6 +5,7 @@ import { Locale } from "../../protocol/locale.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
 import { duration } from "../quantities.ts";
 import { Adapter, settleAdapter } from "./adapter.ts";
+import { PolicyClaim } from "./policy-claims.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
 /** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/arbitration.md. */
@@ -264,6 +265,11 @@ export const CatalogFile = z.strictObject({
     .default([])
     .describe("Flags of a floor that let only some agents be heard."),
   user_preferences: UserPreferences.default({}).describe("Priorities of one user, by user id."),
+  claims: z
+    .array(PolicyClaim)
+    .max(100)
+    .default([])
+    .describe("What `interlock prove` checks. The server does not use it."),
 });
 
 /** The catalogue that the arbiter, the workers and the gateway use. Immutable: a reload makes a new one. */
@@ -283,6 +289,8 @@ export interface Catalog {
   /** Whether any agent has a lease; otherwise heartbeats have no effect. */
   readonly hasLeases: boolean;
   readonly overrides: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  /** What `interlock prove` checks; the server does not use it. */
+  readonly claims: readonly PolicyClaim[];
   /** Identifies the catalogue in logs and at `/ready`. */
   readonly hash: string;
 }
@@ -307,6 +315,7 @@ export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Cata
         new Map(Object.entries(preferences.agent_priority_overrides)),
       ]),
     ),
+    claims: file.claims,
     hash,
   };
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
 import type { ValueFault } from "../fault.ts";
+import { namesInClaim } from "./policy-claims.ts";
 
 /** The key of a tool, which is written alone or with its limits. */
 const ToolName = z
@@ -64,8 +65,9 @@ const Names = z
         }),
       )
       .catch({}),
+    claims: z.array(z.unknown()).catch([]),
   })
-  .catch({ mcp_servers: [], priority_rules: [], restrictions: [], user_preferences: {} });
+  .catch({ mcp_servers: [], priority_rules: [], restrictions: [], user_preferences: {}, claims: [] });
 
 function namesOf() {
   return z.array(AgentId.optional().catch(undefined)).catch([]);
@@ -126,7 +128,7 @@ interface Reference {
 /** Every place that names an agent. Skips keys that cannot be names of agents: the schema refuses them. */
 function* referencesIn(
   agents: readonly NamedAgent[],
-  { default_agent, priority_rules, restrictions, user_preferences }: Omit<z.infer<typeof Names>, "agents">,
+  { default_agent, priority_rules, restrictions, user_preferences, claims }: Omit<z.infer<typeof Names>, "agents">,
 ): Generator<Reference> {
   if (default_agent !== undefined) yield { name: default_agent, path: ["default_agent"] };
   for (const [index, { sub_agents, replaces, yields_to, beneath }] of agents.entries()) {
@@ -142,6 +144,9 @@ function* referencesIn(
   }
   for (const [user, { agent_priority_overrides: overrides }] of Object.entries(user_preferences)) {
     yield* inKeys(overrides, "user_preferences", user, "agent_priority_overrides");
+  }
+  for (const [index, claim] of claims.entries()) {
+    for (const { name, path } of namesInClaim(claim)) yield { name, path: ["claims", index, ...path] };
   }
 }
 

@@ -2,13 +2,12 @@ import type { ArbiterContext } from "../../../src/actors/floor/arbiter-step.ts";
 import { type Floor, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { SessionContext } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import { checkArrangement, must } from "../../../src/policy/arrangement-check.ts";
 import type { LogEntry } from "../../../src/protocol/event.ts";
 import type { FloorId, FloorSeq, RunId, Seq, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { FloorChange, SessionRow } from "../../../src/store/store.ts";
-import { checkArrangement } from "../../support/floors/arrangement-check.ts";
 import { FloorLogCheck } from "../../support/floors/floor-log-check.ts";
-import { must } from "../../support/runner/must.ts";
 import { textOf } from "../services/scripts.ts";
 
 type Memory = Pick<SessionContext, "run">;

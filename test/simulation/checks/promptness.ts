@@ -1,6 +1,6 @@
+import { must } from "../../../src/policy/arrangement-check.ts";
 import type { LogEntry } from "../../../src/protocol/event.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import { must } from "../../support/runner/must.ts";
 import type { Reader } from "../clients/reader.ts";
 import type { World } from "../world.ts";
 

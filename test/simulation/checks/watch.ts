@@ -1,10 +1,10 @@
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import { must } from "../../../src/policy/arrangement-check.ts";
 import type { LogEntry } from "../../../src/protocol/event.ts";
 import { envelopeJson } from "../../../src/protocol/frames.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { FloorChange } from "../../../src/store/store.ts";
-import { must } from "../../support/runner/must.ts";
 import { FloorWatch, LATE_MS } from "./floor-watch.ts";
 
 interface FloorUpdate {

@@ -1,6 +1,6 @@
+import { must } from "../../../src/policy/arrangement-check.ts";
 import type { Delta } from "../../../src/protocol/event.ts";
 import type { Message } from "../../../src/protocol/message.ts";
-import { must } from "../../support/runner/must.ts";
 import { textOf } from "../services/scripts.ts";
 
 /**

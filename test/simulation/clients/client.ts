@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { must } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import { AppError, type ErrorCode } from "../../../src/protocol/errors.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
@@ -6,7 +7,6 @@ import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import { sleep } from "../../../src/protocol/waiting.ts";
-import { must } from "../../support/runner/must.ts";
 import type { Cluster } from "../nodes/cluster.ts";
 import type { NodeProcess } from "../nodes/node.ts";
 import type { World } from "../world.ts";

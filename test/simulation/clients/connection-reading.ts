@@ -1,9 +1,9 @@
 import { BOUNDS } from "../../../src/config/bounds.ts";
+import { must } from "../../../src/policy/arrangement-check.ts";
 import type { Delta, LogEntry } from "../../../src/protocol/event.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import { parseConnectionPosition } from "../../../src/protocol/position.ts";
-import { must } from "../../support/runner/must.ts";
 import type { GatewaySide, Opening } from "../nodes/gateway-side.ts";
 import type { World } from "../world.ts";
 import { AccumulatedTexts } from "./accumulated-texts.ts";

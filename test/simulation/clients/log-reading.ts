@@ -1,8 +1,8 @@
+import { must } from "../../../src/policy/arrangement-check.ts";
 import type { Delta, LogEntry } from "../../../src/protocol/event.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import { parseLogPosition } from "../../../src/protocol/position.ts";
-import { must } from "../../support/runner/must.ts";
 import type { Watch } from "../checks/watch.ts";
 import type { GatewaySide, Opening, Target } from "../nodes/gateway-side.ts";
 import { AccumulatedTexts } from "./accumulated-texts.ts";

@@ -16,10 +16,9 @@ import {
 import type { Move } from "../../../src/actors/floor/moves.ts";
 import { giveFront, letBeneath, letWait, settle } from "../../../src/actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
+import { checkArrangement, must as mustSay } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
-import { must as mustSay } from "../runner/must.ts";
-import { checkArrangement } from "./arrangement-check.ts";
 
 type Flags = Readonly<Record<string, boolean>>;
 

@@ -5,12 +5,11 @@ import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/fl
 import type { Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import { checkArrangement, checkBlocked, must as mustSay } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { Transition } from "../../../src/protocol/event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { Activity } from "../../../src/protocol/session.ts";
-import { must as mustSay } from "../runner/must.ts";
-import { checkArrangement, checkBlocked } from "./arrangement-check.ts";
 import { FloorLogCheck } from "./floor-log-check.ts";
 import { decisionOf } from "./floor-stage.ts";
 

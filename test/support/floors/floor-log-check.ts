@@ -1,11 +1,11 @@
 import { depth, type Hearing } from "../../../src/actors/floor/arrangement.ts";
 import { restrictionOn, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
+import { must } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { LogEntry, Transition, WrittenState } from "../../../src/protocol/event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import { must } from "../runner/must.ts";
 
 /** How far the clocks of nodes may be apart while they err, in ms. */
 const APART_MS = 1_000;

@@ -2,11 +2,10 @@ import type { ArbiterContext } from "../../../src/actors/floor/arbiter-step.ts";
 import { rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import { readSnapshot } from "../../../src/actors/host/snapshot.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import { checkArrangement, must } from "../../../src/policy/arrangement-check.ts";
 import type { FloorId, FloorSeq } from "../../../src/protocol/ids.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { checkArrangement } from "../floors/arrangement-check.ts";
 import { FloorLogCheck } from "../floors/floor-log-check.ts";
-import { must } from "../runner/must.ts";
 
 const PAGE = 500;
 

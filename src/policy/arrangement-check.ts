@@ -1,5 +1,5 @@
-import { arrange, depth } from "../../../src/actors/floor/arrangement.ts";
-import type { Claim } from "../../../src/actors/floor/claim.ts";
+import { arrange, depth } from "../actors/floor/arrangement.ts";
+import type { Claim } from "../actors/floor/claim.ts";
 import {
   comesBack,
   type Floor,
@@ -8,17 +8,23 @@ import {
   isEligible,
   replaces,
   restrictionOn,
-} from "../../../src/actors/floor/floor-claims.ts";
-import { must } from "../runner/must.ts";
+} from "../actors/floor/floor-claims.ts";
+
+/** An invariant of docs/arbitration.md does not hold. The message begins with its number. */
+export class Broken extends Error {}
+
+export function must(holds: boolean, otherwise: () => string): asserts holds {
+  if (!holds) throw new Broken(otherwise());
+}
 
 /**
- * The invariants of docs/arbitration.md that hold in every state of a floor. Throws `Broken`, which names the violated
- * invariant.
+ * The invariants of docs/arbitration.md that hold in every state of a floor.
+ * @throws Broken
  */
 export function checkArrangement(floor: Floor, rules: FloorRules): void {
   const { holder, ducked, reserved } = floor;
   must(!(holder && reserved), () => "1: the floor is held and reserved");
-  must(ducked.length === 0 || holder !== undefined || reserved !== undefined, () => "9′: ducked without a holder");
+  must(ducked.length === 0 || holder !== undefined || reserved !== undefined, () => "9: ducked without a holder");
   for (const { critical, level, sessionId } of ducked) {
     must(!critical || level === 0, () => `11: ${sessionId} is critical and at level ${level}`);
   }

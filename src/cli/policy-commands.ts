@@ -1,0 +1,75 @@
+import { Option } from "commander";
+import { withSecretFiles } from "../config/secret-files.ts";
+import { readSettings } from "../config/settings.ts";
+import type { MatrixFormat } from "./check/matrix.ts";
+import { type CommandLine, numberFrom } from "./command-line.ts";
+import type { SimulationFormat } from "./simulate.ts";
+
+/** The commands that work on a catalogue without a node. */
+export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">): void {
+  add("check", "Validate a catalogue of agents, and warn of effects its author may not expect.", [
+    "Exit code: 0, with warnings or without; 1 with its faults; 2 if it cannot be read.",
+  ])
+    .argument("[file]", "the catalogue; default: the one that a node would use")
+    .option("--matrix", "print the decision for each pair of challenger and holder, in place of warnings")
+    .addOption(
+      new Option("--format <format>", "how the matrix is printed: text for 80 columns, json for programs")
+        .choices(["text", "markdown", "json"])
+        .implies({ matrix: true }),
+    )
+    .action(async (file: string | undefined, { matrix, format = "text" }: { matrix?: true; format?: MatrixFormat }) => {
+      const { checkCatalog } = await import("./check/check.ts");
+      const env = withSecretFiles(process.env);
+      end(await checkCatalog(file ?? usualCatalogPath(), process.stdout, env, matrix && format));
+    });
+
+  add("simulate", "Play a script of requests on a virtual clock, and check what it expects.", [
+    "docs/policy.md has the keys of a script.",
+    "Exit code: 0; 1 if an expectation does not hold or a file has faults; 2 if a file cannot be read.",
+  ])
+    .argument("<file>", "who asks when, who ends, who dies, flags and hours; its expect lines make it a test")
+    .option("--config <file>", "the catalogue to play with, in place of the one that the script names")
+    .addOption(
+      new Option("--format <format>", "text; json: a log that the page opens; svg: the timeline as a picture")
+        .choices(["text", "json", "svg"])
+        .default("text"),
+    )
+    .action(async (script: string, { config, format }: { config?: string; format: SimulationFormat }) => {
+      const { simulate } = await import("./simulate.ts");
+      const options = { format, catalogPath: config, usualPath: usualCatalogPath(), env: process.env };
+      end(await simulate(script, process.stdout, options, complain));
+    });
+
+  add(
+    "prove",
+    "Explore what can happen on a floor with a catalogue's agents, and check the invariants and its claims.",
+    [
+      "A violation is printed as the shortest script that interlock simulate plays.",
+      "Exit code: 0; 1 if something does not hold or the catalogue has faults; 2 if it cannot be read.",
+    ],
+  )
+    .argument("[file]", "the catalogue; default: the one that a node would use")
+    .option(
+      "--sessions <count>",
+      "sessions at a time, explored to the end; default: as many as the time allows",
+      numberFrom(1, MAX_COUNT),
+    )
+    .option("--seconds <count>", "how long it may take without --sessions", numberFrom(1, MAX_COUNT), 10)
+    .action(async (file: string | undefined, { sessions, seconds }: { sessions?: number; seconds: number }) => {
+      const { proveCatalog } = await import("./prove.ts");
+      const options = { sessions, seconds, env: process.env, progress: process.stderr };
+      end(await proveCatalog(file ?? usualCatalogPath(), process.stdout, options));
+    });
+}
+
+/** The largest number of sessions, and of seconds. */
+const MAX_COUNT = 100_000;
+
+const complain = (line: string): void => {
+  process.stderr.write(`${line}\n`);
+};
+
+function usualCatalogPath(): string {
+  const reading = readSettings({ INTERLOCK_CONFIG: process.env["INTERLOCK_CONFIG"] });
+  return reading.ok ? reading.settings.configPath : "config/agents_config.yaml";
+}

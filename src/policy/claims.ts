@@ -1,0 +1,138 @@
+import { heard } from "../actors/floor/floor-claims.ts";
+import type { Catalog } from "../config/catalog/catalog.ts";
+import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
+import type { SeenStep } from "./invariants.ts";
+import { type Move, makeMove } from "./moves.ts";
+import type { SteppedFloor } from "./stepped-floor.ts";
+
+/** By the claim's place in the catalogue: sessions that were silenced, and that the claim says come back. */
+export type Owed = ReadonlyMap<number, ReadonlySet<string>>;
+
+export interface BrokenClaim {
+  readonly claim: PolicyClaim;
+  /** What happens, as a sentence. */
+  readonly what: string;
+  /** Moves after the step, which show it. */
+  readonly tail: readonly Move[];
+}
+
+export const NOTHING_OWED: Owed = new Map();
+
+/** Moves after which a session that was to be heard is taken not to be. */
+const MAX_FUTURE = 64;
+
+/** Compare a step with the operator's claims. */
+export function checkClaims(step: SeenStep, owed: Owed, catalog: Catalog): { owed: Owed; broken?: BrokenClaim } {
+  let next = owed;
+  for (const [index, claim] of catalog.claims.entries()) {
+    const { never, always } = claim;
+    if (always) {
+      const was = next.get(index) ?? NO_SESSIONS;
+      const now = owedAfter(always, step, was);
+      if (now !== was) next = new Map([...next, [index, now]]);
+    }
+    const broken = never ? breaksNever(never, step) : breaksAlways(always!, step, next.get(index) ?? NO_SESSIONS);
+    if (broken) return { owed: next, broken: { claim, ...broken } };
+  }
+  return { owed: next };
+}
+
+const NO_SESSIONS: ReadonlySet<string> = new Set();
+
+type Breach = Omit<BrokenClaim, "claim">;
+type Never = NonNullable<PolicyClaim["never"]>;
+
+function breaksAlways(
+  { after, eventually }: NonNullable<PolicyClaim["always"]>,
+  step: SeenStep,
+  owed: ReadonlySet<string>,
+): Breach | undefined {
+  const tail = hasEnded(after, step) ? findSilence(eventually, owed, step.after) : undefined;
+  return tail && { what: `${eventually} is not heard again after ${after} ends`, tail };
+}
+
+function breaksNever(never: Never, step: SeenStep): Breach | undefined {
+  const what = never.rejected ? describeRejection(never, step) : describeSilence(never, step);
+  return what === undefined ? undefined : { what, tail: [] };
+}
+
+function describeRejection({ rejected, while_heard: whileHeard }: Never, step: SeenStep): string | undefined {
+  const present = heard(step.before.context.floor).find(({ agentId }) => !whileHeard || whileHeard.includes(agentId));
+  // By rule 1 an agent that is disabled is refused, which no claim is about.
+  const refusal = step.decisions.find(
+    ({ outcome, challenger, rule }) => outcome === "rejected" && rule !== 1 && rejected!.includes(challenger.agentId),
+  );
+  if (!refusal || (whileHeard && !present)) return undefined;
+  const beside = present ? ` while ${present.agentId} is heard` : "";
+  return `${refusal.challenger.agentId} is rejected${beside} (${refusal.reason})`;
+}
+
+function describeSilence({ silenced, by }: Never, step: SeenStep): string | undefined {
+  for (const claim of heard(step.before.context.floor)) {
+    if (!silenced!.includes(claim.agentId)) continue;
+    const change = step.transitions.findLast(({ sessionId }) => sessionId === claim.sessionId);
+    if (!change?.by || isSound(change.to)) continue;
+    if (!by || by.includes(change.by.agentId)) return `${claim.agentId} is silenced by ${change.by.agentId}`;
+  }
+  return undefined;
+}
+
+/** Sessions of `eventually` that fall silent while one of `after` is heard, until they are heard or their user acts. */
+function owedAfter(
+  { after, eventually }: NonNullable<PolicyClaim["always"]>,
+  step: SeenStep,
+  was: ReadonlySet<string>,
+): ReadonlySet<string> {
+  const isHeard = heard(step.after.context.floor);
+  const hasCause = isHeard.some(({ agentId }) => agentId === after);
+  const left = [...was].filter(
+    (id) => id !== step.subject && !isHeard.some(({ sessionId }) => sessionId === id) && !isReplaced(id, step),
+  );
+  const silenced = heard(step.before.context.floor).filter(
+    ({ agentId, sessionId }) =>
+      hasCause &&
+      agentId === eventually &&
+      sessionId !== step.subject &&
+      !isReplaced(sessionId, step) &&
+      !isHeard.some((claim) => claim.sessionId === sessionId),
+  );
+  const now = new Set([...left, ...silenced.map(({ sessionId }) => sessionId as string)]);
+  return now.size === was.size && left.length === was.size ? was : now;
+}
+
+/** A session that another one replaces is not missed. */
+const isReplaced = (id: string, { transitions }: SeenStep): boolean =>
+  transitions.some(({ sessionId, reason, to }) => sessionId === id && to === "archived" && reason === "replaced");
+
+const hasEnded = (agentId: string, { before, transitions }: SeenStep): boolean =>
+  transitions.some(
+    ({ sessionId, to }) => to === "archived" && before.session(sessionId)?.context.claim.agentId === agentId,
+  );
+
+/**
+ * Let what is in the way end, one after the other: the holder, a reservation, restrictions.
+ * @returns the moves, if none of the sessions and no other of the agent is heard at their end
+ */
+function findSilence(agentId: string, owed: ReadonlySet<string>, from: SteppedFloor): readonly Move[] | undefined {
+  if (owed.size === 0 || from.catalog.agents.get(agentId)?.enabled !== true) return undefined;
+  const moves: Move[] = [];
+  let floor = from;
+  for (let count = 0; count < MAX_FUTURE; count++) {
+    if (heard(floor.context.floor).some((claim) => claim.agentId === agentId)) return undefined;
+    const move = removeObstacle(floor);
+    if (!move) return moves;
+    moves.push(move);
+    floor = makeMove(floor, move).after;
+  }
+  return moves;
+}
+
+function removeObstacle(floor: SteppedFloor): Move | undefined {
+  const { holder, reserved } = floor.context.floor;
+  if (holder) return { does: "ends", sessionId: holder.sessionId };
+  if (reserved) return { does: "wait" };
+  const flag = floor.catalog.restrictions.find(({ when }) => floor.context.flags[when])?.when;
+  return flag === undefined ? undefined : { does: "clear", flag };
+}
+
+const isSound = (state: string): boolean => state.startsWith("active") || state.startsWith("ducked");

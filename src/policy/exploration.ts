@@ -1,0 +1,222 @@
+import { everyone } from "../actors/floor/floor-claims.ts";
+import { BrokenActors } from "../actors/host/floor-actors.ts";
+import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
+import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
+import { Broken } from "./arrangement-check.ts";
+import { checkClaims, NOTHING_OWED, type Owed } from "./claims.ts";
+import { checkInvariants, type SeenStep } from "./invariants.ts";
+import { type Move, makeMove, movesFrom, type Variations } from "./moves.ts";
+import { SteppedFloor } from "./stepped-floor.ts";
+import { WallClock } from "./wall-clock.ts";
+
+/** Noon of a winter's Monday, when every exploration begins. */
+export const EXPLORED_FROM = Date.UTC(2026, 0, 5, 12);
+
+export interface ExplorationOptions {
+  catalog: Catalog;
+  /** The most sessions at a time. */
+  size: number;
+  variations: Variations;
+  /** Sequences longer than this are not explored. Default: no limit. */
+  maxDepth?: number | undefined;
+  /** Whether the time for it is over; asked after each state. */
+  isOver?: (() => boolean) | undefined;
+  onProgress?: ((progress: { states: number; steps: number; depth: number }) => void) | undefined;
+  /** Called with every step, for tests. */
+  onStep?: ((step: SeenStep) => void) | undefined;
+}
+
+export interface Explored {
+  readonly states: number;
+  readonly steps: number;
+  /** Every sequence of so many moves was explored. */
+  readonly depth: number;
+  /** Whether every reachable state was. */
+  readonly isComplete: boolean;
+  readonly violation?: Violation | undefined;
+}
+
+export interface Violation {
+  /** The invariant or the claim that does not hold, and why. */
+  readonly what: string;
+  /** The shortest sequence that leads to it. */
+  readonly moves: readonly Move[];
+  /** The claim; undefined: an invariant. */
+  readonly claim?: PolicyClaim | undefined;
+}
+
+interface Node {
+  readonly parent: Node | undefined;
+  readonly move: Move | undefined;
+  readonly depth: number;
+  /** Dropped once the node is expanded. */
+  floor: SteppedFloor | undefined;
+  readonly owed: Owed;
+}
+
+/**
+ * Visit every reachable state of a floor, those of fewer moves first, and check every step. States that differ only in the
+ * names of their sessions, in how long things have taken, or in which of several equal agents they have, count as one.
+ */
+export function explore(options: ExplorationOptions): Explored {
+  const { catalog, size, variations, maxDepth = Number.POSITIVE_INFINITY, isOver, onProgress, onStep } = options;
+  const classes = classesOf(catalog);
+  const newcomers = (floor: SteppedFloor) => newcomersOn(floor, classes);
+  const floor = new SteppedFloor({ catalog, now: EXPLORED_FROM });
+  const root: Node = { parent: undefined, move: undefined, depth: 0, floor, owed: NOTHING_OWED };
+  const seen = new Set([keyOf(floor, NOTHING_OWED, classes)]);
+  const queue: Node[] = [root];
+  let steps = 0;
+  for (let at = 0; at < queue.length; at++) {
+    const node = queue[at]!;
+    const { depth } = node;
+    const before = node.floor!;
+    if (depth >= maxDepth || isOver?.()) {
+      const isComplete = false;
+      return { states: seen.size, steps, depth, isComplete };
+    }
+    onProgress?.({ states: seen.size, steps, depth });
+    for (const move of movesFrom(before, size, newcomers, variations)) {
+      steps += 1;
+      const { step, owed, fault } = check(before, move, node.owed, catalog);
+      if (fault) {
+        const moves = [...pathTo(node), move, ...fault.tail];
+        const violation = { what: fault.what, moves, claim: fault.claim };
+        return { states: seen.size, steps, depth, isComplete: false, violation };
+      }
+      onStep?.(step);
+      const key = keyOf(step.after, owed, classes);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      queue.push({ parent: node, move, depth: depth + 1, floor: step.after, owed });
+    }
+    node.floor = undefined;
+  }
+  return { states: seen.size, steps, depth: queue.at(-1)!.depth, isComplete: true };
+}
+
+type Checked =
+  | { step: SeenStep; owed: Owed; fault?: undefined }
+  | { step?: undefined; owed: Owed; fault: { what: string; tail: readonly Move[]; claim?: PolicyClaim } };
+
+/** Make a move, and compare it with the invariants and the claims. */
+function check(before: SteppedFloor, move: Move, owed: Owed, catalog: Catalog): Checked {
+  try {
+    const step = makeMove(before, move);
+    checkInvariants(step);
+    const { owed: next, broken } = checkClaims(step, owed, catalog);
+    if (!broken) return { step, owed: next };
+    const { claim, what, tail } = broken;
+    return { owed, fault: { what: `claim “${claim.name}”: ${what}`, tail, claim } };
+  } catch (error) {
+    if (error instanceof Broken) return { owed, fault: { what: `invariant ${error.message}`, tail: [] } };
+    if (!(error instanceof BrokenActors)) throw error;
+    return { owed, fault: { what: `the floor breaks: ${(error.cause as Error).message}`, tail: [] } };
+  }
+}
+
+function pathTo(node: Node): Move[] {
+  const moves: Move[] = [];
+  for (let each: Node | undefined = node; each?.move; each = each.parent) moves.push(each.move);
+  return moves.reverse();
+}
+
+/** The flags, hours and agents that a catalogue's rules depend on. */
+export function variationsOf(catalog: Catalog): Variations {
+  const rules = catalog.priorityRules;
+  const flags = [...catalog.restrictions, ...rules].flatMap(({ when }) => when ?? []);
+  const times = rules.flatMap(({ between, timezone }) =>
+    between ? [between.fromMinute, between.toMinute].map((minute) => ({ minute, timezone })) : [],
+  );
+  const instants = times.map(({ minute, timezone }) => new WallClock(timezone).next(EXPLORED_FROM, minute * 60_000));
+  const hours = [...new Set(instants)].map((now) => ({ now, text: new Date(now).toISOString().slice(11, 16) }));
+  const disables = [...catalog.agents.values()].filter(({ enabled, critical }) => enabled && !critical);
+  return { flags: [...new Set(flags)], hours, disables: disables.map(({ id }) => id) };
+}
+
+type Classes = ReadonlyMap<string, string>;
+
+/** By agent: what tells its sessions apart from those of others. Agents that are named anywhere are alone in their class. */
+function classesOf(catalog: Catalog): Classes {
+  const agents = [...catalog.agents.values()];
+  const named = new Set<string>();
+  for (const { id, beneath, replaces, yieldsTo } of agents) {
+    for (const name of [...beneath.map(([other]) => other), ...replaces, ...yieldsTo]) if (name !== id) named.add(name);
+  }
+  for (const { allow } of catalog.restrictions) for (const name of allow) named.add(name);
+  for (const rule of catalog.priorityRules) for (const name of rule.agents ?? []) named.add(name);
+  const claims = JSON.stringify(catalog.claims);
+  const numbers = new Map<string, number>();
+  const classOf = (agent: AgentEntry): string => {
+    if (named.has(agent.id) || claims.includes(`"${agent.id}"`)) return agent.id;
+    const signature = signatureOf(agent);
+    if (!numbers.has(signature)) numbers.set(signature, numbers.size);
+    return `#${numbers.get(signature)}`;
+  };
+  return new Map(agents.map((agent) => [agent.id, classOf(agent)]));
+}
+
+/** The keys that decisions depend on, with the agent's own name left out. */
+function signatureOf(agent: AgentEntry): string {
+  const self = (names: readonly string[]) => names.map((name) => (name === agent.id ? "" : name));
+  const { priority, interruptible, enabled, preemptionThreshold, whenBlocked, whenPreempted, critical, resume } = agent;
+  const { maxHoldMs, leaseMs, queueTimeoutMs, resumeWithinMs, maxPauseMs, idleTimeoutMs } = agent;
+  const beneath = agent.beneath.map(([name, level]) => [...self([name]), level]);
+  const names = [beneath, self(agent.replaces), self(agent.yieldsTo)];
+  const keys = [priority, interruptible, enabled, preemptionThreshold, whenBlocked, whenPreempted, critical, resume];
+  return JSON.stringify([names, keys, maxHoldMs, leaseMs, queueTimeoutMs, resumeWithinMs, maxPauseMs, idleTimeoutMs]);
+}
+
+/** Of the agents of a class that have no session on the floor, the first stands for all. */
+function newcomersOn(floor: SteppedFloor, classes: Classes): string[] {
+  const present = new Set(floor.sessions.map(({ context }) => context.claim.agentId as string));
+  const taken = new Set<string>();
+  return [...floor.catalog.agents.values()].flatMap(({ id, enabled }) => {
+    const name = `${classes.get(id)} ${enabled}`;
+    if (present.has(id)) return [id];
+    if (taken.has(name)) return [];
+    taken.add(name);
+    return [id];
+  });
+}
+
+/** Equal for states from which the same can happen. */
+function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
+  const { floor: claims, flags } = floor.context;
+  const competing = everyone(claims);
+  const order = competing.map(({ askedAt }) => askedAt).sort((one, other) => one - other);
+  const labels = new Map<string, string>();
+  const label = (agentId: string) => {
+    const known = classes.get(agentId) ?? agentId;
+    if (known === agentId) return agentId;
+    // Agents of one class are told apart by the order in which they appear.
+    let own = labels.get(agentId);
+    if (own === undefined) {
+      own = `${known}.${[...labels.keys()].filter((id) => classes.get(id) === known).length}`;
+      labels.set(agentId, own);
+    }
+    return own;
+  };
+  const places = new Map(competing.map(({ sessionId }, index) => [sessionId as string, index]));
+  const describe = ({ context, value }: SteppedFloor["sessions"][number]) => {
+    const { id, claim, pausedBy, level, queuedAt } = context;
+    const asked = places.has(id) ? order.indexOf(competing[places.get(id)!]!.askedAt) : "-";
+    const wants = places.has(id) && competing[places.get(id)!]!.wants ? "!" : "";
+    const isQueued = queuedAt === undefined ? "" : "q";
+    const isOwed = [...owed].flatMap(([claim, ids]) => (ids.has(id) ? [`o${claim}`] : [])).join("");
+    const dead = floor.isDead(id) ? "+" : "";
+    const { lifecycle } = value;
+    return `${label(claim.agentId)} ${claim.priority} ${lifecycle} ${pausedBy} ${level} ${asked}${wants}${isQueued}${dead}${isOwed}`;
+  };
+  const present = floor.sessions.filter(({ context }) => places.has(context.id));
+  present.sort((one, other) => places.get(one.context.id)! - places.get(other.context.id)!);
+  const standing = present.map(describe);
+  const others = floor.sessions.filter(({ context }) => !places.has(context.id)).map(describe);
+  const reserved = claims.reserved ? places.get(claims.reserved.sessionId) : "";
+  const on = Object.keys(flags).filter((name) => flags[name]);
+  const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
+  const gone = [...owed].flatMap(([claim, ids]) => ([...ids].some((id) => !living.has(id)) ? [`o${claim}`] : []));
+  const off = [...floor.catalog.agents.values()].filter(({ enabled }) => !enabled).map(({ id }) => id);
+  const hour = floor.now - floor.time === 0 ? "" : new Date(floor.now).toISOString().slice(11, 13);
+  return `${standing.join("|")}/${others.sort().join("|")}/${reserved}/${on}/${off}/${gone}/${hour}`;
+}

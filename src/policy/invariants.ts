@@ -1,0 +1,229 @@
+import { depth } from "../actors/floor/arrangement.ts";
+import type { Claim } from "../actors/floor/claim.ts";
+import {
+  everyone,
+  type Floor,
+  type FloorRules,
+  heard,
+  isEligible,
+  restrictionOn,
+  rulesOf,
+} from "../actors/floor/floor-claims.ts";
+import type { Decision } from "../protocol/decision.ts";
+import type { Transition } from "../protocol/event.ts";
+import { checkArrangement, must } from "./arrangement-check.ts";
+import type { SteppedFloor } from "./stepped-floor.ts";
+
+/** One step of a floor, and what a reader of its log sees of it. */
+export interface SeenStep {
+  readonly before: SteppedFloor;
+  readonly after: SteppedFloor;
+  /** In the order in which they happened. */
+  readonly transitions: readonly (Transition & { sessionId: string })[];
+  readonly decisions: readonly Decision[];
+  /** The session that asks for the floor, or that its user or its program acts on. */
+  readonly subject: string | undefined;
+  /** The subject asks for the floor. */
+  readonly isRequest: boolean;
+  /** The catalogue is replaced, which may silence sessions. */
+  readonly isRenumbered: boolean;
+}
+
+/**
+ * Check a step against the invariants of docs/arbitration.md that a step can show: 1 to 6, 9 to 11 and 13 to 19.
+ * @throws Broken
+ */
+export function checkInvariants(step: SeenStep): void {
+  const { before, after } = step;
+  const rules = rulesOf(after.catalog, after.context.flags);
+  checkTransitions(step);
+  checkRefusal(step);
+  checkRank(step, rules);
+  checkFront(step, rules);
+  checkSilenced(step, rules);
+  checkRisen(step, rules);
+  checkReplaced(step, rules);
+  checkArrangement(after.context.floor, rules);
+  checkTime(after);
+  const { floor } = after.context;
+  for (const { context, value } of after.sessions) {
+    const agent = after.catalog.agents.get(context.claim.agentId);
+    must(value.lifecycle !== "paused" || agent?.maxPauseMs !== 0, () => `19: ${context.id} stays paused`);
+    const place = placeOf(floor, context.id);
+    const isPlaced =
+      value.lifecycle === "active"
+        ? place === "holder"
+        : value.lifecycle === "ducked"
+          ? place === "ducked"
+          : place !== "holder" && place !== "ducked";
+    must(isPlaced, () => `1: ${context.id} is ${value.lifecycle}, and its place is ${place}`);
+  }
+  const most = Math.max(rules.policy.maxPaused, before.context.floor.paused.length);
+  const isBounded =
+    step.isRequest && step.decisions[0]?.outcome === "granted" && !claimOf(step, step.subject)?.critical;
+  must(!isBounded || floor.paused.length <= most, () => "rule 7: more are paused than max_paused");
+}
+
+/** 1, 3, 4 and 5: no two sessions are heard at once that exclude each other, at no moment of the step. */
+function checkTransitions(step: SeenStep): void {
+  const { floor } = step.before.context;
+  const sounding = new Map(heard(floor).map((claim) => [claim.sessionId as string, claim as Claim]));
+  let front: string | undefined = floor.holder?.sessionId;
+  for (const transition of step.transitions) {
+    const { sessionId, to } = transition;
+    checkOrder(transition);
+    const isFront = to.startsWith("active");
+    must(!isFront || front === undefined || front === sessionId, () => `1: ${sessionId} and ${front} are active`);
+    if (isFront) front = sessionId;
+    else if (front === sessionId) front = undefined;
+    const claim = isSound(to) ? claimOf(step, sessionId) : undefined;
+    if (!claim) sounding.delete(sessionId);
+    else {
+      if (!step.isRenumbered) checkTogether(claim, sounding.values());
+      sounding.set(sessionId, claim);
+    }
+  }
+}
+
+function checkOrder({ sessionId, from, to, activity, event }: SeenStep["transitions"][number]): void {
+  must(from !== "archived" || to === "deleted", () => `5: ${sessionId} has ended and becomes ${to}`);
+  const staysPaused = to === "paused" && (activity !== undefined || event === "yield");
+  const isLawful = from !== "paused" || /^(active|ducked|archived|deleted)/.test(to) || staysPaused;
+  must(isLawful, () => `4: ${sessionId} was paused and becomes ${to}`);
+}
+
+function checkTogether(claim: Claim, sounding: Iterable<Claim>): void {
+  for (const other of sounding) {
+    const areTogether = depth(claim, other) !== undefined || depth(other, claim) !== undefined;
+    const isSame = other.sessionId === claim.sessionId;
+    must(isSame || areTogether, () => `3: ${claim.sessionId} is heard before ${other.sessionId} is silent`);
+  }
+}
+
+/** 6 and 11: a refusal changes nothing, and no critical session is refused. */
+function checkRefusal({ before, after, transitions, decisions }: SeenStep): void {
+  for (const { outcome, challenger, rule, reason } of decisions) {
+    const agent = after.catalog.agents.get(challenger.agentId);
+    if (outcome === "granted" || reason === "queue_timeout" || reason === "lease_expired") continue;
+    must(!agent?.critical || rule === 1, () => `11: ${challenger.agentId} is critical and ${outcome}`);
+    if (outcome !== "rejected") continue;
+    const isSame = before.context.floor === after.context.floor && transitions.length === 0;
+    must(isSame, () => `6: ${challenger.agentId} is refused, and the floor changes`);
+  }
+}
+
+/** Rules 5 and 6: a request takes the front from a holder only by its rank. */
+function checkRank(step: SeenStep, rules: FloorRules): void {
+  const { holder } = step.before.context.floor;
+  const next = step.after.context.floor.holder;
+  if (!step.isRequest || !holder || !next || next.sessionId === holder.sessionId || next.sessionId !== step.subject)
+    return;
+  if (next.critical) return;
+  const isTied = next.priority === holder.priority;
+  const replaced = rules.agents.get(next.agentId)?.replaces.includes(holder.agentId) === true;
+  const mayTie = rules.policy.ties === "newest" || replaced || holder.yieldsTo?.includes(next.agentId) === true;
+  const isAbove = next.priority > holder.priority || (isTied && mayTie);
+  must(isAbove && !holder.critical, () => `rules 5 and 6: ${next.sessionId} takes the front from ${holder.sessionId}`);
+}
+
+/** S: only a request takes the front from a holder. */
+function checkFront(step: SeenStep, rules: FloorRules): void {
+  const { holder } = step.before.context.floor;
+  if (!holder || step.isRequest || step.subject === holder.sessionId) return;
+  const hasLeft = step.transitions.some(
+    ({ sessionId, event }) => sessionId === holder.sessionId && (event === "yield" || event === "expire"),
+  );
+  if (hasLeft || restrictionOn(holder, silencing(rules))) return;
+  const isFront = step.after.context.floor.holder?.sessionId === holder.sessionId;
+  must(isFront, () => `rule S: ${holder.sessionId} loses the front without a request`);
+}
+
+/** 2 and 11: who is heard and not interruptible is silenced only by one that may do so. */
+function checkSilenced(step: SeenStep, rules: FloorRules): void {
+  const isHeard = heard(step.after.context.floor);
+  for (const claim of heard(step.before.context.floor)) {
+    const own = step.transitions.filter(({ sessionId }) => sessionId === claim.sessionId);
+    const last = own.at(-1);
+    if (isHeard.some(({ sessionId }) => sessionId === claim.sessionId) || last?.event !== "preempt") continue;
+    must(!claim.critical || step.isRenumbered, () => `11: ${claim.sessionId} is critical and is paused`);
+    if (claim.interruptible || step.isRenumbered || restrictionOn(claim, rules)) continue;
+    const by = isHeard.find((each) => mayCutOff(each, claim) && depth(each, claim) === undefined);
+    must(by !== undefined, () => `2: ${claim.sessionId} is not interruptible and is silenced`);
+  }
+}
+
+function mayCutOff(other: Claim, claim: Claim): boolean {
+  const isNamed = claim.yieldsTo?.includes(other.agentId) && other.priority >= claim.priority;
+  const isOutranked = claim.preemptionThreshold !== undefined && other.priority >= claim.preemptionThreshold;
+  return isNamed || isOutranked || other.critical === true;
+}
+
+/** 14 and 17: a silent session comes up only if it may, and by itself only if it was preempted or queued. */
+function checkRisen(step: SeenStep, rules: FloorRules): void {
+  const { before, after } = step;
+  const wasHeard = new Set(heard(before.context.floor).map(({ sessionId }) => sessionId));
+  for (const claim of heard(after.context.floor)) {
+    const isLeft = step.subject === claim.sessionId && !step.isRequest;
+    const lost = after.isDead(claim.sessionId) ? "14: its lease ran out" : "4: its user paused or ended it";
+    must(!isLeft, () => `${lost}, and ${claim.sessionId} is heard`);
+    if (wasHeard.has(claim.sessionId)) continue;
+    must(isEligible(claim, rules), () => `17: ${claim.sessionId} comes up although its agent may not`);
+    const was = before.session(claim.sessionId);
+    if (!was || (step.isRequest && step.subject === claim.sessionId)) continue;
+    const { pausedBy } = was.context;
+    const isWoken = was.value.lifecycle !== "paused" || pausedBy === "preemption";
+    const why = before.isDead(claim.sessionId) ? "14: its lease ran out" : `4: its ${pausedBy} paused it`;
+    must(isWoken, () => `${why}, and ${claim.sessionId} is woken`);
+  }
+}
+
+/** 16 and 18: who is replaced ends, and nobody is replaced by one that asked earlier. */
+function checkReplaced(step: SeenStep, rules: FloorRules): void {
+  const { floor } = step.after.context;
+  for (const { sessionId, to, reason, by } of step.transitions) {
+    if (to !== "archived" || reason !== "replaced" || !by) continue;
+    const ended = claimOf(step, sessionId);
+    const other = claimOf(step, by.sessionId);
+    if (!ended || !other) continue;
+    must(other.askedAt > ended.askedAt, () => `18: ${sessionId} is replaced by one that asked earlier`);
+  }
+  const { holder } = floor;
+  if (!holder || holder.sessionId === step.before.context.floor.holder?.sessionId || step.isRenumbered) return;
+  const replaced = rules.agents.get(holder.agentId)?.replaces ?? [];
+  const stays = everyone(floor).find(
+    (each) =>
+      each.sessionId !== holder.sessionId &&
+      each.askedAt < holder.askedAt &&
+      replaced.includes(each.agentId) &&
+      each.priority <= holder.priority,
+  );
+  must(!stays, () => `16: ${holder.sessionId} replaces ${stays?.sessionId}, which stays`);
+}
+
+/** 15: what is due has happened. */
+function checkTime(floor: SteppedFloor): void {
+  const due = floor.nextDue();
+  must(
+    due === undefined || due > floor.time || floor.context.floor.reserved !== undefined,
+    () => "15: a limit is over",
+  );
+}
+
+const isSound = (state: string): boolean => state.startsWith("active") || state.startsWith("ducked");
+
+/** The restrictions that silence who is heard. */
+const silencing = ({ restrictions }: FloorRules) => ({
+  restrictions: restrictions.filter(({ others }) => others !== "finish"),
+});
+
+function placeOf(floor: Floor, id: string): string {
+  if (floor.holder?.sessionId === id) return "holder";
+  if (floor.ducked.some(({ sessionId }) => sessionId === id)) return "ducked";
+  return floor.paused.some(({ sessionId }) => sessionId === id) ? "paused" : "none";
+}
+
+/** The claim of a session after the step, or as it was before. */
+function claimOf({ before, after }: SeenStep, id: string | undefined): Claim | undefined {
+  const isIt = (claim: Claim) => claim.sessionId === id;
+  return everyone(after.context.floor).find(isIt) ?? everyone(before.context.floor).find(isIt);
+}

@@ -1,0 +1,158 @@
+import type { Decision } from "../protocol/decision.ts";
+import type { LoggedData, Transition } from "../protocol/event.ts";
+import type { SessionId } from "../protocol/ids.ts";
+import type { SeenStep } from "./invariants.ts";
+import { withEnabled } from "./simulation.ts";
+import type { SteppedFloor, TimedFact } from "./stepped-floor.ts";
+
+/** What can happen to a floor next. */
+export type Move =
+  | { readonly does: "asks" | "disable" | "enable"; readonly agentId: string; readonly sessionId?: string }
+  | { readonly does: "resumes" | "pauses" | "ends" | "dies"; readonly sessionId: string }
+  | { readonly does: "set" | "clear"; readonly flag: string }
+  | { readonly does: "clock"; readonly now: number; readonly text: string }
+  | { readonly does: "wait" };
+
+/** Which moves an exploration tries, beside requests, ends, pauses, deaths and deadlines. */
+export interface Variations {
+  readonly flags: readonly string[];
+  /** Readings of the wall clock at which other rules apply. */
+  readonly hours: readonly { now: number; text: string }[];
+  /** Agents that are disabled and enabled, one at a time. */
+  readonly disables: readonly string[];
+}
+
+/** The agents whose sessions may be created; of agents that nothing tells apart only the first unused one. */
+export type Newcomers = (floor: SteppedFloor) => readonly string[];
+
+/** Everything that can happen next on the floor, with at most this many sessions. */
+export function* movesFrom(
+  floor: SteppedFloor,
+  size: number,
+  newcomers: Newcomers,
+  { flags, hours, disables }: Variations,
+): Generator<Move> {
+  const { sessions } = floor;
+  if (sessions.length < size) {
+    for (const agentId of newcomers(floor)) yield { does: "asks", agentId, sessionId: newIdOf(floor, agentId) };
+  }
+  for (const session of sessions) yield* movesOf(floor, session);
+  if (floor.nextDue() !== undefined) yield { does: "wait" };
+  for (const flag of flags) yield { does: floor.context.flags[flag] ? "clear" : "set", flag };
+  for (const hour of hours) yield { does: "clock", ...hour };
+  const off = disables.find((id) => floor.catalog.agents.get(id)?.enabled === false);
+  if (off !== undefined) yield { does: "enable", agentId: off };
+  else for (const agentId of disables) yield { does: "disable", agentId };
+}
+
+function* movesOf(floor: SteppedFloor, { context, value }: SteppedFloor["sessions"][number]): Generator<Move> {
+  const { id: sessionId, lease } = context;
+  const isHeard = value.lifecycle === "active" || value.lifecycle === "ducked";
+  yield { does: "ends", sessionId };
+  if (value.lifecycle !== "active") yield { does: "resumes", sessionId };
+  if (isHeard || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
+  if (lease && !floor.isDead(sessionId)) yield { does: "dies", sessionId };
+}
+
+function newIdOf(floor: SteppedFloor, agentId: string): string {
+  for (let count = 1; ; count++) {
+    const id = count === 1 ? agentId : `${agentId}-${count}`;
+    if (!floor.session(id)) return id;
+  }
+}
+
+/** Make a move on a copy of the floor. */
+export function makeMove(before: SteppedFloor, move: Move): SeenStep {
+  const after = before.copy();
+  const facts = carryOut(after, move);
+  const transitions: SeenStep["transitions"][number][] = [];
+  const decisions: Decision[] = [];
+  for (const { fact } of facts) {
+    if (fact.type !== "event") continue;
+    const { type, data, sessionId } = fact.event;
+    if (type === "arbitration") decisions.push(data as LoggedData<"arbitration">);
+    if (type === "session_transition") transitions.push({ ...(data as Transition), sessionId: sessionId! });
+  }
+  return {
+    before,
+    after,
+    transitions,
+    decisions,
+    subject: "sessionId" in move ? move.sessionId : undefined,
+    isRequest: move.does === "asks" || move.does === "resumes",
+    isRenumbered: move.does === "disable" || move.does === "enable",
+  };
+}
+
+function carryOut(floor: SteppedFloor, move: Move): TimedFact[] {
+  switch (move.does) {
+    case "asks":
+      return floor.create(move.sessionId!, move.agentId).facts;
+    case "resumes": {
+      floor.revive(move.sessionId);
+      const isNew = floor.session(move.sessionId)?.value.lifecycle === "created";
+      const sessionId = move.sessionId as SessionId;
+      return floor.ask({ type: isNew ? "session.activate" : "session.resume", sessionId }).facts;
+    }
+    case "pauses":
+      return floor.ask({ type: "session.pause", sessionId: move.sessionId as SessionId }).facts;
+    case "ends":
+      return floor.ask({ type: "session.archive", sessionId: move.sessionId as SessionId }).facts;
+    case "dies":
+      return [...floor.die(move.sessionId), ...floor.passTo(floor.time + lapseMs(floor, move.sessionId))];
+    case "set":
+    case "clear":
+      return floor.ask({ type: "floor.patch_flags", flags: { [move.flag]: move.does === "set" } }).facts;
+    case "clock":
+      floor.setClock(move.now);
+      return [];
+    case "disable":
+    case "enable":
+      return floor.use(withEnabled(floor.catalog, move.agentId, move.does === "enable"));
+    case "wait":
+      return floor.passTo(floor.nextDue()!);
+  }
+}
+
+/** After this time a session whose program died has lapsed: one and a half leases. */
+const lapseMs = (floor: SteppedFloor, id: string): number =>
+  Math.ceil((floor.session(id)?.context.lease?.lengthMs ?? 0) * 1.5);
+
+/**
+ * The moves as the steps of a script.
+ * @param from the floor before the first move
+ */
+export function stepsOf(from: SteppedFloor, moves: readonly Move[]): string[] {
+  const lines: string[] = [];
+  let floor = from;
+  for (const move of moves) {
+    lines.push(...linesOf(floor, move));
+    floor = makeMove(floor, move).after;
+  }
+  return lines;
+}
+
+function linesOf(floor: SteppedFloor, move: Move): string[] {
+  switch (move.does) {
+    case "asks": {
+      const name = move.sessionId === move.agentId ? "" : `, as: ${move.sessionId}`;
+      return [`{ asks: ${move.agentId}${name} }`];
+    }
+    case "resumes":
+    case "pauses":
+    case "ends":
+      return [`{ ${move.does}: ${move.sessionId} }`];
+    case "dies":
+      return [`{ dies: ${move.sessionId} }`, `{ after: ${lapseMs(floor, move.sessionId)}ms, expect: {} }`];
+    case "set":
+    case "clear":
+      return [`{ ${move.does}: ${move.flag} }`];
+    case "clock":
+      return [`{ clock: "${move.text}" }`];
+    case "disable":
+    case "enable":
+      return [`{ ${move.does}: ${move.agentId} }`];
+    case "wait":
+      return [`{ after: ${floor.nextDue()! - floor.time}ms, expect: {} }`];
+  }
+}

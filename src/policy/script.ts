@@ -1,0 +1,206 @@
+import { z } from "zod";
+import { explain, flatten } from "../config/catalog/explanation.ts";
+import { readYaml } from "../config/catalog/yaml-text.ts";
+import { type Fault, sortFaults } from "../config/fault.ts";
+import { duration } from "../config/quantities.ts";
+import { OUTCOMES, REASONS } from "../protocol/decision.ts";
+import { AgentId, Name } from "../protocol/ids.ts";
+import { Locale } from "../protocol/locale.ts";
+
+/** The schema of a script for `interlock simulate`. Every key: docs/policy.md. */
+
+const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/;
+
+/** A time of day, read as ms since midnight. */
+const clock = z
+  .string({ error: "must be a time of day in quotes, as in '18:05'" })
+  .regex(CLOCK, "a time of day, as in 18:05 or 18:05:30")
+  .transform((text) => {
+    const [, hours, minutes, seconds = 0] = CLOCK.exec(text) ?? [];
+    return ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1_000;
+  });
+
+/** The longest time in a script: simulated years. */
+const LONGEST = "3650d";
+const length = duration({ max: LONGEST });
+const name = z.string().regex(/^[a-z0-9_-]{1,64}$/, "a name of a-z, 0-9, _ and -, at most 64 characters");
+const flag = z.string().min(1).max(64);
+
+/** A session that is heard: its name, or its name with its level in dB. */
+const heardSession = z.union([
+  name.transform((each) => ({ name: each, level: undefined as number | undefined })),
+  z
+    .record(name, z.number().min(-60).max(0))
+    .refine((levels) => Object.keys(levels).length === 1, "must be one session with its level")
+    .transform((levels) => {
+      const [[each, level]] = Object.entries(levels) as [[string, number]];
+      return { name: each, level };
+    }),
+]);
+
+/** What a script expects right after a step. */
+const StepExpectation = z.strictObject({
+  /** Of the step's own request. */
+  outcome: z.enum(OUTCOMES).optional(),
+  reason: z.enum(REASONS).optional(),
+  rule: z.int().optional(),
+  would_need: z.string().optional(),
+  say: z.string().optional(),
+  /** All sessions that are heard, the front first. */
+  heard: z.array(heardSession).max(64).optional(),
+  /** Sessions that are there, and not heard. */
+  silent: z.array(name).max(64).optional(),
+  /** Sessions that have ended. */
+  ended: z.array(name).max(64).optional(),
+  floor: z.enum(["free", "held", "reserved"]).optional(),
+});
+export type StepExpectation = z.infer<typeof StepExpectation>;
+
+const range = <T extends z.ZodType<number>>(value: T) =>
+  z.union([
+    value.transform((each) => ({ atLeast: each as number | undefined, atMost: each as number | undefined })),
+    z
+      .strictObject({ at_least: value.optional(), at_most: value.optional() })
+      .transform(({ at_least, at_most }) => ({ atLeast: at_least, atMost: at_most })),
+  ]);
+const count = range(z.int().min(0));
+const time = range(length as unknown as z.ZodType<number>);
+
+/** What a script expects of the whole play, about one agent's sessions together. */
+const PlayExpectation = z.strictObject({
+  agent: AgentId,
+  granted: count.optional(),
+  rejected: count.optional(),
+  queued: count.optional(),
+  /** How long its sessions were heard. */
+  heard: time.optional(),
+  /** How long its sessions were silent between the first sound and their end. */
+  silent: time.optional(),
+});
+export type PlayExpectation = z.infer<typeof PlayExpectation>;
+export type Range = NonNullable<PlayExpectation["heard"]>;
+
+const ACTIONS = [
+  "asks",
+  "says",
+  "resumes",
+  "pauses",
+  "ends",
+  "dies",
+  "returns",
+  "switches",
+  "set",
+  "clear",
+  "clock",
+  "catalogue",
+  "stop",
+  "disable",
+  "enable",
+  "repeat",
+] as const;
+
+const stepFields = {
+  at: clock.optional(),
+  after: length.optional(),
+  /** A new session of the agent asks for the floor. */
+  asks: AgentId.optional(),
+  as: name.optional(),
+  /** How long the session or the turn takes while it is heard. */
+  for: length.optional(),
+  locale: Locale.optional(),
+  /** A message: a turn of the session, or of a new one of the agent. */
+  says: name.optional(),
+  /** The turn ends with a failure. */
+  fails: z.boolean().optional(),
+  resumes: name.optional(),
+  pauses: name.optional(),
+  ends: name.optional(),
+  dies: name.optional(),
+  returns: name.optional(),
+  switches: name.optional(),
+  to: AgentId.optional(),
+  set: flag.optional(),
+  clear: flag.optional(),
+  clock: clock.optional(),
+  catalogue: z.string().min(1).optional(),
+  stop: z.enum(["front", "all"]).optional(),
+  disable: AgentId.optional(),
+  enable: AgentId.optional(),
+  repeat: z.int().min(1).max(100_000).optional(),
+  expect: StepExpectation.optional(),
+};
+
+type Fields = z.infer<z.ZodObject<typeof stepFields>>;
+export interface Step extends Fields {
+  steps?: Step[] | undefined;
+}
+
+const Step: z.ZodType<Step> = z
+  .strictObject({
+    ...stepFields,
+    get steps() {
+      return z.array(Step).min(1).max(1_000).optional();
+    },
+  })
+  .superRefine((step, context) => {
+    const blame = (message: string) => context.addIssue({ code: "custom", message });
+    const actions = ACTIONS.filter((each) => step[each] !== undefined);
+    if (actions.length > 1) blame(`must do one thing, not ${actions.join(" and ")}`);
+    if (actions.length === 0 && !step.expect) blame(`must do something (${ACTIONS.join(", ")}) or expect something`);
+    if (step.at !== undefined && step.after !== undefined) blame("must have at or after, not both");
+    if ((step.switches === undefined) !== (step.to === undefined)) blame("needs both switches and to");
+    if ((step.repeat === undefined) !== (step.steps === undefined)) blame("needs both repeat and steps");
+    if (step.repeat !== undefined && (step.at !== undefined || step.after !== undefined || step.expect)) {
+      blame("must not have at, after or expect beside repeat: its steps have them");
+    }
+  }) as unknown as z.ZodType<Step>;
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+
+const timezone = z.string().refine((zone) => {
+  try {
+    return Boolean(new Intl.DateTimeFormat("en", { timeZone: zone }));
+  } catch {
+    return false;
+  }
+}, "must be an IANA time zone, as in Asia/Shanghai");
+
+const Script = z.strictObject({
+  title: z.string().min(1).max(200).optional(),
+  /** A file beside the script, unless the command names one. */
+  catalogue: z.string().min(1).optional(),
+  user: Name.optional(),
+  day: z
+    .string()
+    .regex(DAY, "a day, as in 2026-01-05")
+    .refine((day) => !Number.isNaN(Date.parse(`${day}T00:00:00Z`)), "must be a day of the calendar")
+    .default("2026-01-05"),
+  timezone: timezone.default("UTC"),
+  steps: z.array(Step).min(1).max(10_000),
+  expect: z.array(PlayExpectation).max(1_000).default([]),
+});
+export type Script = z.infer<typeof Script>;
+
+export interface ReadScript {
+  readonly script: Script;
+  /** The line of what is at a path of the file. */
+  readonly lineOf: (path: readonly PropertyKey[]) => number;
+}
+
+const MAX_BYTES = 1_048_576;
+
+/** Parse a script. Returns it, or all its faults at once. */
+export function readScript(text: string): ({ ok: true } & ReadScript) | { ok: false; faults: Fault[] } {
+  if (Buffer.byteLength(text) > MAX_BYTES) {
+    return { ok: false, faults: [{ line: 1, column: 1, path: "", message: "the file is larger than 1 MiB" }] };
+  }
+  const yaml = readYaml(text);
+  const file = Script.safeParse(yaml.value, { error: explain });
+  if (file.success && yaml.faults.length === 0) {
+    const lineOf = (path: readonly PropertyKey[]) => yaml.faultAt(path, "value", "")?.line ?? 1;
+    return { ok: true, script: file.data, lineOf };
+  }
+  const found = file.success || yaml.value === undefined ? [] : flatten(file.error.issues);
+  const placed = found.flatMap(({ path, on, message }) => yaml.faultAt(path, on, message) ?? []);
+  return { ok: false, faults: sortFaults([...yaml.faults, ...placed]) };
+}

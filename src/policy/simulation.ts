@@ -1,0 +1,377 @@
+import type { LoggedServerEvent } from "../client/server-event.ts";
+import { type Catalog, takesTurns } from "../config/catalog/catalog.ts";
+import type { Decision } from "../protocol/decision.ts";
+import type { LoggedData } from "../protocol/event.ts";
+import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
+import type { Command } from "../protocol/internal/command.ts";
+import type { Reply } from "../protocol/internal/reply.ts";
+import { type Check, checkPlay, checkStep } from "./expectations.ts";
+import type { ReadScript, Step } from "./script.ts";
+import { SteppedFloor, type TimedFact } from "./stepped-floor.ts";
+import { Tally } from "./tally.ts";
+import { WallClock } from "./wall-clock.ts";
+
+/** How long a turn takes if the script does not say. */
+const TURN_MS = 2_000;
+/** Steps after which a script is taken to be an accident. */
+const MAX_STEPS = 2_000_000;
+/** Events that are kept; a script that causes more is stopped. */
+const MAX_EVENTS = 1_000_000;
+
+/** The actions that name a session. */
+const SESSION_ACTIONS = ["resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
+
+/** An event as in a saved log. */
+export type SimulatedEvent = LoggedServerEvent & { position: string };
+
+export interface Play {
+  readonly floorId: string;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly events: readonly SimulatedEvent[];
+  readonly checks: readonly Check[];
+}
+
+/** The script asks for what is not possible. The message names the line. */
+export class ScriptFault extends Error {
+  constructor(line: number, message: string) {
+    super(`line ${line}: ${message}`);
+    this.name = "ScriptFault";
+  }
+}
+
+export interface PlayOptions {
+  catalog: Catalog;
+  /** Reads the catalogue that a step puts in place. */
+  load?: ((path: string) => Catalog) | undefined;
+}
+
+/**
+ * Play a script on a virtual clock.
+ * @throws ScriptFault
+ */
+export function play(read: ReadScript, options: PlayOptions): Play {
+  return new Simulation(read, options).play();
+}
+
+interface Turn {
+  readonly sessionId: string;
+  readonly runId: RunId;
+  readonly fails: boolean;
+  /** What is left of it, in ms. */
+  left: number;
+  /** Since when it is running, in the floor's time; undefined: it is held. */
+  since?: number | undefined;
+}
+
+interface Ending {
+  forMs: number;
+  /** In the floor's time; undefined: the session was not heard yet. */
+  at?: number | undefined;
+}
+
+class Simulation {
+  readonly #read: ReadScript;
+  readonly #options: PlayOptions;
+  readonly #clock: WallClock;
+  readonly #floor: SteppedFloor;
+  readonly #startedAt: number;
+  readonly #events: SimulatedEvent[] = [];
+  readonly #seqs = new Map<string, number>();
+  readonly #checks: Check[] = [];
+  readonly #tally = new Tally();
+  /** The newest session of each name. */
+  readonly #named = new Map<string, string>();
+  readonly #counts = new Map<string, number>();
+  readonly #turns = new Map<string, Turn>();
+  readonly #endings = new Map<string, Ending>();
+  #messages = 0;
+  #steps = 0;
+
+  constructor(read: ReadScript, options: PlayOptions) {
+    const { day, timezone, user, steps } = read.script;
+    this.#read = read;
+    this.#options = options;
+    this.#clock = new WallClock(timezone);
+    const first = steps[0]!.at ?? 0;
+    this.#startedAt = this.#clock.instantOf(Date.parse(`${day}T00:00:00Z`) + first);
+    this.#floor = new SteppedFloor({ catalog: options.catalog, now: this.#startedAt, userId: user });
+  }
+
+  play(): Play {
+    const { script, lineOf } = this.#read;
+    this.#run(script.steps, ["steps"]);
+    this.#tally.end(this.#floor.now);
+    for (const [index, expected] of script.expect.entries()) {
+      this.#checks.push(...checkPlay(expected, this.#tally, lineOf(["expect", index])));
+    }
+    return {
+      floorId: `u:${this.#floor.userId}`,
+      startedAt: this.#startedAt,
+      endedAt: this.#floor.now,
+      events: this.#events,
+      checks: this.#checks,
+    };
+  }
+
+  #run(steps: readonly Step[], path: readonly PropertyKey[]): void {
+    for (const [index, step] of steps.entries()) {
+      const at = [...path, index];
+      const line = this.#read.lineOf(at);
+      this.#steps += 1;
+      if (this.#steps > MAX_STEPS) throw new ScriptFault(line, `more than ${MAX_STEPS} steps`);
+      if (step.repeat !== undefined) {
+        for (let round = 0; round < step.repeat; round++) this.#run(step.steps!, [...at, "steps"]);
+        continue;
+      }
+      if (step.at !== undefined) this.#passTo(this.#clock.next(this.#floor.now, step.at));
+      else if (step.after !== undefined) this.#passTo(this.#floor.now + step.after);
+      const decision = this.#act(step, line);
+      if (step.expect) {
+        const facts = { floor: this.#floor, tally: this.#tally, decision, idOf: (name: string) => this.#idOf(name) };
+        const time = new Date(this.#clock.shownAt(this.#floor.now)).toISOString().slice(11, 19);
+        this.#checks.push(...checkStep(step.expect, facts, { line, time }));
+      }
+      this.#floor.release();
+    }
+  }
+
+  /** Let the wall clock run to this instant. */
+  #passTo(now: number): void {
+    const until = this.#floor.time + (now - this.#floor.now);
+    for (let next = this.#next(); next !== undefined && next.at <= until; next = this.#next()) {
+      this.#record(this.#floor.passTo(next.at));
+      next.act?.();
+    }
+    this.#record(this.#floor.passTo(until));
+  }
+
+  /** The next thing that happens by itself: a deadline, or the end of a turn or of a session. */
+  #next(): { at: number; act?: () => void } | undefined {
+    const due = this.#floor.nextDue();
+    let next: { at: number; act?: () => void } | undefined = due === undefined ? undefined : { at: due };
+    for (const turn of this.#turns.values()) {
+      if (turn.since === undefined) continue;
+      const at = turn.since + turn.left;
+      if (!next || at < next.at) next = { at, act: () => this.#endTurn(turn) };
+    }
+    for (const [id, { at }] of this.#endings) {
+      if (at !== undefined && (!next || at < next.at)) next = { at, act: () => this.#archive(id) };
+    }
+    return next && { ...next, at: Math.max(next.at, this.#floor.time) };
+  }
+
+  #act(step: Step, line: number): Decision | undefined {
+    if (step.asks !== undefined) return this.#asks(step, step.asks);
+    if (step.says !== undefined) return this.#says(step, step.says, line);
+    const name = SESSION_ACTIONS.map((each) => step[each]).find((each) => each !== undefined);
+    if (name === undefined) return this.#actOnFloor(step, line);
+    const sessionId = this.#idOf(name) as SessionId | undefined;
+    if (sessionId === undefined) throw new ScriptFault(line, `there is no session ${name}`);
+    return this.#actOnSession(step, sessionId);
+  }
+
+  #actOnSession(step: Step, sessionId: SessionId): Decision | undefined {
+    if (step.pauses !== undefined) return this.#ask({ type: "session.pause", sessionId });
+    if (step.ends !== undefined) return this.#archive(sessionId);
+    if (step.switches !== undefined) return this.#ask({ type: "session.switch_agent", sessionId, agentId: step.to! });
+    if (step.dies !== undefined) {
+      this.#record(this.#floor.die(sessionId));
+      return undefined;
+    }
+    this.#floor.revive(sessionId);
+    if (step.returns !== undefined) return undefined;
+    const isNew = this.#floor.session(sessionId)!.value.lifecycle === "created";
+    return this.#ask({ type: isNew ? "session.activate" : "session.resume", sessionId });
+  }
+
+  #actOnFloor(step: Step, line: number): Decision | undefined {
+    const { set, clear, stop, clock, catalogue, disable, enable } = step;
+    if (set !== undefined) return this.#ask({ type: "floor.patch_flags", flags: { [set]: true } });
+    if (clear !== undefined) return this.#ask({ type: "floor.patch_flags", flags: { [clear]: false } });
+    if (stop !== undefined) return this.#ask({ type: stop === "all" ? "floor.stop_all" : "floor.stop" });
+    if (clock !== undefined) this.#setClock(clock);
+    if (catalogue !== undefined) this.#use(this.#load(catalogue, line));
+    if (disable !== undefined) this.#use(withEnabled(this.#floor.catalog, disable, false));
+    if (enable !== undefined) this.#use(withEnabled(this.#floor.catalog, enable, true));
+    return undefined;
+  }
+
+  #asks(step: Step, agentId: string): Decision | undefined {
+    const name = step.as ?? agentId;
+    const sessionId = this.#newId(name);
+    const { reply, facts } = this.#floor.create(sessionId, agentId, step.locale);
+    if (reply.ok) {
+      this.#keepId(name, sessionId);
+      if (step.for !== undefined) this.#endings.set(sessionId, { forMs: step.for });
+    }
+    this.#record(facts);
+    return decisionOf(reply);
+  }
+
+  #says(step: Step, name: string, line: number): Decision | undefined {
+    this.#messages += 1;
+    const known = step.as === undefined ? this.#idOf(name) : undefined;
+    const agent = this.#floor.catalog.agents.get(known ? this.#floor.session(known)!.context.claim.agentId : name);
+    if (!agent) throw new ScriptFault(line, `there is neither a session nor an agent ${name}`);
+    if (!takesTurns(agent)) throw new ScriptFault(line, `${agent.id} is external and takes no turns: use asks`);
+    const called = step.as ?? name;
+    const sessionId = (known ?? this.#newId(called)) as SessionId;
+    const runId = `run-${this.#messages}` as RunId;
+    const left = step.for ?? TURN_MS;
+    this.#turns.set(runId, { sessionId, runId, fails: step.fails ?? false, left });
+    const turn = { messageId: `message-${this.#messages}` as MessageId, runId, content: "…" };
+    const session = { sessionId, agentId: agent.id, userId: this.#floor.userId };
+    const command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }) };
+    const { reply, facts } = this.#floor.ask(command as Command);
+    if (reply.ok) this.#keepId(called, sessionId);
+    else this.#turns.delete(runId);
+    this.#record(facts);
+    return decisionOf(reply);
+  }
+
+  #endTurn({ sessionId, runId, fails }: Turn): void {
+    this.#turns.delete(runId);
+    const run = this.#floor.session(sessionId)?.context.run;
+    if (run?.id !== runId) return;
+    const outcome = fails
+      ? { kind: "failed" as const, code: "provider_error" as const, message: "the turn failed" }
+      : { kind: "done" as const };
+    const about = { runId, attempt: run.attempt, n: run.reported + 1, parts: [], outcome };
+    this.#ask({ type: "run.report", sessionId: sessionId as SessionId, ...about } as Command);
+  }
+
+  #archive(id: string): undefined {
+    this.#endings.delete(id);
+    this.#ask({ type: "session.archive", sessionId: id as SessionId });
+  }
+
+  #ask(command: Command): Decision | undefined {
+    const { reply, facts } = this.#floor.ask(command);
+    this.#record(facts);
+    return decisionOf(reply);
+  }
+
+  #use(catalog: Catalog): void {
+    this.#record(this.#floor.use(catalog));
+  }
+
+  #load(path: string, line: number): Catalog {
+    if (!this.#options.load) throw new ScriptFault(line, "no other catalogue can be read here");
+    return this.#options.load(path);
+  }
+
+  #setClock(msOfDay: number): void {
+    const before = this.#floor.now;
+    this.#floor.setClock(this.#clock.next(before, msOfDay));
+    this.#tally.jump(this.#floor.now - before);
+  }
+
+  #newId(name: string): string {
+    const count = (this.#counts.get(name) ?? 0) + 1;
+    return count === 1 ? name : `${name}-${count}`;
+  }
+
+  /** The session exists: from now on the name means it. A refused one leaves its id for the next. */
+  #keepId(name: string, id: string): void {
+    if (this.#named.get(name) === id) return;
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
+    this.#named.set(name, id);
+  }
+
+  /** The session of this name that is there; the newest, if several had it. */
+  #idOf(name: string): string | undefined {
+    const id = this.#named.get(name) ?? name;
+    return this.#isOver(id) ? undefined : id;
+  }
+
+  /** Log what happened, and play the workers: runs are claimed at once. */
+  #record(facts: readonly TimedFact[]): void {
+    for (const { at, fact } of facts) {
+      if (fact.type === "event") this.#log(fact.event, at);
+      else if (fact.type === "message.add" && !fact.isLogOver) {
+        const { message } = fact;
+        this.#log({ type: "message", sessionId: message.sessionId, data: { ...message, streaming: false } }, at);
+      }
+    }
+    for (const { fact } of facts) {
+      if (fact.type !== "effect.add" || fact.effect.purpose) continue;
+      const { sessionId, runId } = fact.effect;
+      if (this.#floor.session(sessionId)?.context.run?.live) continue;
+      this.#ask({ type: "run.claim", sessionId, runId, claimId: "worker", asked: true });
+    }
+    this.#follow();
+  }
+
+  /** Turns go on while their sessions are heard; sessions end a while after they were first heard. */
+  #follow(): void {
+    const { time } = this.#floor;
+    for (const turn of this.#turns.values()) this.#followTurn(turn, time);
+    for (const [id, ending] of this.#endings) {
+      if (this.#isOver(id)) this.#endings.delete(id);
+      else if (this.#isHeard(id)) ending.at ??= time + ending.forMs;
+    }
+  }
+
+  #followTurn(turn: Turn, time: number): void {
+    const { sessionId, runId } = turn;
+    if (this.#isOver(sessionId)) {
+      this.#turns.delete(runId);
+      return;
+    }
+    const { context, value } = this.#floor.session(sessionId)!;
+    if (context.run?.id === runId && value.activity === "running" && this.#isHeard(sessionId)) turn.since ??= time;
+    else if (turn.since !== undefined) {
+      turn.left = Math.max(0, turn.left - (time - turn.since));
+      turn.since = undefined;
+    }
+  }
+
+  #isHeard(id: string): boolean {
+    const lifecycle = this.#floor.session(id)?.value.lifecycle;
+    return lifecycle === "active" || lifecycle === "ducked";
+  }
+
+  /** Whether the session has ended, or never was. */
+  #isOver(id: string): boolean {
+    const lifecycle = this.#floor.session(id)?.value.lifecycle;
+    return lifecycle === undefined || lifecycle === "archived" || lifecycle === "deleted";
+  }
+
+  #log(event: { type: string; data: unknown; sessionId?: SessionId; requestId?: string }, at: number): void {
+    if (this.#events.length >= MAX_EVENTS) throw new ScriptFault(1, `the play has more than ${MAX_EVENTS} events`);
+    const { type, data, sessionId, requestId } = event;
+    const entry = {
+      type,
+      data: data as LoggedData<"session_transition">,
+      timestamp: new Date(at).toISOString(),
+      ...(sessionId !== undefined && { sessionId, seq: this.#nextSeq(sessionId) }),
+      ...(requestId !== undefined && { requestId }),
+      position: `sim.${this.#events.length + 1}`,
+    } as SimulatedEvent;
+    this.#events.push(entry);
+    this.#tally.take(entry, at);
+  }
+
+  #nextSeq(sessionId: string): number {
+    const seq = (this.#seqs.get(sessionId) ?? 0) + 1;
+    this.#seqs.set(sessionId, seq);
+    return seq;
+  }
+}
+
+function decisionOf(reply: Reply): Decision | undefined {
+  return reply.ok ? reply.decision : (reply.facts?.["decision"] as Decision | undefined);
+}
+
+/** The catalogue with one agent enabled or disabled. */
+export function withEnabled(catalog: Catalog, agentId: string, enabled: boolean): Catalog {
+  const agents = [...catalog.agents.values()].map((agent) => (agent.id === agentId ? { ...agent, enabled } : agent));
+  const off = agents.filter((agent) => !agent.enabled).map(({ id }) => id);
+  const [base] = catalog.hash.split("-");
+  return {
+    ...catalog,
+    agents: new Map(agents.map((agent) => [agent.id, agent])),
+    hash: off.length > 0 ? `${base}-${off.join()}` : base!,
+  };
+}

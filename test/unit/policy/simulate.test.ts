@@ -1,0 +1,210 @@
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { logSchema } from "../../../page/build/log-schema.ts";
+import { readLogFile } from "../../../page/log/log-file.ts";
+import { simulate } from "../../../src/cli/simulate.ts";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import { readScript } from "../../../src/policy/script.ts";
+import { type Play, play, ScriptFault } from "../../../src/policy/simulation.ts";
+import { carCatalog } from "../../support/catalogs/car-catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
+
+const FOLDER = fileURLToPath(new URL("../../../config/scripts/", import.meta.url));
+const SCRIPTS = readdirSync(FOLDER);
+
+async function run(path: string, format: "text" | "json" | "svg" = "text") {
+  let printed = "";
+  const failed: string[] = [];
+  const out = {
+    write(piece: string) {
+      printed += piece;
+    },
+  };
+  const options = { format, usualPath: `${FOLDER}../car.yaml`, env: {} };
+  const code = await simulate(path, out, options, (line) => failed.push(line));
+  return { code, printed, failed };
+}
+
+function playText(text: string, catalog: Catalog): Play {
+  const read = readScript(text);
+  if (!read.ok) throw new Error(JSON.stringify(read.faults));
+  return play(read, { catalog });
+}
+
+const failures = ({ checks }: Play) =>
+  checks.flatMap(({ line, fault }) => (fault === undefined ? [] : [[line, fault]]));
+
+describe("the scripts that ship", () => {
+  test.each(SCRIPTS)("%s holds, within 80 columns, and the page opens its log", async (name) => {
+    const text = await run(`${FOLDER}${name}`);
+    expect(text.printed).toContain("expectations hold.");
+    expect([text.code, text.failed]).toEqual([0, []]);
+    const tooLong = text.printed.split("\n").filter((line) => [...line].length > 80);
+    expect(tooLong).toEqual([]);
+    const { floorId, events } = readLogFile((await run(`${FOLDER}${name}`, "json")).printed, logSchema());
+    expect(floorId).toBe("u:driver");
+    expect(events.length).toBeGreaterThan(5);
+    const svg = await run(`${FOLDER}${name}`, "svg");
+    expect(svg.printed).toMatch(/^<svg [\s\S]*<rect [\s\S]*<\/svg>\n$/);
+  });
+
+  test("a script looks the same in every run", async () => {
+    const { printed } = await run(`${FOLDER}weather-over-music.yaml`);
+    expect(printed).toMatchInlineSnapshot(`
+      "A question about the weather over music
+      2026-01-05, UTC, 4 min 10 s, 5 decisions
+
+      08:00:00  music_agent    ▶ has the floor: it was free (floor_free) “Music
+                                 starts.”
+      08:03:00  music_agent    ‖ is paused for weather_agent
+      08:03:00  weather_agent  ▶ has the floor: 30 > 20, and music_agent may be
+                                 interrupted (preempted) “The music is paused.”
+      08:03:04  weather_agent  ‖ has done its turn and gives the floor back
+      08:03:04  music_agent    ▶ goes on (resumed) “The music goes on.”
+      08:04:04  music_agent    ‖ is paused for weather_agent
+      08:04:04  weather_agent  ▶ goes on: 30 > 20, and music_agent may be interrupted
+                                 (preempted) “The music is paused.”
+      08:04:10  weather_agent  ‖ has done its turn and gives the floor back
+      08:04:10  music_agent    ▶ goes on (resumed) “The music goes on.”
+
+      music_agent 20    ██████████████████████████████░██████████░
+      weather_agent 30                                █░░░░░░░░░░█
+                        |         |         |         |         |
+                        08:00     08:01     08:02     08:03     08:04
+      █ active   ▒ ducked   ░ paused   · waiting   ✗ refused
+
+      All 11 expectations hold.
+      "
+    `);
+  });
+});
+
+test("an expectation that does not hold says what is there instead, and the command fails", async () => {
+  const script = [
+    "steps:",
+    "  - { at: '08:00', asks: music_agent }",
+    "  - { asks: prompt_agent, expect: { heard: [prompt_agent, music_agent: -3], outcome: rejected } }",
+    "expect: [{ agent: music_agent, heard: { at_least: 1m } }]",
+  ].join("\n");
+  const { code, printed } = await run(await writeTemporary("script.yaml", script, onTestFinished));
+  expect(code).toBe(1);
+  expect(printed.slice(printed.indexOf("✗ line"))).toMatchInlineSnapshot(`
+    "✗ line 3: expected at 08:00:00 outcome: rejected
+        but granted, preempted: “Music goes on beneath Navigation prompt.”
+    ✗ line 3: expected at 08:00:00 heard: prompt_agent, music_agent at -3
+        but heard: prompt_agent, music_agent at -14
+    ✗ line 4: expected music_agent is heard at least 1 min
+        but it was 0 s
+    3 of 3 expectations do not hold.
+    "
+  `);
+});
+
+test("the faults of a script are all named with their places", async () => {
+  const script = [
+    "tile: x",
+    "steps:",
+    "  - { at: '25:00', asks: music_agent }",
+    "  - { asks: music_agent, pauses: music_agent }",
+    "  - { repeat: 2 }",
+    "  - { after: soon, ends: music_agent }",
+  ].join("\n");
+  const path = await writeTemporary("script.yaml", script, onTestFinished);
+  const { code, failed } = await run(path);
+  expect(code).toBe(1);
+  expect(failed.map((line) => line.replace(path, "script.yaml"))).toMatchInlineSnapshot(`
+    [
+      "script.yaml:1:1 tile: is not a known key; did you mean title?",
+      "script.yaml:3:11 steps[0].at: must be a time of day, as in 18:05 or 18:05:30",
+      "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
+      "script.yaml:5:5 steps[2]: needs both repeat and steps",
+      "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",
+    ]
+  `);
+  expect((await run(`${path}.missing`)).code).toBe(2);
+});
+
+test("a session or an agent that is not there is a fault of the script's line", () => {
+  const catalog = makeCatalog([{ name: "music_agent", adapter: { kind: "external" } }, { name: "chat" }]);
+  for (const step of ["{ ends: music_agent }", "{ says: nobody }", "{ says: music_agent }"]) {
+    expect(() => playText(`steps:\n  - ${step}`, catalog), step).toThrow(ScriptFault);
+  }
+});
+
+test("a participant is alive until it dies, through hours without a step", () => {
+  const script = `
+steps:
+  - { at: "08:00", asks: music_agent }
+  - { after: 10h, expect: { heard: [music_agent] } }
+  - { dies: music_agent }
+  - { after: 4900ms, expect: { heard: [music_agent] } }
+  - { after: 2700ms, expect: { heard: [], silent: [music_agent] } }
+  - { returns: music_agent }
+  - { resumes: music_agent, expect: { outcome: granted } }
+  - { after: 1h, expect: { heard: [music_agent] } }
+`;
+  const music = { name: "music_agent", adapter: { kind: "external" }, lease: "5s", max_hold: "11h" };
+  expect(failures(playText(script, makeCatalog([music, { name: "chat" }])))).toEqual([]);
+});
+
+test("a rule of the hour counts by the script's time zone, and by a clock that is set", () => {
+  const rule = { name: "night", agents: ["music"], between: "22:00-07:00", timezone: "Asia/Shanghai", adjust: -10 };
+  const agents = [
+    { name: "music", priority: 20 },
+    { name: "chat", priority: 15 },
+  ];
+  const catalog = makeCatalog(agents, { priority_rules: [rule] });
+  const script = `
+timezone: Asia/Shanghai
+steps:
+  - { at: "21:59", asks: music }
+  - { asks: chat, expect: { outcome: rejected } }
+  - { ends: music }
+  - { clock: "22:00" }
+  - { asks: music }
+  - { asks: chat, expect: { reason: preempted } }
+  - { at: "07:00", expect: { silent: [music] } }
+  - { ends: chat, expect: { heard: [music] } }
+expect:
+  - { agent: music, silent: 9h, heard: 0s }
+`;
+  expect(failures(playText(script, catalog))).toEqual([]);
+});
+
+test("a turn takes its time while its session is heard, and waits while it is paused", () => {
+  const agents = [
+    { name: "talk", priority: 20, after_turn: "archive" },
+    { name: "call", priority: 90 },
+  ];
+  const script = `
+steps:
+  - { at: "08:00", says: talk, for: 60s }
+  - { after: 20s, asks: call, for: 1h }
+  - { after: 1h, expect: { heard: [talk] } }
+  - { after: 39s, expect: { heard: [talk] } }
+  - { after: 1s, expect: { ended: [talk] } }
+  - { says: talk, fails: true }
+  - { after: 2s, expect: { silent: [talk] } }
+`;
+  expect(failures(playText(script, makeCatalog(agents)))).toEqual([]);
+});
+
+test("a year of days is played on one floor, whose memory does not grow with the days", () => {
+  const script = `
+steps:
+  - repeat: 365
+    steps:
+      - { at: "07:30", asks: music_agent }
+      - { after: 5m, asks: prompt_agent, for: 4s }
+      - { after: 5m, asks: phone_agent, for: 3m }
+      - { after: 20m, ends: music_agent }
+expect:
+  - { agent: phone_agent, granted: 365, rejected: 0 }
+  - { agent: music_agent, silent: 1095m }
+`;
+  const { checks, startedAt, endedAt } = playText(script, carCatalog());
+  expect(checks.filter(({ fault }) => fault)).toEqual([]);
+  expect(Math.round((endedAt - startedAt) / 86_400_000)).toBe(364);
+});
