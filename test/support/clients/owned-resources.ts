@@ -119,6 +119,8 @@ export const OF_NOBODY = [
   "GET /ready",
   "GET /metrics",
   "GET /nodes",
+  "DELETE /user/{id}",
+  "GET /user/{id}/export",
   "POST /ticket",
   "POST /cookie",
   "DELETE /cookie",

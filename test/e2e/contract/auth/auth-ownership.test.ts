@@ -230,6 +230,17 @@ describe("a user", () => {
     expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
   });
 
+  test("a user is forgotten by operators only, and exported by operators and by itself", async () => {
+    const forbidden = { errorCode: "forbidden" };
+    for (const user of ["ann", "bob"]) {
+      expect(await refused(bob.ask("DELETE", `/user/${user}`))).toMatchObject(forbidden);
+    }
+    expect(await refused(bob.get("/user/ann/export"))).toMatchObject(forbidden);
+    const own = await bob.get("/user/bob/export");
+    expect(own.status).toBe(200);
+    expect(own.text).not.toContain("leviathan");
+  });
+
   test("a user may not read the node's metrics", async () => {
     expect((await refused(bob.get("/metrics"))).errorCode).toBe("forbidden");
     expect((await refused(bob.get("/nodes"))).errorCode).toBe("forbidden");
