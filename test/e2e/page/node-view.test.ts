@@ -41,9 +41,9 @@ describeInChromium("the node view", (open) => {
       const response = await route.fetch();
       const [own] = ((await response.json()) as { nodes: Record<string, unknown>[] }).nodes;
       const others = [
-        { node: "far-01234567", roles: ["worker"], isSelf: undefined, ...answered, commits: 40 + 1_000 * calls },
-        { node: "ill-01234567", missing: ["the bus is away"], isSelf: undefined },
-        { node: "lost-01234567", silentMs: 11_200, isSelf: undefined },
+        { node: "far-01234567", name: "far", roles: ["worker"], isSelf: undefined, ...answered, commits: 40 + 1_000 * calls },
+        { node: "ill-01234567", name: "ill", missing: ["the bus is away"], isSelf: undefined },
+        { node: "lost-01234567", name: "lost", silentMs: 11_200, isSelf: undefined },
       ];
       calls += 1;
       const nodes = [own, ...others.map((each) => ({ ...own, ...each }))];
@@ -61,14 +61,14 @@ describeInChromium("the node view", (open) => {
     await page.goto(`${node.url}/#/node`);
     await page.getByRole("heading", { name: "Nodes (4)" }).waitFor();
     const row = (name: RegExp) => page.getByRole("row", { name });
-    await row(/^01234567 Ready worker .* 1 · 2 · 3 0$/).waitFor();
+    await row(/^far Ready worker .* 1 · 2 · 3 0$/).waitFor();
     await expect.poll(() => page.locator("tr[data-bad=true]", { hasText: "✕" }).count()).toBe(2);
     await row(/the bus is away/).waitFor();
     await row(/silent for 12 s/).waitFor();
     await page.getByText("No node that answers is a worker: turns wait until one starts.").waitFor();
     await page.getByText(/^. No node that answers is an orchestrator/).waitFor();
     await page.locator("dl > div", { hasText: "Commits, 99 of 100 within" }).getByText("> 5,000 ms").waitFor();
-    const cells = row(/^01234567 Ready worker/).getByRole("cell");
+    const cells = row(/^far Ready worker/).getByRole("cell");
     const rate = async () => Number((await cells.nth(5).textContent())?.replace("–", "0"));
     await expect.poll(rate).toBeGreaterThan(100);
   });
