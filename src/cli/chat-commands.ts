@@ -1,6 +1,6 @@
 import type { Chat } from "./chat.ts";
-import { describeBlocked } from "./narration.ts";
 import { plainLine } from "./text-width.ts";
+import { reportWhy } from "./why.ts";
 
 /** What a command needs: `/name rest`. `needsSession`: it is about the session that messages go to. */
 interface ChatCommand {
@@ -11,8 +11,8 @@ interface ChatCommand {
 
 /** The most messages that `/history` shows. */
 const MAX_HISTORY = 200;
-/** The decisions that `/why` shows. */
-const SHOWN_DECISIONS = 5;
+/** The lines of the story that `/why` shows. */
+const SHOWN_LINES = 10;
 
 const onSession = (
   help: string,
@@ -45,7 +45,7 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
     const { archived } = await chat.setting.client.stopAll(chat.sessions.get(id)!.floorId);
     chat.say(`ended: ${archived.length}`);
   }),
-  why: onSession("who has the floor, and the last decisions", explain),
+  why: onSession("what silences the session, the last decisions, and what would let it through", explain),
   history: onSession("earlier messages", (chat, id) => chat.showMessages(id, MAX_HISTORY)),
   help: { help: "this list", run: async (chat) => showHelp(chat) },
   quit: { help: "leave; your sessions stay", run: async () => undefined },
@@ -89,18 +89,8 @@ async function chooseSession(chat: Chat, rest: string): Promise<void> {
   else chat.say("/session N: a number of /sessions");
 }
 
-async function explain(chat: Chat, sessionId: string): Promise<void> {
-  const { holder, queued, paused, decisions } = await chat.setting.client.getFloor(
-    chat.sessions.get(sessionId)!.floorId,
-  );
-  const names = (sessions: readonly { agentId: string }[]) =>
-    sessions.map(({ agentId }) => chat.nameOf(agentId)).join(", ");
-  chat.say(holder ? `${chat.nameOf(holder.agentId)} has the floor` : "the floor is free");
-  if (queued.length > 0) chat.say(`waiting: ${names(queued)}`);
-  if (paused.length > 0) chat.say(`paused: ${names(paused)}`);
-  for (const decision of decisions.slice(-SHOWN_DECISIONS)) {
-    const challenger = chat.nameOf(decision.challenger.agentId);
-    if (decision.outcome === "granted") chat.say(`▶ ${challenger} (${decision.reason}) “${decision.say}”`);
-    else for (const { mark, text } of describeBlocked(decision)) chat.say(`${mark} ${challenger} ${text}`);
-  }
+async function explain(chat: Chat, what: string): Promise<void> {
+  const query = { what, limit: SHOWN_LINES, nameOf: (agentId: string) => chat.nameOf(agentId) };
+  const { lines } = await reportWhy(chat.setting.client, query, Date.now());
+  for (const line of lines) chat.say(line);
 }

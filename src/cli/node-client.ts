@@ -6,6 +6,8 @@ type Env = Readonly<Record<string, string | undefined>>;
 /** The error codes for a caller that may not act for other users, whose sessions then appear not to exist. */
 const LOCKED_OUT: ReadonlySet<string> = new Set(["unauthorized", "forbidden", "not_found"]);
 
+const ABSENT: ReadonlySet<string> = new Set(["session_not_found", "not_found"]);
+
 /** A client of the node at an address, with the token or key of `INTERLOCK_TOKEN`, if there is one. */
 export function clientOf(baseUrl: string, env: Env): Client {
   const token = env["INTERLOCK_TOKEN"];
@@ -15,14 +17,21 @@ export function clientOf(baseUrl: string, env: Env): Client {
 /**
  * Why a command of the client failed, as a sentence.
  * @param needed what the command needs of `INTERLOCK_TOKEN`
+ * @param absent the sentence if what was asked for does not exist
  * @throws the error itself if it is a fault of this program
  */
-export function explainFailure(error: unknown, baseUrl: string, needed = "an operator's token or key"): string {
+export function explainFailure(
+  error: unknown,
+  baseUrl: string,
+  needed = "an operator's token or key",
+  absent?: string,
+): string {
   if (!(error instanceof ClientError)) throw error;
   if (error.code === "unreachable") {
     return `No Interlock node answers at ${baseUrl}. Start one with \`interlock serve\`, or name another.`;
   }
   if (error.code === "unexpected_answer") return `The server at ${baseUrl} is not Interlock. ${error.message}`;
+  if (absent !== undefined && ABSENT.has(error.code)) return absent;
   if (LOCKED_OUT.has(error.code)) {
     return `The node at ${baseUrl} requires authentication: set INTERLOCK_TOKEN to ${needed}.`;
   }

@@ -1,4 +1,6 @@
+import { InvalidArgumentError } from "commander";
 import type { Client } from "../client/client.ts";
+import { FLOOR_FORMS, FloorId, SessionId } from "../protocol/ids.ts";
 import { type CommandLine, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
 import type { Report, SessionsQuery } from "./reports.ts";
 
@@ -12,13 +14,13 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   /** A command that prints what a node says. */
   const report = (name: string, summary: string) =>
     add(name, summary, [TOKEN_NOTE]).addOption(urlOption()).option("--json", "print the facts as JSON");
-  const print = async ({ url, json }: { url: string; json?: true }, make: (client: Client) => Promise<Report>) => {
+  const print = async ({ url, json }: Asked, make: (client: Client) => Promise<Report>, absent?: string) => {
     const { clientOf, explainFailure } = await import("./node-client.ts");
     try {
       const { facts, lines } = await make(clientOf(url, process.env));
       process.stdout.write(json ? `${JSON.stringify(facts, undefined, 2)}\n` : `${lines.join("\n")}\n`);
     } catch (error) {
-      process.stderr.write(`interlock: ${explainFailure(error, url)}\n`);
+      process.stderr.write(`interlock: ${explainFailure(error, url, undefined, absent)}\n`);
       end(1);
     }
   };
@@ -42,6 +44,17 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .action(async (asked: Asked & SessionsQuery) => {
       const { reportSessions } = await import("./reports.ts");
       await print(asked, (client) => reportSessions(client, asked, Date.now()));
+    });
+
+  report("why", "Tell why a session is silent, or what happened on a floor, and what would let the session through.")
+    .argument("<session|floor>", `a session's id, or a floor: ${FLOOR_FORMS}`, sessionOrFloor)
+    .option("--limit <number>", "the most lines of the story", numberFrom(1, 1_000), 20)
+    .action(async (what: string, asked: Asked & { limit: number }) => {
+      const [{ isFloor, reportWhy }, { paintFor }] = await Promise.all([import("./why.ts"), import("./paint.ts")]);
+      const query = { what, limit: asked.limit, paint: paintFor(process.stdout, process.env) };
+      const kind = isFloor(what) ? "floor" : "session";
+      const absent = `There is no ${kind} ${what} at ${asked.url}, or INTERLOCK_TOKEN may not see it.`;
+      await print(asked, (client) => reportWhy(client, query, Date.now()), absent);
     });
 
   add("chat", "Talk with the agents of a node in this terminal, or by lines from a pipe.", [
@@ -71,4 +84,9 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
       const { forget } = await import("./forget.ts");
       end(await forget(user, options, process));
     });
+}
+
+function sessionOrFloor(what: string): string {
+  if (SessionId.safeParse(what).success || FloorId.safeParse(what).success) return what;
+  throw new InvalidArgumentError(`It is a session's id, or a floor: ${FLOOR_FORMS}.`);
 }

@@ -9,10 +9,11 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { reportAgents, reportSessions, reportStatus } from "../../src/cli/reports.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
+import { reportWhy } from "../../src/cli/why.ts";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
-import { E2eClient } from "../support/clients/e2e-client.ts";
+import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { ServerProcess } from "../support/servers/server-process.ts";
 
@@ -75,6 +76,55 @@ test("status names what waits and the roles that no node has, agents and session
   }
   const printed = await interlock(tmpdir(), "sessions", "--url", node.url, "--json");
   expect(JSON.parse(printed.stdout)).toMatchObject({ total: 2, sessions: [{ agentId: "phone" }, { id: music.id }] });
+});
+
+test("why tells what silenced a session, who refused it, what it waits for and what would let it through", async () => {
+  const node = await NodeUnderTest.start();
+  onTestFinished(() => node.stop());
+  const client = createClient({ baseUrl: node.url });
+  const ann = new E2eClient(node, "ann");
+  const why = async (what: string) => (await reportWhy(client, { what, limit: 20 }, Date.now())).lines;
+  expect(await why(`u:${ann.userId}`)).toEqual(["the floor is free", "", "no decision about this floor"]);
+  const music = await ann.hold("music");
+  await ann.hold("phone");
+  await refused(ann.askToCreate({ agentId: "weather", activate: true }));
+  const patient = (await accepted(ann.askToCreate({ agentId: "patient", activate: true }))).session;
+  expect(await why(music.id)).toEqual([
+    "music is paused for phone and waits for phone to end: it comes back by itself,",
+    "unless its agent says resume: manual",
+    "phone has the floor with priority 90, and does not yield",
+    "waiting: patient",
+    "paused: music",
+    "",
+    expect.stringMatching(/^\d\d:\d\d:\d\d {2}music {2}▶ has the floor: it was free \(floor_free\) “.+”$/),
+    expect.stringMatching(/^\d\d:\d\d:\d\d {2}music {2}‖ is paused for phone$/),
+    "",
+    expect.stringMatching(/^If music asked now: it is refused: 20 < 90 \(lower_priority\) “.+$/),
+    expect.stringMatching(/.+”$/),
+    "It would need priority > 90 and priority ≥ phone's preemption_threshold (none is",
+    "set).",
+  ]);
+  expect((await why(patient.id))[0]).toBe("patient waits for phone to end");
+  const floor = await why(music.floorId);
+  expect(floor).toContainEqual(expect.stringMatching(/ {2}weather {2}✗ is refused: 30 < 90 \(lower_priority\) /));
+  await ann.on(music.id, "pause");
+  expect((await why(music.id))[0]).toBe(
+    "music is paused by its user: only a resume, or its next message, brings it back",
+  );
+  for (const line of [...floor, ...(await why(patient.id))]) expect(widthOf(line)).toBeLessThanOrEqual(80);
+
+  const printed = await interlock(tmpdir(), "why", music.id, "--url", node.url, "--json");
+  expect(JSON.parse(printed.stdout)).toMatchObject({ session: { id: music.id }, ifAsked: { outcome: "rejected" } });
+  const missing = await interlock(tmpdir(), "why", "none", "--url", node.url);
+  expect([missing.code, missing.stderr]).toEqual([
+    1,
+    expect.stringMatching(/^interlock: There is no session none at /),
+  ]);
+  const wrong = await interlock(tmpdir(), "why", "a b", "--url", node.url);
+  expect([wrong.code, wrong.stderr]).toEqual([
+    2,
+    expect.stringContaining("It is a session's id, or a floor: u:<user>"),
+  ]);
 });
 
 test("a node that does not answer, or requires a token, is a sentence and code 1", async () => {
