@@ -41,7 +41,14 @@ describeInChromium("the node view", (open) => {
       const response = await route.fetch();
       const [own] = ((await response.json()) as { nodes: Record<string, unknown>[] }).nodes;
       const others = [
-        { node: "far-01234567", name: "far", roles: ["worker"], isSelf: undefined, ...answered, commits: 40 + 1_000 * calls },
+        {
+          node: "far-01234567",
+          name: "far",
+          roles: ["worker"],
+          isSelf: undefined,
+          ...answered,
+          commits: 40 + 1_000 * calls,
+        },
         { node: "ill-01234567", name: "ill", missing: ["the bus is away"], isSelf: undefined },
         { node: "lost-01234567", name: "lost", silentMs: 11_200, isSelf: undefined },
       ];
