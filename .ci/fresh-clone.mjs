@@ -42,7 +42,7 @@ function commandsOf(page) {
 /**
  * Runs a command, which must exit with 0.
  *
- * @param end what it prints before it is asked to end, as Ctrl-C does
+ * @param end what it prints before its program is asked to end, as Ctrl-C does
  */
 async function run(command, end) {
   console.log(`In a fresh clone, with node, npm and git: ${command}`);
@@ -55,12 +55,18 @@ async function run(command, end) {
     printed += text;
     if (isEnding || !end?.test(printed)) return;
     isEnding = true;
-    process.kill(-child.pid, "SIGINT");
+    process.kill(leafOf(child.pid), "SIGINT");
   });
   const code = await new Promise((resolve) => child.once("close", resolve));
   clearTimeout(timer);
   if (code !== 0) throw new Error(`${command} exited with ${code}`);
   if (end && !isEnding) throw new Error(`${command} ended without printing ${end}`);
+}
+
+/** The program that a shell, npm and a shell again have started: they exit as it does, and would die of a signal of their own. */
+function leafOf(pid) {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+  return children === "" ? pid : leafOf(Number(children.split(" ").at(-1)));
 }
 
 /** npm's settings that the environment holds, such as the address of its registry. */
