@@ -6,6 +6,7 @@ import { MemoryTickets } from "./bus/memory-tickets.ts";
 import { Mailbox, type MailboxOptions } from "./cluster/mailbox.ts";
 import { RedisMembership } from "./cluster/membership.ts";
 import { partitionTopic } from "./cluster/ownership.ts";
+import { RoleWatch } from "./cluster/role-watch.ts";
 import { RollCall, type RollCallOptions } from "./cluster/roll-call.ts";
 import { StoreWatch } from "./cluster/store-watch.ts";
 import { BOUNDS } from "./config/bounds.ts";
@@ -69,6 +70,8 @@ const PAGE_FOLDER = fileURLToPath(new URL("../dist/page", import.meta.url));
 const RUN_GRACE = 0.5;
 const GIVE_BACK = 0.3;
 const HAND_OVER = 0.2;
+
+const NO_ORCHESTRATOR = "no node has the role orchestrator: no command is carried out until one starts";
 
 /** The id of a floor that does not exist: confirming it is a minimal query that probes the store. */
 const NO_FLOOR = "none" as FloorId;
@@ -152,7 +155,9 @@ async function openParts(
   const basics: Basics = { settings, shape, nodeId, log, tracer };
   const local = (floorId: FloorId) => orchestrator?.local(floorId);
   const onRepeat = () => metrics.askRepeated();
-  const mailbox = parts.add("mailbox", await openMailbox(basics, { local, onRepeat }), (each) => each.stop());
+  const absentRoles = () => cluster.roleWatch?.absent ?? [];
+  const whyLate = () => (absentRoles().includes("orchestrator") ? NO_ORCHESTRATOR : undefined);
+  const mailbox = parts.add("mailbox", await openMailbox(basics, { local, onRepeat, whyLate }), (each) => each.stop());
   const ask = (envelope: Envelope) => mailbox.ask(envelope);
   const gauges = gaugesOf(basics, mailbox, () => ({ orchestrator, gateway }));
   const { name, roles, drainMs } = settings;
@@ -176,7 +181,7 @@ async function openParts(
   const missing = () => findMissing(shape, cluster.storeWatch, isStopping);
   const rollCall = createRollCall(basics, () => metrics.report(missing()));
   const callNodes = () => rollCall.call();
-  const gatewayParts = { access, catalog, agents, ask, metrics, missing, callNodes, pageFolder };
+  const gatewayParts = { access, catalog, agents, ask, metrics, missing, absentRoles, callNodes, pageFolder };
   const gateway: Gateway = createNodeGateway(basics, gatewayParts);
 
   // From here on the node takes work, which the same steps end when it stops and when its start fails halfway. A start
@@ -188,10 +193,12 @@ async function openParts(
     gateway: () => gateway.close(graceMs),
     worker: () => worker?.stop({ graceMs: graceMs * RUN_GRACE, giveBackMs: drainMs * GIVE_BACK }),
   });
+  parts.add("roles", cluster.roleWatch, (each) => each?.stop());
   const url = await listen(gateway, settings);
   await worker?.start();
   await orchestrator?.start();
   await rollCall.start();
+  await cluster.roleWatch?.start();
   parts.throwIfStopping();
   graceMs = drainMs;
 
@@ -239,7 +246,7 @@ async function openAccess(
 /** Send commands to floors, and listen for their replies. */
 async function openMailbox(
   { settings, shape, nodeId, tracer }: Basics,
-  hooks: Pick<MailboxOptions, "local" | "onRepeat">,
+  hooks: Pick<MailboxOptions, "local" | "onRepeat" | "whyLate">,
 ) {
   const { store, bus, clock } = shape;
   const topicOf = (floorId: FloorId) => partitionTopic(store.epoch, floorId, settings.partitions);
@@ -272,12 +279,16 @@ function gaugesOf(
 interface Cluster {
   membership?: RedisMembership;
   storeWatch?: StoreWatch;
+  roleWatch?: RoleWatch;
 }
 
-/** Learn of the other orchestrators, and watch whether the store answers them but not this node. A single node has neither. */
-async function joinCluster({ settings, shape: { store, redis, stopwatch }, nodeId }: Basics): Promise<Cluster> {
+/**
+ * Learn of the other orchestrators and of the roles of all nodes, and watch whether the store answers them but not this
+ * node. A single node has nothing to learn.
+ */
+async function joinCluster({ settings, shape: { store, redis, stopwatch }, nodeId, log }: Basics): Promise<Cluster> {
   if (!redis) return {};
-  const { leaseMs, partitions: count } = settings;
+  const { leaseMs, partitions: count, roles } = settings;
   const membership = new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs, count });
   await membership.read();
   const storeWatch = new StoreWatch({
@@ -287,7 +298,11 @@ async function joinCluster({ settings, shape: { store, redis, stopwatch }, nodeI
     leaseMs,
   });
   storeWatch.start();
-  return { membership, storeWatch };
+  // The list of all nodes. They are compared by nothing but their names, whatever their number of partitions.
+  const membersOf = (name: string) =>
+    new RedisMembership({ redis, epoch: `${store.epoch}.nodes`, nodeId: name, leaseMs, count: 1 });
+  const roleWatch = new RoleWatch({ clock: stopwatch, membersOf, nodeId, roles, leaseMs, log });
+  return { membership, storeWatch, roleWatch };
 }
 
 interface WorkerParts extends Pick<WorkerOptions, "ask" | "agents"> {
@@ -345,7 +360,7 @@ function findMissing({ bus, storeFaults }: Shape, storeWatch: StoreWatch | undef
   ];
 }
 
-interface GatewayParts extends Pick<GatewayOptions, "access" | "ask" | "missing" | "callNodes"> {
+interface GatewayParts extends Pick<GatewayOptions, "access" | "ask" | "missing" | "absentRoles" | "callNodes"> {
   catalog: NodeCatalog;
   agents: Registry;
   metrics: Metrics;

@@ -54,6 +54,7 @@ const gateway = createGateway({
   isAvailable: () => true,
   missing: () => [],
   metrics: async () => ({ contentType: "text/plain", text: "" }),
+  absentRoles: () => [],
   callNodes: async () => [],
   version: "bench",
   log,

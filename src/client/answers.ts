@@ -144,6 +144,8 @@ export interface MessageAnswer {
   outcome?: SwitchOutcome;
   /** What the new turn replaced. */
   interrupted?: { runId: string; messageId: string };
+  /** What the request may not have meant, or what its turn waits for. */
+  notice?: string;
   /** In reply to a heartbeat, as the following three: the session's own. */
   state?: SessionState;
   level?: number;

@@ -26,6 +26,8 @@ export interface MailboxOptions {
   local?: ((floorId: FloorId) => Serve | undefined) | undefined;
   /** Called when an ask is repeated because no reply has come for 500 ms. */
   onRepeat?: () => void;
+  /** Why no floor answers, if it is known: said once the deadline of an ask has passed. */
+  whyLate?: () => string | undefined;
   /** Traces asks whose envelope has a trace. The system's own commands start none. */
   tracer?: Tracer | undefined;
 }
@@ -220,7 +222,7 @@ export class Mailbox {
   }
 
   async #askOverBus(topic: string, envelope: Envelope): Promise<Outcome> {
-    const { bus, clock, newId, onRepeat } = this.#options;
+    const { bus, clock, newId, onRepeat, whyLate } = this.#options;
     const askId = newId();
     const replyTo = this.#replyTopic;
     let seen: Reading | undefined;
@@ -245,7 +247,7 @@ export class Mailbox {
       pieces = makePieces();
       send();
     };
-    const giveUp = deadline(clock, envelope.deadline);
+    const giveUp = deadline(clock, envelope.deadline, () => whyLate?.() ?? TOO_LATE);
     try {
       return await Promise.race([
         new Promise<Outcome>((resolve) => {
@@ -297,10 +299,10 @@ async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
   }
 }
 
-function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel: () => void } {
+function deadline(clock: Clock, at: number, why: () => string): { passed: Promise<Outcome>; cancel: () => void } {
   let timer: Timer | undefined;
   const passed = new Promise<Outcome>((resolve) => {
-    timer = clock.after(Math.max(0, at - clock.now()), () => resolve(unavailable(TOO_LATE)));
+    timer = clock.after(Math.max(0, at - clock.now()), () => resolve(unavailable(why())));
   });
   return { passed, cancel: () => timer?.cancel() };
 }

@@ -69,6 +69,7 @@ export interface GatewayOptions
     | "isAvailable"
     | "missing"
     | "metrics"
+    | "absentRoles"
     | "callNodes"
     | "version"
     | "log"

@@ -12,7 +12,7 @@ import type { Catalog } from "../config/catalog/catalog.ts";
 import type { AgentDefinition } from "../config/catalog/definition.ts";
 import type { CatalogStatus } from "../config/catalog/watched-catalog.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import type { HeardReport } from "../protocol/internal/node-report.ts";
+import type { HeardReport, NodeRole } from "../protocol/internal/node-report.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import type { Trace } from "../protocol/ports/tracer.ts";
@@ -101,6 +101,8 @@ export interface RouteContext {
   missing: () => string[];
   /** Metrics as Prometheus text. */
   metrics: () => Promise<{ contentType: string; text: string }>;
+  /** The roles that no node has, as this node knows: a hint, read at no cost. */
+  absentRoles: () => readonly NodeRole[];
   /** What every node of this store says of itself. */
   callNodes: () => Promise<HeardReport[]>;
   version: string;

@@ -4,6 +4,7 @@ import { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
 import { Session } from "../../protocol/session.ts";
 import type { Commands } from "../commands.ts";
+import type { RouteContext } from "../route-context.ts";
 
 /** The answer to a command about a whole session. */
 export const SessionAnswer = z.object({
@@ -12,6 +13,14 @@ export const SessionAnswer = z.object({
   decision: Decision.optional(),
   position: z.string().optional(),
 });
+
+/** A fact beside the answer that the caller may not expect. */
+export const Notice = {
+  notice: z
+    .string()
+    .optional()
+    .meta({ description: "what the request may not have meant, or what its effect waits for" }),
+};
 
 /** The answer to a command that may begin a turn. */
 export const TurnAnswer = z.object({
@@ -22,12 +31,11 @@ export const TurnAnswer = z.object({
   decision: Decision.optional(),
   interrupted: z.object({ runId: RunId, messageId: MessageId }).optional(),
   position: z.string().optional(),
+  ...Notice,
 });
 
 const ALONE = "Without a userId the session has a floor of its own: it competes with no other session.";
-
-/** A fact beside the answer to a request that made a session, or would have. */
-export const Notice = { notice: z.string().optional().meta({ description: "what the request may not have meant" }) };
+const NO_WORKER = "No worker answers: the turn waits until one starts.";
 
 /** The notice about a session that competes with no other. */
 export const noticeOf = (session: { userId?: string | undefined }): { notice?: string } =>
@@ -40,9 +48,19 @@ export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<type
   return { success: true, session, ...(decision && { decision }), ...commands.positionOf(reply) };
 }
 
-/** The same for a command that may begin a turn. */
-export function turnAnswer(commands: Commands, reply: Accepted): z.infer<typeof TurnAnswer> {
+/**
+ * The same for a command that may begin a turn.
+ * @param made the session that the command created, if it did
+ */
+export function turnAnswer(
+  { commands, absentRoles }: Pick<RouteContext, "commands" | "absentRoles">,
+  reply: Accepted,
+  made?: { userId?: string | undefined },
+): z.infer<typeof TurnAnswer> {
   const { sessionId, messageId, runId, decision, interrupted } = reply;
+  const { notice: alone } = made ? noticeOf(made) : {};
+  const waits = runId !== undefined && absentRoles().includes("worker") ? NO_WORKER : undefined;
+  const notice = [alone, waits].filter((each) => each !== undefined).join(" ");
   return {
     success: true,
     ...(sessionId !== undefined && { sessionId }),
@@ -50,6 +68,7 @@ export function turnAnswer(commands: Commands, reply: Accepted): z.infer<typeof 
     ...(runId !== undefined && { runId }),
     ...(decision && { decision }),
     ...(interrupted && { interrupted }),
+    ...(notice && { notice }),
     ...commands.positionOf(reply),
   };
 }

@@ -114,7 +114,7 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
         };
         return { floorId, command: { type: "session.chat", sessionId, turn } };
       });
-      return turnAnswer(commands, reply);
+      return turnAnswer(context, reply);
     },
   );
 
@@ -149,7 +149,7 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
       const { id, messageId } = request.params;
       const edit = { source: id, messageId, content, images, connectionId, ...(replace && { replaces: id }) };
       const reply = await copies.edit(identity, edit);
-      return turnAnswer(commands, reply);
+      return turnAnswer(context, reply);
     },
   );
 }

@@ -20,7 +20,7 @@ import { findPoint } from "../histories/rollback-points.ts";
 import { toAppError } from "../http/problem.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { liveSlots } from "../streams/connections.ts";
-import { Notice, noticeOf, TurnAnswer, turnAnswer } from "./command-answer.ts";
+import { TurnAnswer, turnAnswer } from "./command-answer.ts";
 
 /**
  * The readers that receive a failure, in addition to the caller. A session is set only after the caller was allowed to
@@ -42,7 +42,6 @@ const AGENT_ERRORS: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 const MessageAnswer = TurnAnswer.extend({
-  ...Notice,
   outcome: SwitchOutcome.optional(),
   state: z.enum(STATES).optional().meta({ description: "in reply to `heartbeat`: the session's state" }),
   level: z.number().optional().meta({ description: "in reply to `heartbeat`: a ducked session's level" }),
@@ -149,7 +148,7 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
       const find = (sessions: VisibleSessions, id: SessionId) => findPoint(sessions, id, rollback.messageIndex);
       const reply = await copies.rollBack(identity, target.sessionId, find);
       await tell(heard, "rollback_result", { success: true, sessionId: reply.sessionId });
-      return turnAnswer(commands, reply);
+      return turnAnswer(context, reply);
     } catch (thrown) {
       const error = toAppError(thrown);
       const sessionId = heard.target?.sessionId ?? message.sessionId;
@@ -183,8 +182,8 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
     const { outcome, sessionId } = reply;
     const created = sessionId === made ? (planned ?? (await placeOf(caller, made))) : undefined;
     if (isNew && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", heard);
-    const notice = created && noticeOf({ userId: userOf(created.floorId) });
-    return { ...turnAnswer(commands, reply), ...notice, ...(outcome && { outcome }) };
+    const place = created && { userId: userOf(created.floorId) };
+    return { ...turnAnswer(context, reply, place), ...(outcome && { outcome }) };
   }
 
   async function placeOf(caller: Caller, sessionId: SessionId) {

@@ -3,6 +3,7 @@ import { ERROR_CODES } from "../errors.ts";
 
 /** What a node may be. A node has one or more of these roles. */
 export const NODE_ROLES = ["gateway", "orchestrator", "worker"] as const;
+export type NodeRole = (typeof NODE_ROLES)[number];
 
 /** Longest name in a report, and most reasons why a node is not ready: other nodes send them over the bus. */
 const MAX_TEXT = 256;

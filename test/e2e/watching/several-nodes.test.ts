@@ -77,10 +77,20 @@ describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres,
     await expect.poll(async () => (await figures(orchestrator))[0]).toBe(1);
     await expect.poll(async () => (await figures(orchestrator))[1]).toBeGreaterThan(0);
     expect((await accepted(gateway.get("/nodes"))) as unknown).toMatchObject({ absentRoles: ["worker"] });
+    const say = async () => {
+      const another = new E2eClient(gateway);
+      return another.say((await another.hold("music")).id, "hello");
+    };
+    const notice = "No worker answers: the turn waits until one starts.";
+    await expect.poll(say).toMatchObject({ status: 200, body: { notice } });
     await orchestrator.stop();
     expect((await accepted(gateway.get("/nodes"))) as unknown).toMatchObject({
       absentRoles: ["orchestrator", "worker"],
     });
+    const error = expect.stringContaining("no node has the role orchestrator");
+    await expect
+      .poll(() => user.say(id, "are you there?"), { timeout: 30_000 })
+      .toMatchObject({ status: 503, body: { error } });
   });
 
   test("a turn is one trace over all nodes, and each node counts its part of it", async () => {

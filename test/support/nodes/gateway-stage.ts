@@ -40,6 +40,7 @@ export async function openGateway(parts: {
     isAvailable: () => true,
     missing: () => [],
     metrics: async () => ({ contentType: "text/plain", text: "" }),
+    absentRoles: () => [],
     callNodes: async () => [],
     version: "0.0.0",
     log,
