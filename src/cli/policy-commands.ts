@@ -1,26 +1,49 @@
-import { Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
 import type { MatrixFormat } from "./check/matrix.ts";
 import { type CommandLine, numberFrom } from "./command-line.ts";
 import type { SimulationFormat } from "./simulate.ts";
 
+interface CheckLine {
+  strict?: true;
+  matrix?: true;
+  format?: MatrixFormat;
+  /** Minutes after midnight. */
+  at?: number;
+  user?: string;
+  flag?: string[];
+  diff?: string;
+}
+
 /** The commands that work on a catalogue without a node. */
 export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">): void {
   add("check", "Validate a catalogue of agents, and warn of effects its author may not expect.", [
-    "Exit code: 0, with warnings or without; 1 with its faults; 2 if it cannot be read.",
+    "Exit code: 0; 1 with its faults; 2 if a file cannot be read, or with warnings and --strict.",
   ])
     .argument("[file]", "the catalogue; default: the one that a node would use")
+    .addOption(
+      new Option("--strict", "exit code 2 with warnings").conflicts(["matrix", "format", "at", "user", "flag", "diff"]),
+    )
     .option("--matrix", "print the decision for each pair of challenger and holder, in place of warnings")
     .addOption(
-      new Option("--format <format>", "how the matrix is printed: text for 80 columns, json for programs")
-        .choices(["text", "markdown", "json"])
-        .implies({ matrix: true }),
+      new Option("--format <format>", "how the matrix is printed: text for 80 columns, json for programs").choices([
+        "text",
+        "markdown",
+        "json",
+      ]),
     )
-    .action(async (file: string | undefined, { matrix, format = "text" }: { matrix?: true; format?: MatrixFormat }) => {
+    .option("--at <HH:MM>", "the matrix at this time, in the time zone of the first rule with hours", minuteOf)
+    .option("--user <id>", "the matrix on the floor of this user")
+    .option("--flag <name...>", "the matrix with these flags set on the floor")
+    .option("--diff <other.yaml>", "only the cells of the matrix that another catalogue would change")
+    .action(async (file: string | undefined, options: CheckLine) => {
       const { checkCatalog } = await import("./check/check.ts");
+      const { strict, matrix, format, at: minute, user: userId, flag: flags, diff } = options;
+      const asked = [matrix, format, minute, userId, flags, diff].some((option) => option !== undefined);
+      const query = asked ? { format: format ?? ("text" as const), minute, userId, flags, diff } : undefined;
       const env = withSecretFiles(process.env);
-      end(await checkCatalog(file ?? usualCatalogPath(), process.stdout, env, matrix && format));
+      end(await checkCatalog(file ?? usualCatalogPath(), process.stdout, env, { strict, matrix: query }));
     });
 
   add("simulate", "Play a script of requests on a virtual clock, and check what it expects.", [
@@ -72,4 +95,10 @@ const complain = (line: string): void => {
 function usualCatalogPath(): string {
   const reading = readSettings({ INTERLOCK_CONFIG: process.env["INTERLOCK_CONFIG"] });
   return reading.ok ? reading.settings.configPath : "config/agents_config.yaml";
+}
+
+function minuteOf(text: string): number {
+  const [, hours, minutes] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
+  if (hours === undefined) throw new InvalidArgumentError("It is a time from 00:00 to 23:59.");
+  return Number(hours) * 60 + Number(minutes);
 }

@@ -2,6 +2,8 @@ import { depth } from "../../actors/floor/arrangement.ts";
 import { createRegistry } from "../../agents/registry.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
+import { type Circumstances, findStrays } from "./circumstances.ts";
+import { differenceText } from "./difference.ts";
 import { MAX_MATRIX_AGENTS, type MatrixFormat, matrixText } from "./matrix.ts";
 import { findOrderRisks, findRefusedCalls } from "./order-risks.ts";
 import { findSharingRisks, hearingOf } from "./sharing-risks.ts";
@@ -16,49 +18,76 @@ export interface Output {
 /** The maximum number of printed warnings; the rest is only counted. A thousand agents form half a million pairs. */
 const MAX_WARNINGS = 50;
 
+/** What is printed in place of warnings. */
+export interface MatrixQuery extends Circumstances {
+  format: MatrixFormat;
+  /** Another catalogue: only the cells that it would change are printed. */
+  diff?: string | undefined;
+}
+
+export interface CheckOptions {
+  /** Warnings make the exit code 2. */
+  strict?: boolean | undefined;
+  matrix?: MatrixQuery | undefined;
+}
+
 /**
  * `interlock check [file]`: validate a catalogue and warn of effects that its author may not expect. Prints one line
  * for each fault or warning, or the matrix of a valid catalogue.
  *
  * @param env the source of provider keys
- * @returns the exit code: 0 for a valid catalogue, with or without warnings; 1 for faults, or for a catalogue with more
- *   agents than a matrix shows; 2 if the file cannot be read
+ * @returns the exit code: 0 for a valid catalogue; 1 for faults, for a catalogue with more agents than a matrix shows,
+ *   and for a user or a flag that it does not name; 2 if a file cannot be read, or has warnings that are `strict`
  */
 export async function checkCatalog(
   path: string,
   out: Output,
   env: Environment,
-  matrix?: MatrixFormat,
+  { strict = false, matrix }: CheckOptions = {},
 ): Promise<number> {
   const print = (line: string) => out.write(`${line}\n`);
+  const read = await readOrRefuse(path, print);
+  if (typeof read === "number") return read;
+  if (matrix) return printMatrix(read, path, matrix, out);
+  const agents = read.agents.size === 1 ? "1 agent" : `${read.agents.size} agents`;
+  print(`${path}: ${agents}, no faults, hash ${read.hash}`);
+  const warnings = [
+    ...findKeyless(read, env),
+    ...findStandoffs(read),
+    ...findSharingRisks(read),
+    ...findRefusedCalls(read),
+    ...findOrderRisks(read),
+  ];
+  for (const warning of warnings.slice(0, MAX_WARNINGS)) print(`warning: ${warning}`);
+  if (warnings.length > MAX_WARNINGS) print(`warning: and ${warnings.length - MAX_WARNINGS} more`);
+  return strict && warnings.length > 0 ? 2 : 0;
+}
+
+/** The catalogue of a file; or the exit code, once its faults are printed. */
+async function readOrRefuse(path: string, print: (line: string) => void): Promise<Catalog | number> {
   const reading = await loadCatalog(path);
-  if (reading.ok && matrix) return printMatrix(reading.catalog, path, matrix, out);
-  if (reading.ok) {
-    const { catalog } = reading;
-    const agents = catalog.agents.size === 1 ? "1 agent" : `${catalog.agents.size} agents`;
-    print(`${path}: ${agents}, no faults, hash ${catalog.hash}`);
-    const warnings = [
-      ...findKeyless(catalog, env),
-      ...findStandoffs(catalog),
-      ...findSharingRisks(catalog),
-      ...findRefusedCalls(catalog),
-      ...findOrderRisks(catalog),
-    ];
-    for (const warning of warnings.slice(0, MAX_WARNINGS)) print(`warning: ${warning}`);
-    if (warnings.length > MAX_WARNINGS) print(`warning: and ${warnings.length - MAX_WARNINGS} more`);
-    return 0;
-  }
+  if (reading.ok) return reading.catalog;
   for (const line of describeRefusal(path, reading)) print(line);
   return reading.unreadable ? 2 : 1;
 }
 
-function printMatrix(catalog: Catalog, path: string, format: MatrixFormat, out: Output): number {
-  const enabled = [...catalog.agents.values()].filter((agent) => agent.enabled).length;
-  if (enabled > MAX_MATRIX_AGENTS) {
-    out.write(`${path}: a matrix shows at most ${MAX_MATRIX_AGENTS} agents, and ${enabled} are enabled\n`);
-    return 1;
-  }
-  out.write(matrixText(catalog, format));
+async function printMatrix(catalog: Catalog, path: string, query: MatrixQuery, out: Output): Promise<number> {
+  const print = (line: string) => out.write(`${line}\n`);
+  const other = query.diff === undefined ? undefined : await readOrRefuse(query.diff, print);
+  if (typeof other === "number") return other;
+  const checked = [{ path, catalog }, ...(other ? [{ path: query.diff!, catalog: other }] : [])];
+  const tooLarge = checked.flatMap(({ path: file, catalog: { agents } }) => {
+    const enabled = [...agents.values()].filter((agent) => agent.enabled).length;
+    if (enabled <= MAX_MATRIX_AGENTS) return [];
+    return [`${file}: a matrix shows at most ${MAX_MATRIX_AGENTS} agents, and ${enabled} are enabled`];
+  });
+  // A user or a flag may be new in the other catalogue.
+  const [strays = [], ...othersStrays] = checked.map(({ catalog: each }) => findStrays(each, query));
+  const unknown = othersStrays.length > 0 ? strays.filter((stray) => othersStrays[0]?.includes(stray)) : strays;
+  const refusals = [...tooLarge, ...unknown.map((stray) => `${path}: ${stray}`)];
+  for (const refusal of refusals) print(refusal);
+  if (refusals.length > 0) return 1;
+  out.write(other ? differenceText(catalog, other, query) : matrixText(catalog, query.format, query));
   return 0;
 }
 

@@ -1,17 +1,18 @@
-import { EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
+import { EMPTY_FLOOR, restrictionOn } from "../../actors/floor/floor-claims.ts";
 import { giveFront, letBeneath } from "../../actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import { wrapToWidth } from "../text-width.ts";
-import { decideAlone, sessionOf } from "./sharing-risks.ts";
+import { type Circumstances, describe, settle } from "./circumstances.ts";
+import { decideAlone } from "./sharing-risks.ts";
 
 export const MATRIX_FORMATS = ["text", "markdown", "json"] as const;
 export type MatrixFormat = (typeof MATRIX_FORMATS)[number];
 
 /** What the challenger's request does: to the holder (`pauses`, `ducks`, `replaces`), or to itself. */
-type Effect = "pauses" | "ducks" | "replaces" | "beneath" | "waits" | "refused";
+type Effect = "pauses" | "ducks" | "replaces" | "beneath" | "waits" | "refused" | "restricted";
 
-interface Cell {
+export interface Cell {
   holder: string;
   challenger: string;
   effect: Effect;
@@ -35,42 +36,65 @@ const LEGEND: Readonly<Record<Effect, string>> = {
   beneath: "the challenger starts beneath the holder, quieter by this many dB",
   waits: "the challenger waits for the floor",
   refused: "the challenger is refused, and the holder notices nothing",
+  restricted: "the flags do not let the holder be heard",
 };
+
+export interface Matrix {
+  /** The enabled agents, in the order of the file, with their priorities in the circumstances. */
+  agents: { id: string; priority: number }[];
+  /** A row for each holder, with a cell for each challenger. */
+  rows: Cell[][];
+}
 
 /**
  * Decide for each pair of agents: a session of one requests the floor while a session of the other holds it, alone.
- * Uses the agents' own priorities, without rules and users' overrides.
+ * Without circumstances it uses the agents' own priorities, without rules and users' overrides.
  */
-export function matrixText(catalog: Catalog, format: MatrixFormat): string {
-  const agents = [...catalog.agents.values()].filter(({ enabled }) => enabled);
-  const rules = rulesOf(catalog, {});
-  const rows = agents.map((holder) => agents.map((challenger) => meet(holder, challenger, rules)));
+export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): Matrix {
+  const enabled = [...catalog.agents.values()].filter((agent) => agent.enabled);
+  const settled = settle(catalog, circumstances);
+  return {
+    agents: enabled.map((agent) => ({ id: agent.id, priority: settled.priorityOf(agent) })),
+    rows: enabled.map((holder) => enabled.map((challenger) => meet(holder, challenger, settled))),
+  };
+}
+
+/** The matrix as text. */
+export function matrixText(catalog: Catalog, format: MatrixFormat, circumstances: Circumstances = {}): string {
+  const { agents, rows } = matrixOf(catalog, circumstances);
+  const about = describe(catalog, circumstances);
   switch (format) {
     case "json":
-      return `${JSON.stringify({ agents: agents.map(({ id, priority }) => ({ id, priority })), pairs: rows.flat() }, null, 2)}\n`;
+      return `${JSON.stringify({ agents, pairs: rows.flat() }, null, 2)}\n`;
     case "markdown":
-      return markdownOf(agents, rows);
+      return `${about === undefined ? "" : `${about}\n\n`}${markdownOf(agents, rows)}`;
     case "text":
-      return textOf(agents, rows);
+      return `${about === undefined ? "" : wrapToWidth(about, MAX_COLUMNS).join("\n").concat("\n")}${textOf(agents, rows)}`;
   }
 }
 
-function meet(holder: AgentEntry, challenger: AgentEntry, rules: FloorRules): Cell {
-  const held = sessionOf(holder, "holder");
-  const asks = sessionOf(challenger, "challenger", 2);
+function meet(holder: AgentEntry, challenger: AgentEntry, { claim, rules }: ReturnType<typeof settle>): Cell {
+  const held = claim(holder, "holder", 1);
+  const asks = claim(challenger, "challenger", 2);
+  const names = { holder: holder.id, challenger: challenger.id };
+  const restriction = restrictionOn(held, rules);
+  if (restriction && restriction.others !== "finish") {
+    return { ...names, rule: 9, reason: "restricted", effect: "restricted" };
+  }
   const floor = { ...EMPTY_FLOOR, holder: held };
   const { outcome, reason, rule, level } = decideAlone(held, asks, challenger, rules);
-  const about = { holder: holder.id, challenger: challenger.id, rule: rule!, reason };
+  const about = { ...names, rule: rule!, reason };
   if (outcome !== "granted") return { ...about, effect: outcome === "queued" ? "waits" : "refused" };
   const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, asks, rules);
-  const move = moves.find(({ claim }) => claim.sessionId === held.sessionId);
+  const move = moves.find(({ claim: moved }) => moved.sessionId === held.sessionId);
   if (move?.becomes === "ducked") return { ...about, effect: "ducks", level: move.level };
   if (move?.becomes === "archived") return { ...about, effect: "replaces" };
   if (move?.becomes === "paused") return { ...about, effect: "pauses" };
   return { ...about, effect: "beneath", level: level ?? 0 };
 }
 
-const wordOf = ({ effect, level }: Cell): string => (level === undefined ? effect : `${effect} ${level}`);
+/** What a cell shows, as in `ducks -14`. */
+export const wordOf = ({ effect, level }: Cell): string => (level === undefined ? effect : `${effect} ${level}`);
 
 /** The words that appear in the matrix, each with its meaning. */
 function legendOf(rows: readonly Cell[][]): [Effect, string][] {
@@ -78,7 +102,7 @@ function legendOf(rows: readonly Cell[][]): [Effect, string][] {
   return (Object.entries(LEGEND) as [Effect, string][]).filter(([effect]) => used.has(effect));
 }
 
-function markdownOf(agents: readonly AgentEntry[], rows: readonly Cell[][]): string {
+function markdownOf(agents: Matrix["agents"], rows: readonly Cell[][]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |\n`;
   const names = agents.map(({ id }) => `\`${id}\``);
   const head = line(["holder ↓ challenger →", ...names]) + line(Array(agents.length + 1).fill("---"));
@@ -88,7 +112,7 @@ function markdownOf(agents: readonly AgentEntry[], rows: readonly Cell[][]): str
 }
 
 /** Split the columns into blocks of at most 80 characters, below each other, each with all rows. */
-function textOf(agents: readonly AgentEntry[], rows: readonly Cell[][]): string {
+function textOf(agents: Matrix["agents"], rows: readonly Cell[][]): string {
   const digits = String(agents.length).length;
   const labels = agents.map(({ id, priority }, index) => `${String(index + 1).padStart(digits)} ${id} (${priority})`);
   // A name may fill a whole line: shorten it, because the cells beside it matter more.

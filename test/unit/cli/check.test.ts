@@ -14,10 +14,14 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 /** The printed lines and the exit code. */
-async function check(text?: string, env: Record<string, string> = {}): Promise<{ code: number; lines: string[] }> {
+async function check(
+  text?: string,
+  env: Record<string, string> = {},
+  strict = false,
+): Promise<{ code: number; lines: string[] }> {
   if (text !== undefined) await writeFile(path, text);
   let printed = "";
-  const code = await checkCatalog(path, { write: (piece) => (printed += piece) }, env);
+  const code = await checkCatalog(path, { write: (piece) => (printed += piece) }, env, { strict });
   expect(printed.endsWith("\n")).toBe(true);
   return { code, lines: printed.slice(0, -1).replaceAll(path, "FILE").split("\n") };
 }
@@ -82,6 +86,13 @@ it("a pair in which the more important agent is refused is a warning", async () 
   expect(lines.slice(1)).toEqual([
     "warning: phone (90) cannot interrupt navigation (80): navigation is not interruptible and has no preemption_threshold",
   ]);
+});
+
+it("with --strict a warning makes the exit code 2, and a file without one has code 0", async () => {
+  const player = "agents: [{ name: player, adapter: { kind: external }LEASE }, { name: a }]\n";
+  expect(await check(player.replace("LEASE", ""), {}, true)).toMatchObject({ code: 2, lines: { length: 2 } });
+  expect((await check(player.replace("LEASE", ", lease: 5s"), {}, true)).code).toBe(0);
+  expect((await check("agents: [{ name: a, priority: 101 }]\n", {}, true)).code).toBe(1);
 });
 
 it("no warning is printed where a threshold was set, both agents are equal, or one is disabled", async () => {

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { checkCatalog } from "../../../src/cli/check/check.ts";
+import { checkCatalog, type MatrixQuery } from "../../../src/cli/check/check.ts";
 import { type MatrixFormat, matrixText } from "../../../src/cli/check/matrix.ts";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
@@ -19,9 +19,10 @@ interface Pair {
 
 const pairsOf = (catalog: ReturnType<typeof makeCatalog>): Pair[] => JSON.parse(matrixText(catalog, "json")).pairs;
 
-async function print(path: string, format: MatrixFormat) {
+async function print(path: string, query: MatrixFormat | MatrixQuery) {
+  const matrix = typeof query === "string" ? { format: query } : query;
   let printed = "";
-  const code = await checkCatalog(path, { write: (piece) => (printed += piece) }, {}, format);
+  const code = await checkCatalog(path, { write: (piece) => (printed += piece) }, {}, { matrix });
   return { code, printed };
 }
 
@@ -103,4 +104,79 @@ test("a matrix of too many agents is refused with a sentence", async () => {
 test("the matrix of a faulty file lists its faults", async () => {
   const { printed, code } = await print("/nowhere/agents.yaml", "json");
   expect({ printed, code }).toEqual({ code: 2, printed: "/nowhere/agents.yaml: there is no such file\n" });
+});
+
+const HOURS = `agents:
+  - { name: phone, priority: 90, interruptible: false }
+  - { name: music, priority: 20 }
+  - { name: chat, priority: 10 }
+priority_rules:
+  - { name: quiet nights, agents: [phone], between: "22:00-07:00", timezone: Asia/Shanghai, adjust: -80 }
+  - { name: emergency, agents: [chat], when: emergency, adjust: 50 }
+restrictions: [{ name: garage, when: parked, allow: [phone], others: stop }]
+user_preferences: { ann: { agent_priority_overrides: { music: 30, chat: 35 } } }
+`;
+
+test.each<[string, Omit<MatrixQuery, "format">, string[]]>([
+  ["before the hours of a rule", { minute: 21 * 60 + 59 }, ["phone over music pauses", "chat over music refused"]],
+  ["in the hours of a rule", { minute: 23 * 60 + 30 }, ["phone over music refused", "chat over music refused"]],
+  [
+    "without a time, rules with hours do not apply",
+    { userId: "ann" },
+    ["phone over music pauses", "chat over music pauses"],
+  ],
+  ["with a flag", { flags: ["emergency"] }, ["phone over music pauses", "chat over music pauses"]],
+  ["with a restriction", { flags: ["parked"] }, ["phone over music restricted", "chat over phone refused"]],
+])("a matrix %s decides as the floor would", async (_, circumstances, expected) => {
+  const path = await writeTemporary("hours.yaml", HOURS, onTestFinished);
+  const { code, printed } = await print(path, { format: "json", ...circumstances });
+  expect(code).toBe(0);
+  const { pairs } = JSON.parse(printed) as { pairs: Pair[] };
+  const words = pairs.map(({ holder, challenger, effect }) => `${challenger} over ${holder} ${effect}`);
+  expect(words).toEqual(expect.arrayContaining(expected));
+});
+
+test("a matrix says its circumstances, and refuses a user and a flag that the catalogue does not name", async () => {
+  const path = await writeTemporary("hours.yaml", HOURS, onTestFinished);
+  const told = await print(path, { format: "text", minute: 1410, userId: "ann", flags: ["emergency"] });
+  expect(told.printed.split("\n")[0]).toBe("Priorities at 23:30 Asia/Shanghai, for ann, with emergency.");
+  expect(told.printed).toContain("1 phone (10)");
+  expect(await print(path, { format: "text", userId: "bob", flags: ["emergancy"] })).toEqual({
+    code: 1,
+    printed:
+      `${path}: no rule and no restriction names the flag emergancy; did you mean emergency?\n` +
+      `${path}: user_preferences does not name bob\n`,
+  });
+});
+
+test("the difference of two catalogues has each cell that changes, the agents that come and go, and priorities", async () => {
+  const path = await writeTemporary("old.yaml", HOURS, onTestFinished);
+  const edited = HOURS.replace("name: music, priority: 20", "name: music, priority: 5, when_blocked: queue").replace(
+    "priority_rules:",
+    "  - { name: news, priority: 1 }\npriority_rules:",
+  );
+  const diff = await writeTemporary("new.yaml", edited, onTestFinished);
+  const { code, printed } = await print(path, { format: "text", diff });
+  expect([code, printed.split("\n")]).toEqual([
+    0,
+    [
+      "new agent: news (1)",
+      "music: priority 20 → 5",
+      "music asks while phone is heard: refused → waits",
+      "music asks while music is heard: refused → waits",
+      "chat asks while music is heard: refused → pauses",
+      "music asks while chat is heard: pauses → waits",
+      "4 cells change",
+      "",
+    ],
+  ]);
+  expect((await print(path, { format: "markdown", diff })).printed).toContain(
+    "| `music` | `chat` | refused | pauses |\n",
+  );
+  expect(JSON.parse((await print(path, { format: "json", diff })).printed).cells).toHaveLength(4);
+  expect((await print(path, { format: "text", diff: path })).printed).toBe("no cells change\n");
+  expect((await print(path, { format: "text", diff: "/nowhere.yaml" })).code).toBe(2);
+  // A user whom only the other catalogue names.
+  const bob = await writeTemporary("bob.yaml", HOURS.replace("ann:", "bob:"), onTestFinished);
+  expect((await print(path, { format: "text", diff: bob, userId: "bob" })).code).toBe(0);
 });
