@@ -102,6 +102,7 @@ test.each([
   ["docs/external-players.md", "docs/external-players.zh.md"],
   ["docs/players.md", "docs/players.zh.md"],
   ["docs/doors.md", "docs/doors.zh.md"],
+  ["docs/policy.md", "docs/policy.zh.md"],
 ])("pages in two languages have the same headings and the same commands: %s", (english, chinese) => {
   const [one, other] = [readPage(english), readPage(chinese)];
   expect(other.headings.map(({ level }) => level)).toEqual(one.headings.map(({ level }) => level));

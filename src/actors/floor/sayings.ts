@@ -81,6 +81,9 @@ function sentenceOf({ outcome, reason, isHolderDucked }: Spoken): Sentence {
   return ["challenger", "granted", "{challenger} starts."];
 }
 
+/** What a template may name. */
+export const PLACEHOLDERS = ["challenger", "challenger.description", "holder", "holder.description"] as const;
+
 /**
  * A decision as a sentence to speak, from the template of the speaking agent or a default. `{challenger}` and
  * `{holder}` are replaced by labels, `{challenger.description}` and `{holder.description}` by descriptions.
@@ -94,11 +97,13 @@ export function saying(spoken: Spoken, agents: ReadonlyMap<string, AgentEntry>):
   const text = textIn(own ?? fallback, spoken.locale);
   const challengerLabel = challenger?.label ?? challengerId;
   const holderLabel = holder?.label ?? holderId ?? "";
-  const words: Record<string, string> = {
+  const words: Record<(typeof PLACEHOLDERS)[number], string> = {
     challenger: challengerLabel,
     "challenger.description": challenger?.description || challengerLabel,
     holder: holderLabel,
     "holder.description": holder?.description || holderLabel,
   };
-  return text.replace(/\{([a-z.]+)\}/g, (whole, name: string) => (Object.hasOwn(words, name) ? words[name]! : whole));
+  return text.replace(/\{([a-z.]+)\}/g, (whole, name: string) =>
+    Object.hasOwn(words, name) ? words[name as keyof typeof words] : whole,
+  );
 }

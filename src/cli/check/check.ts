@@ -4,6 +4,7 @@ import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
 import { type Circumstances, findStrays } from "./circumstances.ts";
 import { differenceText } from "./difference.ts";
+import { findIdleSettings } from "./idle-settings.ts";
 import { MAX_MATRIX_AGENTS, type MatrixFormat, matrixText } from "./matrix.ts";
 import { findOrderRisks, findRefusedCalls } from "./order-risks.ts";
 import { findSharingRisks, hearingOf } from "./sharing-risks.ts";
@@ -57,6 +58,7 @@ export async function checkCatalog(
     ...findSharingRisks(read),
     ...findRefusedCalls(read),
     ...findOrderRisks(read),
+    ...findIdleSettings(read),
   ];
   for (const warning of warnings.slice(0, MAX_WARNINGS)) print(`warning: ${warning}`);
   if (warnings.length > MAX_WARNINGS) print(`warning: and ${warnings.length - MAX_WARNINGS} more`);

@@ -200,6 +200,50 @@ it("an external agent of which a second session is refused is a warning, unless 
   }
 });
 
+const rule = (fields: string) => `priority_rules: [{ name: night, ${fields} }]`;
+const says = (messages: string) => `messages: ${messages}`;
+it.each([
+  ["a rule without an effect", "", rule("adjust: 0"), ['the rule "night" changes nothing: its adjust is 0']],
+  [
+    "a rule of disabled agents",
+    "",
+    rule("agents: [off], adjust: 5"),
+    ['the rule "night" never matches: off cannot be used'],
+  ],
+  [
+    "a rule whose hours are no range",
+    "",
+    rule('between: "07:00-07:00", adjust: 5'),
+    ['the rule "night" applies all day: its hours begin and end at the same time'],
+  ],
+  [
+    "a rule that leaves the range",
+    "",
+    rule("agents: [a], adjust: 60"),
+    ['the rule "night" takes a (50) to 110, which counts as 100'],
+  ],
+  ["a rule within the range, and one of all agents", "", rule("agents: [a, off], adjust: 50"), []],
+  ["a rule of all agents", "", rule("adjust: 60"), []],
+  [
+    "a placeholder that does not exist, in any language",
+    says('{ rejected: { en: "{holder} is on", zh: "{chalenger}!" }, queued: "{ holder }" }'),
+    "",
+    [
+      `a's message rejected says "{chalenger}" as it is: it is not a placeholder; did you mean challenger?`,
+      `a's message queued says "{ holder }" as it is: it is not a placeholder; did you mean holder?`,
+    ],
+  ],
+  [
+    "a holder where there is none",
+    says('{ resumed: "{challenger} after {holder}", preempted: "{challenger} before {holder.description}" }'),
+    "",
+    ["a's message resumed names the holder, but there is none"],
+  ],
+])("%s is a warning where it does not do what it seems to", async (_, fields, keys, warnings) => {
+  const agents = `agents: [{ name: a${fields && `, ${fields}`} }, { name: off, enabled: false }]\n${keys}\n`;
+  expect((await check(agents)).lines.slice(1)).toEqual(warnings.map((warning) => `warning: ${warning}`));
+});
+
 it("a long list of warnings is cut off with their number", async () => {
   const agents = Array.from(
     { length: 12 },
