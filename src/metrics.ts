@@ -45,6 +45,8 @@ const SHORT = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5];
 /** Buckets in s: from a one-word reply to a long task. */
 const LONG = [0.1, 0.5, 1, 5, 15, 60, 300, 1_800];
 const MS = 1_000;
+/** What of a floor may break. */
+const BREAKABLE = ["snapshot", "actors", "commit"] as const;
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
 /**
@@ -168,6 +170,8 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "commands that broke their floor, by the broken part",
       "what",
     );
+    // A counter that begins at 1 has not grown for Prometheus: the first break would raise no alert.
+    for (const what of BREAKABLE) this.#broken.inc({ what }, 0);
     this.#repeated = counter("interlock_asks_repeated_total", "asks sent again because no answer had come for 500 ms");
     this.#lags = histogram("interlock_bus_lag_seconds", "time from a commit until a follower receives it", SHORT);
     this.#behind = counter(
@@ -224,7 +228,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#lapses.inc(sessions);
   }
 
-  broken(what: "snapshot" | "actors" | "commit"): void {
+  broken(what: (typeof BREAKABLE)[number]): void {
     this.#broken.inc({ what });
   }
 

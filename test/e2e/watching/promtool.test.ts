@@ -1,9 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { root } from "../../docs/page.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { documentsOf } from "../../support/documents/deployment.ts";
 import { promtool } from "../../support/documents/promtool.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { testWith } from "../../support/programs/suites.ts";
@@ -24,37 +25,125 @@ testWith(["promtool"], "promtool finds no fault in the metrics of a node that di
   }
 });
 
-testWith(
-  ["promtool"],
-  "the alerts on unowned floors and on runs that no worker takes fire in their faults",
-  async (path) => {
-    const node = (instance: string, owned: number) => [
-      { series: `interlock_partitions_owned{instance="${instance}"}`, values: `${owned}x5` },
-      { series: `interlock_partitions{instance="${instance}"}`, values: "64x5" },
-    ];
-    const label = { exp_labels: { severity: "page" } };
-    const after = (owned: readonly number[], alerts: object[]) => ({
-      interval: "1m",
-      input_series: owned.flatMap((partitions, index) => node(`n${index}`, partitions)),
-      alert_rule_test: [{ eval_time: "3m", alertname: "InterlockFloorsUnowned", exp_alerts: alerts }],
-    });
-    const file = join(folder, "alerts.json");
-    const summary = (owned: number) => ({
-      exp_annotations: { summary: `${owned} partitions of the floors have an owner, of 64.` },
-    });
-    const tests = [
-      after([32, 32, 0], []),
-      after([32, 31], [{ ...label, ...summary(63) }]),
-      after([64, 1], [{ ...label, ...summary(65) }]),
-    ];
-    const waits = (seconds: string, alerts: object[]) => ({
-      interval: "1m",
-      input_series: [{ series: 'interlock_runs_waiting_seconds{instance="n0"}', values: seconds }],
-      alert_rule_test: [{ eval_time: "3m", alertname: "InterlockRunsNotTaken", exp_alerts: alerts }],
-    });
-    const why = "No worker takes a run that waits for more than 30 s: GET /nodes says whether there is one.";
-    tests.push(waits("0x5", []), waits("0 40 100 160", [{ ...label, exp_annotations: { summary: why } }]));
-    await writeFile(file, JSON.stringify({ rule_files: [join(root, "deploy/alerts.yaml")], tests }));
-    expect(await promtool(path, ["test", "rules", file])).toMatchObject({ code: 0 });
+interface Rule {
+  alert: string;
+  labels: { severity: string };
+  annotations: { summary: string };
+}
+const [{ groups }] = documentsOf("alerts.yaml") as [{ groups: { rules: Rule[] }[] }];
+const rules = groups.flatMap((group) => group.rules);
+
+/** Series by their selectors, with a value every 15 s for 20 minutes in promtool's notation. */
+type Series = Record<string, string>;
+interface AlertCase {
+  fault: Series;
+  /** Nearly the fault, or a fault that is over. */
+  calm: Series;
+  /** Labels of the alert besides its severity. */
+  labels?: Record<string, string>;
+  /** Default: the rule's own, if it has no variables. */
+  summary?: string;
+}
+
+/** A histogram of which so many observations in a hundred are above `le`. */
+const durations = (name: string, le: number, above: number): Series => ({
+  [`${name}_bucket{le="${le}"}`]: `0+${100 - above}x80`,
+  [`${name}_bucket{le="${2 * le}"}`]: "0+100x80",
+  [`${name}_bucket{le="+Inf"}`]: "0+100x80",
+});
+const owned = (...partitions: number[]): Series =>
+  Object.fromEntries(
+    partitions.flatMap((count, index) => [
+      [`interlock_partitions_owned{instance="n${index}"}`, `${count}x80`],
+      [`interlock_partitions{instance="n${index}"}`, "64x80"],
+    ]),
+  );
+const commands = (unavailable: number): Series => ({
+  'interlock_commands_total{type="session.chat",outcome="ok"}': "0+1000x80",
+  'interlock_commands_total{type="session.chat",outcome="unavailable"}': `0+${unavailable}x80`,
+});
+
+const CASES: Record<string, AlertCase> = {
+  InterlockFloorBroken: {
+    fault: { 'interlock_floors_broken_total{what="commit"}': "0x50 1x30" },
+    calm: { 'interlock_floors_broken_total{what="commit"}': "3x80" },
+    labels: { what: "commit" },
+    summary: "Commands break their floor (commit): the log says which and why.",
   },
-);
+  InterlockBusAway: {
+    fault: { 'interlock_bus_away{instance="n0"}': "0x50 1x30", 'interlock_bus_away{instance="n1"}': "0x80" },
+    calm: { 'interlock_bus_away{instance="n0"}': "1x50 0x30" },
+    labels: { instance: "n0" },
+    summary: "n0 hears nothing over Redis: what it is asked to do is unavailable.",
+  },
+  InterlockFloorsUnowned: {
+    fault: owned(32, 31),
+    calm: owned(32, 32, 0),
+    summary: "63 partitions of the floors have an owner, of 64.",
+  },
+  InterlockUnavailable: { fault: commands(20), calm: commands(5) },
+  InterlockAsksUnanswered: {
+    fault: { interlock_asks_repeated_total: "0+30x80" },
+    calm: { interlock_asks_repeated_total: "0+6x80" },
+  },
+  InterlockCommitsSlow: {
+    fault: durations("interlock_commit_seconds", 0.1, 5),
+    calm: durations("interlock_commit_seconds", 0.1, 0),
+  },
+  InterlockEventsLate: {
+    fault: durations("interlock_bus_lag_seconds", 0.5, 5),
+    calm: durations("interlock_bus_lag_seconds", 0.5, 0),
+  },
+  InterlockRunsNotQueued: {
+    fault: { interlock_effects_not_queued_total: "0x50 1+1x30" },
+    calm: { interlock_effects_not_queued_total: "7x80" },
+  },
+  InterlockRunsNotTaken: {
+    fault: { 'interlock_runs_waiting_seconds{instance="n0"}': "0x50 15+15x30" },
+    calm: { 'interlock_runs_waiting_seconds{instance="n0"}': "15x80" },
+  },
+  InterlockRunsWait: {
+    fault: durations("interlock_run_wait_seconds", 1, 10),
+    calm: durations("interlock_run_wait_seconds", 1, 2),
+  },
+  InterlockNodeBusy: {
+    fault: { 'nodejs_eventloop_lag_p99_seconds{instance="n0"}': "0.2x80" },
+    calm: { 'nodejs_eventloop_lag_p99_seconds{instance="n0"}': "0.2x50 0.02x30" },
+    labels: { instance: "n0" },
+    summary: "n0 is busy: add nodes of its role.",
+  },
+};
+
+/** Promtool's test of all rules with these series, of which one alert fires, or none. */
+function play(series: Series, firing?: string, summary = CASES[firing ?? ""]?.summary): object {
+  const labels = CASES[firing ?? ""]?.labels;
+  const expected = ({ labels: { severity }, annotations }: Rule) => ({
+    exp_labels: { severity, ...labels },
+    exp_annotations: { summary: summary ?? annotations.summary },
+  });
+  return {
+    interval: "15s",
+    input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+    alert_rule_test: rules.map((rule) => ({
+      eval_time: "15m",
+      alertname: rule.alert,
+      exp_alerts: rule.alert === firing ? [expected(rule)] : [],
+    })),
+  };
+}
+
+test("every alert that is shipped has a case", () => {
+  expect(Object.keys(CASES)).toEqual(rules.map(({ alert }) => alert));
+});
+
+testWith(["promtool"], "every alert fires in its fault, alone, and not otherwise", async (path) => {
+  const file = join(folder, "alerts.json");
+  const tests = Object.entries(CASES).flatMap(([alert, { fault, calm }]) => [play(fault, alert), play(calm)]);
+  const twice = "65 partitions of the floors have an owner, of 64.";
+  tests.push(play(owned(64, 1), "InterlockFloorsUnowned", twice));
+  await writeFile(file, JSON.stringify({ rule_files: [join(root, "deploy/alerts.yaml")], tests }));
+  expect(await promtool(path, ["test", "rules", file])).toEqual({
+    code: 0,
+    said: expect.stringContaining("SUCCESS"),
+  });
+});
