@@ -126,7 +126,7 @@ function nowOf(session: Session, { view, events, nameOf }: Story): string {
     case "archived":
       return `${name} has ended: it asks no more`;
     case "created": {
-      if (session.queuedAt === undefined) return `${name} does not wait for the floor: it asks with its next message`;
+      if (session.queuedAt === undefined) return `${name} does not wait for the floor: it asks when it is activated`;
       const place = queued.findIndex(({ id }) => id === session.id);
       const ahead = place < 1 ? "" : `, with ${place} in the queue before it`;
       return `${name} waits for ${blocker}${ahead}`;

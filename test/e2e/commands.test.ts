@@ -13,6 +13,7 @@ import { reportWhy } from "../../src/cli/why.ts";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
+import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { ServerProcess } from "../support/servers/server-process.ts";
@@ -127,7 +128,49 @@ test("why tells what silenced a session, who refused it, what it waits for and w
   ]);
 });
 
+test("why names what a session is heard beneath, the restriction that silences it, and how the queue is", async () => {
+  const external = { kind: "external" };
+  const node = await NodeUnderTest.start({
+    agents: [
+      { name: "music", priority: 20, when_preempted: "duck" },
+      { name: "radio", priority: 10, when_blocked: "queue", adapter: external },
+      { name: "prompt", priority: 80, beneath: { music: -14 }, adapter: external },
+    ],
+    catalog: { restrictions: [{ name: "quiet", when: "parked", allow: ["prompt"] }] },
+  });
+  onTestFinished(() => node.stop());
+  const client = createClient({ baseUrl: node.url });
+  const ann = new E2eClient(node, "ann");
+  const why = async (what: string) => (await reportWhy(client, { what, limit: 20 }, Date.now())).lines;
+  const idle = await ann.create("radio");
+  expect((await why(idle.id))[0]).toBe("radio does not wait for the floor: it asks when it is activated");
+  const music = await ann.hold("music");
+  const prompt = await ann.hold("prompt");
+  expect((await why(music.id))[0]).toBe("music is heard beneath prompt, 14 dB quieter");
+  for (const _ of [1, 2]) await accepted(ann.askToCreate({ agentId: "radio", activate: true }));
+  const { queued } = await client.getFloor(music.floorId);
+  expect((await why(queued[1]!.id))[0]).toBe("radio waits for prompt to end, with 1 in the queue before it");
+  await client.setFlags(music.floorId, { parked: true });
+  const silenced = await why(music.id);
+  expect(silenced.slice(0, 2).join(" ")).toBe(
+    "music is paused because it is not allowed now (quiet): it comes back by itself when that is over",
+  );
+  expect(silenced).toContain("restricted by: quiet");
+  expect(silenced).toContain("It would need parked to be off, or music in quiet's allow.");
+  expect((await why(music.floorId))[0]).toBe("prompt has the floor with priority 80");
+  await ann.on(prompt.id, "archive");
+  expect((await why(prompt.id))[0]).toBe("prompt has ended: it asks no more");
+});
+
 test("a node that does not answer, or requires a token, is a sentence and code 1", async () => {
+  const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "k" }]), onTestFinished);
+  const locked = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
+  onTestFinished(() => locked.stop());
+  const refusal = await interlock(tmpdir(), "why", "u:ann", "--url", locked.url);
+  expect([refusal.code, refusal.stderr]).toEqual([
+    1,
+    expect.stringMatching(/requires authentication: set INTERLOCK_T/),
+  ]);
   const nowhere = await interlock(tmpdir(), "status", "--url", "http://127.0.0.1:9");
   expect([nowhere.code, nowhere.stderr]).toEqual([
     1,
