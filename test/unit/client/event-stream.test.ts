@@ -313,7 +313,7 @@ it("leaving the loop releases the connection", async () => {
 });
 
 it("a connection without any bytes for too long counts as dead", async () => {
-  await using place = await stage([() => {}, stream([frame(1)], "open"), stream([frame(2)])], { silenceMs: 40 });
+  await using place = await stage([() => {}, stream([frame(1)], "open"), stream([frame(2)])], { silenceMs: 500 });
   expect(seqs(await all(place.events))).toEqual([1, 2]);
 });
 
