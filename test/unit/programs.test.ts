@@ -39,7 +39,7 @@ function statedNeeds(): Need[][] {
   for (const file of globSync("test/**/*.ts", { cwd: root, exclude: (path) => /node_modules|unit/.test(path) })) {
     const text = readFileSync(join(root, file), "utf8");
     for (const [, list] of text.matchAll(/\b(?:describe|test)With\(\s*\[([^\]]*)\]/g)) lists.push(list!);
-    for (const [, list] of text.matchAll(/^const SOUND = \[([^\]]*)\]/gm)) lists.push(list!);
+    for (const [, list] of text.matchAll(/^const (?:SOUND|DESKTOP) = \[([^\]]*)\]/gm)) lists.push(list!);
   }
   return lists.map((list) =>
     list
