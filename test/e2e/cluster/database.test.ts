@@ -112,7 +112,7 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
     expect([renamed.status, renamed.body.errorCode]).toEqual([503, "unavailable"]);
     expect(node.stderr).toContain("it is another store than this node opened (r1): restart the node");
     const next = await cluster.start(["gateway", "orchestrator", "worker"]);
-    expect((await next.ask("GET", "/session/watched")).body.position).toBe("r1.1");
+    expect((await next.ask("GET", "/session/watched")).body.position).toMatch(/^r1\.1\./);
   }, 60_000);
 }
 

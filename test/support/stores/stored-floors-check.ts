@@ -29,7 +29,7 @@ export async function checkStoredFloors(store: FloorStore, catalog: Catalog): Pr
 }
 
 async function checkFloor(store: FloorStore, floorId: FloorId, catalog: Catalog): Promise<void> {
-  const check = new FloorLogCheck(catalog);
+  const check = new FloorLogCheck(catalog, false);
   let place: FloorSeq = 0;
   let at = Number.NEGATIVE_INFINITY;
   try {
