@@ -73,8 +73,8 @@ const LONG_TESTS = [
 ];
 /** Measures how long a node's answers take, so that no other test may run beside it. */
 const ALONE = ["test/e2e/attacks/all-attacks.test.ts"];
-/** They start programs by the dozen, and measure the memory of their own process. */
-const PROGRAMS = ["test/unit/agents/**/*.test.ts"];
+/** They start programs by the dozen, and measure the memory of their own process; one replaces modules for itself. */
+const PROGRAMS = ["test/unit/agents/**/*.test.ts", "test/unit/actors/invariants.property.test.ts"];
 
 export default defineConfig({
   test: {
