@@ -6,10 +6,11 @@ import type { Output } from "./check/check.ts";
 import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
 import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
 import { type Bilingual, type Check, LANGUAGES, type Language, SceneFault, Stage } from "./drive-stage.ts";
-import { type Line, narrate } from "./narration.ts";
+import { layOut } from "./line-layout.ts";
+import { narrate } from "./narration.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
 import { type Paint, paintFor } from "./paint.ts";
-import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "./text-width.ts";
+import { cutToWidth, plainLine, wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline } from "./timeline.ts";
 
 export { LANGUAGES };
@@ -144,7 +145,9 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
   const timeline = readTimeline(stage.floor);
   const lines = narrate(stage.heard, stage.floor, nameOf, language);
   const startedAt = stage.floor[0] ? Date.parse(stage.floor[0].timestamp) : 0;
-  for (const line of layOut(lines, startedAt, nameOf, paint)) print(line);
+  const timeOf = (at: number) => `${(Math.max(0, at - startedAt) / 1_000).toFixed(1)} s`.padStart(8);
+  const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf, nameOf, maxName: WIDTH, paint };
+  for (const line of layOut(lines, layout)) print(line);
   print();
   for (const line of drawTimeline(timeline, { width: WIDTH - 3, nameOf, paint })) print(`   ${line}`);
   print();
@@ -156,21 +159,6 @@ function checkLine({ text, holds }: Check, language: Language, paint: Paint): st
   const mark = holds ? paint("active", "✓") : paint("refused", "✗");
   const notSo = { en: "not so: ", zh: "并非如此：" };
   return `${mark} ${cutToWidth(holds ? text : `${notSo[language]}${text}`, WIDTH - 5)}`;
-}
-
-/** Lay out lines as time, agent and text, at most `WIDTH` columns wide. */
-function layOut(lines: readonly Line[], startedAt: number, nameOf: Setting["nameOf"], paint: Paint): string[] {
-  const nameColumns = Math.max(0, ...lines.map(({ agentId }) => widthOf(nameOf(agentId))));
-  const room = WIDTH - nameColumns - 14;
-  return lines.flatMap(({ at, agentId, mark, style, text }) => {
-    const seconds = paint("quiet", `${(Math.max(0, at - startedAt) / 1_000).toFixed(1)} s`.padStart(8));
-    const head = `${seconds}  ${fitToWidth(nameOf(agentId), nameColumns)}  `;
-    const pieces = wrapToWidth(cutToWidth(plainLine(text), room * MAX_LINES), room);
-    return pieces.map((piece, index) => {
-      const marked = index === 0 ? `${mark} ${piece}` : `  ${piece}`;
-      return (index === 0 ? head : " ".repeat(nameColumns + 12)) + (style ? paint(style, marked) : marked);
-    });
-  });
 }
 
 function sumUp(played: readonly Played[], language: Language, paint: Paint, print: Setting["print"]): number {

@@ -2,9 +2,6 @@ import type { Line } from "./narration.ts";
 import type { Paint } from "./paint.ts";
 import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "./text-width.ts";
 
-/** The most columns of an agent's name. */
-const MAX_NAME = 24;
-
 export interface LayoutOptions {
   /** The width of a line, in columns. */
   width: number;
@@ -13,12 +10,17 @@ export interface LayoutOptions {
   /** A time in ms since 1970 as text, always equally wide. */
   timeOf: (at: number) => string;
   nameOf: (agentId: string) => string;
+  /** The most columns of an agent's name. Default: 24. */
+  maxName?: number;
   paint: Paint;
 }
 
 /** Lay out lines as time, agent and text. */
-export function layOut(lines: readonly Line[], { width, maxLines, timeOf, nameOf, paint }: LayoutOptions): string[] {
-  const nameColumns = Math.min(MAX_NAME, Math.max(0, ...lines.map(({ agentId }) => widthOf(nameOf(agentId)))));
+export function layOut(
+  lines: readonly Line[],
+  { width, maxLines, timeOf, nameOf, maxName = 24, paint }: LayoutOptions,
+): string[] {
+  const nameColumns = Math.min(maxName, Math.max(0, ...lines.map(({ agentId }) => widthOf(nameOf(agentId)))));
   return lines.flatMap(({ at, agentId, mark, style, text }) => {
     const time = timeOf(at);
     const indent = " ".repeat(time.length + nameColumns + 4);
