@@ -187,6 +187,9 @@ export class Chat {
     this.#connectionId = connectionId;
     this.#connected.resolve();
     if (isNew) for (const id of [...this.sessions.keys()]) await this.#readAgain(id);
+    // After the sessions: what is typed on these words finds what the node knows.
+    if (this.#isAway) this.say("— connected again —");
+    this.#isAway = false;
   }
 
   /** Events of a session were missed: show the messages among them, and release whoever waits for its run. */
@@ -330,8 +333,8 @@ export class Chat {
   }
 
   #noteStatus(status: StreamStatus): void {
-    if (status === "waiting" && !this.#isAway) this.say("— the connection is lost; trying again —");
-    if (status === "open" && this.#isAway) this.say("— connected again —");
-    this.#isAway = status === "waiting" || (this.#isAway && status !== "open");
+    if (status !== "waiting" || this.#isAway) return;
+    this.#isAway = true;
+    this.say("— the connection is lost; trying again —");
   }
 }

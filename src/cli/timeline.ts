@@ -119,7 +119,8 @@ const STEPS_MS = [
 
 /**
  * Draw the timeline as lines: one row per session, and below them an axis in seconds. A column shows the session's
- * state at the column's middle. A span that is too short to cover a middle still gets one column.
+ * state at the column's middle. A span that is too short to cover a middle still gets one column: where
+ * several would share it, the loudest.
  */
 export function drawTimeline({ durationMs, rows }: Timeline, options: DrawOptions): string[] {
   const { width, nameOf, paint = plain, labelAt } = options;
@@ -137,6 +138,8 @@ export function drawTimeline({ durationMs, rows }: Timeline, options: DrawOption
   return [...lines, ...drawAxis(columns, stepMs, room, labelAt).map((line) => indent + paint("quiet", line))];
 }
 
+const LOUDNESS: Readonly<Record<SpanState, number>> = { waiting: 0, paused: 1, ducked: 2, active: 3 };
+
 type Cell = SpanState | "refused" | undefined;
 
 function drawRow({ spans, refusedAtMs }: TimelineRow, columns: number, stepMs: number): Cell[] {
@@ -145,7 +148,8 @@ function drawRow({ spans, refusedAtMs }: TimelineRow, columns: number, stepMs: n
     const middleMs = (column + 0.5) * stepMs;
     return spans.find(({ fromMs, toMs }) => fromMs <= middleMs && middleMs < toMs)?.state;
   });
-  for (const { state, fromMs, toMs } of spans) {
+  // The loudest last: what was heard shows where several short spans share a column.
+  for (const { state, fromMs, toMs } of spans.toSorted((one, other) => LOUDNESS[one.state] - LOUDNESS[other.state])) {
     if (fromMs === toMs) continue;
     const hasColumn = cells.some((_, column) => {
       const middleMs = (column + 0.5) * stepMs;

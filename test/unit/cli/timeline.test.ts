@@ -138,6 +138,18 @@ it("a span shorter than a column is still shown", () => {
   expect(weather?.trimEnd().at(-1)).toBe("█");
 });
 
+it("where several short spans share a column, what was heard shows", () => {
+  const history = new History()
+    .created(0, "music")
+    .became(0, "music", "active.idle")
+    .became(990, "music", "archived")
+    .created(1_010, "weather")
+    .became(1_010, "weather", "active.idle")
+    .became(1_015, "weather", "paused")
+    .became(1_020, "weather", "archived");
+  expect(history.draw()[1]?.trimEnd().at(-1)).toBe("█");
+});
+
 it("a longer timeline has longer columns, and no line exceeds the width", () => {
   for (const durationMs of [0, 40, 700, 4_200, 61_000, 7_200_000]) {
     const history = new History()
