@@ -50,8 +50,8 @@ export async function playDrive(car: Car, print: (line: string) => void): Promis
   const isAt = (lowered: number) => (level: number) => Math.abs(level - SONG_LEVEL - lowered) < TOLERANCE_DB;
 
   scene("Music alone");
-  car.start("music-player", car.song);
   using floor = new FloorWatch(car.client, `u:${car.userId}`, (line) => print(`  ${line}`));
+  car.playMusic();
   await floor.until("music_agent", "active");
   await measure("alone", music, "its own volume", isAt(0));
 
@@ -83,7 +83,7 @@ export async function playDrive(car: Car, print: (line: string) => void): Promis
   await Promise.all([hear("call home"), lowered]);
 
   scene("A call, and a prompt in the call");
-  const phone = car.start("phone", car.caller);
+  const phone = car.playCall();
   await floor.until("phone_agent", "active");
   await Promise.all([
     measure("in a call", music, "silent", isSilent),

@@ -101,6 +101,7 @@ test.each([
   ["docs/guide-agents.md", "docs/guide-agents.zh.md"],
   ["docs/external-players.md", "docs/external-players.zh.md"],
   ["docs/players.md", "docs/players.zh.md"],
+  ["docs/car.md", "docs/car.zh.md"],
   ["docs/doors.md", "docs/doors.zh.md"],
   ["docs/policy.md", "docs/policy.zh.md"],
 ])("pages in two languages have the same headings and the same commands: %s", (english, chinese) => {

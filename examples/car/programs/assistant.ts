@@ -1,7 +1,7 @@
 /**
  * `assistant.ts WORDS`: sends the words to the dialog agent, and speaks its reply sentence by sentence while the agent
- * writes it. The agent runs on the server; this program only speaks. The session's state decides whether it may be
- * heard.
+ * writes it. The agent runs on the server; this program only speaks, and reports how much was heard. The session's state
+ * decides whether it may be heard.
  */
 import { join } from "node:path";
 import { MessageTexts } from "../../../src/client/interlock-client.ts";
@@ -20,15 +20,17 @@ let spoken: Promise<void> = Promise.resolve();
 let current: Player | undefined;
 let isHeard = true;
 let count = 0;
+const reports: Promise<unknown>[] = [];
 
-/** Speak the sentence after those before it. */
-function say(sentence: string): void {
+/** Speak the sentence after those before it, and then report that the reply was heard up to its end. */
+function say(sentence: string, messageId: string, upTo: number): void {
   const file = join(folder, `reply-${process.pid}-${count++}.wav`);
   const ready = synthesise(sentence, file);
   spoken = spoken.then(async () => {
     current = new Player(await ready, { sink: "voice" });
     if (isHeard) current.play(0);
     await current.ended;
+    reports.push(client.played(session.id, messageId, upTo));
   });
 }
 
@@ -44,15 +46,17 @@ for await (const event of stream) {
   const text = texts.take(event);
   if (text?.agent) {
     for (const [sentence] of text.text.slice(said).matchAll(SENTENCE)) {
-      say(sentence);
       said += sentence.length;
+      say(sentence, text.messageId, said);
     }
     if (!text.isStreaming && text.text.length > said) {
-      say(text.text.slice(said));
+      const rest = text.text.slice(said);
       said = text.text.length;
+      say(rest, text.messageId, said);
     }
   }
   if (event.type === "complete") break;
 }
 await spoken;
+await Promise.all(reports);
 await client.archiveSession(session.id);

@@ -1,12 +1,13 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Message, sessionBus } from "@jellybrick/dbus-next";
+import { startSessionBus } from "../../../examples/car/session-bus.ts";
 import { Meter } from "../../../examples/car/sound/meter.ts";
 import { writeSong } from "../../../examples/car/sound/song.ts";
 import { SoundServer } from "../../../examples/car/sound/sound-server.ts";
@@ -17,20 +18,6 @@ const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SINK = "cabin";
 const CLI = join(ROOT, "src/cli/main.ts");
 const MPRIS_SCRIPT = "/usr/lib/mpv-mpris/mpris.so";
-/** A session bus on a named socket, so that it can be started again at the same address. */
-const busConfig = (socket: string) => `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig>
-  <type>session</type>
-  <listen>unix:path=${socket}</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
-    <allow send_destination="*" eavesdrop="true"/>
-    <allow eavesdrop="true"/>
-    <allow own="*"/>
-  </policy>
-</busconfig>
-`;
 
 const run = promisify(execFile);
 
@@ -89,7 +76,7 @@ export class Desktop implements AsyncDisposable {
       XDG_STATE_HOME: join(folder, "state"),
       DBUS_SESSION_BUS_ADDRESS: `unix:path=${socket}`,
     };
-    const bus = await startBus(socket, env);
+    const bus = await startSessionBus(socket, env);
     stack.defer(() => end(bus, "SIGKILL"));
     if (kind === "pipewire") await startPipewire(env, stack);
     else {
@@ -237,25 +224,8 @@ export class Desktop implements AsyncDisposable {
   /** End the session bus, and start it again at its address. */
   async restartBus(): Promise<void> {
     await end(this.#bus, "SIGKILL");
-    this.#bus = await startBus(join(this.#folder, "bus"), this.#env);
+    this.#bus = await startSessionBus(join(this.#folder, "bus"), this.#env);
   }
-}
-
-async function startBus(socket: string, env: NodeJS.ProcessEnv): Promise<ChildProcess> {
-  await rm(socket, { force: true });
-  const config = `${socket}.conf`;
-  await writeFile(config, busConfig(socket));
-  const bus = spawn(
-    "dbus-daemon",
-    [`--config-file=${config}`, "--nofork", "--nopidfile", "--nosyslog", "--print-address=1"],
-    {
-      env,
-      stdio: ["ignore", "pipe", "ignore"],
-    },
-  );
-  await once(bus.stdout!, "data");
-  bus.stdout!.resume();
-  return bus;
 }
 
 async function startPipewire(env: NodeJS.ProcessEnv, stack: AsyncDisposableStack): Promise<void> {
