@@ -3,8 +3,12 @@ import { describeRefusal, loadCatalog, type RefusedCatalog } from "./config/cata
 import { type CatalogStatus, watchCatalog } from "./config/catalog/watched-catalog.ts";
 import { announceDefinitions, DefinedCatalog } from "./defined-catalog.ts";
 import type { Definitions } from "./gateway/route-context.ts";
+import { differenceLines, differenceOf, whyNoMatrix } from "./policy/matrix.ts";
 import type { Logger } from "./protocol/ports/logger.ts";
 import type { Shape } from "./shape.ts";
+
+/** The most lines of cells, and of agents, that the log has of a new catalogue. `POST /catalogue/diff` has them all. */
+const MAX_LOGGED = 50;
 
 /** The catalogue that a node uses, always as it is now. */
 export interface NodeCatalog {
@@ -42,7 +46,7 @@ export async function openCatalog(
   const onChange = () => {
     for (const listener of listeners) listener();
   };
-  const watched = watchCatalog({ path, initial, clock, log, onChange });
+  const watched = watchCatalog({ path, initial, clock, log, describeChange, onChange });
   opened.defer(() => watched.close());
   const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current(), onChange });
   opened.defer(() => defined.stop());
@@ -62,6 +66,12 @@ export async function openCatalog(
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
+}
+
+/** What changes in the matrix of who does what to whom. */
+function describeChange(before: Catalog, after: Catalog): string[] {
+  const reason = whyNoMatrix(before) ?? whyNoMatrix(after);
+  return reason === undefined ? differenceLines(differenceOf(before, after), MAX_LOGGED) : [reason];
 }
 
 /** The catalogue cannot be used. The message lists every fault with its place. */

@@ -1,7 +1,8 @@
 import { InvalidArgumentError, Option } from "commander";
 import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
-import type { MatrixFormat } from "./check/matrix.ts";
+import { minuteOf } from "../policy/wall-clock.ts";
+import type { MatrixFormat } from "./check/matrix-text.ts";
 import { type CommandLine, numberFrom } from "./command-line.ts";
 import type { SimulationFormat } from "./simulate.ts";
 
@@ -33,7 +34,7 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
         "json",
       ]),
     )
-    .option("--at <HH:MM>", "the matrix at this time, in the time zone of the first rule with hours", minuteOf)
+    .option("--at <HH:MM>", "the matrix at this time, in the time zone of the first rule with hours", minuteOfDay)
     .option("--user <id>", "the matrix on the floor of this user")
     .option("--flag <name...>", "the matrix with these flags set on the floor")
     .option("--diff <other.yaml>", "only the cells of the matrix that another catalogue would change")
@@ -97,8 +98,8 @@ function usualCatalogPath(): string {
   return reading.ok ? reading.settings.configPath : "config/agents_config.yaml";
 }
 
-function minuteOf(text: string): number {
-  const [, hours, minutes] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
-  if (hours === undefined) throw new InvalidArgumentError("It is a time from 00:00 to 23:59.");
-  return Number(hours) * 60 + Number(minutes);
+function minuteOfDay(text: string): number {
+  const minute = minuteOf(text);
+  if (minute === undefined) throw new InvalidArgumentError("It is a time from 00:00 to 23:59.");
+  return minute;
 }

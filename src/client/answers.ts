@@ -2,6 +2,7 @@ import type { Decision } from "../protocol/decision.ts";
 import type { FloorSummary, Reservation } from "../protocol/floor.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { SwitchOutcome } from "../protocol/internal/reply.ts";
+import type { Matrix, MatrixDifference } from "../protocol/matrix.ts";
 import type { LogLine, Message } from "../protocol/message.ts";
 import type { AgentInfo, Session, SessionState } from "../protocol/session.ts";
 import type { LoggedServerEvent } from "./server-event.ts";
@@ -168,8 +169,29 @@ export interface Readiness {
   catalog: {
     hash: string;
     loadedAt: number;
-    faults?: { line: number; column: number; path: string; message: string }[];
+    faults?: CatalogueFault[];
   };
+}
+
+/** A fault in a catalogue. `line` and `column` count from 1; `message` continues a sentence that begins with `path`. */
+export interface CatalogueFault {
+  line: number;
+  column: number;
+  path: string;
+  message: string;
+}
+
+/** `hash`: of the catalogue's file in use. */
+export interface MatrixAnswer extends Matrix {
+  hash: string;
+}
+
+/** `changed`: agents whose entries differ. `parts`: other top-level keys that differ. */
+export interface CatalogueDifference extends MatrixDifference {
+  hash: string;
+  newHash: string;
+  changed: string[];
+  parts: string[];
 }
 
 export interface NodeList {

@@ -1,6 +1,7 @@
 import type { Decision } from "../protocol/decision.ts";
 import { ERRORS, type ErrorCode } from "../protocol/errors.ts";
 import type { AgentInfo } from "../protocol/session.ts";
+import type { CatalogueFault } from "./answers.ts";
 
 /**
  * The server's error codes, and two for the transport. `unreachable`: no answer arrived, so the request may have taken
@@ -20,6 +21,8 @@ export interface ClientErrorFacts {
   decision?: Decision;
   /** What is wrong with the request, by place. */
   issues?: { path: string; message: string }[];
+  /** What is wrong with a catalogue, by place. */
+  faults?: CatalogueFault[];
   /** The commands that the session's state allows. */
   allowed?: string[];
   availableAgents?: AgentInfo[];

@@ -4,6 +4,7 @@ import type { FloorState } from "../protocol/floor.ts";
 import type { SessionState } from "../protocol/session.ts";
 import type {
   AgentsAnswer,
+  CatalogueDifference,
   DefinitionAnswer,
   DefinitionPage,
   DefinitionSettings,
@@ -13,6 +14,7 @@ import type {
   Health,
   LoadedSession,
   LogPage,
+  MatrixAnswer,
   MessageAnswer,
   MessagePage,
   NodeList,
@@ -117,6 +119,15 @@ export interface FloorLogQuery {
   before?: string;
   /** 1 to 2,000. Default: 500. A page ends earlier if its events are large. */
   limit?: number;
+}
+
+/** When and for whom a matrix is made. Default: with the agents' own priorities, without rules. */
+export interface MatrixQuery {
+  /** HH:MM, in the time zone of the first rule with hours. */
+  at?: string;
+  userId?: string;
+  /** Flags that are set on the floor. */
+  flag?: readonly string[];
 }
 
 /** A page of a list: the entries after an id, or before it, but not both. */
@@ -242,7 +253,7 @@ export function createClient(options: ClientOptions) {
         method: "POST",
         path: ["session", "import"],
         query: input,
-        lines,
+        content: { type: "application/x-ndjson", data: lines },
         isLong: true,
       }),
 
@@ -391,6 +402,22 @@ export function createClient(options: ClientOptions) {
 
     /** What every node does, for operators. */
     listNodes: (options?: ReadOptions) => get<NodeList>(["nodes"], {}, options),
+
+    /** Who does what to whom in the catalogue's file, for operators. */
+    getMatrix: (query: MatrixQuery = {}, options?: ReadOptions) =>
+      get<MatrixAnswer>(["catalogue", "matrix"], query, options),
+    /**
+     * What another catalogue would change, for operators. Nothing is written.
+     * @throws ClientError `bad_request`, with `facts.faults` if the catalogue has faults
+     */
+    compareCatalogue: (yaml: string | Blob, query: MatrixQuery = {}, options?: ReadOptions) =>
+      requester.json<CatalogueDifference>({
+        ...options,
+        method: "POST",
+        path: ["catalogue", "diff"],
+        query,
+        content: { type: "application/yaml", data: yaml },
+      }),
 
     /** The API as an OpenAPI document. */
     getOpenApi: (options?: ReadOptions) => get<Record<string, unknown>>(["openapi.json"], {}, options),

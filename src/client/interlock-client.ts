@@ -3,11 +3,14 @@ export type { InterlockDataParts } from "../protocol/chat-data.ts";
 export type { Decision } from "../protocol/decision.ts";
 export type { FloorSummary, Reservation } from "../protocol/floor.ts";
 export type { HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
+export type { Matrix, MatrixCell, MatrixDifference } from "../protocol/matrix.ts";
 export type { Message } from "../protocol/message.ts";
 export type { AgentInfo, Session } from "../protocol/session.ts";
 export type {
   AgentsAnswer,
   AgentView,
+  CatalogueDifference,
+  CatalogueFault,
   Definition,
   DefinitionAnswer,
   DefinitionPage,
@@ -18,6 +21,7 @@ export type {
   Health,
   LoadedSession,
   LogPage,
+  MatrixAnswer,
   MessageAnswer,
   MessagePage,
   NodeList,
@@ -38,6 +42,7 @@ export {
   type FloorQuery,
   type ForkInput,
   type ImportInput,
+  type MatrixQuery,
   type NewSession,
   type OutgoingMessage,
   type PageRange,

@@ -56,8 +56,8 @@ export interface Request extends WriteOptions {
   path: readonly string[];
   query?: object | undefined;
   body?: object | undefined;
-  /** Lines of JSON, in place of a body. */
-  lines?: string | Blob | undefined;
+  /** Content of another type than JSON, in place of a body. */
+  content?: { type: string; data: string | Blob } | undefined;
   /** The request may take minutes, because a history is copied. */
   isLong?: boolean;
   /** The request is the sign-in itself: its 401 is thrown. */
@@ -212,12 +212,12 @@ function failureToRepeat(error: unknown, key: string | undefined): ClientError {
 
 /** @param given the headers of every request of this client */
 function contentOf(
-  { method, headers, body, lines }: Request,
+  { method, headers, body, content }: Request,
   key: string | undefined,
   given: Record<string, string> | undefined,
 ): Pick<RequestInit, "method" | "headers" | "body"> {
   const hasBody = method !== "GET" && method !== "DELETE";
-  const type = lines === undefined ? "application/json" : "application/x-ndjson";
+  const { type, data } = content ?? { type: "application/json", data: JSON.stringify(body ?? {}) };
   return {
     method,
     headers: {
@@ -226,7 +226,7 @@ function contentOf(
       ...(hasBody && { "content-type": type }),
       ...(key !== undefined && { "idempotency-key": key }),
     },
-    ...(hasBody && { body: lines ?? JSON.stringify(body ?? {}) }),
+    ...(hasBody && { body: data }),
   };
 }
 

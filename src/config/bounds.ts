@@ -25,6 +25,8 @@ export const BOUNDS = {
   importBytes: 402_653_184,
   /** The longest line of an imported history, in bytes: the longest message, escaped. */
   importedLineBytes: 2_097_152,
+  /** The largest catalogue, in bytes: one of a thousand agents has 300 KiB. */
+  catalogBytes: 1_048_576,
   /** The size at which a page of waiting turns, or of definitions, ends. */
   pageBytes: 1_048_576,
   /** Agents that operators define in the database, in total and per workspace. Every node keeps them in memory. */

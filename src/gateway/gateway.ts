@@ -36,6 +36,7 @@ import { TurnPace } from "./http/sockets/turn-pace.ts";
 import { traceRequests } from "./http/traced-requests.ts";
 import type { RouteContext, Routes } from "./route-context.ts";
 import { agentRoutes } from "./routes/agents.ts";
+import { catalogueRoutes } from "./routes/catalogues.ts";
 import { definitionRoutes } from "./routes/definitions.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { exportRoutes } from "./routes/exports.ts";
@@ -134,6 +135,7 @@ const ROUTES = [
   floorRoutes,
   agentRoutes,
   definitionRoutes,
+  catalogueRoutes,
   eventRoutes,
   signInRoutes,
   healthRoutes,

@@ -45,6 +45,8 @@ declare module "fastify" {
     conversation?: Conversation;
     /** The route accepts lines of JSON as a stream. */
     takesLines?: true;
+    /** The route accepts a catalogue as YAML, and gets its bytes. */
+    takesYaml?: true;
   }
   interface FastifyRequest {
     /** Set once the request is admitted; undefined when authentication is off. */

@@ -39,3 +39,9 @@ export class WallClock {
 }
 
 const DAY_MS = 86_400_000;
+
+/** A time of day as minutes after midnight, from `23:30` or `7:05`; undefined for any other text. */
+export function minuteOf(text: string): number | undefined {
+  const [, hours, minutes] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
+  return hours === undefined ? undefined : Number(hours) * 60 + Number(minutes);
+}

@@ -2,10 +2,11 @@ import { depth } from "../../actors/floor/arrangement.ts";
 import { createRegistry } from "../../agents/registry.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
-import { type Circumstances, findStrays } from "./circumstances.ts";
-import { differenceText } from "./difference.ts";
+import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
+import { whyNoMatrix } from "../../policy/matrix.ts";
+import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
-import { MAX_MATRIX_AGENTS, type MatrixFormat, matrixText } from "./matrix.ts";
+import { type MatrixFormat, matrixText } from "./matrix-text.ts";
 import { findOrderRisks, findRefusedCalls } from "./order-risks.ts";
 import { findSharingRisks, hearingOf } from "./sharing-risks.ts";
 
@@ -78,10 +79,9 @@ async function printMatrix(catalog: Catalog, path: string, query: MatrixQuery, o
   const other = query.diff === undefined ? undefined : await readOrRefuse(query.diff, print);
   if (typeof other === "number") return other;
   const checked = [{ path, catalog }, ...(other ? [{ path: query.diff!, catalog: other }] : [])];
-  const tooLarge = checked.flatMap(({ path: file, catalog: { agents } }) => {
-    const enabled = [...agents.values()].filter((agent) => agent.enabled).length;
-    if (enabled <= MAX_MATRIX_AGENTS) return [];
-    return [`${file}: a matrix shows at most ${MAX_MATRIX_AGENTS} agents, and ${enabled} are enabled`];
+  const tooLarge = checked.flatMap(({ path: file, catalog: each }) => {
+    const reason = whyNoMatrix(each);
+    return reason === undefined ? [] : [`${file}: ${reason}`];
   });
   // A user or a flag may be new in the other catalogue.
   const [strays = [], ...othersStrays] = checked.map(({ catalog: each }) => findStrays(each, query));

@@ -2,7 +2,7 @@ import { decide } from "../../actors/floor/arbitration.ts";
 import { EMPTY_FLOOR, type Floor, type FloorRules, heard, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { giveFront, letBeneath, letWait, settle } from "../../actors/floor/rearrangement.ts";
 import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
-import { decideAlone, sessionOf } from "./sharing-risks.ts";
+import { decideAlone, sessionOf } from "../../policy/lone-claims.ts";
 
 /** The most agents of which triples are tried in all orders; with more agents only pairs are. */
 const MAX_IN_TRIPLES = 30;

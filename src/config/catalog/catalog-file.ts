@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { readBounded, whyUnreadable } from "../bounded-file.ts";
+import { BOUNDS } from "../bounds.ts";
 import { type Fault, faultLine, sortFaults, type ValueFault } from "../fault.ts";
 import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
 import { findContradictions } from "./contradictions.ts";
@@ -21,8 +22,7 @@ export function describeRefusal(path: string, { faults, unreadable }: RefusedCat
   return faults.map((fault) => (unreadable ? `${path}: ${fault.message}` : faultLine(path, fault)));
 }
 
-/** A catalogue of a thousand agents has 300 KiB; a larger file is not a catalogue. */
-const MAX_BYTES = 1_048_576;
+const MAX_BYTES = BOUNDS.catalogBytes;
 const TOO_LARGE = "the file is larger than 1 MiB";
 
 /** Parse a catalogue. Returns it, or all faults at once: of syntax, keys, values, and names of unknown agents. */
@@ -69,6 +69,14 @@ export async function loadCatalog(path: string, known?: Catalog): Promise<Catalo
     const isMissing = code === "ENOENT" || code === "ENOTDIR";
     return { ...refuse(whyUnreadable(error)), unreadable: isMissing ? "missing" : "refused" };
   }
+  return decodeCatalog(bytes, known);
+}
+
+/**
+ * Parse the bytes of a catalogue.
+ * @param known returned if it has the same text
+ */
+export function decodeCatalog(bytes: Uint8Array, known?: Catalog): CatalogReading {
   // The last character of a file that is too long may be cut, and would not be UTF-8.
   if (bytes.length > MAX_BYTES) return refuse(TOO_LARGE);
   let text: string;
@@ -76,7 +84,7 @@ export async function loadCatalog(path: string, known?: Catalog): Promise<Catalo
     // Keep a byte order mark, so that the hash equals that of `sha256sum`.
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    return refuse("the file is not UTF-8 text", endOfUtf8(bytes));
+    return refuse("the file is not UTF-8 text", endOfUtf8(Buffer.from(bytes)));
   }
   return known && hashOf(text) === known.hash ? { ok: true, catalog: known } : readCatalog(text);
 }

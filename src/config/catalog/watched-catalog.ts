@@ -35,6 +35,8 @@ export interface WatchOptions {
   initial: Catalog;
   clock: Clock;
   log: WatchLog;
+  /** What a new catalogue changes for sessions, as lines for the log. Default: none. */
+  describeChange?: (before: Catalog, after: Catalog) => readonly string[];
   /** Called with each new catalogue, after `current()` shows it. */
   onChange?: (catalog: Catalog) => void;
   /**
@@ -95,9 +97,10 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
       return;
     }
     const change = compareCatalogs(catalog, reading.catalog);
+    const matrix = options.describeChange?.(catalog, reading.catalog);
     catalog = reading.catalog;
     loadedAt = clock.now();
-    log.info({ path, hash: catalog.hash, ...change }, "the catalogue was replaced");
+    log.info({ path, hash: catalog.hash, ...change, ...(matrix && { matrix }) }, "the catalogue was replaced");
     try {
       options.onChange?.(catalog);
     } catch (error) {

@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
@@ -60,7 +60,7 @@ export interface BodyOptions {
 /**
  * Accept JSON bodies only, in bounded memory for the node and for each address. A body is read after the `onRequest`
  * hooks have admitted the request. A write without a body is treated like one with an empty object. A route that takes
- * lines of JSON gets them as a stream, which it bounds itself.
+ * lines of JSON gets them as a stream, which it bounds itself; a route that takes YAML gets its bytes.
  */
 export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void {
   const { maxBytes, pace } = options;
@@ -80,51 +80,33 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
     done();
   });
   app.removeAllContentTypeParsers();
+  const readers: BodyReaders = { pace, maxBytes, largest };
   app.addContentTypeParser("application/json", (request, payload, done) => {
-    if (isEncoded(request)) return done(new AppError("bad_request", ENCODED));
-    const declared = declaredLength(request);
-    const { conversation } = request.routeOptions.config;
-    const arriving = conversation ? BOUNDS.conversationBytes : maxBytes;
-    if (declared > arriving) return done(tooLarge(arriving, false));
-    if (!request.arrival) return done(null, undefined);
-    const { loan, response } = request.arrival;
-    inviteBody(request.arrival);
-    const intake = new Intake(arriving);
-    const body = new BodyText(declared, conversation ? largest : maxBytes, loan);
-    const cut = conversation && new ConversationCut(conversation, maxBytes, body);
-    const finish = (failure?: AppError) => {
-      payload.off("data", add).off("end", end).off("error", fail);
-      if (failure) return done(failure);
-      const { bytes } = body;
-      if (bytes.length === 0) return done(null, undefined);
-      const maxValues = conversation ? MAX_CONVERSATION_VALUES : MAX_VALUES;
-      if (hasMoreValues(bytes, maxValues)) {
+    readBody(request, payload, readers, (failure, body) => {
+      if (failure || !body || body.length === 0) return done(failure ?? null, undefined);
+      const maxValues = request.routeOptions.config.conversation ? MAX_CONVERSATION_VALUES : MAX_VALUES;
+      if (hasMoreValues(body.bytes, maxValues)) {
         return done(new AppError("too_large", `The body has more than ${maxValues} values.`));
       }
-      const text = bytes.toString();
+      const text = body.bytes.toString();
       body.free();
-      loan.keep(body.length);
+      request.arrival!.loan.keep(body.length);
       void parse(request, text, (error: Error | null, value: unknown) => {
         if (!error && isTooDeep(value, MAX_DEPTH)) {
           return done(new AppError("too_large", `The body is nested more than ${MAX_DEPTH} levels deep.`));
         }
         done(error, value);
       });
-    };
-    const tookPiece = pace.body(payload);
-    const add = (piece: Buffer) => {
-      if (!intake.take(piece)) return finish(tooLarge(arriving, false));
-      if (cut) cut.add(piece);
-      else body.add(piece);
-      if (cut?.exceedsLimit) return finish(tooLarge(maxBytes, true));
-      if (!body.owns(piece)) releasePiece(piece);
-      tookPiece(piece);
-    };
-    // A refusal for lack of room waits for the end, because a client that is still sending may not read its answer.
-    const end = () => finish(body.hasRoom ? undefined : new AppError("busy", NO_ROOM));
-    const fail = () => finish(new AppError("bad_request"));
-    payload.on("data", add).on("end", end).on("error", fail);
-    response.once("close", () => body.free());
+    });
+  });
+  app.addContentTypeParser("application/yaml", (request, payload, done) => {
+    if (!request.routeOptions.config.takesYaml) {
+      return done(new AppError("bad_request", "Content-Type: application/json"));
+    }
+    readBody(request, payload, { ...readers, maxBytes: Math.min(maxBytes, BOUNDS.catalogBytes) }, (failure, body) => {
+      done(failure ?? null, failure ? undefined : Buffer.from(body?.bytes ?? ""));
+      body?.free();
+    });
   });
   app.addContentTypeParser("application/x-ndjson", (request, payload, done) => {
     if (!request.routeOptions.config.takesLines) {
@@ -144,6 +126,51 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
     settleBody(request, reply, options);
     done(null, payload);
   });
+}
+
+interface BodyReaders {
+  pace: TurnPace;
+  /** The largest body, and the largest that a conversation keeps. */
+  maxBytes: number;
+  largest: number;
+}
+
+/** Read a whole body, as far as its route may take it. `done` gets no body if the request has none. */
+function readBody(
+  request: FastifyRequest,
+  payload: IncomingMessage,
+  { pace, maxBytes, largest }: BodyReaders,
+  done: (failure: AppError | undefined, body?: BodyText) => void,
+): void {
+  if (isEncoded(request)) return done(new AppError("bad_request", ENCODED));
+  const declared = declaredLength(request);
+  const { conversation } = request.routeOptions.config;
+  const arriving = conversation ? BOUNDS.conversationBytes : maxBytes;
+  if (declared > arriving) return done(tooLarge(arriving, false));
+  if (!request.arrival) return done(undefined);
+  const { loan, response } = request.arrival;
+  inviteBody(request.arrival);
+  const intake = new Intake(arriving);
+  const body = new BodyText(declared, conversation ? largest : maxBytes, loan);
+  const cut = conversation && new ConversationCut(conversation, maxBytes, body);
+  const finish = (failure?: AppError) => {
+    payload.off("data", add).off("end", end).off("error", fail);
+    done(failure, failure ? undefined : body);
+  };
+  const tookPiece = pace.body(payload);
+  const add = (piece: Buffer) => {
+    if (!intake.take(piece)) return finish(tooLarge(arriving, false));
+    if (cut) cut.add(piece);
+    else body.add(piece);
+    if (cut?.exceedsLimit) return finish(tooLarge(maxBytes, true));
+    if (!body.owns(piece)) releasePiece(piece);
+    tookPiece(piece);
+  };
+  // A refusal for lack of room waits for the end, because a client that is still sending may not read its answer.
+  const end = () => finish(body.hasRoom ? undefined : new AppError("busy", NO_ROOM));
+  const fail = () => finish(new AppError("bad_request"));
+  payload.on("data", add).on("end", end).on("error", fail);
+  response.once("close", () => body.free());
 }
 
 /** Ask for the body of a client that waits until its request is admitted. A client of HTTP/1.0 sends it at once. */

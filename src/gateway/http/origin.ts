@@ -95,11 +95,12 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
 /** Why a write is refused although its host and its origin may call; undefined if it is not. */
 function findWriteFault(request: FastifyRequest): AppError | undefined {
   const { origin, "content-type": type } = request.headers;
-  // A plain form can send neither type, so a page of another origin needs a preflight.
-  const { takesLines } = request.routeOptions.config;
-  if (takesLines ? isLines(type) : isJson(type)) return undefined;
+  // A plain form can send none of these types, so a page of another origin needs a preflight.
+  const { takesLines, takesYaml } = request.routeOptions.config;
+  const other = takesYaml ? "application/yaml" : "application/json";
+  const wanted = takesLines ? "application/x-ndjson" : other;
+  if (/^[^\s;]*/.exec(type ?? "")?.[0].toLowerCase() === wanted) return undefined;
   if (type !== undefined || hasBody(request)) {
-    const wanted = takesLines ? "application/x-ndjson" : "application/json";
     return new AppError("bad_request", `A write needs Content-Type: ${wanted}.`);
   }
   return origin === undefined && isFromAnotherSite(request) ? new AppError("forbidden", FOREIGN_ORIGIN) : undefined;
@@ -166,6 +167,3 @@ function isFromAnotherSite({ headers }: FastifyRequest): boolean {
   const site = headers["sec-fetch-site"];
   return site !== undefined && site !== "same-origin" && site !== "none";
 }
-
-const isLines = (type: string | undefined): boolean => /^application\/x-ndjson\s*(;|$)/i.test(type ?? "");
-const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? "");

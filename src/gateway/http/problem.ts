@@ -8,6 +8,11 @@ import type { Logger } from "../../protocol/ports/logger.ts";
 import { AgentInfo } from "../../protocol/session.ts";
 import type { KnownPaths } from "./known-paths.ts";
 
+/** A fault in a catalogue, for the person who edits it. Line and column count from 1. */
+export const CatalogFault = z
+  .object({ line: z.number(), column: z.number(), path: z.string(), message: z.string() })
+  .meta({ id: "CatalogFault" });
+
 /** The body of every failed request. */
 export const Problem = z
   .object({
@@ -17,6 +22,7 @@ export const Problem = z
     retryable: z.boolean(),
     traceId: z.string(),
     issues: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+    faults: z.array(CatalogFault).optional().meta({ description: "the faults of a catalogue, from its top" }),
     decision: Decision.optional(),
     allowed: z.array(z.string()).optional(),
     availableAgents: z.array(AgentInfo).optional(),

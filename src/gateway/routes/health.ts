@@ -3,16 +3,14 @@ import { z } from "zod";
 import type { Fault } from "../../config/fault.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { HeardReport, NODE_ROLES } from "../../protocol/internal/node-report.ts";
+import { CatalogFault } from "../http/problem.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
 
 const CatalogState = z.object({
   hash: z.string(),
   loadedAt: z.number(),
-  faults: z
-    .array(z.object({ line: z.number(), column: z.number(), path: z.string(), message: z.string() }))
-    .optional()
-    .meta({ description: "the faults, for operators" }),
+  faults: z.array(CatalogFault).optional().meta({ description: "the faults, for operators" }),
   faultCount: z
     .number()
     .optional()

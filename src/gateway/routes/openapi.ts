@@ -83,15 +83,21 @@ const LINES = {
   body: { type: "string" },
 };
 
+/** The body of a route that accepts a catalogue. */
+const YAML = {
+  consumes: ["application/yaml"],
+  body: { type: "string" },
+};
+
 /** Every request can fail, and all failures have the same form. */
 const describeFailures: typeof jsonSchemaTransform = (route) => {
   const { schema } = route;
   if (!schema || schema.hide) return jsonSchemaTransform(route);
   const response = { "4xx": FAILURE, default: FAILURE, ...(schema.response as object | undefined) };
   const described = jsonSchemaTransform({ ...route, schema: { ...schema, response } });
-  const { takesLines, conversation } = route.route.config ?? {};
+  const { takesLines, takesYaml, conversation } = route.route.config ?? {};
   const marked = conversation && { [TAKES_KEY]: true };
-  return { ...described, schema: { ...described.schema, ...(takesLines && LINES), ...marked } };
+  return { ...described, schema: { ...described.schema, ...(takesLines && LINES), ...(takesYaml && YAML), ...marked } };
 };
 
 /** Marks an operation whose body is another protocol's, so that only the header can hold its key. Not published. */

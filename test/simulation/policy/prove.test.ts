@@ -3,7 +3,7 @@ import type * as Arbitration from "../../../src/actors/floor/arbitration.ts";
 import type { Claim } from "../../../src/actors/floor/claim.ts";
 import type * as Grants from "../../../src/actors/floor/grants.ts";
 import type * as Rearrangement from "../../../src/actors/floor/rearrangement.ts";
-import { matrixText } from "../../../src/cli/check/matrix.ts";
+import { matrixText } from "../../../src/cli/check/matrix-text.ts";
 import { proveCatalog } from "../../../src/cli/prove.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { matrixText } from "../../../src/cli/check/matrix.ts";
+import { matrixText } from "../../../src/cli/check/matrix-text.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { checkCatalog, type MatrixQuery } from "../../../src/cli/check/check.ts";
-import { type MatrixFormat, matrixText } from "../../../src/cli/check/matrix.ts";
+import { type MatrixFormat, matrixText } from "../../../src/cli/check/matrix-text.ts";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
@@ -145,7 +145,7 @@ test("a matrix says its circumstances, and refuses a user and a flag that the ca
     code: 1,
     printed:
       `${path}: no rule and no restriction names the flag emergancy; did you mean emergency?\n` +
-      `${path}: user_preferences does not name bob\n`,
+      `${path}: no entry of user_preferences names bob\n`,
   });
 });
 

@@ -87,6 +87,8 @@ it("every route has a method that sends the request of the protocol", async () =
     [() => client.getReadiness(), "GET /ready"],
     [() => client.getMetrics(), "GET /metrics"],
     [() => client.listNodes(), "GET /nodes"],
+    [() => client.getMatrix({ at: "23:30", flag: ["a", "b"] }), "GET /catalogue/matrix?at=23%3A30&flag=a&flag=b"],
+    [() => client.compareCatalogue("agents: []", { userId: "ann" }), "POST /catalogue/diff?userId=ann", "agents: []"],
     [() => client.getOpenApi(), "GET /openapi.json"],
   ];
   for (const [call, expected, body = ""] of calls) {
@@ -94,7 +96,8 @@ it("every route has a method that sends the request of the protocol", async () =
     const { method, url, headers, body: sent } = server.heard.at(-1)!;
     expect(`${method} ${url}`).toBe(expected);
     expect(sent).toBe(body);
-    const type = expected.includes("import") ? "application/x-ndjson" : "application/json";
+    const others = { import: "application/x-ndjson", diff: "application/yaml" };
+    const type = Object.entries(others).find(([part]) => expected.includes(part))?.[1] ?? "application/json";
     expect(headers["content-type"], expected).toBe(body === "" ? undefined : type);
     expect(headers["idempotency-key"] ?? "", expected).toMatch(method === "GET" ? /^$/ : KEY);
   }

@@ -3,9 +3,9 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { decide } from "../../../src/actors/floor/arbitration.ts";
 import { EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
-import { sessionOf } from "../../../src/cli/check/sharing-risks.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { sessionOf } from "../../../src/policy/lone-claims.ts";
 
 const path = fileURLToPath(new URL("../../../config/agents_config.yaml", import.meta.url));
 const text = readFileSync(path, "utf8");

@@ -218,6 +218,8 @@ describe("/openapi.json", async () => {
       getDefinition: "GET /agents/definitions/{id}",
       changeDefinition: "PATCH /agents/definitions/{id}",
       deleteDefinition: "DELETE /agents/definitions/{id}",
+      getMatrix: "GET /catalogue/matrix",
+      compareCatalogue: "POST /catalogue/diff",
       createChatCompletion: "POST /v1/chat/completions",
       createResponse: "POST /v1/responses",
       listModels: "GET /v1/models",
@@ -285,7 +287,15 @@ describe("/openapi.json", async () => {
     const writes = operations
       .filter(({ operation }) => operation.requestBody)
       .map(({ operation }) => operation.operationId);
-    const keyless = ["loadSession", "previewDecision", "createTicket", "setCookie", "clearCookie", "callMcp"];
+    const keyless = [
+      "loadSession",
+      "previewDecision",
+      "compareCatalogue",
+      "createTicket",
+      "setCookie",
+      "clearCookie",
+      "callMcp",
+    ];
     expect(headed("Idempotency-Key").toSorted()).toEqual(writes.filter((id) => !keyless.includes(id)).toSorted());
   });
 
@@ -326,6 +336,7 @@ describe("/openapi.json", async () => {
       "PATCH /session/{id}",
       "POST /agents/definitions",
       "POST /api/chat",
+      "POST /catalogue/diff",
       "POST /context/compress",
       "POST /floor/{id}/what-if",
       "POST /message",

@@ -1,29 +1,12 @@
-import { EMPTY_FLOOR, restrictionOn } from "../../actors/floor/floor-claims.ts";
-import { giveFront, letBeneath } from "../../actors/floor/rearrangement.ts";
-import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
-import type { Decision } from "../../protocol/decision.ts";
+import type { Catalog } from "../../config/catalog/catalog.ts";
+import { type Circumstances, describe } from "../../policy/circumstances.ts";
+import { matrixOf, wordOf } from "../../policy/matrix.ts";
+import type { Effect, Matrix, MatrixCell } from "../../protocol/matrix.ts";
 import { wrapToWidth } from "../text-width.ts";
-import { type Circumstances, describe, settle } from "./circumstances.ts";
-import { decideAlone } from "./sharing-risks.ts";
 
 export const MATRIX_FORMATS = ["text", "markdown", "json"] as const;
 export type MatrixFormat = (typeof MATRIX_FORMATS)[number];
 
-/** What the challenger's request does: to the holder (`pauses`, `ducks`, `replaces`), or to itself. */
-type Effect = "pauses" | "ducks" | "replaces" | "beneath" | "waits" | "refused" | "restricted";
-
-export interface Cell {
-  holder: string;
-  challenger: string;
-  effect: Effect;
-  /** The level of the session that is heard beneath the other, in dB. */
-  level?: number;
-  rule: number;
-  reason: Decision["reason"];
-}
-
-/** The most agents that a matrix shows: it has a cell for each pair. */
-export const MAX_MATRIX_AGENTS = 100;
 const MAX_COLUMNS = 80;
 const GAP = "  ";
 /** Columns of the words in the legend. */
@@ -39,26 +22,6 @@ const LEGEND: Readonly<Record<Effect, string>> = {
   restricted: "the flags do not let the holder be heard",
 };
 
-export interface Matrix {
-  /** The enabled agents, in the order of the file, with their priorities in the circumstances. */
-  agents: { id: string; priority: number }[];
-  /** A row for each holder, with a cell for each challenger. */
-  rows: Cell[][];
-}
-
-/**
- * Decide for each pair of agents: a session of one requests the floor while a session of the other holds it, alone.
- * Without circumstances it uses the agents' own priorities, without rules and users' overrides.
- */
-export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): Matrix {
-  const enabled = [...catalog.agents.values()].filter((agent) => agent.enabled);
-  const settled = settle(catalog, circumstances);
-  return {
-    agents: enabled.map((agent) => ({ id: agent.id, priority: settled.priorityOf(agent) })),
-    rows: enabled.map((holder) => enabled.map((challenger) => meet(holder, challenger, settled))),
-  };
-}
-
 /** The matrix as text. */
 export function matrixText(catalog: Catalog, format: MatrixFormat, circumstances: Circumstances = {}): string {
   const { agents, rows } = matrixOf(catalog, circumstances);
@@ -73,36 +36,13 @@ export function matrixText(catalog: Catalog, format: MatrixFormat, circumstances
   }
 }
 
-function meet(holder: AgentEntry, challenger: AgentEntry, { claim, rules }: ReturnType<typeof settle>): Cell {
-  const held = claim(holder, "holder", 1);
-  const asks = claim(challenger, "challenger", 2);
-  const names = { holder: holder.id, challenger: challenger.id };
-  const restriction = restrictionOn(held, rules);
-  if (restriction && restriction.others !== "finish") {
-    return { ...names, rule: 9, reason: "restricted", effect: "restricted" };
-  }
-  const floor = { ...EMPTY_FLOOR, holder: held };
-  const { outcome, reason, rule, level } = decideAlone(held, asks, challenger, rules);
-  const about = { ...names, rule: rule!, reason };
-  if (outcome !== "granted") return { ...about, effect: outcome === "queued" ? "waits" : "refused" };
-  const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, asks, rules);
-  const move = moves.find(({ claim: moved }) => moved.sessionId === held.sessionId);
-  if (move?.becomes === "ducked") return { ...about, effect: "ducks", level: move.level };
-  if (move?.becomes === "archived") return { ...about, effect: "replaces" };
-  if (move?.becomes === "paused") return { ...about, effect: "pauses" };
-  return { ...about, effect: "beneath", level: level ?? 0 };
-}
-
-/** What a cell shows, as in `ducks -14`. */
-export const wordOf = ({ effect, level }: Cell): string => (level === undefined ? effect : `${effect} ${level}`);
-
 /** The words that appear in the matrix, each with its meaning. */
-function legendOf(rows: readonly Cell[][]): [Effect, string][] {
+function legendOf(rows: readonly MatrixCell[][]): [Effect, string][] {
   const used = new Set(rows.flat().map(({ effect }) => effect));
   return (Object.entries(LEGEND) as [Effect, string][]).filter(([effect]) => used.has(effect));
 }
 
-function markdownOf(agents: Matrix["agents"], rows: readonly Cell[][]): string {
+function markdownOf(agents: Matrix["agents"], rows: readonly MatrixCell[][]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |\n`;
   const names = agents.map(({ id }) => `\`${id}\``);
   const head = line(["holder ↓ challenger →", ...names]) + line(Array(agents.length + 1).fill("---"));
@@ -112,7 +52,7 @@ function markdownOf(agents: Matrix["agents"], rows: readonly Cell[][]): string {
 }
 
 /** Split the columns into blocks of at most 80 characters, below each other, each with all rows. */
-function textOf(agents: Matrix["agents"], rows: readonly Cell[][]): string {
+function textOf(agents: Matrix["agents"], rows: readonly MatrixCell[][]): string {
   const digits = String(agents.length).length;
   const labels = agents.map(({ id, priority }, index) => `${String(index + 1).padStart(digits)} ${id} (${priority})`);
   // A name may fill a whole line: shorten it, because the cells beside it matter more.

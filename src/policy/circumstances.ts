@@ -1,10 +1,10 @@
-import { claimOf } from "../../actors/floor/claim.ts";
-import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
-import { effectivePriority } from "../../actors/floor/priority.ts";
-import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
-import { suggest } from "../../config/nearest.ts";
-import { WallClock } from "../../policy/wall-clock.ts";
-import type { SessionId } from "../../protocol/ids.ts";
+import { claimOf } from "../actors/floor/claim.ts";
+import { type FloorRules, rulesOf } from "../actors/floor/floor-claims.ts";
+import { effectivePriority } from "../actors/floor/priority.ts";
+import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
+import { suggest } from "../config/nearest.ts";
+import type { SessionId } from "../protocol/ids.ts";
+import { WallClock } from "./wall-clock.ts";
 
 /** When and for whom a matrix is made. Without all of them it has the agents' own priorities, and no rules. */
 export interface Circumstances {
@@ -71,6 +71,6 @@ export function findStrays(catalog: Catalog, { userId, flags = [] }: Circumstanc
       .map((flag) => `no rule and no restriction names the flag ${flag}${suggest(flag, known)}`),
     ...(userId === undefined || users.includes(userId)
       ? []
-      : [`user_preferences does not name ${userId}${suggest(userId, users)}`]),
+      : [`no entry of user_preferences names ${userId}${suggest(userId, users)}`]),
   ];
 }
