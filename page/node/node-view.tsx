@@ -4,6 +4,7 @@ import { ClientError } from "../../src/client/client-error.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
+import { Catalogue, Faults } from "./catalogue.tsx";
 import { type Counted, Figures } from "./figures.tsx";
 import { labelOf, readMetrics } from "./metrics-text.ts";
 import styles from "./node.module.css";
@@ -36,6 +37,7 @@ export function NodeView() {
       {now && !now.samples && <p className={styles["quiet"]}>{say("node.operators")}</p>}
       <Nodes readings={readings} />
       {now?.samples && <Figures readings={ofOneNode(readings)} />}
+      {now?.samples && <Catalogue hash={now.ready.catalog.hash} />}
     </section>
   );
 }
@@ -121,15 +123,7 @@ function Standing({ reading: { health, ready, samples } }: { reading: Reading })
         {say("node.version", { version: health.version })} · {say("node.catalog")}{" "}
         <code>{catalog.hash.slice(0, 12)}</code> {new Date(catalog.loadedAt).toLocaleString(language)}
       </p>
-      {catalog.faults && catalog.faults.length > 0 && (
-        <ul>
-          {catalog.faults.map(({ line, column, path, message }) => (
-            <li key={`${line}:${column}:${path}`}>
-              <code>{`${line}:${column} ${path}`}</code> {message}
-            </li>
-          ))}
-        </ul>
-      )}
+      {catalog.faults && catalog.faults.length > 0 && <Faults faults={catalog.faults} />}
     </div>
   );
 }
