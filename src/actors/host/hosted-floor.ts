@@ -1,7 +1,7 @@
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { FloorId } from "../../protocol/ids.ts";
-import { broughtBy, type Envelope } from "../../protocol/internal/command.ts";
+import { broughtBy, type Command, type Envelope } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
@@ -302,23 +302,36 @@ export class HostedFloor {
     }
     const given = this.#given(state);
     let { command } = envelope;
-    const session = "sessionId" in command ? actors.machineState(command.sessionId)?.context : undefined;
-    const played = playedBy(command, session);
-    if (played && session) {
-      const checked = checkPlayed(played, ledger.find(session.id, played.messageId), session);
-      const isAlone = command.type === "session.played";
-      if (!("ok" in checked)) {
-        const note = { type: "session.played", sessionId: session.id, ...checked } as const;
-        if (isAlone) command = note;
-        else ledger.write(actors.apply({ ...note, given }).facts, given.now);
-      } else if (isAlone || !checked.ok) return checked;
-    }
+    const heard = this.#checkPlayed(command, actors, ledger);
+    if (heard?.refusal) return heard.refusal;
+    if (heard?.note && command.type === "session.played") command = heard.note;
+    else if (heard?.note) ledger.write(actors.apply({ ...heard.note, given }).facts, given.now);
     const { facts, reply } = actors.apply({ ...command, given });
     ledger.write(facts, given.now, traceOf(ask));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;
-    const answered: Accepted = { ...reply, seq: ledger.seqOf(reply.sessionId), bornAt };
+    const counts = heard?.upTo !== undefined && { playedUpTo: heard.upTo };
+    const answered: Accepted = { ...reply, ...counts, seq: ledger.seqOf(reply.sessionId), bornAt };
     return answered;
+  }
+
+  /**
+   * What a command says of a spoken reply. `note`: a position to keep. `refusal`: the answer, instead of carrying out the
+   * command. `upTo`: the position that counts afterwards.
+   */
+  #checkPlayed(command: Command, actors: Activation["actors"], ledger: Ledger) {
+    const session = "sessionId" in command ? actors.machineState(command.sessionId)?.context : undefined;
+    const played = playedBy(command, session);
+    if (!played || !session) return undefined;
+    const checked = checkPlayed(played, ledger.find(session.id, played.messageId), session);
+    if (!("ok" in checked)) {
+      return {
+        note: { type: "session.played", sessionId: session.id, ...checked } satisfies Command,
+        upTo: checked.upTo,
+      };
+    }
+    if (command.type === "session.played" || !checked.ok) return { refusal: checked };
+    return { upTo: checked.playedUpTo };
   }
 
   async #activate(): Promise<Activation> {

@@ -48,6 +48,8 @@ export interface RunPlace {
   settled: ReadonlySet<RequestId>;
   /** The arbiter's decision, if the turn asked for the floor. */
   decision?: Decision | undefined;
+  /** How much of the reply before counts as heard, if the turn said so. */
+  playedUpTo?: number | undefined;
 }
 
 /** An active reading of a run. */
@@ -92,12 +94,12 @@ export class LiveRuns {
   }
 
   /** Where the run is read that a command has begun. */
-  async placeOf(caller: Caller, { sessionId, runId, seq, decision }: Accepted): Promise<RunPlace> {
+  async placeOf(caller: Caller, { sessionId, runId, seq, decision, playedUpTo }: Accepted): Promise<RunPlace> {
     if (sessionId === undefined || runId === undefined) throw new AppError("internal");
     const { floorId } = await this.#context.visibleTo(caller).locate(sessionId);
     const start = await this.#findStart(sessionId, seq, (run) => run === runId);
     const { seq: after = 0, settled = NONE } = start ?? {};
-    return { sessionId, floorId, runId, after, hasBegun: false, settled, decision };
+    return { sessionId, floorId, runId, after, hasBegun: false, settled, decision, playedUpTo };
   }
 
   /** Answer the questions that a run waits for, and read the run from the last of these questions on. */

@@ -30,7 +30,7 @@ export const Reply = z.discriminatedUnion("ok", [
     runId: RunId.optional(),
     decision: Decision.optional(),
     outcome: SwitchOutcome.optional(),
-    /** In reply to `session.played`: the position that counts. */
+    /** In reply to `session.played`, and to a turn that says what was played: the position that counts. */
     playedUpTo: z.number().int().optional(),
     interrupted: z.object({ runId: RunId, messageId: MessageId }).optional(),
     archived: z.array(SessionId).optional(),

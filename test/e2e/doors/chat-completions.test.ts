@@ -83,9 +83,14 @@ describe("an answer", () => {
         { model: "general", messages: say(content), metadata: { session, ...(played !== undefined && { played }) } },
         { headers: headers ?? {} },
       );
-    await ask("hello", "7");
-    await ask("hello", "5");
-    await ask("hello", undefined, { "Interlock-Played": "6" });
+    // There is no reply before the first one.
+    const answers = [await ask("hello", "7"), await ask("hello", "5")];
+    answers.push(await ask("hello", undefined, { "Interlock-Played": "6" }));
+    expect(answers.map((answer) => (answer as { metadata?: { played?: string } }).metadata?.played)).toEqual([
+      undefined,
+      "5",
+      "6",
+    ]);
     for (const wrong of ["13", "-1", "all"]) await expect(ask("hello", wrong)).rejects.toThrow(BadRequestError);
     const { messages } = await accepted(node.get(`/session/${session}/messages`));
     const replies = messages.filter(({ role }) => role === "assistant");

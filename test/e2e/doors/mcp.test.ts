@@ -69,6 +69,18 @@ describe("the MCP server", () => {
     await client.close();
   });
 
+  test("speak says what was heard of the reply before, and its result which position counts", async () => {
+    const { call } = await connect();
+    const { sessionId } = await call("ask_for_floor", { agentId: "general", userId: new E2eClient(node).userId });
+    expect(await call("speak", { sessionId, content: "hello" })).not.toHaveProperty("played");
+    const tooLarge = await call("speak", { sessionId, content: "hello", played: 99 });
+    expect(tooLarge).toMatchObject({ isError: true, error: { code: "bad_request" } });
+    expect(await call("speak", { sessionId, content: "hello", played: 5 })).toMatchObject({ played: 5 });
+    const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
+    const replies = messages.filter(({ role }) => role === "assistant");
+    expect(replies.map(({ playedUpTo }) => playedUpTo)).toEqual([5, undefined]);
+  });
+
   test("the MCP server lets a model ask for the floor, speak, pause, resume, and read why", async () => {
     const { call } = await connect();
     const { userId } = new E2eClient(node);

@@ -39,6 +39,27 @@ describe("a chat", () => {
     expect((await accepted(node.get(`/session/${chatId}`))).session.agentId).toBe("weather");
   });
 
+  test("a chat says in the metadata of a message what was heard of the reply before, and is told which position counts", async () => {
+    const chatId = node.newId("spoken");
+    const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "general" } });
+    for (const played of [undefined, 5, 99, -1, "3"]) {
+      await chat.sendMessage({ text: "hello", ...(played !== undefined && { metadata: { played } }) });
+    }
+    const said = chat.messages.filter(({ role }) => role === "assistant");
+    expect(said.map(({ metadata }) => (metadata as { played?: number }).played)).toEqual([undefined, 5]);
+    // Beyond the end of the reply, and what is no position, are errors of the request.
+    expect(chat.errors.map(({ message }) => message)).toEqual([
+      expect.stringContaining("The reply ends at 12, before 99."),
+      expect.stringContaining("body.messages.-1.metadata.played"),
+      expect.stringContaining("body.messages.-1.metadata.played"),
+    ]);
+    const { messages } = await accepted(node.get(`/session/${chatId}/messages`));
+    expect(messages.flatMap(({ role, playedUpTo }) => (role === "assistant" ? [playedUpTo] : []))).toEqual([
+      5,
+      undefined,
+    ]);
+  });
+
   test("a chat whose message is posted twice has one turn, and the same reply", async () => {
     const body = { id: "twice", messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }] };
     const post = async () => (await node.post("/api/chat", body)).text;

@@ -7,6 +7,7 @@ import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Command } from "../../../src/protocol/internal/command.ts";
 import { decodeFloorMessage, type FloorMessage, floorTopic } from "../../../src/protocol/internal/floor-message.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
+import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import type { Queued } from "../../../src/queue/run-queue.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../catalogs/catalog.ts";
@@ -33,6 +34,8 @@ interface Asking {
 interface StageOptions {
   maxFloors?: number;
   bus?: Bus;
+  /** Default: a SQLite store that is deleted when the test ends. */
+  openStore?: (clock: Clock) => Promise<Store>;
 }
 
 /** The host's counters. */
@@ -81,7 +84,11 @@ export class HostStage {
   readonly #node: string;
   readonly #beneath: Store;
 
-  private constructor(node: string, beneath: Store, options: Required<StageOptions> & { clock: VirtualClock }) {
+  private constructor(
+    node: string,
+    beneath: Store,
+    options: Required<Omit<StageOptions, "openStore">> & { clock: VirtualClock },
+  ) {
     const { clock, bus, maxFloors } = options;
     this.#node = node;
     this.#beneath = beneath;
@@ -105,10 +112,11 @@ export class HostStage {
     });
   }
 
-  static async open({ maxFloors = 16, bus = new MemoryBus() }: StageOptions = {}): Promise<HostStage> {
+  static async open(options: StageOptions = {}): Promise<HostStage> {
+    const { maxFloors = 16, bus = new MemoryBus(), openStore = openTemporaryStore } = options;
     // A timer has done its work when its commits are done.
     const clock: VirtualClock = new VirtualClock({ settle: () => stage.store.idle() });
-    const stage: HostStage = new HostStage("node", await openTemporaryStore(clock), { clock, bus, maxFloors });
+    const stage: HostStage = new HostStage("node", await openStore(clock), { clock, bus, maxFloors });
     return stage;
   }
 

@@ -185,12 +185,23 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     define(
       "speak",
       "Send a message to a session's agent, and get its reply. A session without the floor requests it.",
-      { ...Session, content: z.string().min(1).max(MAX_CONTENT), ...Wait },
-      async ({ sessionId, content, waitSeconds }, call) => {
+      {
+        ...Session,
+        content: z.string().min(1).max(MAX_CONTENT),
+        played: z
+          .int()
+          .nonnegative()
+          .optional()
+          .describe("How much of the reply before was spoken, in UTF-16 units, if it was interrupted."),
+        ...Wait,
+      },
+      async ({ sessionId, content, played: playedUpTo, waitSeconds }, call) => {
         await sessions.place(sessionId);
         mustHaveRoom(streams, reader);
         const chat = { content: cleanText(content) };
-        return runs.begin(call.identity, { sessionId, chat }, (place) => readOwnReply(place, waitSeconds, call));
+        return runs.begin(call.identity, { sessionId, chat, playedUpTo }, (place) =>
+          readOwnReply(place, waitSeconds, call),
+        );
       },
     ),
     define(
@@ -293,7 +304,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
   ];
 }
 
-function replyOf({ sessionId, runId, decision }: RunPlace, summary: RunSummary): object {
+function replyOf({ sessionId, runId, decision, playedUpTo }: RunPlace, summary: RunSummary): object {
   const { text, outcome, asked, failure, isCancelled, finishReason, nativeFinishReason } = summary;
   if (failure) {
     const { code, message, retryAfterMs } = failure;
@@ -311,5 +322,6 @@ function replyOf({ sessionId, runId, decision }: RunPlace, summary: RunSummary):
     ...(nativeFinishReason !== undefined && { nativeFinishReason }),
     ...(asked && { asked: { kind: asked.kind, requestId: asked.requestId, ...asked.data } }),
     ...(decision && { decision }),
+    ...(playedUpTo !== undefined && { played: playedUpTo }),
   };
 }

@@ -20,7 +20,7 @@ import {
   turnOfAnswers,
   turnWithEarlier,
 } from "./openai-request.ts";
-import { ABORTED, answerWithRun, openAiRoute } from "./openai-run.ts";
+import { ABORTED, answerWithRun, metadataOf, openAiRoute } from "./openai-run.ts";
 
 const Message = z.looseObject({
   role: z.string().max(64),
@@ -133,8 +133,6 @@ function toolCallsOf(place: RunPlace, { asked }: RunSummary) {
   const call = { name: FUNCTION_OF[asked.kind], arguments: argumentsOf(asked) };
   return [{ id: askedId(place.sessionId, asked), type: "function" as const, function: call }];
 }
-
-const metadataOf = ({ sessionId, runId }: RunPlace) => ({ session: sessionId, run: runId });
 
 function completionOf(place: RunPlace, model: string, created: number, summary: RunSummary): object {
   const calls = toolCallsOf(place, summary);

@@ -53,6 +53,13 @@ interface OpenAiRunOptions {
 /** The error for a run that another client aborted. */
 export const ABORTED = "The reply was aborted.";
 
+/** What an answer says in `metadata`, whose values are texts. */
+export const metadataOf = ({ sessionId, runId, playedUpTo }: RunPlace) => ({
+  session: sessionId,
+  run: runId,
+  ...(playedUpTo !== undefined && { played: String(playedUpTo) }),
+});
+
 /**
  * Answer with a run. If the client disconnects before the end, the run is aborted, because such a client has no other
  * way to abort it.

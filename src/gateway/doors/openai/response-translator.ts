@@ -4,7 +4,7 @@ import type { RunPlace } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type RunFailure, type RunOutcome, RunSummary } from "../run-summary.ts";
-import { ABORTED } from "./openai-run.ts";
+import { ABORTED, metadataOf } from "./openai-run.ts";
 import {
   askedItem,
   callItem,
@@ -49,7 +49,7 @@ export function responseOf(
     error: failure ? { code: failure.code, message: failure.message } : null,
     incomplete_details: isCut && !failure ? { reason } : null,
     instructions: null,
-    metadata: { session: place.sessionId, run: place.runId },
+    metadata: metadataOf(place),
     model,
     output: status === "in_progress" ? [] : output,
     parallel_tool_calls: true,

@@ -65,7 +65,8 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
       try {
         const again = last.isRepeated && (await repeat(identity, sessions, last.chat, agentId));
         if (again) return await follow(request, reply, again);
-        const wanted = { sessionId, agentId, userId, zone, workspaceId, chat: last.chat };
+        const { chat, playedUpTo } = last;
+        const wanted = { sessionId, agentId, userId, zone, workspaceId, chat, playedUpTo };
         return await runs.begin(identity, wanted, (place) => follow(request, reply, place));
       } catch (error) {
         if (!(error instanceof AppError && SAID_TO_USERS.has(error.code))) throw error;

@@ -70,8 +70,9 @@ export class UiTranslator implements RunTranslator {
   }
 
   begin(): string {
-    const { runId, sessionId, decision } = this.#place;
-    const begun = chunk("start", { messageId: runId, messageMetadata: { sessionId, runId } });
+    const { runId, sessionId, decision, playedUpTo: played } = this.#place;
+    const messageMetadata = { sessionId, runId, ...(played !== undefined && { played }) };
+    const begun = chunk("start", { messageId: runId, messageMetadata });
     const shown = decision && !this.#isContinued ? dataChunk("arbitration", decision) : "";
     return begun + shown + chunk("start-step");
   }

@@ -37,6 +37,8 @@ export type UiChatBody = z.infer<typeof UiChatBody>;
 export interface SentChat {
   chat: Chat;
   isRepeated: boolean;
+  /** How much of the reply before was spoken, in UTF-16 units. */
+  playedUpTo: number | undefined;
 }
 
 /** The user's answers to the agent's questions. */
@@ -56,7 +58,16 @@ export function readLast({ messages, trigger, messageId }: UiChatBody): SentChat
   if (role !== "user")
     throw fault(".role", `is ${role}: it has to be a user's message, or a reply with an answer of the user`);
   const id = idOf(read.data["id"]);
-  return { chat: { ...readParts(parts), ...(id !== undefined && { id }) }, isRepeated: isRegenerated || !!messageId };
+  const chat = { ...readParts(parts), ...(id !== undefined && { id }) };
+  return { chat, isRepeated: isRegenerated || !!messageId, playedUpTo: readPlayed(read.data["metadata"]) };
+}
+
+/** A page's own metadata is ignored. */
+function readPlayed(metadata: unknown): number | undefined {
+  const { data } = z.looseObject({ played: z.unknown() }).safeParse(metadata);
+  const played = z.int().nonnegative().nullish().safeParse(data?.played);
+  if (!played.success) throw fault(".metadata.played", "says what was played, but not as a number of UTF-16 units");
+  return played.data ?? undefined;
 }
 
 /** The session's id for a page's message: the same one each time, also for ids that are not valid in a session. */

@@ -3,6 +3,9 @@ import type { Transition } from "../../../src/protocol/event.ts";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 import type { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
+import { describeWith } from "../../support/programs/suites.ts";
+import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../support/servers/postgres-server.ts";
 
 /** How much of a spoken reply counts as heard, and how often it is stored. */
 
@@ -24,18 +27,18 @@ const report = (stage: HostStage, runId: string, n: number, parts: Part[], outco
 const play = (stage: HostStage, upTo: number, messageId = "a1") =>
   stage.ask({ type: "session.played", sessionId: "music", messageId, upTo }, { caller: null });
 
-/** A floor with a finished reply. */
-async function openSpoken(): Promise<HostStage> {
-  const stage = await openFloor();
-  await stage.run("music", "r1");
-  await report(stage, "r1", 1, [OPEN, append(0, TEXT), CLOSE], { kind: "done" });
-  return stage;
-}
-
 const storedOf = async (stage: HostStage, id = "a1") =>
   (await stage.store.store.findMessage("music" as never, id as never))!;
 
-describe("what was played of a reply", () => {
+function suite(openFloor: () => Promise<HostStage>): void {
+  /** A floor with a finished reply. */
+  async function openSpoken(): Promise<HostStage> {
+    const stage = await openFloor();
+    await stage.run("music", "r1");
+    await report(stage, "r1", 1, [OPEN, append(0, TEXT), CLOSE], { kind: "done" });
+    return stage;
+  }
+
   test("the first position is stored at once, further ones together once a second, and at once with any other command", async () => {
     const stage = await openSpoken();
     const before = stage.store.changes.length;
@@ -117,8 +120,24 @@ describe("what was played of a reply", () => {
     const chat = (runId: string, upTo: number) =>
       stage.ask({ type: "session.chat", sessionId: "music", turn: turn(runId, upTo) });
     expect(await chat("r2", 23)).toMatchObject({ ok: false, code: "bad_request" });
-    expect(await chat("r3", 10)).toMatchObject({ ok: true, runId: "r3" });
+    expect(await chat("r3", 10)).toMatchObject({ ok: true, runId: "r3", playedUpTo: 10 });
     expect((await storedOf(stage)).playedUpTo).toBe(10);
     expect((await storedOf(stage, "m-r3")).content).toBe("no");
   });
+
+  test("a turn that says less than was known begins all the same, and its answer has the position that counts", async () => {
+    const stage = await openSpoken();
+    await play(stage, 10);
+    const turn = { messageId: "m-r2", runId: "r2", content: "no", playedUpTo: 4 };
+    const answer = await stage.ask({ type: "session.chat", sessionId: "music", turn });
+    expect(answer).toMatchObject({ ok: true, runId: "r2", playedUpTo: 10 });
+    expect((await storedOf(stage)).playedUpTo).toBe(10);
+  });
+}
+
+describe("what was played of a reply, on SQLite", () => suite(openFloor));
+
+describeWith([POSTGRES], "what was played of a reply, on PostgreSQL", (start) => {
+  const server = serverOf(start);
+  suite(() => openFloor({ openStore: async (clock) => openNode(await makeDatabase(server()), { clock }) }));
 });
