@@ -4,6 +4,7 @@ import { benchGrowth } from "./growth.ts";
 import { benchHeard } from "./heard.ts";
 import { benchIdle } from "./idle.ts";
 import { benchPage } from "./page.ts";
+import { benchPlayers } from "./players.ts";
 import { benchReaction } from "./reaction.ts";
 import { benchReplies } from "./replies.ts";
 import { benchScaled } from "./scaled.ts";
@@ -21,6 +22,7 @@ const BENCHES = {
   fanout: benchFanout,
   idle: benchIdle,
   reaction: benchReaction,
+  players: benchPlayers,
   heard: benchHeard,
   page: benchPage,
   replies: benchReplies,

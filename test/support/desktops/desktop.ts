@@ -30,7 +30,8 @@ export class Desktop implements AsyncDisposable {
   readonly meter: Meter;
   /** What the bridge printed. */
   readonly lines: string[] = [];
-  readonly #env: NodeJS.ProcessEnv;
+  /** With these variables a program is one of this desktop. */
+  readonly env: NodeJS.ProcessEnv;
   readonly #folder: string;
   readonly #song: string;
   readonly #stack: AsyncDisposableStack;
@@ -50,7 +51,7 @@ export class Desktop implements AsyncDisposable {
     node: ChildProcess;
   }) {
     const { env, folder, song, stack, meter, port, bus, node } = parts;
-    this.#env = env;
+    this.env = env;
     this.#folder = folder;
     this.#song = song;
     this.#stack = stack;
@@ -123,7 +124,7 @@ export class Desktop implements AsyncDisposable {
   /** Show notifications, as a desktop does. @returns the title and the text of each, in their order */
   async notifications(): Promise<string[]> {
     const shown: string[] = [];
-    const bus = sessionBus({ busAddress: this.#env["DBUS_SESSION_BUS_ADDRESS"]! });
+    const bus = sessionBus({ busAddress: this.env["DBUS_SESSION_BUS_ADDRESS"]! });
     this.#stack.defer(() => bus.disconnect());
     (bus as unknown as NodeJS.EventEmitter).on("error", () => {});
     bus.addMethodHandler((asked) => {
@@ -142,7 +143,7 @@ export class Desktop implements AsyncDisposable {
   }
 
   #player(command: string, args: readonly string[]): ChildProcess {
-    const child = spawn(command, args, { env: this.#env, stdio: "ignore" });
+    const child = spawn(command, args, { env: this.env, stdio: "ignore" });
     this.#stack.defer(() => end(child, "SIGKILL"));
     return child;
   }
@@ -151,19 +152,19 @@ export class Desktop implements AsyncDisposable {
   async press(player: string, method: "Play" | "Pause" | "Stop"): Promise<void> {
     const target = [`--dest=org.mpris.MediaPlayer2.${player}`, "/org/mpris/MediaPlayer2"];
     await run("dbus-send", ["--session", "--print-reply", ...target, `org.mpris.MediaPlayer2.Player.${method}`], {
-      env: this.#env,
+      env: this.env,
     });
   }
 
   /** Change the volume of every stream, as the user does in the desktop's mixer. */
   async turn(byDb: string): Promise<void> {
     for (const { index } of await this.streams()) {
-      await run("pactl", ["set-sink-input-volume", String(index), byDb], { env: this.#env });
+      await run("pactl", ["set-sink-input-volume", String(index), byDb], { env: this.env });
     }
   }
 
   async streams(): Promise<{ index: number; corked: boolean; mute: boolean; db: string }[]> {
-    const { stdout } = await run("pactl", ["-f", "json", "list", "sink-inputs"], { env: this.#env });
+    const { stdout } = await run("pactl", ["-f", "json", "list", "sink-inputs"], { env: this.env });
     const listed = JSON.parse(stdout) as {
       index: number;
       corked: boolean;
@@ -176,7 +177,7 @@ export class Desktop implements AsyncDisposable {
   #startBridge(): ChildProcess {
     const args = [CLI, "players", join(ROOT, "config/players.yaml"), "--url", `http://127.0.0.1:${this.#port}`];
     const bridge = spawn(process.execPath, [...args, "--user", "ann"], {
-      env: this.#env,
+      env: this.env,
       stdio: ["ignore", "pipe", "pipe"],
     });
     for (const output of [bridge.stdout!, bridge.stderr!]) {
@@ -224,7 +225,7 @@ export class Desktop implements AsyncDisposable {
   /** End the session bus, and start it again at its address. */
   async restartBus(): Promise<void> {
     await end(this.#bus, "SIGKILL");
-    this.#bus = await startSessionBus(join(this.#folder, "bus"), this.#env);
+    this.#bus = await startSessionBus(join(this.#folder, "bus"), this.env);
   }
 }
 
