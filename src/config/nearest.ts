@@ -17,7 +17,10 @@ export function nearest(name: string, known: readonly string[]): string | undefi
     const distance = distanceOf(name.toLowerCase(), candidate.toLowerCase());
     if (!best || distance < best.distance) best = { name: candidate, distance };
   }
-  return best && best.distance <= Math.max(1, Math.floor(best.name.length / 4)) ? best.name : undefined;
+  // With every letter replaced, a name is like any other.
+  const isSimilar =
+    best && best.distance <= Math.max(1, Math.floor(best.name.length / 4)) && best.distance < name.length;
+  return isSimilar ? best?.name : undefined;
 }
 
 /** `; did you mean …?`, or nothing. */

@@ -1,4 +1,5 @@
-import { EMPTY_FLOOR, restrictionOn } from "../actors/floor/floor-claims.ts";
+import type { Claim } from "../actors/floor/claim.ts";
+import { EMPTY_FLOOR, type FloorRules, restrictionOn } from "../actors/floor/floor-claims.ts";
 import { giveFront, letBeneath } from "../actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import type { Matrix, MatrixCell, MatrixDifference } from "../protocol/matrix.ts";
@@ -24,14 +25,16 @@ export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): M
   const settled = settle(catalog, circumstances);
   return {
     agents: enabled.map((agent) => ({ id: agent.id, priority: settled.priorityOf(agent) })),
-    rows: enabled.map((holder) => enabled.map((challenger) => meet(holder, challenger, settled))),
+    rows: enabled.map((holder) => {
+      const held = settled.claim(holder, "holder", 1);
+      return enabled.map((agent) => meet(held, settled.claim(agent, "challenger", 2), agent, settled.rules));
+    }),
   };
 }
 
-function meet(holder: AgentEntry, challenger: AgentEntry, { claim, rules }: ReturnType<typeof settle>): MatrixCell {
-  const held = claim(holder, "holder", 1);
-  const asks = claim(challenger, "challenger", 2);
-  const names = { holder: holder.id, challenger: challenger.id };
+/** What happens when `asks`, a session of the agent `challenger`, requests the floor while `held` has it, alone. */
+export function meet(held: Claim, asks: Claim, challenger: AgentEntry, rules: FloorRules): MatrixCell {
+  const names = { holder: held.agentId, challenger: challenger.id };
   const restriction = restrictionOn(held, rules);
   if (restriction && restriction.others !== "finish") {
     return { ...names, rule: 9, reason: "restricted", effect: "restricted" };

@@ -1,6 +1,5 @@
-import { depth } from "../../actors/floor/arrangement.ts";
 import { createRegistry } from "../../agents/registry.ts";
-import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
+import type { Catalog } from "../../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
 import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
 import { whyNoMatrix } from "../../policy/matrix.ts";
@@ -8,7 +7,9 @@ import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
 import { type MatrixFormat, matrixText } from "./matrix-text.ts";
 import { findOrderRisks, findRefusedCalls } from "./order-risks.ts";
-import { findSharingRisks, hearingOf } from "./sharing-risks.ts";
+import { findSharingRisks } from "./sharing-risks.ts";
+import { findSilenceRisks } from "./silence-risks.ts";
+import { findTies } from "./ties.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -55,9 +56,10 @@ export async function checkCatalog(
   print(`${path}: ${agents}, no faults, hash ${read.hash}`);
   const warnings = [
     ...findKeyless(read, env),
-    ...findStandoffs(read),
+    ...findSilenceRisks(read),
     ...findSharingRisks(read),
     ...findRefusedCalls(read),
+    ...findTies(read),
     ...findOrderRisks(read),
     ...findIdleSettings(read),
   ];
@@ -98,30 +100,4 @@ function findKeyless(catalog: Catalog, env: Environment): string[] {
   return createRegistry({ catalog: () => catalog, env })
     .unavailable()
     .map(({ agentId, problem }) => `${agentId} cannot answer: ${problem}`);
-}
-
-/** Whether the challenger is heard without pausing the holder, or always. */
-function isHeardWith(challenger: AgentEntry, holder: AgentEntry): boolean {
-  const [mine, theirs] = [hearingOf(challenger), hearingOf(holder)];
-  if (challenger.critical || depth(mine, theirs) !== undefined) return true;
-  return challenger.whenBlocked.includes("duck") && depth(theirs, mine) !== undefined;
-}
-
-/**
- * Find pairs in which the agent with the higher priority is refused, because the holder cannot be interrupted. That is
- * right for a reversing camera but surprising for a phone call.
- */
-function findStandoffs(catalog: Catalog): string[] {
-  const agents = [...catalog.agents.values()].filter((agent) => agent.enabled).sort((a, b) => b.priority - a.priority);
-  const isUnyielding = (agent: AgentEntry) => !agent.interruptible && agent.preemptionThreshold === undefined;
-  return agents.flatMap((challenger) =>
-    agents
-      .filter((holder) => isUnyielding(holder) && holder.priority < challenger.priority)
-      .filter((holder) => !isHeardWith(challenger, holder))
-      .map(
-        (holder) =>
-          `${challenger.id} (${challenger.priority}) cannot interrupt ${holder.id} (${holder.priority}): ` +
-          `${holder.id} is not interruptible and has no preemption_threshold`,
-      ),
-  );
 }

@@ -1,7 +1,8 @@
 import { PLACEHOLDERS } from "../../actors/floor/sayings.ts";
-import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
+import type { AgentEntry, Catalog, PriorityRule } from "../../config/catalog/catalog.ts";
 import { quote } from "../../config/fault.ts";
 import { suggest } from "../../config/nearest.ts";
+import { WallClock } from "../../policy/wall-clock.ts";
 
 /** Messages of decisions without a holder: of a grant there may be one, of a resume there is none. */
 const WITHOUT_HOLDER = { granted: "there is none if the floor was free", resumed: "there is none" } as const;
@@ -9,7 +10,12 @@ const WITHOUT_HOLDER = { granted: "there is none if the floor was free", resumed
 /** Settings that do not do what they seem to: rules that never match or go too far, and words that are not replaced. */
 export function findIdleSettings(catalog: Catalog): string[] {
   const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
-  return [...findIdleRules(catalog, agents), ...agents.flatMap(findStrayPlaceholders)];
+  return [
+    ...findIdleRules(catalog, agents),
+    ...findOverlaps(catalog, agents),
+    ...findIdleRestrictions(catalog, agents),
+    ...agents.flatMap(findStrayPlaceholders),
+  ];
 }
 
 function findIdleRules({ priorityRules }: Catalog, enabled: readonly AgentEntry[]): string[] {
@@ -30,6 +36,52 @@ function findIdleRules({ priorityRules }: Catalog, enabled: readonly AgentEntry[
       }),
     ];
   });
+}
+
+/** Restrictions under which every agent is heard as without them. */
+function findIdleRestrictions({ restrictions }: Catalog, enabled: readonly AgentEntry[]): string[] {
+  return restrictions
+    .filter(({ allow }) => enabled.every(({ id, critical }) => critical || allow.includes(id)))
+    .map(({ name }) => `the restriction ${quote(name)} silences no agent: it allows all that may be used`);
+}
+
+/** Pairs of rules that change the same agent at the same time, by hours or always, under the same flag. */
+function findOverlaps({ priorityRules }: Catalog, enabled: readonly AgentEntry[]): string[] {
+  const offsets = new Map<string, number>();
+  const timed = priorityRules.map((rule) => ({ rule, spans: spansOf(rule, offsets) }));
+  return timed.flatMap(({ rule, spans }, index) =>
+    timed.slice(index + 1).flatMap(({ rule: other, spans: others }) => {
+      if (rule.when !== other.when || (rule.between === undefined) !== (other.between === undefined)) return [];
+      const shared = enabled.find((agent) => !agent.critical && isNamed(rule, agent) && isNamed(other, agent));
+      if (!shared || !spans.some(([from, to]) => others.some(([start, end]) => from < end && start < to))) return [];
+      const sum = rule.adjust + other.adjust;
+      const when = rule.between === undefined ? "always apply together" : "overlap in their hours";
+      return [
+        `the rules ${quote(rule.name)} and ${quote(other.name)} ${when}: ${shared.id} changes by ${sum} then; ` +
+          "if that is not meant, let the hours end where the others begin, or name other agents",
+      ];
+    }),
+  );
+}
+
+const isNamed = ({ agents }: PriorityRule, { id }: AgentEntry) => agents === undefined || agents.includes(id);
+
+const DAY_MINUTES = 1_440;
+/** The day whose hours are used, as for a matrix. */
+const DAY = Date.UTC(2026, 0, 5);
+
+/** When a rule applies, in minutes of the day in UTC; a span over midnight is two. */
+function spansOf({ between, timezone }: PriorityRule, offsets: Map<string, number>): [from: number, to: number][] {
+  if (!between || between.fromMinute === between.toMinute) return [[0, DAY_MINUTES]];
+  const offset = offsets.get(timezone) ?? (new WallClock(timezone).shownAt(DAY) - DAY) / 60_000;
+  offsets.set(timezone, offset);
+  const inUtc = (minute: number) => (minute - offset + DAY_MINUTES) % DAY_MINUTES;
+  const [from, to] = [inUtc(between.fromMinute), inUtc(between.toMinute)];
+  if (from < to) return [[from, to]];
+  return [
+    [from, DAY_MINUTES],
+    [0, to],
+  ];
 }
 
 function findStrayPlaceholders({ id, messages }: AgentEntry): string[] {

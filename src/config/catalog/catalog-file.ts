@@ -32,7 +32,7 @@ export function readCatalog(text: string): CatalogReading {
   if (yaml.faults.length === 0 && (yaml.value === undefined || yaml.value === null)) {
     return refuse("the file is empty: it needs at least a list of agents");
   }
-  const file = CatalogFile.safeParse(yaml.value, { error: explain });
+  const file = CatalogFile.safeParse(yaml.value, { error: explain, reportInput: true });
   const misfits = [...findStrayNames(yaml.value), ...findContradictions(yaml.value)];
   if (file.success && misfits.length === 0 && yaml.faults.length === 0) {
     return { ok: true, catalog: toCatalog(file.data, hashOf(text)) };

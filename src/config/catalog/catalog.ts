@@ -3,6 +3,8 @@ import { z } from "zod";
 import { AgentId, Name, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { Locale } from "../../protocol/locale.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
+import { quote } from "../fault.ts";
+import { suggest } from "../nearest.ts";
 import { duration } from "../quantities.ts";
 import { Adapter, settleAdapter } from "./adapter.ts";
 import { PolicyClaim } from "./policy-claims.ts";
@@ -180,13 +182,18 @@ export const takesTurns = ({ adapter }: AgentEntry): boolean => adapter.kind !==
 
 const Policy = z
   .strictObject({
-    ties: z.enum(["reject", "newest"]).default("reject"),
+    ties: z
+      .enum(["reject", "newest"])
+      .optional()
+      .describe("Of two equal priorities the holder stays (reject) or the newer wins. Default: reject."),
     resume_delay: duration({ max: "1h" }).default(0),
     max_paused: z.int().min(1).max(256).default(32),
     max_queued: z.int().min(0).max(256).default(16),
   })
   .transform((policy) => ({
-    ties: policy.ties,
+    ties: policy.ties ?? "reject",
+    /** Whether the file says so. */
+    areTiesSet: policy.ties !== undefined,
     resumeDelayMs: policy.resume_delay,
     maxPaused: policy.max_paused,
     maxQueued: policy.max_queued,
@@ -206,13 +213,18 @@ const clockRange = z
     };
   });
 
-const timezone = z.string().refine((name) => {
-  try {
-    return Boolean(new Intl.DateTimeFormat("en", { timeZone: name }));
-  } catch {
-    return false;
-  }
-}, "must be an IANA time zone, as in Asia/Shanghai");
+const timezone = z.string().refine(
+  (name) => {
+    try {
+      return Boolean(new Intl.DateTimeFormat("en", { timeZone: name }));
+    } catch {
+      return false;
+    }
+  },
+  { error: ({ input }) => `must be an IANA time zone, as in Asia/Shanghai, not ${zoneFault(String(input))}` },
+);
+
+const zoneFault = (name: string): string => `${quote(name)}${suggest(name, Intl.supportedValuesOf("timeZone"))}`;
 
 const PriorityRule = z.strictObject({
   name: z.string().min(1).max(64),

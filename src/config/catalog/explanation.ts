@@ -75,11 +75,17 @@ export function flatten(issues: readonly z.core.$ZodIssue[], base: readonly Prop
         return [{ path, on: "value", message: `must be ${either(kinds)}` }];
       }
       case "invalid_format":
-        return [{ path, on: "value", message: issue.message.replace(/^(?!must )/, "must be ") }];
+        return [{ path, on: "value", message: withInput(issue.message.replace(/^(?!must )/, "must be "), issue) }];
       default:
-        return [{ path, on: "value", message: issue.message }];
+        return [{ path, on: "value", message: withInput(issue.message, issue) }];
     }
   });
+}
+
+/** The message with the value, if it does not say it already. Issues have their input with `reportInput`. */
+function withInput(message: string, { input }: { readonly input?: unknown }): string {
+  const isShown = typeof input === "object" || input === undefined || input === "" || /, (not|but) /.test(message);
+  return isShown || !message.startsWith("must ") ? message : `${message}, not ${show(input)}`;
 }
 
 /** @param message what `explain` says of all unknown keys of one place, because `flatten` is not given their schema */

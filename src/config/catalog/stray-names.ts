@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
 import type { ValueFault } from "../fault.ts";
+import { suggest } from "../nearest.ts";
 import { namesInClaim } from "./policy-claims.ts";
 
 /** The key of a tool, which is written alone or with its limits. */
@@ -88,7 +89,7 @@ export function findStrayNames(file: unknown): ValueFault[] {
   return [
     ...findDuplicates("agents", "an agent", agents),
     ...findDefaultFaults(agents, rest.default_agent),
-    ...unknown.map(({ name, path }) => ({ path, message: `there is no agent ${name}` })),
+    ...unknown.map(({ name, path }) => ({ path, message: `there is no agent ${name}${suggest(name, [...known])}` })),
     ...findDuplicates("priority_rules", "a rule", rest.priority_rules),
     ...findDuplicates("restrictions", "a restriction", rest.restrictions),
     ...findStrayTools(agents, rest.mcp_servers),
@@ -190,11 +191,17 @@ function findStrayModeTools(
     if (key === undefined) continue;
     if (listed.indexOf(key) < at) strays.push({ path: [...path, at], message: `${key} is listed twice` });
     else if (!tools.includes(key)) {
-      strays.push({ path: [...path, at], message: `${key} is not one of the agent's tools` });
+      strays.push({ path: [...path, at], message: `${key} is not one of the agent's tools${suggestTool(key, tools)}` });
     }
   }
   return strays;
 }
+
+const suggestTool = (key: string, tools: NamedAgent["tools"]): string =>
+  suggest(
+    key,
+    tools.filter((tool) => tool !== undefined),
+  );
 
 /** Tools of unknown servers, duplicate tools, and duplicate servers. */
 function findStrayTools(
@@ -226,7 +233,7 @@ function strayToolsOf(
     if (key === undefined) continue;
     const server = /^mcp:([^/]+)\//.exec(key)?.[1];
     if (server !== undefined && !servers.has(server)) {
-      strays.push({ path: [...path, at], message: `there is no MCP server ${server}` });
+      strays.push({ path: [...path, at], message: `there is no MCP server ${server}${suggest(server, [...servers])}` });
     }
     if (tools.indexOf(key) < at) strays.push({ path: [...path, at], message: `the tool ${key} is listed twice` });
   }

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { checkCatalog } from "../../../src/cli/check/check.ts";
 import { readCatalog } from "../../../src/node-catalog.ts";
 
@@ -27,7 +27,7 @@ async function check(
 }
 
 it("a valid file is reported in one line, with exit code 0", async () => {
-  expect(await check("agents: [{ name: a }, { name: b }]\n")).toEqual({
+  expect(await check("agents: [{ name: a }, { name: b, priority: 40 }]\n")).toEqual({
     code: 0,
     lines: [expect.stringMatching(/^FILE: 2 agents, no faults, hash [0-9a-f]{12}$/)],
   });
@@ -78,7 +78,7 @@ it("an agent whose provider's key is missing is a warning, unless it is disabled
 
 it("a pair in which the more important agent is refused is a warning", async () => {
   const { code, lines } = await check(`agents:
-  - { name: phone, priority: 90, interruptible: false }
+  - { name: phone, priority: 90, interruptible: false, max_hold: 1h }
   - { name: navigation, priority: 80, interruptible: false }
   - { name: music, priority: 20 }
 `);
@@ -89,7 +89,7 @@ it("a pair in which the more important agent is refused is a warning", async () 
 });
 
 it("with --strict a warning makes the exit code 2, and a file without one has code 0", async () => {
-  const player = "agents: [{ name: player, adapter: { kind: external }LEASE }, { name: a }]\n";
+  const player = "agents: [{ name: player, adapter: { kind: external }LEASE }, { name: a, priority: 40 }]\n";
   expect(await check(player.replace("LEASE", ""), {}, true)).toMatchObject({ code: 2, lines: { length: 2 } });
   expect((await check(player.replace("LEASE", ", lease: 5s"), {}, true)).code).toBe(0);
   expect((await check("agents: [{ name: a, priority: 101 }]\n", {}, true)).code).toBe(1);
@@ -98,9 +98,10 @@ it("with --strict a warning makes the exit code 2, and a file without one has co
 it("no warning is printed where a threshold was set, both agents are equal, or one is disabled", async () => {
   const { lines } = await check(`agents:
   - { name: top, priority: 90 }
-  - { name: same, priority: 90, interruptible: false }
-  - { name: thought_of, priority: 80, interruptible: false, preemption_threshold: 95 }
+  - { name: same, priority: 90, interruptible: false, max_hold: 1m }
+  - { name: thought_of, priority: 80, interruptible: false, preemption_threshold: 95, max_hold: 1m }
   - { name: off, priority: 10, interruptible: false, enabled: false }
+policy: { ties: reject }
 `);
   expect(lines).toHaveLength(1);
 });
@@ -149,9 +150,10 @@ it("an agent may wait forever behind its equals, unless ties is newest, and behi
   - { name: news, priority: 20, when_blocked: queue }
 ${policy}`;
   const warning = expect.stringMatching(/^warning: news may wait forever behind call/);
-  expect((await check(pair("20"))).lines.slice(1)).toEqual([warning]);
+  expect((await check(pair("20", "policy: { ties: reject }\n"))).lines.slice(1)).toEqual([warning]);
   expect((await check(pair("20", "policy: { ties: newest }\n"))).lines).toHaveLength(1);
-  expect((await check(pair("10, interruptible: false, preemption_threshold: 30"))).lines.slice(1)).toEqual([warning]);
+  const unreached = (await check(pair("10, interruptible: false, preemption_threshold: 30"))).lines;
+  expect(unreached).toEqual([expect.any(String), expect.stringMatching(/^warning: nothing silences call/), warning]);
   expect((await check(pair("10, interruptible: false, preemption_threshold: 20"))).lines).toHaveLength(1);
 });
 
@@ -198,6 +200,141 @@ it("an external agent of which a second session is refused is a warning, unless 
   for (const more of ["yields_to: [phone]", "replaces: [phone]"]) {
     expect((await check(phone(`, ${more}`))).lines).toHaveLength(1);
   }
+});
+
+describe("an agent that nothing can ever silence", () => {
+  const pair = (call: string, news = "", rest = "") => `agents:
+  - { name: call, priority: 90, interruptible: false${call} }
+  - { name: news, priority: 20${news} }
+${rest}`;
+  const about = "nothing silences call: it is not interruptible";
+
+  it("an agent that nothing can ever silence is a warning that says what to set", async () => {
+    expect((await check(pair(""))).lines.slice(1)).toEqual([
+      `warning: ${about}, and nothing limits how long it has the floor, so all others wait or are refused until its session ` +
+        "is paused or ended: set max_hold or idle_timeout, or a preemption_threshold that others reach",
+    ]);
+    const unreached = (await check(pair(", preemption_threshold: 95"))).lines;
+    expect(unreached[1]).toContain(`${about}, no agent reaches its preemption_threshold of 95, and`);
+    expect((await check(pair(", lease: 5s, adapter: { kind: external }"))).lines[1]).toContain(": set max_hold, or");
+  });
+
+  it.each([
+    ["a limit", ", max_hold: 1h"],
+    ["a turn that ends its hold", ", after_turn: yield"],
+    ["an agent that it yields to", ", yields_to: [news]", ", priority: 95"],
+    ["a critical agent that says so", "", ", critical: true, beneath: { call: pause }"],
+    ["an agent that replaces it", "", ", priority: 95, replaces: [call]", ""],
+    [
+      "a rule that lifts another to its threshold",
+      ", preemption_threshold: 95",
+      "",
+      "priority_rules: [{ name: night, agents: [news], adjust: 80 }]",
+    ],
+    [
+      "a user who prefers another",
+      ", preemption_threshold: 95",
+      "",
+      "user_preferences: { ann: { agent_priority_overrides: { news: 95 } } }",
+    ],
+    ["a restriction", "", "", "restrictions: [{ name: reverse, when: reverse }]"],
+  ])("%s is no such agent", async (_, call, news = "", rest = "") => {
+    const text = pair(call, news, rest)
+      .replace("priority: 20, priority: 95", "priority: 95")
+      .replace("priority: 20, critical", "critical");
+    const { lines, code } = await check(text);
+    expect([code, lines.filter((line) => line.includes(about))]).toEqual([0, []]);
+  });
+});
+
+it("an agent that stays paused because nothing brings it back is a warning, unless it ends some time", async () => {
+  const pair = (chat: string) => `agents:
+  - { name: call, priority: 90 }
+  - { name: chat, priority: 10, resume: manual${chat} }
+`;
+  expect((await check(pair(""))).lines.slice(1)).toEqual([
+    "warning: nothing brings chat back that was paused, as by call, unless its user resumes it or writes to it: set resume: " +
+      "auto, or max_pause to end it some time",
+  ]);
+  expect((await check(pair(", max_pause: 1h"))).lines).toHaveLength(1);
+  expect((await check(pair("").replace("manual", "auto"))).lines).toHaveLength(1);
+  // An agent that is never paused.
+  expect((await check(pair("").replace("priority: 10", "priority: 95"))).lines).toHaveLength(1);
+});
+
+describe("a tie that decides by accident", () => {
+  const trio = (rest = "", music = "") => `agents:
+  - { name: music, priority: 20${music} }
+  - { name: news, priority: 20 }
+  - { name: chat, priority: 10 }
+${rest}`;
+
+  it("equal priorities are a warning unless the catalogue says which of the two wins", async () => {
+    expect((await check(trio())).lines.slice(1)).toEqual([
+      "warning: music and news have the same priority 20, so whichever speaks first keeps the floor: set policy.ties if that is " +
+        "meant, or other priorities",
+    ]);
+    expect((await check(trio("policy: { ties: newest }"))).lines).toHaveLength(1);
+    expect(
+      (
+        await check(
+          trio("", ", replaces: [news]").replace("news, priority: 20", "news, priority: 20, replaces: [music]"),
+        )
+      ).lines,
+    ).toHaveLength(1);
+  });
+
+  it("priorities that a rule or a user's preference makes equal are a warning", async () => {
+    const rules = 'priority_rules: [{ name: night, agents: [chat], between: "22:00-07:00", adjust: 10 }]';
+    expect((await check(trio(`policy: { ties: reject }\n${rules}`))).lines.slice(1)).toEqual([
+      'warning: music, news and chat have the same priority 20 with the rule "night", so whichever speaks first keeps the floor: ' +
+        "set other priorities",
+    ]);
+    const users = "user_preferences: { ann: { agent_priority_overrides: { chat: 20 } } }";
+    expect((await check(trio(`policy: { ties: newest }\n${users}`))).lines.slice(1)).toEqual([
+      'warning: music, news and chat have the same priority 20 for "ann", so whichever asks last gets the floor: set other ' +
+        "priorities",
+    ]);
+  });
+});
+
+describe("rules that overlap", () => {
+  const two = (one: string, other: string) => `agents: [{ name: a }, { name: b, priority: 30 }]
+priority_rules:
+  - { name: one, agents: [a], adjust: 10, ${one} }
+  - { name: other, agents: [a, b], adjust: 5, ${other} }
+`;
+  const warning = (when: string) =>
+    `warning: the rules "one" and "other" ${when}: a changes by 15 then; if that is not meant, let the hours end where the ` +
+    "others begin, or name other agents";
+
+  it.each([
+    ['between: "22:00-07:00"', 'between: "06:00-09:00"', "overlap in their hours"],
+    ['between: "08:00-10:00", timezone: Asia/Shanghai', 'between: "01:00-03:00"', "overlap in their hours"],
+    ['between: "22:00-07:00", when: rain', 'between: "06:00-09:00", when: rain', "overlap in their hours"],
+    ["when: rain", "when: rain", "always apply together"],
+  ])("%s and %s are a warning", async (one, other, when) => {
+    expect((await check(two(one, other))).lines.slice(1)).toEqual([warning(when)]);
+  });
+
+  it.each([
+    ['between: "22:00-07:00"', 'between: "07:00-09:00"'],
+    ['between: "08:00-10:00", timezone: Asia/Shanghai', 'between: "08:00-10:00"'],
+    ['between: "22:00-07:00", when: rain', 'between: "06:00-09:00"'],
+    ['between: "22:00-07:00"', "when: rain"],
+  ])("%s and %s are none", async (one, other) => {
+    expect((await check(two(one, other))).lines).toHaveLength(1);
+  });
+});
+
+it("a restriction that silences no agent is a warning", async () => {
+  const text = (allow: string) => `agents: [{ name: a }, { name: b, priority: 30 }]
+restrictions: [{ name: reverse, when: reverse, allow: [${allow}] }]
+`;
+  expect((await check(text("a, b"))).lines.slice(1)).toEqual([
+    'warning: the restriction "reverse" silences no agent: it allows all that may be used',
+  ]);
+  expect((await check(text("a"))).lines).toHaveLength(1);
 });
 
 const rule = (fields: string) => `priority_rules: [{ name: night, ${fields} }]`;
@@ -251,5 +388,5 @@ it("a long list of warnings is cut off with their number", async () => {
   );
   const { lines } = await check(`agents: [${agents.join(", ")}]\n`);
   expect(lines).toHaveLength(52);
-  expect(lines.at(-1)).toBe("warning: and 16 more");
+  expect(lines.at(-1)).toBe("warning: and 17 more");
 });

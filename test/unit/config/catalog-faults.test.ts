@@ -85,6 +85,21 @@ describe("a fault of content", () => {
       '3:15 agents[0].priority: must be a number, not the text "high"',
     ],
     [
+      "a time zone that does not exist",
+      lines("agents: [{ name: a }]", "priority_rules:", "  - { name: night, adjust: 5, timezone: Asia/Shangai }"),
+      '3:41 priority_rules[0].timezone: must be an IANA time zone, as in Asia/Shanghai, not "Asia/Shangai"; did you mean Asia/Shanghai?',
+    ],
+    [
+      "an agent that does not exist",
+      lines("agents: [{ name: music_agent }]", "default_agent: music_agnet"),
+      "2:16 default_agent: there is no agent music_agnet; did you mean music_agent?",
+    ],
+    [
+      "hours that are none",
+      lines("agents: [{ name: a }]", "priority_rules:", '  - { name: night, adjust: 5, between: "22-7" }'),
+      '3:40 priority_rules[0].between: must be HH:MM-HH:MM, as in 22:00-07:00, not the text "22-7"',
+    ],
+    [
       "a fraction",
       lines("agents:", "  - name: a", "    priority: 1.5"),
       "3:15 agents[0].priority: must be a whole number, not 1.5",

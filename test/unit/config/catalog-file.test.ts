@@ -75,9 +75,13 @@ describe("the default agent", () => {
 });
 
 describe("the level of an agent beneath another", () => {
-  it.each(['"-14"', "quiet", "true"])("a level is a number or pause, and %s is neither", (level) => {
+  it.each([
+    ['"-14"', 'the text "-14"'],
+    ["quiet", 'the text "quiet"'],
+    ["true", "true"],
+  ])("a level is a number or pause, and %s is neither", (level, shown) => {
     expect(faultsOf(lines("agents:", `  - { name: a, beneath: { all: ${level} } }`))).toEqual([
-      "2:32 agents[0].beneath.all: must be pause, or a number from -60 to 0",
+      `2:32 agents[0].beneath.all: must be pause, or a number from -60 to 0, not ${shown}`,
     ]);
   });
 });
