@@ -5,6 +5,7 @@ import { benchHeard } from "./heard.ts";
 import { benchIdle } from "./idle.ts";
 import { benchPage } from "./page.ts";
 import { benchPlayers } from "./players.ts";
+import { benchPolicy } from "./policy.ts";
 import { benchReaction } from "./reaction.ts";
 import { benchReplies } from "./replies.ts";
 import { benchScaled } from "./scaled.ts";
@@ -25,6 +26,7 @@ const BENCHES = {
   players: benchPlayers,
   heard: benchHeard,
   page: benchPage,
+  policy: benchPolicy,
   replies: benchReplies,
   startup: benchStartup,
   storage: benchStorage,

@@ -10,6 +10,9 @@ import type { Reply } from "../protocol/internal/reply.ts";
 /** The time that a question waits for its answer; scripts ask none. */
 const INTERACTION_TIMEOUT_MS = 300_000;
 
+const hasEnded = ({ value: { lifecycle } }: SessionMachineState): boolean =>
+  lifecycle === "archived" || lifecycle === "deleted";
+
 /** A fact, and when it happened, in ms since 1970. */
 export type TimedFact = { readonly at: number; readonly fact: Exclude<Fact, { type: "reply" | "at" }> };
 
@@ -73,9 +76,7 @@ export class SteppedFloor {
 
   /** The floor's sessions that have not ended. */
   get sessions(): SessionMachineState[] {
-    return this.#actors.sessionIds
-      .map((id) => this.#actors.machineState(id)!)
-      .filter(({ value }) => value.lifecycle !== "archived" && value.lifecycle !== "deleted");
+    return this.#actors.sessionIds.map((id) => this.#actors.machineState(id)!).filter((state) => !hasEnded(state));
   }
 
   session(id: string): SessionMachineState | undefined {
@@ -155,13 +156,7 @@ export class SteppedFloor {
 
   /** Forget sessions that have ended, so that a long play needs no more memory than a short one. */
   release(): void {
-    const before = new Map(this.#actors.sessionIds.map((id) => [id, this.#actors.machineState(id)!]));
-    for (const id of this.#actors.release()) {
-      this.#dead.delete(id);
-      const { context, value } = before.get(id)!;
-      const { lifecycle, activity } = value;
-      if (lifecycle !== "archived" && lifecycle !== "deleted") this.#actors.bring({ context, lifecycle, activity });
-    }
+    for (const id of this.#actors.release(hasEnded)) this.#dead.delete(id);
   }
 
   /**

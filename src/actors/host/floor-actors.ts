@@ -253,15 +253,17 @@ export class FloorActors {
   /**
    * Drop sessions that the floor does not need (rule C6): their rows hold their whole state. The most recently used few
    * stay in memory, so that the next command need not load them.
+   * @param mayDrop limits it to some of them. Default: all
    * @returns the dropped sessions
    */
-  release(): readonly SessionId[] {
+  release(mayDrop: (state: SessionMachineState) => boolean = () => true): readonly SessionId[] {
     const needed = this.neededIds();
     if (needed === this.#released) return NONE;
     const deleted: SessionId[] = [];
     const idle: SessionId[] = [];
-    for (const [id, { value }] of this.#machineStates) {
-      if (!needed.has(id)) (value.lifecycle === "deleted" ? deleted : idle).push(id);
+    for (const [id, state] of this.#machineStates) {
+      if (needed.has(id) || !mayDrop(state)) continue;
+      (state.value.lifecycle === "deleted" ? deleted : idle).push(id);
     }
     const sessionIds = [...deleted, ...this.#leastUsed(idle, idle.length - MAX_WARM)];
     if (sessionIds.length > 0) {

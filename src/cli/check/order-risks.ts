@@ -24,10 +24,11 @@ interface Outcome {
 export function findOrderRisks(catalog: Catalog): string[] {
   const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
   const rules = rulesOf(catalog, {});
+  const alone = new Map(agents.map((agent) => [agent, ask(EMPTY_FLOOR, agent, 1, rules).floor ?? EMPTY_FLOOR]));
   const found: (readonly AgentEntry[])[] = [];
   const describe = (group: readonly AgentEntry[]): string[] => {
     if (found.some((known) => known.every((agent) => group.includes(agent)))) return [];
-    const difference = findDifference(group, rules);
+    const difference = findDifference(group, rules, alone);
     if (!difference) return [];
     found.push(group);
     return [`it matters who asks first: ${difference.map(sentenceOf).join("; ")}`];
@@ -50,36 +51,53 @@ export function findRefusedCalls(catalog: Catalog): string[] {
     );
 }
 
-function findDifference(group: readonly AgentEntry[], rules: FloorRules): [Outcome, Outcome] | undefined {
-  const [first, ...others] = ordersOf(group).map((order) => play(order, rules));
+function findDifference(group: readonly AgentEntry[], rules: FloorRules, alone: Alone): [Outcome, Outcome] | undefined {
+  const [first, ...others] = ordersOf(group).map((order) => play(order, rules, alone));
   if (!first || [first, ...others].some(({ isMeant }) => isMeant)) return undefined;
   const nameOf = (outcome: Outcome) => [...outcome.heard].sort().join();
   const other = others.find((each) => nameOf(each) !== nameOf(first));
   return other && [first, other];
 }
 
+/** The floor after a session of the agent asked for it while it was free. Every order begins with one. */
+type Alone = ReadonlyMap<AgentEntry, Floor>;
+
 /** A session of each agent asks, in this order. */
-function play(order: readonly AgentEntry[], rules: FloorRules): Outcome {
-  let floor: Floor = EMPTY_FLOOR;
+function play(order: readonly AgentEntry[], rules: FloorRules, alone: Alone): Outcome {
+  let floor = alone.get(order[0]!)!;
   let isMeant = false;
   const refused: string[] = [];
   for (const [index, agent] of order.entries()) {
-    const claim = sessionOf(agent, agent.id, index + 1);
-    const { outcome, reason, rule } = decide(floor, { ...claim, agent, waits: "queued" }, rules);
-    isMeant ||= rule === 6 || rule === 8;
-    if (outcome === "rejected") {
-      refused.push(agent.id);
-      continue;
-    }
-    const { floor: next, moves } =
-      outcome === "queued"
-        ? letWait(floor, claim, "queued", 0, rules)
-        : (reason === "beneath" ? letBeneath : giveFront)(floor, claim, rules);
-    isMeant ||= moves.some(({ becomes }) => becomes === "archived");
-    isMeant ||= moves.some(({ becomes, claim: other }) => becomes === "paused" && other.priority === claim.priority);
-    floor = settle(next, rules, { now: 0, time: 0 }, 0).floor;
+    if (index === 0) continue;
+    const asked = ask(floor, agent, index + 1, rules);
+    isMeant ||= asked.isMeant;
+    if (asked.floor) floor = asked.floor;
+    else refused.push(agent.id);
   }
   return { order, heard: heard(floor).map(({ agentId }) => agentId), refused, isMeant };
+}
+
+/** A session of the agent asks. `floor` is undefined if it is refused. */
+function ask(
+  before: Floor,
+  agent: AgentEntry,
+  askedAt: number,
+  rules: FloorRules,
+): { floor?: Floor; isMeant: boolean } {
+  const claim = sessionOf(agent, agent.id, askedAt);
+  const { outcome, reason, rule } = decide(before, { ...claim, agent, waits: "queued" }, rules);
+  const isRuled = rule === 6 || rule === 8;
+  if (outcome === "rejected") return { isMeant: isRuled };
+  const { floor, moves } =
+    outcome === "queued"
+      ? letWait(before, claim, "queued", 0, rules)
+      : (reason === "beneath" ? letBeneath : giveFront)(before, claim, rules);
+  const isReplaced = moves.some(({ becomes }) => becomes === "archived");
+  const isTied = moves.some(({ becomes, claim: other }) => becomes === "paused" && other.priority === claim.priority);
+  return {
+    floor: settle(floor, rules, { now: 0, time: 0 }, 0).floor,
+    isMeant: isRuled || isReplaced || isTied,
+  };
 }
 
 function sentenceOf({ order, heard: names, refused }: Outcome): string {

@@ -220,7 +220,7 @@ describe("the claims of a catalogue", () => {
     const reading = await loadCatalog(path);
     expect(!reading.ok && reading.faults.map(({ line, column, message }) => `${line}:${column} ${message}`)).toEqual([
       "3:35 there is no agent phone",
-      "4:33 must be a sentence, as in phone_agent ends",
+      '4:33 must be a sentence, as in phone_agent ends, not the text "music stops"',
       "5:5 must have never or always",
     ]);
   });
