@@ -1,4 +1,5 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import { LANGUAGES } from "./language.ts";
 
 /** The exit code for an invalid command line. */
 export const MISUSED = 2;
@@ -21,6 +22,8 @@ export interface CommandLine {
 
 export const urlOption = () =>
   new Option("--url <url>", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
+
+export const languageOption = (about: string) => new Option("--lang <language>", about).choices([...LANGUAGES]);
 
 /** A parser of whole numbers. */
 export function numberFrom(min: number, max: number) {

@@ -7,10 +7,8 @@ import { type MessageText, MessageTexts } from "../client/message-texts.ts";
 import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import { type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
+import type { Language } from "./language.ts";
 
-/** The languages of the drive. */
-export const LANGUAGES = ["en", "zh"] as const;
-export type Language = (typeof LANGUAGES)[number];
 export type Bilingual = Readonly<Record<Language, string>>;
 
 /** An expectation of a scene, and whether it holds. */

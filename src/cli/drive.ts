@@ -5,15 +5,14 @@ import { ClientError } from "../client/client-error.ts";
 import type { Output } from "./check/check.ts";
 import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
 import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
-import { type Bilingual, type Check, LANGUAGES, type Language, SceneFault, Stage } from "./drive-stage.ts";
+import { type Bilingual, type Check, SceneFault, Stage } from "./drive-stage.ts";
+import { type Language, languageOf } from "./language.ts";
 import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
 import { type Paint, paintFor } from "./paint.ts";
 import { cutToWidth, plainLine, wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline } from "./timeline.ts";
-
-export { LANGUAGES };
 
 /** The destination of the timeline; `isTTY` is true for a terminal. */
 export interface Screen extends Output {
@@ -102,12 +101,6 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
     else print(explain(error, baseUrl));
     return 1;
   }
-}
-
-/** The language of a terminal, by its variables. */
-function languageOf(env: Readonly<Record<string, string | undefined>>): Language {
-  const locale = env["LC_ALL"] || env["LC_MESSAGES"] || env["LANG"] || "";
-  return LANGUAGES.find((each) => locale.toLowerCase().startsWith(each)) ?? "en";
 }
 
 interface Setting {

@@ -1,4 +1,4 @@
-import type { Language } from "./drive-stage.ts";
+import type { Language } from "./language.ts";
 
 const en = {
   hasFloor: "has the floor",

@@ -2,7 +2,7 @@ import { MessageTexts } from "../client/message-texts.ts";
 import type { ServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { Transition } from "../protocol/event.ts";
-import type { Language } from "./drive-stage.ts";
+import type { Language } from "./language.ts";
 import { NARRATION, type NarrationWords } from "./narration-words.ts";
 import type { Style } from "./paint.ts";
 

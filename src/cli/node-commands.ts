@@ -1,7 +1,8 @@
 import { InvalidArgumentError } from "commander";
 import type { Client } from "../client/client.ts";
 import { FLOOR_FORMS, FloorId, SessionId } from "../protocol/ids.ts";
-import { type CommandLine, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
+import { type CommandLine, languageOption, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
+import { type Language, languageOf } from "./language.ts";
 import type { Report, SessionsQuery } from "./reports.ts";
 
 interface Asked {
@@ -49,9 +50,11 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   report("why", "Tell why a session is silent, or what happened on a floor, and what would let the session through.")
     .argument("<session|floor>", `a session's id, or a floor: ${FLOOR_FORMS}`, sessionOrFloor)
     .option("--limit <number>", "the most lines of the story", numberFrom(1, 1_000), 20)
-    .action(async (what: string, asked: Asked & { limit: number }) => {
+    .addOption(languageOption("the language of the sentences; default: that of the terminal"))
+    .action(async (what: string, asked: Asked & { limit: number; lang?: Language }) => {
       const [{ isFloor, reportWhy }, { paintFor }] = await Promise.all([import("./why.ts"), import("./paint.ts")]);
-      const query = { what, limit: asked.limit, paint: paintFor(process.stdout, process.env) };
+      const { limit, lang: language = languageOf(process.env) } = asked;
+      const query = { what, limit, language, paint: paintFor(process.stdout, process.env) };
       const kind = isFloor(what) ? "floor" : "session";
       const absent = `There is no ${kind} ${what} at ${asked.url}, or INTERLOCK_TOKEN may not see it.`;
       await print(asked, (client) => reportWhy(client, query, Date.now()), absent);

@@ -2,9 +2,17 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { SETTINGS } from "../config/settings.ts";
 import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
 import { VERSION } from "../version.ts";
-import { type CommandLine, nodeUrl, numberFrom, type Stdout, TOKEN_NOTE, urlOption } from "./command-line.ts";
-import type { Language } from "./drive-stage.ts";
+import {
+  type CommandLine,
+  languageOption,
+  nodeUrl,
+  numberFrom,
+  type Stdout,
+  TOKEN_NOTE,
+  urlOption,
+} from "./command-line.ts";
 import { addFileCommands } from "./file-commands.ts";
+import type { Language } from "./language.ts";
 import type { ChartFormat } from "./machines.ts";
 import { addNodeCommands } from "./node-commands.ts";
 import { addPolicyCommands } from "./policy-commands.ts";
@@ -60,12 +68,7 @@ export function createProgram(stdout: Stdout): Command {
     "Exit code: 0, or 1 if a scene did not follow the rules or the node refuses it.",
   ])
     .addArgument(nodeUrl())
-    .addOption(
-      new Option("--lang <language>", "the language that is spoken; default: that of the terminal").choices([
-        "en",
-        "zh",
-      ]),
-    )
+    .addOption(languageOption("the language that is spoken; default: that of the terminal"))
     .action(async (url: string, { lang }: { lang?: Language }) => {
       const { drive } = await import("./drive.ts");
       const stopping = new AbortController();

@@ -1,7 +1,7 @@
 import type { ServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { WrittenState } from "../protocol/event.ts";
-import type { Language } from "./drive-stage.ts";
+import type { Language } from "./language.ts";
 import { type Paint, plain } from "./paint.ts";
 import { fitToWidth, widthOf } from "./text-width.ts";
 

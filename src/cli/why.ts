@@ -3,12 +3,14 @@ import type { Client } from "../client/client.ts";
 import type { LoggedServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { Session } from "../protocol/session.ts";
+import type { Language } from "./language.ts";
 import { layOut } from "./line-layout.ts";
 import { describeBlocked, type Line, Narrator } from "./narration.ts";
 import { NARRATION } from "./narration-words.ts";
 import { type Paint, plain } from "./paint.ts";
 import type { Report } from "./reports.ts";
 import { plainLine, wrapToWidth } from "./text-width.ts";
+import { WHY } from "./why-words.ts";
 
 const WIDTH = 80;
 /** The most lines for one event. */
@@ -26,6 +28,8 @@ export interface WhyQuery {
   limit: number;
   nameOf?: (agentId: string) => string;
   paint?: Paint;
+  /** Default: English. What the server says stays as it is. */
+  language?: Language;
 }
 
 interface Story {
@@ -35,6 +39,7 @@ interface Story {
   /** In the order in which they happened. */
   events: LoggedServerEvent[];
   nameOf: (agentId: string) => string;
+  language: Language;
 }
 
 /** Whether the argument of `interlock why` is a floor, and not a session. */
@@ -46,7 +51,7 @@ export const isFloor = (what: string) => what.includes(":");
  */
 export async function reportWhy(
   client: Client,
-  { what, limit, nameOf = (agentId) => agentId, paint = plain }: WhyQuery,
+  { what, limit, nameOf = (agentId) => agentId, paint = plain, language = "en" }: WhyQuery,
   now: number,
 ): Promise<Report> {
   const session = isFloor(what) ? undefined : (await client.getSession(what)).session;
@@ -57,17 +62,17 @@ export async function reportWhy(
     lastEvents(client, floorId, session?.id, limit),
     session && !isOver && session.state !== "active" ? previewOf(client, session) : undefined,
   ]);
-  const told = { view, session, events, nameOf };
+  const told = { view, session, events, nameOf, language };
   const lines = tell(told);
   const shown = lines.slice(-limit);
   const isToday = shown.every(({ at }) => new Date(at).toDateString() === new Date(now).toDateString());
   const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf: isToday ? timeOf : dayOf, nameOf, paint };
-  const story = shown.length > 0 ? layOut(shown, layout) : [`no decision about this ${session ? "session" : "floor"}`];
+  const story = shown.length > 0 ? layOut(shown, layout) : [WHY[language].noDecision(session !== undefined)];
   const text = [
     ...[...(session ? [nowOf(session, told)] : []), ...floorNow(told)].flatMap((line) => wrapped(line)),
     "",
     ...story,
-    ...(ifAsked && session ? ["", ...previewLines(ifAsked, nameOf(session.agentId))] : []),
+    ...(ifAsked && session ? ["", ...previewLines(ifAsked, nameOf(session.agentId), language)] : []),
   ];
   return { facts: { floor: view, ...(session && { session }), events, ...(ifAsked && { ifAsked }) }, lines: text };
 }
@@ -93,8 +98,8 @@ async function lastEvents(client: Client, floorId: string, sessionId: string | u
 const isTold = ({ type }: LoggedServerEvent) =>
   type === "session_created" || type === "session_transition" || type === "arbitration" || type === "agent_switched";
 
-function tell({ view, session, events, nameOf }: Story): Line[] {
-  const narrator = new Narrator(nameOf);
+function tell({ view, session, events, nameOf, language }: Story): Line[] {
+  const narrator = new Narrator(nameOf, language);
   const { holder, ducked = [], paused, queued } = view;
   for (const each of [...(holder ? [holder] : []), ...ducked, ...paused, ...queued, ...(session ? [session] : [])])
     narrator.meet(each.id, each.agentId);
@@ -109,95 +114,91 @@ function tell({ view, session, events, nameOf }: Story): Line[] {
     if (event.sessionId !== undefined) return narrator.take(event);
     // A refusal that left no session.
     const at = Date.parse(event.timestamp);
-    return describeBlocked(event.data).map((each) => ({ at, agentId: challenger.agentId, ...each }));
+    return describeBlocked(event.data, NARRATION[language]).map((each) => ({
+      at,
+      agentId: challenger.agentId,
+      ...each,
+    }));
   });
 }
 
 /** What a session does now, and what it waits for. */
-function nowOf(session: Session, { view, events, nameOf }: Story): string {
+function nowOf(session: Session, story: Story): string {
+  const { view, nameOf, language } = story;
   const { holder, queued } = view;
+  const words = WHY[language];
   const name = nameOf(session.agentId);
-  const blocker = holder ? `${nameOf(holder.agentId)} to end` : "the floor";
   switch (session.state) {
     case "active":
-      return `${name} has the floor: nothing silences it`;
-    case "ducked":
-      return `${name} is heard${beneath(session, holder, nameOf)}`;
+      return words.holds(name);
+    case "ducked": {
+      const { level = 0 } = session;
+      const volume = level === 0 ? NARRATION[language].ownVolume : NARRATION[language].quieter(-level);
+      return words.isHeard(name, holder ? nameOf(holder.agentId) : undefined, volume);
+    }
     case "archived":
-      return `${name} has ended: it asks no more`;
+      return words.hasEnded(name);
     case "created": {
-      if (session.queuedAt === undefined) return `${name} does not wait for the floor: it asks when it is activated`;
-      const place = queued.findIndex(({ id }) => id === session.id);
-      const ahead = place < 1 ? "" : `, with ${place} in the queue before it`;
-      return `${name} waits for ${blocker}${ahead}`;
+      if (session.queuedAt === undefined) return words.asksNot(name);
+      return words.waits(
+        name,
+        blockerOf(story),
+        queued.findIndex(({ id }) => id === session.id),
+      );
     }
     case "paused":
-      return `${name} ${whyPaused(session, events, { blocker, restrictedBy: view.restrictedBy ?? [], nameOf })}`;
+      return whyPaused(session, story);
   }
 }
 
-interface PausedNow {
-  blocker: string;
-  restrictedBy: readonly string[];
-  nameOf: (agentId: string) => string;
-}
+const blockerOf = ({ view: { holder }, nameOf, language }: Story): string =>
+  holder ? WHY[language].toEnd(nameOf(holder.agentId)) : WHY[language].theFloor;
 
-function whyPaused(
-  session: Session,
-  events: readonly LoggedServerEvent[],
-  { blocker, restrictedBy, nameOf }: PausedNow,
-) {
-  if (session.pausedBy === "user") return "is paused by its user: only a resume, or its next message, brings it back";
-  if (session.pausedBy === "yield") {
-    return "gave the floor back: only a resume, or its next message, lets it ask again";
-  }
+function whyPaused(session: Session, story: Story): string {
+  const { view, events, nameOf, language } = story;
+  const words = WHY[language];
+  const name = nameOf(session.agentId);
+  if (session.pausedBy === "user") return words.pausedByUser(name);
+  if (session.pausedBy === "yield") return words.gaveBack(name);
   const { data } = events.findLast((event) => event.type === "session_transition" && event.data.to === "paused") ?? {};
   const { reason, by } = (data ?? {}) as { reason?: string; by?: { agentId: string } };
-  if (reason === "restricted") {
-    const which = restrictedBy.length > 0 ? ` (${restrictedBy.join(", ")})` : "";
-    return `is paused because it is not allowed now${which}: it comes back by itself when that is over`;
-  }
-  const silencedBy = by ? ` for ${nameOf(by.agentId)}` : "";
-  return `is paused${silencedBy} and waits for ${blocker}: it comes back by itself, unless its agent says resume: manual`;
-}
-
-function beneath({ level = 0 }: Session, holder: Session | null, nameOf: (agentId: string) => string): string {
-  const volume = level === 0 ? NARRATION.en.ownVolume : NARRATION.en.quieter(-level);
-  return `${holder ? ` beneath ${nameOf(holder.agentId)}` : ""}, ${volume}`;
+  if (reason === "restricted") return words.restricted(name, (view.restrictedBy ?? []).join(", "));
+  return words.paused(name, by && nameOf(by.agentId), blockerOf(story));
 }
 
 /** Who has the floor and who waits. */
-function floorNow({ view, session, nameOf }: Story): string[] {
+function floorNow({ view, session, nameOf, language }: Story): string[] {
   const { holder, ducked = [], paused, queued, reserved, restrictedBy = [], flags } = view;
-  const list = (what: string, sessions: readonly Session[]) => {
+  const words = WHY[language];
+  const list = (what: (names: string) => string, sessions: readonly Session[]) => {
     if (sessions.length === 0) return [];
     const named = sessions.slice(0, MAX_NAMED).map(({ agentId }) => nameOf(agentId));
-    const rest = sessions.length > MAX_NAMED ? `, and ${sessions.length - MAX_NAMED} more` : "";
-    return [`${what}: ${named.join(", ")}${rest}`];
+    const names = named.join(", ");
+    return [what(sessions.length > MAX_NAMED ? words.andMore(names, sessions.length - MAX_NAMED) : names)];
   };
   const isHolder = holder !== null && holder.id === session?.id;
-  const keeps = holder?.interruptible === false ? ", and does not yield" : "";
   const set = Object.keys(flags).filter((flag) => flags[flag]);
   return [
     ...(holder && !isHolder
-      ? [`${nameOf(holder.agentId)} has the floor with priority ${holder.priority}${keeps}`]
+      ? [words.holderHas(nameOf(holder.agentId), holder.priority, holder.interruptible === false)]
       : []),
-    ...(holder || reserved ? [] : ["the floor is free"]),
-    ...(!holder && reserved ? [`the floor is reserved for the session ${reserved.sessionId}`] : []),
-    ...list("heard beneath it", ducked),
-    ...list("waiting", queued),
-    ...list("paused", paused),
-    ...(restrictedBy.length > 0 ? [`restricted by: ${restrictedBy.join(", ")}`] : []),
-    ...(set.length > 0 ? [`flags: ${set.join(", ")}`] : []),
+    ...(holder || reserved ? [] : [words.free]),
+    ...(!holder && reserved ? [words.reserved(reserved.sessionId)] : []),
+    ...list(words.beneathIt, ducked),
+    ...list(words.waiting, queued),
+    ...list(words.pausedOnes, paused),
+    ...(restrictedBy.length > 0 ? [words.restrictedBy(restrictedBy.join(", "))] : []),
+    ...(set.length > 0 ? [words.flags(set.join(", "))] : []),
   ];
 }
 
 /** What a request would lead to now, and what it would need. */
-function previewLines(decision: Decision, name: string): string[] {
+function previewLines(decision: Decision, name: string, language: Language): string[] {
   const { outcome, reason, say } = decision;
-  if (outcome === "granted") return wrapped(`If ${name} asked now, it would be heard (${reason}) “${say}”`);
-  const [first, ...needs] = describeBlocked(decision).map(({ text }) => text);
-  return [...wrapped(`If ${name} asked now: it ${first}`), ...needs.flatMap((need) => wrapped(`It ${need}.`))];
+  const words = WHY[language];
+  if (outcome === "granted") return wrapped(`${words.wouldBeHeard(name, reason)} “${say}”`);
+  const [first = "", ...needs] = describeBlocked(decision, NARRATION[language]).map(({ text }) => text);
+  return [...wrapped(words.ifAsked(name, first)), ...needs.flatMap((need) => wrapped(words.it(need)))];
 }
 
 const wrapped = (line: string) => wrapToWidth(plainLine(line), WIDTH);

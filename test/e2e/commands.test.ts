@@ -114,6 +114,27 @@ test("why tells what silenced a session, who refused it, what it waits for and w
   );
   for (const line of [...floor, ...(await why(patient.id))]) expect(widthOf(line)).toBeLessThanOrEqual(80);
 
+  const { stdout } = await interlock(tmpdir(), "why", patient.id, "--url", node.url, "--lang", "zh");
+  expect(stdout.split("\n")).toEqual([
+    "patient在等phone结束",
+    "phone拥有发言权，优先级 90，且不让位",
+    "等待：patient",
+    "已暂停：music",
+    "",
+    expect.stringMatching(/^\d\d:\d\d:\d\d {2}patient {2}· 排队：10 < 90 \(lower_priority\) “Patient/),
+    expect.stringMatching(/”$/),
+    expect.stringMatching(/ {4}需要 priority > 90 and priority ≥ phone's$/),
+    expect.stringMatching(/preemption_threshold \(none is set\)$/),
+    "",
+    expect.stringMatching(/^如果patient现在请求：排队：10 < 90 \(lower_priority\) “Patient/),
+    expect.stringMatching(/”$/),
+    "它需要 priority > 90 and priority ≥ phone's preemption_threshold (none is set)。",
+    "",
+  ]);
+  const chinese = await reportWhy(client, { what: music.id, limit: 20, language: "zh" }, Date.now());
+  expect(chinese.lines[0]).toBe("music被用户暂停：只有恢复它，或它的下一条消息，才会让它回来");
+  for (const line of chinese.lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
+
   const printed = await interlock(tmpdir(), "why", music.id, "--url", node.url, "--json");
   expect(JSON.parse(printed.stdout)).toMatchObject({ session: { id: music.id }, ifAsked: { outcome: "rejected" } });
   const missing = await interlock(tmpdir(), "why", "none", "--url", node.url);

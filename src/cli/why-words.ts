@@ -1,0 +1,68 @@
+import type { Language } from "./language.ts";
+
+const en = {
+  holds: (name: string) => `${name} has the floor: nothing silences it`,
+  isHeard: (name: string, holder: string | undefined, volume: string) =>
+    `${name} is heard${holder === undefined ? "" : ` beneath ${holder}`}, ${volume}`,
+  hasEnded: (name: string) => `${name} has ended: it asks no more`,
+  asksNot: (name: string) => `${name} does not wait for the floor: it asks when it is activated`,
+  waits: (name: string, blocker: string, ahead: number) =>
+    `${name} waits for ${blocker}${ahead < 1 ? "" : `, with ${ahead} in the queue before it`}`,
+  toEnd: (holder: string) => `${holder} to end`,
+  theFloor: "the floor",
+  pausedByUser: (name: string) => `${name} is paused by its user: only a resume, or its next message, brings it back`,
+  gaveBack: (name: string) => `${name} gave the floor back: only a resume, or its next message, lets it ask again`,
+  restricted: (name: string, which: string) =>
+    `${name} is paused because it is not allowed now${which === "" ? "" : ` (${which})`}: it comes back by itself when that ` +
+    "is over",
+  paused: (name: string, by: string | undefined, blocker: string) =>
+    `${name} is paused${by === undefined ? "" : ` for ${by}`} and waits for ${blocker}: it comes back by itself, unless its ` +
+    "agent says resume: manual",
+  holderHas: (holder: string, priority: number, keeps: boolean) =>
+    `${holder} has the floor with priority ${priority}${keeps ? ", and does not yield" : ""}`,
+  free: "the floor is free",
+  reserved: (sessionId: string) => `the floor is reserved for the session ${sessionId}`,
+  beneathIt: (names: string) => `heard beneath it: ${names}`,
+  waiting: (names: string) => `waiting: ${names}`,
+  pausedOnes: (names: string) => `paused: ${names}`,
+  restrictedBy: (names: string) => `restricted by: ${names}`,
+  flags: (names: string) => `flags: ${names}`,
+  andMore: (names: string, count: number) => `${names}, and ${count} more`,
+  noDecision: (isSession: boolean) => `no decision about this ${isSession ? "session" : "floor"}`,
+  wouldBeHeard: (name: string, reason: string) => `If ${name} asked now, it would be heard (${reason})`,
+  ifAsked: (name: string, outcome: string) => `If ${name} asked now: it ${outcome}`,
+  it: (need: string) => `It ${need}.`,
+};
+
+/** The words of `interlock why`, besides those of its story. */
+export type WhyWords = typeof en;
+
+const zh: WhyWords = {
+  holds: (name) => `${name}拥有发言权：没有谁让它静默`,
+  isHeard: (name, holder, volume) => `${name}${holder === undefined ? "" : `在${holder}之下`}播放，${volume}`,
+  hasEnded: (name) => `${name}已结束：不再请求`,
+  asksNot: (name) => `${name}没有在等发言权：激活时才会请求`,
+  waits: (name, blocker, ahead) => `${name}在等${blocker}${ahead < 1 ? "" : `，队列中前面还有 ${ahead} 个`}`,
+  toEnd: (holder) => `${holder}结束`,
+  theFloor: "发言权",
+  pausedByUser: (name) => `${name}被用户暂停：只有恢复它，或它的下一条消息，才会让它回来`,
+  gaveBack: (name) => `${name}交还了发言权：只有恢复它，或它的下一条消息，才会让它再次请求`,
+  restricted: (name, which) => `${name}被暂停，因为现在不允许${which === "" ? "" : `（${which}）`}：限制解除后自动恢复`,
+  paused: (name, by, blocker) =>
+    `${name}被暂停${by === undefined ? "" : `，让位给${by}`}，在等${blocker}：会自动恢复，除非它的智能体设为 resume: manual`,
+  holderHas: (holder, priority, keeps) => `${holder}拥有发言权，优先级 ${priority}${keeps ? "，且不让位" : ""}`,
+  free: "发言席空闲",
+  reserved: (sessionId) => `发言席为会话 ${sessionId} 保留`,
+  beneathIt: (names) => `在其下播放：${names}`,
+  waiting: (names) => `等待：${names}`,
+  pausedOnes: (names) => `已暂停：${names}`,
+  restrictedBy: (names) => `限制：${names}`,
+  flags: (names) => `标志：${names}`,
+  andMore: (names, count) => `${names}，另有 ${count} 个`,
+  noDecision: (isSession) => (isSession ? "没有关于这个会话的决定" : "没有关于这个发言席的决定"),
+  wouldBeHeard: (name, reason) => `如果${name}现在请求，它会播放（${reason}）`,
+  ifAsked: (name, outcome) => `如果${name}现在请求：${outcome}`,
+  it: (need) => `它${need}。`,
+};
+
+export const WHY: Readonly<Record<Language, WhyWords>> = { en, zh };
