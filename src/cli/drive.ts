@@ -14,11 +14,6 @@ import { type Paint, paintFor } from "./paint.ts";
 import { cutToWidth, plainLine, wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline } from "./timeline.ts";
 
-/** The destination of the timeline; `isTTY` is true for a terminal. */
-export interface Screen extends Output {
-  isTTY?: boolean | undefined;
-}
-
 export interface DriveOptions {
   /** How long a scene waits for each expected event before it fails, in ms; default 10 000. */
   patienceMs?: number | undefined;
@@ -67,7 +62,7 @@ interface Played {
  *
  * @returns the exit code: 0 when every scene followed the rules, else 1
  */
-export async function drive(baseUrl: string, out: Screen, options: DriveOptions = {}): Promise<number> {
+export async function drive(baseUrl: string, out: Output, options: DriveOptions = {}): Promise<number> {
   const { env = process.env, signal } = options;
   const language = options.language ?? languageOf(env);
   const paint = paintFor(out, env);

@@ -1,6 +1,6 @@
 import { describeRefusal, loadCatalog } from "../config/catalog/catalog-file.ts";
 import { type Proof, prove, type Round, scriptOf } from "../policy/proof.ts";
-import type { Screen } from "./drive.ts";
+import type { Output } from "./check/check.ts";
 import { type Paint, paintFor } from "./paint.ts";
 import { wrapToWidth } from "./text-width.ts";
 
@@ -11,7 +11,7 @@ export interface ProveOptions {
   seconds: number;
   env: Readonly<Record<string, string | undefined>>;
   /** Where progress is shown, if it is a terminal. */
-  progress: Screen;
+  progress: Output;
 }
 
 const WIDTH = 80;
@@ -30,7 +30,7 @@ const SCOPE_NAMES: Readonly<Record<Round["scope"], string>> = {
  *
  * @returns the exit code: 0; 1 if something does not hold, or the catalogue has faults; 2 if it cannot be read
  */
-export async function proveCatalog(path: string, out: Screen, options: ProveOptions): Promise<number> {
+export async function proveCatalog(path: string, out: Output, options: ProveOptions): Promise<number> {
   const print = (line = "") => out.write(`${line}\n`);
   const reading = await loadCatalog(path);
   if (!reading.ok) {
@@ -80,7 +80,7 @@ function describe({ rounds }: Proof, paint: Paint): string[] {
 const numberText = (value: number): string => value.toLocaleString("en");
 
 /** One line that is written over, on a terminal only. */
-function meterOn(screen: Screen) {
+function meterOn(screen: Output) {
   let shownAt = 0;
   let length = 0;
   const write = (text: string) => {

@@ -9,7 +9,7 @@ import { durationText } from "../policy/expectations.ts";
 import { type ReadScript, readScript, type Script } from "../policy/script.ts";
 import { type Play, type PlayOptions, play, ScriptFault, type SimulatedEvent } from "../policy/simulation.ts";
 import { WallClock } from "../policy/wall-clock.ts";
-import type { Screen } from "./drive.ts";
+import type { Output } from "./check/check.ts";
 import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
 import { type Paint, paintFor } from "./paint.ts";
@@ -44,7 +44,7 @@ const MAX_BYTES = 1_048_576;
  */
 export async function simulate(
   path: string,
-  out: Screen,
+  out: Output,
   options: SimulateOptions,
   fail: (line: string) => void,
 ): Promise<number> {

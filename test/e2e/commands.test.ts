@@ -183,6 +183,22 @@ test("why names what a session is heard beneath, the restriction that silences i
   expect((await why(prompt.id))[0]).toBe("prompt has ended: it asks no more");
 });
 
+test("Ctrl-C ends prove at once, and leaves the terminal as it was", async () => {
+  const command = `trap : INT; stty -g; ${process.execPath} ${ENTRY} prove --seconds 600; echo "code $?"; stty -g`;
+  const env = { ...BARE_ENV, SHELL: "/bin/sh", NO_COLOR: "1" };
+  const child = spawn("script", ["-qec", command, "/dev/null"], { cwd: await newFolder(), env });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let text = "";
+  child.stdout.setEncoding("utf8").on("data", (piece) => (text += piece));
+  while (!/\d sessions?, \d+ moves/.test(text)) await once(child.stdout, "data");
+  child.stdin.write("\u0003");
+  await once(child, "close");
+  expect(text).toContain("code 130");
+  expect(text).not.toContain("\u001b");
+  const modes = text.split(/[\r\n]+/).filter((line) => /^[0-9a-f]+(:[0-9a-f]+)+$/.test(line));
+  expect(modes).toEqual([modes[0], modes[0]]);
+});
+
 test("a node that does not answer, or requires a token, is a sentence and code 1", async () => {
   const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "k" }]), onTestFinished);
   const locked = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });

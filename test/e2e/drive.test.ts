@@ -2,14 +2,15 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { type DriveOptions, drive, type Screen } from "../../src/cli/drive.ts";
+import type { Output } from "../../src/cli/check/check.ts";
+import { type DriveOptions, drive } from "../../src/cli/drive.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
 import { createClient } from "../../src/client/client.ts";
 import { keysFile } from "../support/clients/callers.ts";
 import { ServerProcess } from "../support/servers/server-process.ts";
 
 /** Drive, and collect the output. */
-async function printed(url: string, options: DriveOptions = {}, screen: Partial<Screen> = {}) {
+async function printed(url: string, options: DriveOptions = {}, screen: Partial<Output> = {}) {
   let text = "";
   const code = await drive(url, { write: (piece) => (text += piece), ...screen }, { env: {}, ...options });
   return { code, text, lines: text.split("\n") };

@@ -286,9 +286,20 @@ describe("a node in an empty folder", () => {
   );
 });
 
-test.each([["drive"], ["check"]])("%s ends silently when its reader has left", async (verb) => {
-  const { url } = await listening(begin(["serve", "--port", "0"]));
-  const child = begin(verb === "drive" ? ["drive", url] : ["check"]);
+test.each([
+  ["drive"],
+  ["status", "--url"],
+  ["agents", "--url"],
+  ["why", "u:ann", "--url"],
+  ["check"],
+  ["check", "--matrix"],
+  ["simulate", fileURLToPath(new URL("../../config/scripts/commuting-day.yaml", import.meta.url))],
+  ["prove", "--sessions", "1"],
+  ["schema"],
+])("%s ends silently when its reader has left", async (...verb) => {
+  const needsNode = verb[0] === "drive" || verb.at(-1) === "--url";
+  const node = needsNode ? await listening(begin(["serve", "--port", "0"])) : undefined;
+  const child = begin([...verb, ...(node ? [node.url] : [])]);
   child.stdout!.destroy();
   expect(await ending(child)).toEqual({ code: 0, stdout: "", stderr: "" });
 });

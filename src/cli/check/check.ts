@@ -3,6 +3,7 @@ import type { Catalog } from "../../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
 import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
 import { whyNoMatrix } from "../../policy/matrix.ts";
+import { wrapToWidth } from "../text-width.ts";
 import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
 import { type MatrixFormat, matrixText } from "./matrix-text.ts";
@@ -13,10 +14,16 @@ import { findTies } from "./ties.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The destination of lines: `process.stdout`, or a recorder in tests. */
+/** The destination of lines: `process.stdout`, or a recorder in tests. `isTTY` is true for a terminal. */
 export interface Output {
   write(text: string): unknown;
+  isTTY?: boolean | undefined;
 }
+
+/** Columns of a line on a terminal. In a pipe, each fault and each warning is one line. */
+const MAX_COLUMNS = 80;
+/** What the lines after the first of a fault or a warning begin with. */
+const INDENT = "  ";
 
 /** The maximum number of printed warnings; the rest is only counted. A thousand agents form half a million pairs. */
 const MAX_WARNINGS = 50;
@@ -36,7 +43,7 @@ export interface CheckOptions {
 
 /**
  * `interlock check [file]`: validate a catalogue and warn of effects that its author may not expect. Prints one line
- * for each fault or warning, or the matrix of a valid catalogue.
+ * for each fault or warning, in 80 columns on a terminal, or the matrix of a valid catalogue.
  *
  * @param env the source of provider keys
  * @returns the exit code: 0 for a valid catalogue; 1 for faults, for a catalogue with more agents than a matrix shows,
@@ -48,7 +55,7 @@ export async function checkCatalog(
   env: Environment,
   { strict = false, matrix }: CheckOptions = {},
 ): Promise<number> {
-  const print = (line: string) => out.write(`${line}\n`);
+  const print = (line: string) => out.write(`${linesOf(line, out).join("\n")}\n`);
   const read = await readOrRefuse(path, print);
   if (typeof read === "number") return read;
   if (matrix) return printMatrix(read, path, matrix, out);
@@ -68,6 +75,13 @@ export async function checkCatalog(
   return strict && warnings.length > 0 ? 2 : 0;
 }
 
+/** A sentence as it is, or broken for a terminal. */
+function linesOf(sentence: string, { isTTY }: Output): string[] {
+  if (!isTTY) return [sentence];
+  const [first = "", ...rest] = wrapToWidth(sentence, MAX_COLUMNS - INDENT.length);
+  return [first, ...rest.map((line) => INDENT + line)];
+}
+
 /** The catalogue of a file; or the exit code, once its faults are printed. */
 async function readOrRefuse(path: string, print: (line: string) => void): Promise<Catalog | number> {
   const reading = await loadCatalog(path);
@@ -77,7 +91,7 @@ async function readOrRefuse(path: string, print: (line: string) => void): Promis
 }
 
 async function printMatrix(catalog: Catalog, path: string, query: MatrixQuery, out: Output): Promise<number> {
-  const print = (line: string) => out.write(`${line}\n`);
+  const print = (line: string) => out.write(`${linesOf(line, out).join("\n")}\n`);
   const other = query.diff === undefined ? undefined : await readOrRefuse(query.diff, print);
   if (typeof other === "number") return other;
   const checked = [{ path, catalog }, ...(other ? [{ path: query.diff!, catalog: other }] : [])];

@@ -381,6 +381,27 @@ it.each([
   expect((await check(agents)).lines.slice(1)).toEqual(warnings.map((warning) => `warning: ${warning}`));
 });
 
+it("on a terminal no line is wider than 80 columns, and in a pipe each warning is one line", async () => {
+  const agents = Array.from(
+    { length: 4 },
+    (_, index) => `{ name: ${"long_".repeat(6)}${index}, interruptible: false }`,
+  );
+  await writeFile(path, `agents: [${agents.join(", ")}]\n`);
+  const printed = { pipe: "", terminal: "" };
+  await checkCatalog(path, { write: (piece) => (printed.pipe += piece) }, {});
+  await checkCatalog(path, { isTTY: true, write: (piece) => (printed.terminal += piece) }, {});
+  const lines = printed.terminal.split("\n");
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+  expect(lines.join(" ").replaceAll(/ +/g, " ").trim()).toBe(printed.pipe.split("\n").join(" ").trim());
+  expect(
+    printed.pipe
+      .trimEnd()
+      .split("\n")
+      .slice(1)
+      .every((line) => line.startsWith("warning: ")),
+  ).toBe(true);
+});
+
 it("a long list of warnings is cut off with their number", async () => {
   const agents = Array.from(
     { length: 12 },
