@@ -55,7 +55,7 @@ test("status names what waits and the roles that no node has, agents and session
   const status = await reportStatus(lacking, Date.now());
   expect(status.lines.slice(0, 2)).toEqual([
     expect.stringMatching(/^NODE +ROLES +VERSION +UP +FLOORS +STREAMS +RUNS +ANSWERS$/),
-    expect.stringMatching(/^\w{8} +gate,orch +\d\S+ +\d+s +1 +0 +0\/0\/0 +yes$/),
+    expect.stringMatching(/^[\w-]{8} +gate,orch +\d\S+ +\d+s +1 +0 +0\/0\/0 +yes$/),
   ]);
   expect(status.lines).toContain("runs that no worker has taken: 1");
   expect(status.lines).toContain("no node has the role worker: agents do not answer");
