@@ -17,8 +17,9 @@ async function press(bus: MessageBus, member: "Pause" | "Play"): Promise<void> {
   await bus.call(new Message({ ...player, interface: "org.mpris.MediaPlayer2.Player", member }));
 }
 
-async function benchServer(kind: "pipewire" | "pulseaudio", title: string): Promise<Row[]> {
-  await using desktop = await Desktop.open(kind);
+export async function benchPlayers(): Promise<Row[]> {
+  // PulseAudio renders far ahead into a null sink, so that a pause by hand has no time to compare with there.
+  await using desktop = await Desktop.open("pipewire");
   const { client, env } = desktop;
   await using ear = await Ear.open(desktop.meter.sink, env);
   desktop.mpv();
@@ -45,15 +46,11 @@ async function benchServer(kind: "pipewire" | "pulseaudio", title: string): Prom
     byHand.push(byHandMs);
   }
   bus.disconnect();
-  const row = (what: string, share: number): Row => ({
-    what: `request → last audible sample of mpv on ${title}, beside a pause by hand, ${what}`,
+  const row = (what: string, share: number) => ({
+    what: `request → last audible sample of mpv, compared with a pause by hand, ${what}`,
     ours: quantile(bridged, share),
     reference: quantile(byHand, share),
     unit: "ms",
   });
-  return [row("median", 0.5), row("p90", 0.9)];
-}
-
-export async function benchPlayers(): Promise<Row[]> {
-  return [...(await benchServer("pipewire", "PipeWire")), ...(await benchServer("pulseaudio", "PulseAudio"))];
+  return [{ ...row("median", 0.5), atMost: 4 }, row("p90", 0.9)];
 }

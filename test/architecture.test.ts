@@ -177,6 +177,19 @@ describe("the code", () => {
     expect([...loaded].filter((each) => !each.startsWith("node:") && refused.test(each))).toEqual([]);
   });
 
+  test("only interlock players loads the library of D-Bus and starts pactl", () => {
+    const naming = (text: string) =>
+      files
+        .filter((file) => file.includes("/src/") && readFileSync(file, "utf8").includes(text))
+        .map((file) => relative(root, file));
+    expect(naming('import("@jellybrick/dbus-next")')).toEqual(["src/cli/players/session-bus.ts"]);
+    expect(naming('from "@jellybrick/dbus-next"')).toEqual([]);
+    expect(naming('"pactl"')).toEqual(["src/cli/players/sound-streams.ts"]);
+    // The verb itself is loaded when it is called, and the library after that.
+    expect([...loadedBy("src/cli/main.ts")].filter((each) => /dbus|cli\/players\//.test(each))).toEqual([]);
+    expect([...loadedBy("src/cli/players/run-players.ts")].filter((each) => each.includes("dbus"))).toEqual([]);
+  });
+
   test("no file imports itself through other files", () => {
     const imports = new Map(files.map((file) => [relative(root, file), importsOf(file).map(({ to }) => to)]));
     expect(findCycle(imports)).toBeUndefined();

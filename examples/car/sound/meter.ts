@@ -31,6 +31,7 @@ export class Meter implements Disposable {
     recorder.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));
   }
 
+  /** @throws Error if the sink is not recorded within 20 s */
   static async open(sink: string, environment: Readonly<Record<string, string>>): Promise<Meter> {
     const format = ["--raw", "--format=s16le", `--rate=${SAMPLE_RATE}`, "--channels=1", "--latency-msec=20"];
     const recorder = spawn("parec", [`--device=${sink}.monitor`, ...format], {
@@ -38,7 +39,15 @@ export class Meter implements Disposable {
       stdio: ["ignore", "pipe", "ignore"],
     });
     await once(recorder, "spawn");
-    return new Meter(sink, recorder);
+    const meter = new Meter(sink, recorder);
+    // It gets samples of silence too; a recording that was begun while the server was starting may get none.
+    try {
+      await once(recorder.stdout!, "data", { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      return meter;
+    } catch (cause) {
+      meter[Symbol.dispose]();
+      throw new Error(`${sink}: nothing was recorded within 20 s`, { cause });
+    }
   }
 
   /**

@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -50,6 +50,20 @@ describe("the package of a fresh clone", () => {
       .map(({ text }) =>
         text.replace("./src/index.ts", "interlock").replace("./src/client/interlock-client.ts", "interlock/client"),
       );
+
+  test("players add less than 1 MB, their unit is in the package, and the library of D-Bus is not installed with it", async () => {
+    const own = listed.filter((name) => /^dist\/cli\/players\/|^config\/players|^deploy\//.test(name));
+    expect(own).toContain("deploy/interlock-players.service");
+    const installed = join(user(), "node_modules/interlock");
+    const sizes = await Promise.all(own.map(async (name) => (await stat(join(installed, name))).size));
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(1_000_000);
+    expect((await readdir(join(user(), "node_modules"))).filter((name) => /dbus|jellybrick/.test(name))).toEqual([]);
+    const bridge = run("npx", ["--no", "interlock", "players"], { cwd: user(), env });
+    await expect(bridge).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("npm install @jellybrick/dbus-next@"),
+    });
+  });
 
   test("the package contains the build, the catalogue, and each migration once", () => {
     for (const name of [

@@ -100,7 +100,27 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
         await expect.poll(() => shown).toEqual([expect.stringMatching(/^mpv: .*Phone/)]);
         await endCall();
         await desktop.meter.until("the song after the call", near(SONG_LEVEL));
+        await desktop.press("mpv", "Stop");
+        await isState(desktop, "archived");
       }),
+    TIMEOUT_MS,
+  );
+
+  test(
+    "a player that is started in a call is paused until its turn, and plays after the call",
+    async () => {
+      const endCall = await ask(desktop, "phone_agent");
+      await withMpv(async () => {
+        await isState(desktop, "created");
+        await desktop.meter.until("silence in the call", isSilent);
+        expect((await desktop.streams()).map(({ corked, mute }) => ({ corked, mute }))).toEqual([
+          { corked: true, mute: false },
+        ]);
+        await endCall();
+        await isState(desktop, "active");
+        await desktop.meter.until("the song after the call", near(SONG_LEVEL));
+      });
+    },
     TIMEOUT_MS,
   );
 

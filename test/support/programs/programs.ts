@@ -55,6 +55,7 @@ export const PROGRAMS = {
   promtool: program("promtool", "promtool", ["prometheus"]),
   curl: program("curl", "curl"),
   bash: program("bash", "bash"),
+  systemd: program("systemd", "systemd-analyze"),
   prlimit: program("prlimit", "prlimit", ["util-linux"]),
   mkfifo: program("mkfifo", "mkfifo", ["coreutils"]),
   // What examples/car plays and hears with.
