@@ -1,5 +1,6 @@
 import { type Client, createClient } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
+import type { Language } from "./language.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -8,10 +9,17 @@ const LOCKED_OUT: ReadonlySet<string> = new Set(["unauthorized", "forbidden", "n
 
 const ABSENT: ReadonlySet<string> = new Set(["session_not_found", "not_found"]);
 
-/** A client of the node at an address, with the token or key of `INTERLOCK_TOKEN`, if there is one. */
-export function clientOf(baseUrl: string, env: Env): Client {
+/**
+ * A client of the node at an address, with the token or key of `INTERLOCK_TOKEN`, if there is one.
+ * @param language of the sentences that the node says for this client. Default: the node's choice
+ */
+export function clientOf(baseUrl: string, env: Env, language?: Language): Client {
   const token = env["INTERLOCK_TOKEN"];
-  return createClient({ baseUrl, ...(token && { headers: { Authorization: `Bearer ${token}` } }) });
+  const headers = {
+    ...(token && { Authorization: `Bearer ${token}` }),
+    ...(language && { "Accept-Language": language }),
+  };
+  return createClient({ baseUrl, headers });
 }
 
 /**

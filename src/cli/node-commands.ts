@@ -8,6 +8,7 @@ import type { Report, SessionsQuery } from "./reports.ts";
 interface Asked {
   url: string;
   json?: true;
+  lang?: Language;
 }
 
 /** Add the commands that ask a running node. */
@@ -15,10 +16,10 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   /** A command that prints what a node says. */
   const report = (name: string, summary: string) =>
     add(name, summary, [TOKEN_NOTE]).addOption(urlOption()).option("--json", "print the facts as JSON");
-  const print = async ({ url, json }: Asked, make: (client: Client) => Promise<Report>, absent?: string) => {
+  const print = async ({ url, json, lang }: Asked, make: (client: Client) => Promise<Report>, absent?: string) => {
     const { clientOf, explainFailure } = await import("./node-client.ts");
     try {
-      const { facts, lines } = await make(clientOf(url, process.env));
+      const { facts, lines } = await make(clientOf(url, process.env, lang));
       process.stdout.write(json ? `${JSON.stringify(facts, undefined, 2)}\n` : `${lines.join("\n")}\n`);
     } catch (error) {
       process.stderr.write(`interlock: ${explainFailure(error, url, undefined, absent)}\n`);
@@ -51,13 +52,13 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .argument("<session|floor>", `a session's id, or a floor: ${FLOOR_FORMS}`, sessionOrFloor)
     .option("--limit <number>", "the most lines of the story", numberFrom(1, 1_000), 20)
     .addOption(languageOption("the language of the sentences; default: that of the terminal"))
-    .action(async (what: string, asked: Asked & { limit: number; lang?: Language }) => {
+    .action(async (what: string, asked: Asked & { limit: number }) => {
       const [{ isFloor, reportWhy }, { paintFor }] = await Promise.all([import("./why.ts"), import("./paint.ts")]);
       const { limit, lang: language = languageOf(process.env) } = asked;
       const query = { what, limit, language, paint: paintFor(process.stdout, process.env) };
       const kind = isFloor(what) ? "floor" : "session";
       const absent = `There is no ${kind} ${what} at ${asked.url}, or INTERLOCK_TOKEN may not see it.`;
-      await print(asked, (client) => reportWhy(client, query, Date.now()), absent);
+      await print({ ...asked, lang: language }, (client) => reportWhy(client, query, Date.now()), absent);
     });
 
   add("chat", "Talk with the agents of a node in this terminal, or by lines from a pipe.", [

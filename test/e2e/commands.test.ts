@@ -26,8 +26,10 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-async function interlock(cwd: string, ...args: string[]) {
-  const child = spawn(process.execPath, [ENTRY, ...args], { cwd, env: { ...BARE_ENV } });
+const interlock = (cwd: string, ...args: string[]) => interlockWith({}, cwd, ...args);
+
+async function interlockWith(env: Record<string, string>, cwd: string, ...args: string[]) {
+  const child = spawn(process.execPath, [ENTRY, ...args], { cwd, env: { ...BARE_ENV, ...env } });
   onTestFinished(() => void child.kill("SIGKILL"));
   let stdout = "";
   let stderr = "";
@@ -147,6 +149,27 @@ test("why tells what silenced a session, who refused it, what it waits for and w
     2,
     expect.stringContaining("It is a session's id, or a floor: u:<user>"),
   ]);
+});
+
+test("why speaks the language of the terminal, and so does the node of a new request", async () => {
+  const rejected = { en: "You are on the phone.", zh: "正在通话。" };
+  const agents = [
+    { name: "phone", priority: 90, messages: { rejected } },
+    { name: "music", priority: 20 },
+  ];
+  const node = await NodeUnderTest.start({ agents, catalog: {} });
+  onTestFinished(() => node.stop());
+  const ann = new E2eClient(node, "ann");
+  const music = await ann.hold("music");
+  await ann.hold("phone");
+  const told = async (LANG: string) =>
+    (await interlockWith({ LANG }, tmpdir(), "why", music.id, "--url", node.url)).stdout.trim().split("\n");
+  const chinese = await told("zh_CN.UTF-8");
+  expect(chinese[0]).toBe("music被暂停，让位给phone，在等phone结束：会自动恢复，除非它的智能体设为 resume:");
+  expect(chinese).toContain("如果music现在请求：被拒绝：20 < 90 (lower_priority) “正在通话。”");
+  const english = await told("en_GB.UTF-8");
+  expect(english[0]).toBe("music is paused for phone and waits for phone to end: it comes back by itself,");
+  expect(english.join(" ")).toContain("(lower_priority) “You are on the phone.”");
 });
 
 test("why names what a session is heard beneath, the restriction that silences it, and how the queue is", async () => {

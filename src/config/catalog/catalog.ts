@@ -52,8 +52,12 @@ const whenBlocked = z.union([
   z
     .array(way)
     .min(1)
-    .refine((ways) => new Set(ways).size === ways.length, "must not name a way twice"),
+    .refine((ways) => new Set(ways).size === ways.length, {
+      error: ({ input }) => `must not name ${twiceIn(input)} twice`,
+    }),
 ]);
+
+const twiceIn = (ways: unknown): unknown => (ways as unknown[]).find((each, index, all) => all.indexOf(each) < index);
 
 /** A flag of a floor, as a client sets it. */
 const flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);

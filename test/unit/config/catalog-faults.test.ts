@@ -85,6 +85,11 @@ describe("a fault of content", () => {
       '3:15 agents[0].priority: must be a number, not the text "high"',
     ],
     [
+      "a way that is named twice",
+      lines("agents:", "  - { name: a, when_blocked: [queue, reject, queue] }"),
+      "2:30 agents[0].when_blocked: must not name queue twice",
+    ],
+    [
       "a time zone that does not exist",
       lines("agents: [{ name: a }]", "priority_rules:", "  - { name: night, adjust: 5, timezone: Asia/Shangai }"),
       '3:41 priority_rules[0].timezone: must be an IANA time zone, as in Asia/Shanghai, not "Asia/Shangai"; did you mean Asia/Shanghai?',
