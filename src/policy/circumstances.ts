@@ -17,7 +17,8 @@ export interface Circumstances {
 /** The day whose hours are used. A fixed one, so that the same command always prints the same. */
 const DAY = Date.UTC(2026, 0, 5);
 
-const hasNone = ({ minute, userId, flags = [] }: Circumstances) =>
+/** Whether a matrix is made without a time, a user and flags. */
+export const hasNone = ({ minute, userId, flags = [] }: Circumstances) =>
   minute === undefined && userId === undefined && flags.length === 0;
 
 /** What decides in these circumstances: the floor's rules, and the claim of a session. */

@@ -1,5 +1,6 @@
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import type { Circumstances } from "../../policy/circumstances.ts";
+import { compareCatalogs } from "../../config/catalog/catalog-change.ts";
+import { type Circumstances, hasNone } from "../../policy/circumstances.ts";
 import { agentLines, differenceLines, differenceOf, wordOf } from "../../policy/matrix.ts";
 import type { MatrixDifference } from "../../protocol/matrix.ts";
 import { wrapToWidth } from "../text-width.ts";
@@ -22,11 +23,27 @@ export function differenceText(
     case "markdown":
       return markdownOf(difference);
     case "text":
-      return differenceLines(difference, MAX_CELLS)
+      return [...differenceLines(difference, MAX_CELLS), ...unseenParts(catalog, other, circumstances)]
         .flatMap((line) => wrapToWidth(line, MAX_COLUMNS))
         .join("\n")
         .concat("\n");
   }
+}
+
+/** Parts that differ and that the matrix shows only under these options. */
+const SHOWN_BY = {
+  priority_rules: "--at and --flag",
+  restrictions: "--flag",
+  user_preferences: "--user",
+} as const;
+
+/** The parts whose difference the matrix does not show, because it is made without a time, a user or flags. */
+function unseenParts(catalog: Catalog, other: Catalog, circumstances: Circumstances): string[] {
+  if (!hasNone(circumstances)) return [];
+  const { parts } = compareCatalogs(catalog, other);
+  return Object.entries(SHOWN_BY).flatMap(([part, options]) =>
+    parts.includes(part) ? [`${part} differ: see what they change with ${options}`] : [],
+  );
 }
 
 function markdownOf(difference: MatrixDifference): string {

@@ -180,3 +180,25 @@ test("the difference of two catalogues has each cell that changes, the agents th
   const bob = await writeTemporary("bob.yaml", HOURS.replace("ann:", "bob:"), onTestFinished);
   expect((await print(path, { format: "text", diff: bob, userId: "bob" })).code).toBe(0);
 });
+
+test("a difference names the parts that it shows only with a time, a user or flags", async () => {
+  const path = await writeTemporary("old.yaml", HOURS, onTestFinished);
+  const edited = HOURS.replace("adjust: 50", "adjust: 5")
+    .replace("others: stop", "others: pause")
+    .replace("chat: 35", "chat: 5");
+  const diff = await writeTemporary("new.yaml", edited, onTestFinished);
+  expect((await print(path, { format: "text", diff })).printed.split("\n")).toEqual([
+    "no cells change",
+    "priority_rules differ: see what they change with --at and --flag",
+    "restrictions differ: see what they change with --flag",
+    "user_preferences differ: see what they change with --user",
+    "",
+  ]);
+  expect((await print(path, { format: "text", diff, flags: ["emergency"] })).printed.split("\n")).toEqual([
+    "chat: priority 60 → 15",
+    "chat asks while music is heard: pauses → refused",
+    "music asks while chat is heard: refused → pauses",
+    "2 cells change",
+    "",
+  ]);
+});
