@@ -30,6 +30,8 @@ CREATE TABLE meta (
   jumped_ms  bigint NOT NULL DEFAULT 0,
   -- The epoch whose last commits a promoted standby lacked. While it is the present one, no node uses this store.
   lost       text,
+  -- The epoch and the server's timeline with which a node used this store last: a promotion begins a new timeline.
+  timeline   text,
   -- Until when nothing may be pruned because the clock jumped, in ms since 1970: it outlives the process that saw the jump.
   doubt_until         bigint NOT NULL DEFAULT 0,
   -- Rises with each change of a definition, so that nodes notice one by reading a single row.

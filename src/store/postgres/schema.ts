@@ -4,7 +4,15 @@ import type { Client } from "pg";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { type Meta, newMeta } from "../meta.ts";
 import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
-import { type FoundStore, GIVE_EPOCH, type LostCommits, TELL_LOST } from "./connections/store-identity.ts";
+import {
+  type FoundStore,
+  GIVE_EPOCH,
+  IDENTITY,
+  type LostCommits,
+  TELL_LOST,
+  TELL_PROMOTED,
+  USE_TIMELINE,
+} from "./connections/store-identity.ts";
 import { isLockTimeout, plainError } from "./sql-state.ts";
 
 /** The oldest supported server, as `server_version_num`. */
@@ -31,7 +39,7 @@ export interface PrepareOptions {
 
 /**
  * Create a store in a database, or migrate it to the newest version. Nodes that do so at once take turns.
- * @throws Error with a sentence if the database cannot be a store, is newer than this program or lacks commits
+ * @throws Error with a sentence if the database cannot be a store, is newer than this program, or lacks commits or may lack some
  */
 export async function prepareDatabase(client: Client, { name, now, lostCommits, log }: PrepareOptions): Promise<Meta> {
   // A database or a role may limit statements by itself, and a migration of much data takes long.
@@ -47,12 +55,17 @@ export async function prepareDatabase(client: Client, { name, now, lostCommits, 
     secret,
     now,
   ]);
-  const read = async () => (await client.query<Meta & FoundStore>("SELECT epoch, secret, lost FROM meta")).rows[0]!;
-  const found = await read();
-  if (found.lost !== found.epoch) return found;
-  if (lostCommits === "stop") throw new Error(`${name} cannot be used: ${TELL_LOST}`);
-  await client.query(GIVE_EPOCH, [found.epoch, newMeta().epoch]);
-  return await read();
+  const read = async () => (await client.query<Meta & FoundStore & { isPromoted: boolean }>(IDENTITY)).rows[0]!;
+  let found = await read();
+  if (found.lost === found.epoch || found.isPromoted) {
+    if (lostCommits === "stop") {
+      throw new Error(`${name} cannot be used: ${found.lost === found.epoch ? TELL_LOST : TELL_PROMOTED}`);
+    }
+    await client.query(GIVE_EPOCH, [found.epoch, newMeta().epoch]);
+    found = await read();
+  }
+  await client.query(USE_TIMELINE, [found.epoch]);
+  return found;
 }
 
 /** The lock is released with the connection, however that ends. */

@@ -47,6 +47,8 @@ describeWith([smallPostgres()], "a standby of PostgreSQL that is promoted", (sta
     await standby.promote();
     await expect.poll(() => floor.write().catch(() => undefined), { timeout: PATIENCE_MS }).toBe("committed");
     expect(store.isReplaced).toBe(false);
+    // A node that was there has seen that nothing is missing, so that another one starts.
+    expect((await openNode(url)).epoch).toBe(store.epoch);
   }, 120_000);
 
   test("without the last commits: every node refuses it, also one that lost none and one that starts, until it has a new epoch", async () => {
@@ -68,6 +70,21 @@ describeWith([smallPostgres()], "a standby of PostgreSQL that is promoted", (sta
     await expect(openNode(url)).rejects.toThrow("it lacks commits that were acknowledged");
     await askDatabase(url, "UPDATE interlock.meta SET epoch = 'r1'");
     expect((await openNode(url)).epoch).toBe("r1");
+  }, 120_000);
+
+  test("while no node ran: a node that starts refuses it until it has a new epoch, or gives it one, and starts after that", async () => {
+    const { url } = await primary().makeDatabase();
+    const before = await openNode(url);
+    await new FloorWriter(before).write();
+    const standby = await follow();
+    await standby.detach();
+    await before.close();
+    await standby.promote();
+    const open = () => openNode(url).catch(String);
+    await expect.poll(open, { timeout: PATIENCE_MS }).toContain("was promoted, or restored, while no node ran");
+    const { epoch } = await openNode(url, { lostCommits: "new-epoch" });
+    expect(epoch).not.toBe(before.epoch);
+    expect((await openNode(url)).epoch).toBe(epoch);
   }, 120_000);
 
   test("without the last commits, where the operator wants it: the node starts again with a new epoch, and its readers begin anew", async () => {

@@ -3,12 +3,21 @@ import type { FloorId } from "../../../protocol/ids.ts";
 import { newMeta } from "../../meta.ts";
 import { isNoTable } from "../sql-state.ts";
 
+/** The timeline of the server, as in the names of its WAL files. Each promotion begins a new one. */
+const TIMELINE = "left(pg_walfile_name(pg_current_wal_lsn()), 8)";
+/** The server began a new timeline since a node of this epoch used it last. */
+const IS_PROMOTED = `coalesce(timeline LIKE epoch || ':%' AND timeline <> epoch || ':' || ${TIMELINE}, false) AS "isPromoted"`;
+export const IDENTITY = `SELECT epoch, secret, lost, ${IS_PROMOTED} FROM interlock.meta`;
+/** $1: the epoch. */
+export const USE_TIMELINE = `
+  UPDATE interlock.meta SET timeline = epoch || ':' || ${TIMELINE}
+  WHERE epoch = $1 AND timeline IS DISTINCT FROM epoch || ':' || ${TIMELINE}`;
 /**
  * $1, $2: floors with the versions that they have at least. A commit that was lost is one of the last, so the last floors
  * that were committed show it. Floors are never deleted, and their versions only rise.
  */
 const FOUND = `
-  SELECT epoch, lost, EXISTS (
+  SELECT epoch, lost, ${IS_PROMOTED}, EXISTS (
     SELECT FROM unnest($1::text[], $2::bigint[]) AS known (id, version)
     LEFT JOIN interlock.floors floor ON floor.id = known.id
     WHERE floor.version IS NULL OR floor.version < known.version
@@ -30,6 +39,12 @@ export interface FoundStore {
   lost: string | null;
 }
 
+/** What a new connection looks for. */
+interface Comparison extends FoundStore {
+  isPromoted: boolean;
+  isBehind: boolean;
+}
+
 export interface StoreIdentityOptions {
   /** The epoch of the store that the node opened. */
   epoch: string;
@@ -42,6 +57,11 @@ export interface StoreIdentityOptions {
 export const TELL_LOST =
   "it lacks commits that were acknowledged, as a standby does that was promoted without them: go back to the server that " +
   "has them, or give the store a new epoch (docs/operations.md, Backup and restore)";
+
+/** The sentence for the operator of a store that may lack commits. */
+export const TELL_PROMOTED =
+  "its server was promoted, or restored, while no node ran, and may lack commits that were acknowledged: give the store a " +
+  "new epoch (docs/operations.md, Backup and restore)";
 
 /**
  * Whether connections lead to the store that a node opened. The server at an address may be replaced, its data may be
@@ -90,22 +110,26 @@ export class StoreIdentity {
 
   /**
    * Compare the store that a connection leads to. If it lacks commits of this node, it is marked for the other nodes, or
-   * gets a new epoch.
+   * gets a new epoch. If it lacks none, a promotion is noted as seen.
    * @throws Error with a sentence for the operator if it is another one, or lacks commits
    */
   async verify(client: ClientBase): Promise<void> {
     const { epoch, lostCommits } = this.#options;
     const found = await this.#find(client);
-    if (found?.epoch !== epoch || found.lost === epoch || !found.isBehind) return this.compare(found);
+    if (found?.epoch !== epoch || found.lost === epoch || !found.isBehind) {
+      this.compare(found);
+      if (found?.isPromoted) await client.query(USE_TIMELINE, [epoch]);
+      return;
+    }
     if (lostCommits === "stop") await client.query(MARK, [epoch]);
     else await client.query(GIVE_EPOCH, [epoch, newMeta().epoch]);
     this.compare(await this.#find(client));
   }
 
-  async #find(client: ClientBase): Promise<(FoundStore & { isBehind: boolean }) | undefined> {
+  async #find(client: ClientBase): Promise<Comparison | undefined> {
     try {
       const known = [[...this.#known.keys()], [...this.#known.values()]];
-      return (await client.query<FoundStore & { isBehind: boolean }>(FOUND, known)).rows[0];
+      return (await client.query<Comparison>(FOUND, known)).rows[0];
     } catch (error) {
       if (isNoTable(error)) return undefined;
       throw error;
