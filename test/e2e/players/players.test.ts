@@ -159,6 +159,50 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
   );
 
   test(
+    "a bridge that is ended puts every level back, and ends the sessions",
+    async () => {
+      const mpv = desktop.mpv();
+      try {
+        await desktop.meter.until("the song", near(SONG_LEVEL));
+        const endPrompt = await ask(desktop, "prompt_agent");
+        await desktop.meter.until("the song beneath a prompt", near(SONG_LEVEL - 14));
+        await desktop.stopBridge("SIGTERM");
+        await desktop.meter.until("the song without a bridge", near(SONG_LEVEL));
+        await isState(desktop, "archived");
+        await endPrompt();
+      } finally {
+        await end(mpv);
+        await desktop.restartBridge();
+      }
+    },
+    TIMEOUT_MS,
+  );
+
+  test(
+    "a stream that a player opens while it is quieter is quieter too, and a new piece is no new session",
+    async () => {
+      const mpv = desktop.mpv("--gapless-audio=no", "--loop-playlist=inf");
+      try {
+        await desktop.meter.until("the song", near(SONG_LEVEL));
+        const endPrompt = await ask(desktop, "prompt_agent");
+        await desktop.meter.until("the song beneath a prompt", near(SONG_LEVEL - 14));
+        const former = (await desktop.streams()).map(({ index }) => index);
+        await desktop.press("mpv", "Next");
+        await expect.poll(async () => (await desktop.streams()).map(({ index }) => index)).not.toEqual(former);
+        await desktop.meter.until("the next song beneath the prompt", near(SONG_LEVEL - 14));
+        await endPrompt();
+        await desktop.meter.until("the next song after the prompt", near(SONG_LEVEL));
+        const { sessions } = await desktop.client.listSessions({ agentId: "music_agent", userId: "ann" });
+        expect(sessions).toMatchObject([{ state: "active" }]);
+      } finally {
+        await end(mpv);
+        await isState(desktop, "archived");
+      }
+    },
+    TIMEOUT_MS,
+  );
+
+  test(
     "a second bridge on the same bus ends with a sentence, and changes nothing of the first one's",
     () =>
       withMpv(async () => {

@@ -149,7 +149,7 @@ export class Desktop implements AsyncDisposable {
   }
 
   /** What a user does in a player with its own controls. */
-  async press(player: string, method: "Play" | "Pause" | "Stop"): Promise<void> {
+  async press(player: string, method: "Play" | "Pause" | "Stop" | "Next"): Promise<void> {
     const target = [`--dest=org.mpris.MediaPlayer2.${player}`, "/org/mpris/MediaPlayer2"];
     await run("dbus-send", ["--session", "--print-reply", ...target, `org.mpris.MediaPlayer2.Player.${method}`], {
       env: this.env,
