@@ -55,6 +55,25 @@ async function checkDrive(desktop: Desktop): Promise<void> {
   await meter.until("the song after the call", near(SONG_LEVEL));
 }
 
+/** A new stream of mpv while it is quieter. Its sound server may give it the volume of the former one, or the full one. */
+async function checkNewStream(desktop: Desktop): Promise<void> {
+  const { meter } = desktop;
+  const endPrompt = await ask(desktop, "prompt_agent");
+  await meter.until("the song beneath a prompt", near(SONG_LEVEL - 14));
+  const former = (await desktop.streams()).map(({ index }) => index);
+  const isNew = ({ index }: { index: number }) => !former.includes(index);
+  await desktop.press("mpv", "Next");
+  await expect.poll(async () => (await desktop.streams()).some(isNew)).toBe(true);
+  await meter.until("the next song beneath the prompt", near(SONG_LEVEL - 14));
+  await endPrompt();
+  await meter.until("the next song after the prompt", near(SONG_LEVEL));
+  const { sessions } = await desktop.client.listSessions({ agentId: "music_agent", userId: "ann" });
+  expect(sessions).toMatchObject([{ state: "active" }]);
+}
+
+/** It opens a stream for each piece, and begins the song again after the last one. */
+const NEW_STREAMS = ["--gapless-audio=no", "--loop-playlist=inf"];
+
 describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () => {
   let desktop: Desktop;
   beforeAll(async () => {
@@ -67,10 +86,10 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
   });
 
   /** Play a song with mpv until the end of the work. */
-  async function withMpv(work: (pid: number) => Promise<void>): Promise<void> {
-    const mpv = desktop.mpv();
+  async function withMpv(work: () => Promise<void>, ...options: string[]): Promise<void> {
+    const mpv = desktop.mpv(...options);
     try {
-      await work(mpv.pid!);
+      await work();
     } finally {
       await end(mpv);
       await expect.poll(() => musicOf(desktop)).toBe("archived");
@@ -102,7 +121,8 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
         await desktop.meter.until("the song after the call", near(SONG_LEVEL));
         await desktop.press("mpv", "Stop");
         await isState(desktop, "archived");
-      }),
+        // It is stopped, and still there.
+      }, "--idle"),
     TIMEOUT_MS,
   );
 
@@ -180,25 +200,14 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
 
   test(
     "a stream that a player opens while it is quieter is quieter too, and a new piece is no new session",
-    async () => {
-      const mpv = desktop.mpv("--gapless-audio=no", "--loop-playlist=inf");
-      try {
-        await desktop.meter.until("the song", near(SONG_LEVEL));
-        const endPrompt = await ask(desktop, "prompt_agent");
-        await desktop.meter.until("the song beneath a prompt", near(SONG_LEVEL - 14));
-        const former = (await desktop.streams()).map(({ index }) => index);
-        await desktop.press("mpv", "Next");
-        await expect.poll(async () => (await desktop.streams()).map(({ index }) => index)).not.toEqual(former);
-        await desktop.meter.until("the next song beneath the prompt", near(SONG_LEVEL - 14));
-        await endPrompt();
-        await desktop.meter.until("the next song after the prompt", near(SONG_LEVEL));
-        const { sessions } = await desktop.client.listSessions({ agentId: "music_agent", userId: "ann" });
-        expect(sessions).toMatchObject([{ state: "active" }]);
-      } finally {
-        await end(mpv);
-        await isState(desktop, "archived");
-      }
-    },
+    () =>
+      withMpv(
+        async () => {
+          await desktop.meter.until("the song", near(SONG_LEVEL));
+          await checkNewStream(desktop);
+        },
+        ...NEW_STREAMS,
+      ),
     TIMEOUT_MS,
   );
 
@@ -326,12 +335,13 @@ describeWith([...DESKTOP, "pipewire"], "players of a desktop with PipeWire", () 
 
 testWith(
   [...DESKTOP, "pulseaudio"],
-  "a song of mpv obeys on PulseAudio too",
+  "a song of mpv obeys on PulseAudio too, also in a stream that it opens while it is quieter",
   async () => {
     await using desktop = await Desktop.open("pulseaudio");
     onTestFailed(() => console.info(desktop.lines.join("\n")));
-    desktop.mpv();
+    desktop.mpv(...NEW_STREAMS);
     await checkDrive(desktop);
+    await checkNewStream(desktop);
   },
   TIMEOUT_MS,
 );
