@@ -114,6 +114,8 @@ export const OF_NOBODY = [
   "GET /agents/definitions/{id}",
   "PATCH /agents/definitions/{id}",
   "DELETE /agents/definitions/{id}",
+  "GET /catalogue/matrix",
+  "POST /catalogue/diff",
   "GET /events",
   "GET /health",
   "GET /ready",

@@ -241,7 +241,8 @@ describe("a user", () => {
     expect(own.text).not.toContain("leviathan");
   });
 
-  test("a user may not read the node's metrics", async () => {
+  test("a user may not read the node's metrics, or its catalogue", async () => {
+    expect((await refused(bob.get("/catalogue/matrix"))).errorCode).toBe("forbidden");
     expect((await refused(bob.get("/metrics"))).errorCode).toBe("forbidden");
     expect((await refused(bob.get("/nodes"))).errorCode).toBe("forbidden");
   });
@@ -260,6 +261,7 @@ describe("an operator", () => {
       floor("u:nobody"),
       "/metrics",
       "/nodes",
+      "/catalogue/matrix",
     ]) {
       expect((await ops.get(path)).status, path).toBe(200);
     }
