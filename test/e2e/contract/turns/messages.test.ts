@@ -354,6 +354,34 @@ describe("a message", () => {
     },
   );
 
+  test("played is answered with the position that counts: a repeated, smaller or late one changes nothing, and one beyond the end is refused", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await ann.talk(id, "hello");
+    const [, reply] = await ann.messages(id);
+    const play = (upTo: number, messageId: string = reply!.id) =>
+      ann.send({ type: "played", sessionId: id, messageId, upTo });
+    const counts = async (upTo: number) => ((await accepted(play(upTo))) as { playedUpTo?: number }).playedUpTo;
+    const fails = async (upTo: number, messageId?: string) => (await refused(play(upTo, messageId))).errorCode;
+    for (const [upTo, expected] of [
+      [5, 5],
+      [5, 5],
+      [3, 5],
+      [8, 8],
+    ] as const) {
+      expect(await counts(upTo)).toBe(expected);
+    }
+    expect(await fails(13)).toBe("bad_request");
+    expect(await fails(-1)).toBe("bad_request");
+    expect(await fails(1, "nowhere")).toBe("not_found");
+    await ann.talk(id, "nod");
+    expect(await counts(12)).toBe(8);
+    const messages = await ann.messages(id);
+    expect(messages.map(({ playedUpTo }) => playedUpTo)).toEqual([undefined, 8, undefined, undefined]);
+    await accepted(ann.send({ type: "archive", sessionId: id }));
+    expect(await fails(2, messages[3]!.id)).toBe("session_archived");
+  });
+
   test("a message that names an unknown connection is connection_not_found", async () => {
     const answer = await refused(node.post("/message", { type: "chat", content: "hello", connectionId: "nobody" }));
     expect(answer.errorCode).toBe("connection_not_found");
