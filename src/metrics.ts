@@ -107,7 +107,6 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", gauges.commands);
     gauge("interlock_asks_waiting", "asks of this node that no floor has answered yet", gauges.asks);
     gauge("interlock_partitions_owned", "partitions of the floors that this node owns", gauges.ownedPartitions);
-    gauge("interlock_shares_owned", "interlock_partitions_owned under its former name", gauges.ownedPartitions);
     gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", gauges.partitions);
     new Gauge({
       name: "interlock_orchestrator_partitions",

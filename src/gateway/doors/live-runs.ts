@@ -10,6 +10,7 @@ import { type Caller, ownerOf } from "../access/caller.ts";
 import { type Chat, newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
 import type { RouteContext } from "../route-context.ts";
+import { noticeOfWait } from "../routes/command-answer.ts";
 import { SessionLog } from "../streams/followed-log.ts";
 import { RepeatedRequests } from "./repeated-requests.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
@@ -50,7 +51,16 @@ export interface RunPlace {
   decision?: Decision | undefined;
   /** How much of the reply before counts as heard, if the turn said so. */
   playedUpTo?: number | undefined;
+  /** What the run waits for, if no node takes it up. */
+  notice?: string | undefined;
 }
+
+/** The headers by which an answer names its run. */
+export const headersOf = ({ sessionId, runId, notice }: RunPlace) => ({
+  "interlock-session": sessionId,
+  "interlock-run": runId,
+  ...(notice !== undefined && { "interlock-notice": notice }),
+});
 
 /** An active reading of a run. */
 export interface Following {
@@ -99,7 +109,7 @@ export class LiveRuns {
     const { floorId } = await this.#context.visibleTo(caller).locate(sessionId);
     const start = await this.#findStart(sessionId, seq, (run) => run === runId);
     const { seq: after = 0, settled = NONE } = start ?? {};
-    return { sessionId, floorId, runId, after, hasBegun: false, settled, decision, playedUpTo };
+    return { sessionId, floorId, runId, after, hasBegun: false, settled, decision, playedUpTo, notice: this.#notice() };
   }
 
   /** Answer the questions that a run waits for, and read the run from the last of these questions on. */
@@ -115,8 +125,21 @@ export class LiveRuns {
       const { runId, requestId } = await this.#sendAnswers(identity, { sessionId, floorId }, answers);
       const after = await this.#findRequest(sessionId, requestId);
       const earlier = await this.#findEarlierCalls(sessionId, runId, after);
-      return await read({ sessionId, floorId, runId, after, hasBegun: true, earlier, settled: NONE });
+      return await read({
+        sessionId,
+        floorId,
+        runId,
+        after,
+        hasBegun: true,
+        earlier,
+        settled: NONE,
+        notice: this.#notice(),
+      });
     });
+  }
+
+  #notice(): string | undefined {
+    return noticeOfWait(this.#context);
   }
 
   /** @returns the run, and the last question that was answered */

@@ -39,7 +39,14 @@ export const CORS_OPTIONS = {
     ].map((name) => `x-stainless-${name}`),
     "mcp-protocol-version",
   ],
-  exposedHeaders: ["retry-after", "www-authenticate", "x-should-retry", "interlock-session", "interlock-run"],
+  exposedHeaders: [
+    "retry-after",
+    "www-authenticate",
+    "x-should-retry",
+    "interlock-session",
+    "interlock-run",
+    "interlock-notice",
+  ],
   /** How long the browser may cache a preflight, in s. */
   maxAge: 600,
   strictPreflight: false,

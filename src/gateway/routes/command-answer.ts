@@ -41,6 +41,10 @@ const NO_WORKER = "No worker answers: the turn waits until one starts.";
 export const noticeOf = (session: { userId?: string | undefined }): { notice?: string } =>
   session.userId === undefined ? { notice: ALONE } : {};
 
+/** The notice about a turn that no node takes up; undefined: one does. */
+export const noticeOfWait = ({ absentRoles }: Pick<RouteContext, "absentRoles">): string | undefined =>
+  absentRoles().includes("worker") ? NO_WORKER : undefined;
+
 /** The answer of a route, from the floor's reply. */
 export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<typeof SessionAnswer> {
   const { session, decision } = reply;
@@ -53,13 +57,13 @@ export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<type
  * @param made the session that the command created, if it did
  */
 export function turnAnswer(
-  { commands, absentRoles }: Pick<RouteContext, "commands" | "absentRoles">,
+  context: Pick<RouteContext, "commands" | "absentRoles">,
   reply: Accepted,
   made?: { userId?: string | undefined },
 ): z.infer<typeof TurnAnswer> {
   const { sessionId, messageId, runId, decision, interrupted } = reply;
   const { notice: alone } = made ? noticeOf(made) : {};
-  const waits = runId !== undefined && absentRoles().includes("worker") ? NO_WORKER : undefined;
+  const waits = runId === undefined ? undefined : noticeOfWait(context);
   const notice = [alone, waits].filter((each) => each !== undefined).join(" ");
   return {
     success: true,
@@ -69,6 +73,6 @@ export function turnAnswer(
     ...(decision && { decision }),
     ...(interrupted && { interrupted }),
     ...(notice && { notice }),
-    ...commands.positionOf(reply),
+    ...context.commands.positionOf(reply),
   };
 }

@@ -83,6 +83,25 @@ describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres,
     };
     const notice = "No worker answers: the turn waits until one starts.";
     await expect.poll(say).toMatchObject({ status: 200, body: { notice } });
+    const { session } = await accepted(gateway.post("/session/create", { agentId: "music" }));
+    const params = { name: "speak", arguments: { sessionId: session.id, content: "hello", waitSeconds: 0 } };
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params };
+    const headers = { accept: "application/json, text/event-stream", "content-type": "application/json" };
+    const spoken = await fetch(`${gateway.url}/mcp`, { method: "POST", headers, body: JSON.stringify(call) });
+    expect(await spoken.text()).toContain(`"notice":"${notice}"`);
+    const messages = [{ role: "user", content: "hello" }];
+    for (const [path, body] of [
+      ["/v1/chat/completions", { model: "music", messages, stream: true }],
+      ["/v1/responses", { model: "music", input: "hello", stream: true }],
+      [
+        "/api/chat",
+        { id: "by-use-chat", messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }] },
+      ],
+    ] as const) {
+      const answer = await fetch(`${gateway.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      expect([path, answer.headers.get("interlock-notice")]).toEqual([path, notice]);
+      await answer.body?.cancel();
+    }
     await orchestrator.stop();
     expect((await accepted(gateway.get("/nodes"))) as unknown).toMatchObject({
       absentRoles: ["orchestrator", "worker"],

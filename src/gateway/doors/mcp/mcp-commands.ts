@@ -304,7 +304,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
   ];
 }
 
-function replyOf({ sessionId, runId, decision, playedUpTo }: RunPlace, summary: RunSummary): object {
+function replyOf({ sessionId, runId, decision, playedUpTo, notice }: RunPlace, summary: RunSummary): object {
   const { text, outcome, asked, failure, isCancelled, finishReason, nativeFinishReason } = summary;
   if (failure) {
     const { code, message, retryAfterMs } = failure;
@@ -323,5 +323,6 @@ function replyOf({ sessionId, runId, decision, playedUpTo }: RunPlace, summary: 
     ...(asked && { asked: { kind: asked.kind, requestId: asked.requestId, ...asked.data } }),
     ...(decision && { decision }),
     ...(playedUpTo !== undefined && { played: playedUpTo }),
+    ...(notice !== undefined && outcome !== "ended" && { notice }),
   };
 }

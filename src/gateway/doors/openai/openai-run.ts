@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { AppError } from "../../../protocol/errors.ts";
 import type { Identity } from "../../commands.ts";
 import type { RouteContext } from "../../route-context.ts";
-import type { LiveRuns, RunPlace, WantedTurn } from "../live-runs.ts";
+import { headersOf, type LiveRuns, type RunPlace, type WantedTurn } from "../live-runs.ts";
 import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
 import type { RunOutcome, RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
@@ -88,7 +88,7 @@ export async function answerWithRun(
 
   async function show(place: RunPlace): Promise<FastifyReply> {
     hasRun = true;
-    void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
+    void reply.headers(headersOf(place));
     if (!answer.isStream) return reply.send(await readWhole(place));
     const onClose = (outcome: RunOutcome | "left" | "cut") => {
       end(outcome === "left" ? "left" : outcome === "cut" ? "unknown" : "whole");

@@ -8,7 +8,7 @@ import type { Identity } from "../../commands.ts";
 import { Copies } from "../../copies.ts";
 import type { RouteContext, Routes } from "../../route-context.ts";
 import { streamAnswer } from "../../routes/openapi.ts";
-import { LiveRuns, type RunPlace } from "../live-runs.ts";
+import { headersOf, LiveRuns, type RunPlace } from "../live-runs.ts";
 import { mustHaveRoom, streamRun } from "../run-stream.ts";
 import { ChatSessions } from "./chat-sessions.ts";
 import { refusedReply, UiTranslator } from "./ui-message-stream.ts";
@@ -145,7 +145,7 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
     place: RunPlace,
     openParts?: ReadonlySet<string>,
   ): Promise<FastifyReply> {
-    void reply.headers({ ...PROTOCOL, "interlock-session": place.sessionId, "interlock-run": place.runId });
+    void reply.headers({ ...PROTOCOL, ...headersOf(place) });
     const translator = new UiTranslator(place, openParts);
     return streamRun(place, { context, runs, request, reply, translator, onClose: () => {} });
   }
