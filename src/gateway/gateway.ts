@@ -18,10 +18,8 @@ import { VisibleSessions } from "./access/visible-sessions.ts";
 import { ChatCommands } from "./chat-commands.ts";
 import { Commands } from "./commands.ts";
 import { mcpRoutes } from "./doors/mcp/mcp-door.ts";
-import { chatCompletionRoutes } from "./doors/openai/chat-completions.ts";
-import { modelRoutes } from "./doors/openai/models.ts";
 import { describeOpenAiProblem, isOpenAi } from "./doors/openai/openai-problem.ts";
-import { responseRoutes } from "./doors/openai/responses.ts";
+import { openAiRoutes } from "./doors/openai/openai-routes.ts";
 import { uiChatRoutes } from "./doors/ui-chat/ui-chat.ts";
 import { Histories } from "./histories/histories.ts";
 import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
@@ -140,11 +138,9 @@ const ROUTES = [
   signInRoutes,
   healthRoutes,
   pageRoutes,
-  modelRoutes,
+  openAiRoutes,
   uiChatRoutes,
   mcpRoutes,
-  chatCompletionRoutes,
-  responseRoutes,
 ];
 
 /** Unused when authentication is off. */

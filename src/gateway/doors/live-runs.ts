@@ -12,7 +12,6 @@ import type { Identity } from "../commands.ts";
 import type { RouteContext } from "../route-context.ts";
 import { noticeOfWait } from "../routes/command-answer.ts";
 import { SessionLog } from "../streams/followed-log.ts";
-import { RepeatedRequests } from "./repeated-requests.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
 /** A user's message and its session. The session is created if it does not exist. */
@@ -78,12 +77,9 @@ const NEXT_PAGES = 256;
 /** Starts, reads, answers and ends runs for doors of other protocols. */
 export class LiveRuns {
   readonly #context: RouteContext;
-  /** The requests of clients that repeat them by themselves. */
-  readonly repeats: RepeatedRequests;
 
   constructor(context: RouteContext) {
     this.#context = context;
-    this.repeats = new RepeatedRequests(context.clock);
   }
 
   /**

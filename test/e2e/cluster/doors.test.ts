@@ -136,6 +136,22 @@ describeClusters("the doors of several gateways", (servers) => {
     expect(first![1]).toBe(WHOLE);
   });
 
+  test("a chat completion without a key, whose gateway is killed, is the same run when it is repeated at another gateway", async () => {
+    const id = newId();
+    const gateway = await cluster.start(["gateway"]);
+    const request = { model: "slow", messages: say("speak"), stream: true as const, metadata: { session: id } };
+    const ask = (node: ChildServer) => openai(node).chat.completions.create(request).withResponse();
+    const first = await ask(gateway);
+    await first.data[Symbol.asyncIterator]().next();
+    await gateway.kill();
+    const again = await ask(there);
+    let text = "";
+    for await (const { choices } of again.data) text += choices[0]?.delta.content ?? "";
+    const run = (answer: typeof first) => answer.response.headers.get("interlock-run");
+    expect([run(again), text]).toEqual([run(first), ALL]);
+    expect(await contents(id)).toEqual(["speak", ALL]);
+  });
+
   test("an MCP client cancels its call at another gateway than the one that has it, and no other client's call", async () => {
     const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
     const post = async (node: ChildServer, client: string, message: object) => {

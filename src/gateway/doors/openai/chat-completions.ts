@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { AppError, type ErrorCode } from "../../../protocol/errors.ts";
 import type { Usage } from "../../../protocol/message.ts";
-import type { RouteContext, Routes } from "../../route-context.ts";
-import { LiveRuns, type RunPlace } from "../live-runs.ts";
+import type { Routes } from "../../route-context.ts";
+import type { RunPlace } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type RunOutcome, RunSummary } from "../run-summary.ts";
@@ -20,7 +20,7 @@ import {
   turnOfAnswers,
   turnWithEarlier,
 } from "./openai-request.ts";
-import { ABORTED, answerWithRun, metadataOf, openAiRoute } from "./openai-run.ts";
+import { ABORTED, answerWithRun, metadataOf, type OpenAiDoor, openAiRoute } from "./openai-run.ts";
 
 const Message = z.looseObject({
   role: z.string().max(64),
@@ -44,8 +44,8 @@ type Body = z.infer<typeof Body>;
 const Answer = z.looseObject({ id: z.string(), object: z.string(), model: z.string() });
 
 /** `POST /v1/chat/completions`: a turn of an agent, for clients of OpenAI's API. */
-export function chatCompletionRoutes(app: Routes, context: RouteContext): void {
-  const runs = new LiveRuns(context);
+export function chatCompletionRoutes(app: Routes, door: OpenAiDoor): void {
+  const { context } = door;
   app.post(
     "/v1/chat/completions",
     openAiRoute("createChatCompletion", "chat completions", { body: Body, answer: Answer, list: "messages" }),
@@ -65,7 +65,7 @@ export function chatCompletionRoutes(app: Routes, context: RouteContext): void {
         target: { ...where, agentId, ...(where.sessionId === undefined && { endsWithTurn: true as const }) },
         readTurn: () => readAnswers(body) ?? readChat(body, where.sessionId !== undefined),
       };
-      return answerWithRun({ context, runs, request, reply }, wanted, {
+      return answerWithRun({ ...door, request, reply }, wanted, {
         isStream: body.stream === true,
         translator: (place) =>
           new ChunkTranslator(place, agentId, createdAt, body.stream_options?.include_usage === true),

@@ -4,6 +4,7 @@ import { AppError } from "../../../protocol/errors.ts";
 import type { Identity } from "../../commands.ts";
 import type { RouteContext } from "../../route-context.ts";
 import { headersOf, type LiveRuns, type RunPlace, type WantedTurn } from "../live-runs.ts";
+import type { RepeatedRequests } from "../repeated-requests.ts";
 import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
 import type { RunOutcome, RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
@@ -43,9 +44,15 @@ interface OpenAiAnswer {
   whole(place: RunPlace, summary: RunSummary): object;
 }
 
-interface OpenAiRunOptions {
+/** What the routes of this door share. */
+export interface OpenAiDoor {
   context: RouteContext;
   runs: LiveRuns;
+  /** The requests of clients that repeat them by themselves. */
+  repeats: RepeatedRequests;
+}
+
+interface OpenAiRunOptions extends OpenAiDoor {
   request: FastifyRequest;
   reply: FastifyReply;
 }
@@ -65,7 +72,7 @@ export const metadataOf = ({ sessionId, runId, playedUpTo }: RunPlace) => ({
  * way to abort it.
  */
 export async function answerWithRun(
-  { context, runs, request, reply }: OpenAiRunOptions,
+  { context, runs, repeats, request, reply }: OpenAiRunOptions,
   { identity: given, target, readTurn }: OpenAiRequest,
   answer: OpenAiAnswer,
 ): Promise<FastifyReply> {
@@ -73,7 +80,7 @@ export async function answerWithRun(
   mustHaveRoom(streams, request.caller);
   const turn = readTurn();
   const isRetry = Number(request.headers["x-stainless-retry-count"] ?? 0) > 0;
-  const { identity, end } = runs.repeats.admit(given, { session: target.sessionId, isRetry });
+  const { identity, end } = repeats.admit(given, { session: target.sessionId, isRetry });
   const { caller } = identity;
   let hasRun = false;
   try {

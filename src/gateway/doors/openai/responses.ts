@@ -4,8 +4,7 @@ import { SessionId } from "../../../protocol/ids.ts";
 import { confirmationAnswer } from "../../../protocol/interaction.ts";
 import { cleanText } from "../../../protocol/text.ts";
 import type { Caller } from "../../access/caller.ts";
-import type { RouteContext, Routes } from "../../route-context.ts";
-import { LiveRuns } from "../live-runs.ts";
+import type { Routes } from "../../route-context.ts";
 import { unsupported } from "./openai-problem.ts";
 import {
   COMMON,
@@ -18,7 +17,7 @@ import {
   turnOfAnswers,
   turnWithEarlier,
 } from "./openai-request.ts";
-import { answerWithRun, openAiRoute } from "./openai-run.ts";
+import { answerWithRun, type OpenAiDoor, openAiRoute } from "./openai-run.ts";
 import { type ResponseHead, ResponseTranslator, responseOf } from "./response-translator.ts";
 
 const Item = z.looseObject({ type: z.string().max(64).nullish(), role: z.string().max(64).nullish() });
@@ -45,8 +44,8 @@ const Response = z.looseObject({ id: z.string(), object: z.string(), model: z.st
 const NEWEST = 4;
 
 /** `POST /v1/responses`: a turn of an agent, for clients of OpenAI's Responses API. */
-export function responseRoutes(app: Routes, context: RouteContext): void {
-  const runs = new LiveRuns(context);
+export function responseRoutes(app: Routes, door: OpenAiDoor): void {
+  const { context } = door;
   app.post(
     "/v1/responses",
     openAiRoute("createResponse", "responses", { body: Body, answer: Response, list: "input" }),
@@ -73,7 +72,7 @@ export function responseRoutes(app: Routes, context: RouteContext): void {
         },
         readTurn: () => readAnswers(body) ?? readChat(body, sessionId !== undefined),
       };
-      return answerWithRun({ context, runs, request, reply }, wanted, {
+      return answerWithRun({ ...door, request, reply }, wanted, {
         isStream: body.stream === true,
         translator: (place) => new ResponseTranslator(place, head),
         whole: (place, summary) => responseOf(place, head, summary),
