@@ -1,7 +1,9 @@
-import { spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted } from "../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { root } from "./page.ts";
 
 /** `npm run docs:policy` writes the outputs instead of comparing them. */
@@ -10,19 +12,34 @@ const PAGES = ["docs/policy.md", "docs/policy.zh.md"].filter((path) => existsSyn
 /** A block with one command, and what it prints. */
 const SHOWN = /```console\n\$ interlock ([^\n]*)\n([\s\S]*?)```/g;
 
-function outputOf(args: string): string {
-  const env = { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "" };
-  const command = [join(root, "src/cli/main.ts"), ...args.split(" ")];
-  const { stdout, stderr } = spawnSync(process.execPath, command, { cwd: root, env, encoding: "utf8" });
-  return stdout + stderr;
+/** A node with the shipped catalogue, whose music a call has silenced. */
+const node = await NodeUnderTest.start({ settings: { INTERLOCK_CONFIG: join(root, "config/agents_config.yaml") } });
+afterAll(() => node.stop());
+const ann = { userId: "ann", activate: true, locale: "en" };
+for (const [id, agentId] of Object.entries({ music: "music_agent", call: "phone_agent" })) {
+  await accepted(node.post("/session/create", { ...ann, id, agentId }));
+}
+
+/** What a command prints; in the story of the node, every event happens at eight. */
+async function outputOf(args: string): Promise<string> {
+  const env = { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "", INTERLOCK_TOKEN: "" };
+  const isStory = args.startsWith("why ");
+  const asked = isStory ? ["--url", node.url] : [];
+  const command = [join(root, "src/cli/main.ts"), ...args.split(" "), ...asked];
+  // A command that finds something ends with another code than 0.
+  return new Promise((resolve) =>
+    execFile(process.execPath, command, { cwd: root, env, encoding: "utf8" }, (_error, stdout, stderr) =>
+      resolve(isStory ? stdout.replace(/^\d\d:\d\d:\d\d /gm, "08:00:00 ") : stdout + stderr),
+    ),
+  );
 }
 
 describe.each(PAGES)("%s", (path) => {
   const text = readFileSync(join(root, path), "utf8");
   const blocks = [...text.matchAll(SHOWN)].map(([, args, output]) => ({ args: args!, output: output! }));
 
-  test.each(blocks)("shows what interlock $args prints", ({ args, output }) => {
-    const printed = outputOf(args);
+  test.each(blocks)("shows what interlock $args prints", async ({ args, output }) => {
+    const printed = await outputOf(args);
     if (!IS_WRITING) return expect(output).toBe(printed);
     const page = readFileSync(join(root, path), "utf8");
     writeFileSync(
