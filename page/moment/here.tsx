@@ -100,7 +100,7 @@ export function Unhurried({ children }: { children: (isBehind: boolean) => React
   return <HereContext value={isFirst && !isBehind ? now : deferred}>{children(isBehind)}</HereContext>;
 }
 
-const NOBODY: FloorLiveView = { status: "connecting", floor: undefined, decisions: [], events: [] };
+const NO_VIEW: FloorLiveView = { status: "connecting", floor: undefined, decisions: [], events: [] };
 
 const isUnheard = (view: LiveState): boolean => "floor" in view && view.floor === undefined;
 const isUnread = ({ events }: LogView): boolean => events.length === 0;
@@ -124,7 +124,7 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   const heard = useCalm<LiveState>(sourceOf(views, { view: address.view, followed, isFile }), isUnheard);
   // After the stream above has its watcher.
   useEffect(() => opening.end(), [opening]);
-  const live = followed === undefined ? NOBODY : (heard as FloorLiveView);
+  const live = followed === undefined ? NO_VIEW : (heard as FloorLiveView);
 
   const { resetAt } = live;
   // biome-ignore lint/correctness/useExhaustiveDependencies: after a reset the log is read anew.

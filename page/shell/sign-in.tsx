@@ -67,7 +67,7 @@ export function SignIn({ endedAt, onSignedIn }: SignInProps) {
   );
 }
 
-/** Takes the cookie back, and begins anew. Shown where somebody signed in with this browser. */
+/** Takes the cookie back, and begins anew. Shown in a browser that has signed in. */
 export function SignOut() {
   const { say } = useWords();
   const client = useClient();

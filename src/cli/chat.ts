@@ -192,7 +192,7 @@ export class Chat {
     this.#isAway = false;
   }
 
-  /** Events of a session were missed: show the messages among them, and release whoever waits for its run. */
+  /** Events of a session were missed: show the messages among them, and end the waits for its run. */
   async #readAgain(sessionId: string | undefined): Promise<void> {
     const missed = sessionId === undefined ? [...this.sessions.keys()] : [sessionId];
     for (const id of missed) {
@@ -320,7 +320,7 @@ export class Chat {
     const agentId = this.sessions.get(sessionId)?.agentId ?? "";
     if (isElsewhere) this.say(`? ${this.nameOf(agentId)} asks in another session: /sessions shows them`);
     else for (const line of questionLines(asked)) this.say(line);
-    // Whoever waits for the end of the run waits for an answer now.
+    // The run goes on when the question is answered: no line waits for its end.
     for (const run of this.#runs.values()) run.resolve();
     for (const runId of this.#runs.keys()) this.#runs.set(runId, Promise.withResolvers());
   }

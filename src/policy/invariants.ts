@@ -177,7 +177,7 @@ function checkRisen(step: SeenStep, rules: FloorRules): void {
   }
 }
 
-/** 16 and 18: who is replaced ends, and nobody is replaced by one that asked earlier. */
+/** 16 and 18: a replaced session ends, and no session is replaced by one with an earlier request. */
 function checkReplaced(step: SeenStep, rules: FloorRules): void {
   const { floor } = step.after.context;
   for (const { sessionId, to, reason, by } of step.transitions) {

@@ -55,7 +55,7 @@ class Bridge {
   readonly #mixer: Mixer;
   /** By the unique name of their connection. */
   readonly #onBus = new Map<string, Participant<BusPlayer>>();
-  /** Players that the file names and those that it does not, so that their streams are nobody else's. */
+  /** Players that the file names and those that it does not, so that no other player gets their streams. */
   readonly #seen = new Map<string, MprisPlayer>();
   /** By the number of their stream. */
   readonly #streams = new Map<number, Participant<StreamPlayer>>();
