@@ -8,7 +8,7 @@ import { Opening } from "./moment/opening.ts";
 import { parseAddress } from "./shell/address.ts";
 import { beginAnew, takeNewOwner } from "./shell/another-user.ts";
 import { readOwner, watchOwner } from "./shell/choices.ts";
-import { Frame } from "./shell/frame.tsx";
+import { PageFrame } from "./shell/frame.tsx";
 import { SignInDemand } from "./shell/sign-in-demand.ts";
 import { applyChosenTheme } from "./shell/theme.ts";
 import { viewOf } from "./shell/views.ts";
@@ -42,7 +42,7 @@ void loadWords(language).then((words) =>
     <StrictMode>
       <Speaking first={{ language, words }}>
         <InterlockProvider client={client}>
-          <Frame opening={opening} signIn={signIn} newOwner={newOwner} />
+          <PageFrame opening={opening} signIn={signIn} newOwner={newOwner} />
         </InterlockProvider>
       </Speaking>
     </StrictMode>,

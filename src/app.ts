@@ -22,7 +22,7 @@ import { createLog, droppedLines } from "./log.ts";
 import { type Gauges, Metrics } from "./metrics.ts";
 import { newId } from "./new-id.ts";
 import { openAgents } from "./node-agents.ts";
-import { type NodeCatalog, openCatalog, readCatalog } from "./node-catalog.ts";
+import { type NodeCatalog, openCatalog, readNodeCatalog } from "./node-catalog.ts";
 import { firstError, OpenParts } from "./open-parts.ts";
 import { Orchestrator } from "./orchestrator.ts";
 import type { FloorId } from "./protocol/ids.ts";
@@ -143,7 +143,7 @@ async function openParts(
   stopping: AbortSignal,
 ): Promise<Running> {
   const dispose = (part: AsyncDisposable | undefined) => part?.[Symbol.asyncDispose]();
-  const firstCatalog = await readCatalog(settings.configPath);
+  const firstCatalog = await readNodeCatalog(settings.configPath);
   const nodeId = newId();
   const tracer = parts.add("tracing", await openTracing(env, settings, nodeId, log), (tracing) => tracing?.close());
   const shape = parts.add("store, bus and queue", await openShape(settings, log, stopping, onNewEpoch), dispose);

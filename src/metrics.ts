@@ -4,7 +4,7 @@ import type { NodeReport, RunFailure } from "./protocol/internal/node-report.ts"
 import type { WorkerMetrics } from "./runs/worker.ts";
 
 /** Which node this is. */
-export interface Identity {
+export interface NodeIdentity {
   /** Its id among the nodes, made anew whenever it starts. */
   node: string;
   /** The operator's name for it. */
@@ -55,7 +55,7 @@ const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total",
 export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #registry = new Registry();
   readonly #gauges: Gauges;
-  readonly #identity: Identity;
+  readonly #identity: NodeIdentity;
   readonly #commands;
   readonly #batches;
   readonly #commits;
@@ -73,7 +73,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #summaries;
   readonly #underWay;
 
-  constructor(gauges: Gauges, identity: Identity) {
+  constructor(gauges: Gauges, identity: NodeIdentity) {
     this.#gauges = gauges;
     this.#identity = identity;
     const { node, name, roles, version } = identity;

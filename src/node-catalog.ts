@@ -25,7 +25,7 @@ export interface NodeCatalog {
  * Read the catalogue's file.
  * @throws CatalogError if it has faults
  */
-export async function readCatalog(path: string): Promise<Catalog> {
+export async function readNodeCatalog(path: string): Promise<Catalog> {
   const reading = await loadCatalog(path);
   if (!reading.ok) throw new CatalogError(path, reading);
   return reading.catalog;

@@ -61,6 +61,8 @@ interface Import {
 
 const IMPORT = /^\s*(?:import|export)\s+(type\s+)?(?:[^"';]*?\sfrom\s+)?"([^"]+)"|\bimport\("([^"]+)"\)/gm;
 
+const DECLARED = /^export (?:async |abstract )*(?:const|let|function\*?|class|interface|type|enum) (\w+)/gm;
+
 function filesUnder(folder: string): string[] {
   return readdirSync(folder).flatMap((name) => {
     const path = join(folder, name);
@@ -129,6 +131,17 @@ describe("the code", () => {
       { from: "src/somewhere/else.ts", to: "src/protocol/ids.ts", isType: false },
     ];
     for (const each of refused) expect(objection(each), each.from).toBeDefined();
+  });
+
+  test("each exported name is declared in one file, so that it means one thing", () => {
+    const homes = new Map<string, Set<string>>();
+    for (const file of files) {
+      for (const [, name] of readFileSync(file, "utf8").matchAll(DECLARED)) {
+        homes.set(name!, (homes.get(name!) ?? new Set()).add(relative(root, file)));
+      }
+    }
+    expect(homes.size).toBeGreaterThan(files.length);
+    expect([...homes].filter(([, at]) => at.size > 1).map(([name, at]) => [name, ...at])).toEqual([]);
   });
 
   test("the code uses no clock, randomness or timers where they are passed as arguments", () => {

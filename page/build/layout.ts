@@ -3,7 +3,7 @@ import type {
   ChartArrow as MachineArrow,
   ChartRegion as MachineRegion,
 } from "../../src/actors/machine/machine-chart.ts";
-import { type Box, type ChartArrow, type ChartRegion, type Layout, labelOf } from "../machine/chart.ts";
+import { type ArrowLayout, arrowLabelOf, type Box, type Layout, type RegionLayout } from "../machine/chart.ts";
 
 /** The widest of the common monospace fonts, in em per character: labels in any other font fit as well. */
 const EM = 0.602;
@@ -47,7 +47,7 @@ const DIRECTIONS = {
 };
 
 /** A region of a machine with the places of its states and arrows, in two directions. */
-export async function drawRegion(region: MachineRegion): Promise<ChartRegion> {
+export async function drawRegion(region: MachineRegion): Promise<RegionLayout> {
   const { name, states, initial } = region;
   const framed = frameOf(region);
   const isStart = states.find((state) => state.name === initial)?.stays.length === 0 && hasOnlyWaysOut(region, initial);
@@ -63,7 +63,7 @@ const hasOnlyWaysOut = ({ arrows }: MachineRegion, name: string): boolean =>
   arrows.every(({ from, to, event }) => to !== name && (from !== name || event === undefined)) &&
   arrows.some(({ from, guard }) => from === name && guard === undefined);
 
-function startOf({ arrows, initial }: MachineRegion, isStart: boolean): ChartArrow {
+function startOf({ arrows, initial }: MachineRegion, isStart: boolean): ArrowLayout {
   const first = arrows.find(({ from, guard }) => from === initial && guard === undefined);
   return { from: [], to: isStart && first ? first.to : initial, words: [] };
 }
@@ -85,7 +85,7 @@ function frameOf({ arrows }: MachineRegion): string[] {
 }
 
 /** One arrow for all transitions between two states; transitions that all framed states share start at their frame. */
-function arrowsOf({ arrows }: MachineRegion, framed: readonly string[], without: string | undefined): ChartArrow[] {
+function arrowsOf({ arrows }: MachineRegion, framed: readonly string[], without: string | undefined): ArrowLayout[] {
   const shown = arrows.filter(({ from }) => from !== without);
   const isShared = ({ from, event, to }: MachineArrow) =>
     framed.includes(from) &&
@@ -97,7 +97,7 @@ function arrowsOf({ arrows }: MachineRegion, framed: readonly string[], without:
 }
 
 /** An event that also occurs without a guard is shown without one. */
-function wordsOf(arrows: readonly MachineArrow[]): ChartArrow["words"] {
+function wordsOf(arrows: readonly MachineArrow[]): ArrowLayout["words"] {
   const always = new Set(arrows.filter(({ guard }) => guard === undefined).map(({ event }) => event));
   const words = arrows
     .filter(({ event, guard }) => guard === undefined || !always.has(event))
@@ -109,7 +109,7 @@ function wordsOf(arrows: readonly MachineArrow[]): ChartArrow["words"] {
 
 interface Sketch {
   states: readonly string[];
-  arrows: readonly ChartArrow[];
+  arrows: readonly ArrowLayout[];
   framed: readonly string[];
 }
 
@@ -132,7 +132,7 @@ async function place({ states, arrows, framed }: Sketch, direction: keyof typeof
       id: String(index),
       sources: [from.length === 0 ? START : from.length > 1 ? FRAME : from[0]!],
       targets: [to],
-      labels: words.length === 0 ? [] : [{ text: " ", ...sizeOf(labelOf(words)) }],
+      labels: words.length === 0 ? [] : [{ text: " ", ...sizeOf(arrowLabelOf(words)) }],
     })),
   };
   const laid = await new elkjs.default().layout(graph);

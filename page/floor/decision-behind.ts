@@ -1,6 +1,6 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import type { Effect } from "./agents/what-if.ts";
+import type { PredictedEffect } from "./agents/what-if.ts";
 
 type Standing = Pick<Session, "id" | "state" | "pausedBy">;
 
@@ -32,7 +32,7 @@ function leadsTo(decision: Decision, { id, state, pausedBy }: Standing): boolean
 }
 
 /** The effect on a session that did not ask. This runs for many decisions per drawn card, so it allocates nothing. */
-function becomes({ reason, holder, effects }: Decision, id: string): Effect["becomes"] | undefined {
+function becomes({ reason, holder, effects }: Decision, id: string): PredictedEffect["becomes"] | undefined {
   if (effects) return effects.find(({ sessionId }) => sessionId === id)?.becomes;
   return reason === "preempted" && holder?.sessionId === id ? "paused" : undefined;
 }

@@ -7,7 +7,7 @@ import { useWords } from "../words/words.tsx";
 import styles from "./floor.module.css";
 
 /** The floor's flags: context for the rules of priorities. */
-export function Flags({ flags }: { flags: Readonly<Record<string, boolean>> }) {
+export function FloorFlags({ flags }: { flags: Readonly<Record<string, boolean>> }) {
   const { say } = useWords();
   const client = useClient();
   const { floorId = "", isLive } = useHere();

@@ -10,7 +10,7 @@ import { useWords } from "../words/words.tsx";
 import { AgentButtons } from "./agents/agent-buttons.tsx";
 import type { WhatIf } from "./agents/what-if.ts";
 import { Decisions } from "./decisions.tsx";
-import { Flags } from "./flags.tsx";
+import { FloorFlags } from "./flags.tsx";
 import styles from "./floor.module.css";
 import { SheetBar } from "./sheet-bar.tsx";
 import { Side } from "./side.tsx";
@@ -23,7 +23,7 @@ const RecentLanes = lazy(async () => ({ default: (await import("./recent-lanes.t
 const NONE: readonly Decision[] = [];
 
 /** The holder, the paused and the waiting sessions of a floor with their reasons, and the commands for them. */
-export function FloorView() {
+export function FloorScreen() {
   const { say } = useWords();
   const client = useClient();
   const { floorId, floor, isLive } = useHere();
@@ -37,7 +37,7 @@ export function FloorView() {
     say("told.stopped", { count: archived.length });
   const considered = { whatIf, onWhatIf: setWhatIf };
   const decisions = floor?.decisions ?? NONE;
-  const flags = floor && <Flags flags={floor.flags} />;
+  const flags = floor && <FloorFlags flags={floor.flags} />;
   return (
     <section className={styles["view"]} aria-labelledby="floor">
       <header className={styles["head"]}>

@@ -17,7 +17,7 @@ import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
-import { type Effect, effectsOf, fateOf, type WhatIf } from "./agents/what-if.ts";
+import { effectsOf, fateOf, type PredictedEffect, type WhatIf } from "./agents/what-if.ts";
 import { decisionBehind } from "./decision-behind.ts";
 import { DecisionReason } from "./decisions.tsx";
 import styles from "./floor.module.css";
@@ -76,7 +76,7 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
 const outcomeOf = (whatIf: WhatIf | undefined) =>
   whatIf ? { fate: fateOf(whatIf.decision), effects: effectsOf(whatIf.decision) } : {};
 
-type Effects = ReadonlyMap<string, Effect> | undefined;
+type Effects = ReadonlyMap<string, PredictedEffect> | undefined;
 
 /** At a past moment cards are keyed by their place: a step may change all sessions, and no card has state to keep. */
 function useCardKey(): (session: Session, place: number) => string | number {
@@ -152,7 +152,7 @@ interface CardProps {
   /** In the queue, from 1. */
   place?: number | undefined;
   /** The effect of the considered start on the session. */
-  effect?: Effect | undefined;
+  effect?: PredictedEffect | undefined;
 }
 
 function Card({ session, isFront = false, place, effect }: CardProps) {

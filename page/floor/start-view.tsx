@@ -4,7 +4,7 @@ import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { whenOf } from "../moment/time-text.ts";
 import { CopyButton } from "../parts/commands/copy-button.tsx";
 import { FloorLine } from "../parts/floor-line.tsx";
-import { floorOf } from "../parts/floor-name.ts";
+import { floorIdOf } from "../parts/floor-name.ts";
 import { Rows } from "../parts/rows.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { failureText } from "../words/failure-text.ts";
@@ -31,7 +31,10 @@ export function StartView() {
     const form = new FormData(event.currentTarget);
     const userId = String(form.get("user") ?? "").trim();
     if (userId === "") return;
-    location.hash = linkTo("floor", { floorId: floorOf(userId, String(form.get("zone") ?? "").trim()), at: undefined });
+    location.hash = linkTo("floor", {
+      floorId: floorIdOf(userId, String(form.get("zone") ?? "").trim()),
+      at: undefined,
+    });
   };
   return (
     <section className={styles["start"]} aria-labelledby="start">

@@ -218,7 +218,7 @@ export function callTree(items: readonly Item[]): CallNode[] {
   const enter = (branch: Branch, name: string, call: string | undefined, item: Item): Branch => {
     let next = call === undefined ? branch.last : branch.calls.get(call);
     if (next?.name !== name) {
-      const node: CallNode = { kind: "call", name, key: keyFor(`c:${call ?? keyOf(item)}:${name}`), nodes: [] };
+      const node: CallNode = { kind: "call", name, key: keyFor(`c:${call ?? messageKeyOf(item)}:${name}`), nodes: [] };
       branch.nodes.push(node);
       next = { name, nodes: node.nodes, calls: new Map(), last: undefined };
       if (call !== undefined) branch.calls.set(call, next);
@@ -250,5 +250,5 @@ interface Branch {
 
 type NamedBranch = Branch & { name: string };
 
-export const keyOf = (item: Item): string =>
+export const messageKeyOf = (item: Item): string =>
   item.kind === "message" ? `m:${item.message.id}` : `t:${item.use.data.toolCallId}`;

@@ -2,7 +2,15 @@ import { memo, useLayoutEffect, useRef, useState } from "react";
 import { useHere } from "../moment/here.tsx";
 import { signOf } from "../parts/look.ts";
 import { useWords } from "../words/words.tsx";
-import { type Box, type ChartArrow, type ChartRegion, type Layout, labelOf, type Point, wordText } from "./chart.ts";
+import {
+  type ArrowLayout,
+  arrowLabelOf,
+  type Box,
+  type Layout,
+  type Point,
+  type RegionLayout,
+  wordText,
+} from "./chart.ts";
 import styles from "./machine.module.css";
 import { lookOfState } from "./standing.ts";
 
@@ -13,7 +21,7 @@ const HEAD = 7;
 
 interface Props {
   title: string;
-  region: ChartRegion;
+  region: RegionLayout;
   /** The machine's state; undefined if it is unknown. */
   state: string | undefined;
   /** Further information about that state. */
@@ -122,7 +130,7 @@ const State = memo(function State({ name, box: { x, y, width, height }, stays, i
 });
 
 interface ArrowProps {
-  arrow: ChartArrow;
+  arrow: ArrowLayout;
   place: Layout["arrows"][number];
   isTaken: boolean;
 }
@@ -139,7 +147,7 @@ const Arrow = memo(function Arrow({ arrow: { words }, place: { points, label }, 
         <>
           <rect className={styles["plate"]} {...label} rx={4} />
           <text className={styles["words"]}>
-            {labelOf(words).map((word, line) => (
+            {arrowLabelOf(words).map((word, line) => (
               <tspan key={word} x={label.x + label.width / 2} y={label.y + 9 + line * 14}>
                 {word}
               </tspan>

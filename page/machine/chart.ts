@@ -3,13 +3,13 @@ export interface Chart {
   id: string;
   /** Events that the machine handles in every state. */
   anywhere: readonly string[];
-  regions: readonly ChartRegion[];
+  regions: readonly RegionLayout[];
 }
 
-export interface ChartRegion {
+export interface RegionLayout {
   name: string;
-  states: readonly ChartState[];
-  arrows: readonly ChartArrow[];
+  states: readonly StateLayout[];
+  arrows: readonly ArrowLayout[];
   /** States whose common ways out start at a frame around them; empty if there are none. */
   framed: readonly string[];
   /** From left to right, and upright for narrow screens. */
@@ -17,7 +17,7 @@ export interface ChartRegion {
   tall: Layout;
 }
 
-export interface ChartState {
+export interface StateLayout {
   name: string;
   /** Events that the state handles without a change of state. */
   stays: readonly string[];
@@ -25,7 +25,7 @@ export interface ChartState {
 }
 
 /** All transitions from one state, or from each of several, to another. */
-export interface ChartArrow {
+export interface ArrowLayout {
   /** Empty for the arrow to the initial state. */
   from: readonly string[];
   to: string;
@@ -64,7 +64,7 @@ export interface Box extends Point {
 const MAX_WORDS = 3;
 
 /** The label of an arrow, one line per word. */
-export function labelOf(words: readonly ChartWord[]): string[] {
+export function arrowLabelOf(words: readonly ChartWord[]): string[] {
   const all = words.map(wordText);
   return all.length <= MAX_WORDS ? all : [...all.slice(0, MAX_WORDS), `+${all.length - MAX_WORDS}`];
 }

@@ -14,7 +14,7 @@ import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
 import { EventsList } from "./events-list.tsx";
 import styles from "./machine.module.css";
-import { type ChartsProps, keyOf, SessionCharts, useTransitions } from "./session-charts.tsx";
+import { type ChartsProps, chartKeyOf, SessionCharts, useTransitions } from "./session-charts.tsx";
 import { acceptedIn, arbiterState, statesOf } from "./standing.ts";
 
 /** The sessions in the list; other sessions are reached from the other views. */
@@ -147,7 +147,7 @@ function Facts({ session, machine, transitions }: ChartsProps & { session: Sessi
           {transitions.toReversed().map((each, place) => {
             const { from, to, event, by, activity, level, reason } = each.data;
             return (
-              <li key={isLive ? keyOf(each) : place}>
+              <li key={isLive ? chartKeyOf(each) : place}>
                 <time>{clockOf(Date.parse(each.timestamp), language, true)}</time>{" "}
                 <b className={styles["mono"]}>{event}</b>{" "}
                 {activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`}

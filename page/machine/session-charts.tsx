@@ -4,12 +4,12 @@ import { type Here, useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
-import { statesOf, type TransitionEvent, takenBy, transitionIndex, transitionsOf } from "./standing.ts";
+import { type ShownTransition, statesOf, takenBy, transitionIndex, transitionsOf } from "./standing.ts";
 
 export interface ChartsProps {
   machine: Chart;
   session: Session | undefined;
-  transitions: readonly TransitionEvent[];
+  transitions: readonly ShownTransition[];
   /** As of `ChartFigure`. */
   fitting?: number;
 }
@@ -31,17 +31,17 @@ export function SessionCharts({ machine, session, transitions, fitting }: Charts
         state={states?.[region.name]}
         note={isDucked ? `${session.level} dB` : undefined}
         fitting={fitting}
-        taken={isNewest && arrow !== undefined ? { arrow, key: keyOf(last) } : undefined}
+        taken={isNewest && arrow !== undefined ? { arrow, key: chartKeyOf(last) } : undefined}
       />
     );
   });
 }
 
 /** The unique key of a transition. */
-export const keyOf = ({ sessionId, seq }: TransitionEvent): string => `${sessionId} ${seq}`;
+export const chartKeyOf = ({ sessionId, seq }: ShownTransition): string => `${sessionId} ${seq}`;
 
 /** The newest transitions of a session up to the shown moment, the newest last. */
-export function useTransitions(id: string | undefined): TransitionEvent[] {
+export function useTransitions(id: string | undefined): ShownTransition[] {
   const { log, count, isLive, recent } = useHere();
   const { events, revision } = log;
   const ahead = isLive ? recent : NOTHING;

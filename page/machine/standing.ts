@@ -4,9 +4,9 @@ import type { FloorPicture } from "../log/floor-picture.ts";
 import type { LogEvent } from "../log/log-event.ts";
 import { placesIndex } from "../log/log-index.ts";
 import type { Look } from "../parts/look.ts";
-import type { Chart, ChartArrow, ChartRegion } from "./chart.ts";
+import type { ArrowLayout, Chart, RegionLayout } from "./chart.ts";
 
-export type TransitionEvent = ServerEventOf<"session_transition">;
+export type ShownTransition = ServerEventOf<"session_transition">;
 
 /** The number of listed transitions. */
 const MAX_TRANSITIONS = 12;
@@ -25,14 +25,14 @@ export function transitionsOf(
   places: readonly number[],
   count: number,
   recent: readonly ServerEvent[],
-): TransitionEvent[] {
+): ShownTransition[] {
   const last = places.findLastIndex((place) => place < count) + 1;
   const found = places
     .slice(Math.max(0, last - MAX_TRANSITIONS), last)
-    .map((place) => events[place] as TransitionEvent);
+    .map((place) => events[place] as ShownTransition);
   const newest = found.at(-1)?.seq ?? 0;
   const ahead = recent.filter(
-    (event): event is TransitionEvent =>
+    (event): event is ShownTransition =>
       event.type === "session_transition" && event.sessionId === sessionId && (event.seq ?? 0) > newest,
   );
   return [...found, ...ahead].slice(-MAX_TRANSITIONS);
@@ -40,8 +40,8 @@ export function transitionsOf(
 
 /** The index of the arrow of a region that a transition took: none, or one. */
 export function takenBy(
-  region: ChartRegion,
-  { from, to, event, activity }: TransitionEvent["data"],
+  region: RegionLayout,
+  { from, to, event, activity }: ShownTransition["data"],
 ): number | undefined {
   const [before, after] = [partOf(region, from, activity?.from), partOf(region, to, activity?.to)];
   if (before === undefined || after === undefined || before === after) return undefined;
@@ -52,13 +52,13 @@ export function takenBy(
 }
 
 /** A logged state names the lifecycle and, while the session is heard, its activity. */
-function partOf({ name }: ChartRegion, written: string, activity: string | undefined): string | undefined {
+function partOf({ name }: RegionLayout, written: string, activity: string | undefined): string | undefined {
   const [lifecycle, heard] = written.split(".");
   return name === "lifecycle" ? lifecycle : (heard ?? activity);
 }
 
 /** The log contains the name of the transition; a command for it has the same name after `session.`. */
-const carries = ({ words }: ChartArrow, event: string): boolean =>
+const carries = ({ words }: ArrowLayout, event: string): boolean =>
   words.some((word) => word.event === event || word.event === `session.${event}`);
 
 /** The state of each region of a session. */
@@ -97,7 +97,7 @@ export interface Acceptance {
 const TURN = { event: "session.chat", code: "illegal_command" };
 
 /** The events that lead out of a state, with their targets. */
-const eventsFrom = (state: string, arrows: readonly ChartArrow[]): { event: string; target: string }[] =>
+const eventsFrom = (state: string, arrows: readonly ArrowLayout[]): { event: string; target: string }[] =>
   arrows
     .filter(({ from }) => from.includes(state))
     .flatMap(({ to: target, words }) => words.flatMap(({ event }) => (event === undefined ? [] : { event, target })));

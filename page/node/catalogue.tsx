@@ -1,7 +1,7 @@
 import { type FormEvent, type ReactNode, useEffect, useState } from "react";
 import type { CatalogueDifference, CatalogueFault, MatrixAnswer } from "../../src/client/answers.ts";
 import { ClientError } from "../../src/client/client-error.ts";
-import type { Effect, Matrix, MatrixCell } from "../../src/protocol/matrix.ts";
+import type { Matrix, MatrixCell, MatrixEffect } from "../../src/protocol/matrix.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { FileButton } from "../parts/commands/file-button.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
@@ -59,7 +59,7 @@ function wordOf({ effect, level }: MatrixCell, say: Say): string {
 
 function MatrixTable({ matrix: { agents, rows } }: { matrix: Matrix }) {
   const { say } = useWords();
-  const used = new Set<Effect>(rows.flat().map(({ effect }) => effect));
+  const used = new Set<MatrixEffect>(rows.flat().map(({ effect }) => effect));
   return (
     <>
       <p className={styles["quiet"]}>{say("matrix.about")}</p>

@@ -56,5 +56,5 @@ export function largestBound(samples: readonly Sample[], name: string): number {
 }
 
 /** A label of a metric's first sample; undefined if the node does not have it. */
-export const labelOf = (samples: readonly Sample[], name: string, label: string): string | undefined =>
+export const metricLabelOf = (samples: readonly Sample[], name: string, label: string): string | undefined =>
   samples.find((sample) => sample.name === name)?.labels[label];

@@ -6,7 +6,7 @@ import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import { Catalogue, Faults } from "./catalogue.tsx";
 import { type Counted, Figures } from "./figures.tsx";
-import { labelOf, readMetrics } from "./metrics-text.ts";
+import { metricLabelOf, readMetrics } from "./metrics-text.ts";
 import styles from "./node.module.css";
 import { Nodes, shortOf } from "./nodes.tsx";
 import type { RollCalled } from "./roll-called.ts";
@@ -95,7 +95,7 @@ function nothingForOthers(error: unknown): undefined {
 
 /** The readings of the node that answered last, because behind a load balancer each request may reach another node. */
 function ofOneNode(readings: readonly Reading[]): Reading[] {
-  const nodeOf = ({ samples }: Reading) => samples && labelOf(samples, INFO, "node");
+  const nodeOf = ({ samples }: Reading) => samples && metricLabelOf(samples, INFO, "node");
   const last = nodeOf(readings.at(-1)!);
   return readings.filter((reading) => nodeOf(reading) === last);
 }
@@ -103,8 +103,8 @@ function ofOneNode(readings: readonly Reading[]): Reading[] {
 function Standing({ reading: { health, ready, samples } }: { reading: Reading }) {
   const { say, language } = useWords();
   const { status, missing, catalog } = ready;
-  const roles = samples && labelOf(samples, INFO, "roles");
-  const id = samples && labelOf(samples, INFO, "node");
+  const roles = samples && metricLabelOf(samples, INFO, "roles");
+  const id = samples && metricLabelOf(samples, INFO, "node");
   return (
     <div className={styles["standing"]} data-ready={status === "ok"}>
       <p>

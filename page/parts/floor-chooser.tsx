@@ -5,7 +5,7 @@ import { useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import styles from "./floor-chooser.module.css";
 import { FloorLine } from "./floor-line.tsx";
-import { floorName, floorOf } from "./floor-name.ts";
+import { floorIdOf, floorName } from "./floor-name.ts";
 import { Rows } from "./rows.tsx";
 import { useAct } from "./use-act.ts";
 
@@ -36,7 +36,7 @@ export function FloorChooser() {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const userId = String(form.get("user") ?? "").trim();
-    if (userId !== "") go(floorOf(userId, String(form.get("zone") ?? "").trim()));
+    if (userId !== "") go(floorIdOf(userId, String(form.get("zone") ?? "").trim()));
   };
 
   return (

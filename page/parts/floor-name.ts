@@ -13,7 +13,7 @@ export function userOfFloor(id: string): { userId: string; zone?: string } | und
 }
 
 /** The server's id of the floor of a user and a zone. */
-export function floorOf(userId: string, zone: string): string {
+export function floorIdOf(userId: string, zone: string): string {
   return `u:${encodeURIComponent(userId)}${zone === "" ? "" : `/${encodeURIComponent(zone)}`}`;
 }
 

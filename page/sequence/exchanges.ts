@@ -141,7 +141,7 @@ export type Column = Party | undefined;
 const MAX_SEARCHED = 5_000;
 
 /** A part of a list: from an index up to, but not including, another. */
-export interface Part {
+export interface ExchangePart {
   first: number;
   end: number;
 }
@@ -151,7 +151,7 @@ export interface Part {
  */
 export function columnsOf(
   all: readonly Exchange[],
-  { first, end }: Part,
+  { first, end }: ExchangePart,
   maxSessions: number,
   chosen: string | undefined,
 ): Column[] {

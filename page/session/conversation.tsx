@@ -2,7 +2,7 @@ import { Fragment, type ReactNode, useMemo } from "react";
 import { argumentsText } from "../../src/client/arguments-text.ts";
 import type { SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { type CallNode, callTree, itemsOf, keyOf } from "../log/conversation-log.ts";
+import { type CallNode, callTree, itemsOf, messageKeyOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
 import { whenOf } from "../moment/time-text.ts";
 import { failureText } from "../words/failure-text.ts";
@@ -11,7 +11,7 @@ import { turnsFrom } from "./copies/turns-from.ts";
 import { Markdown } from "./markdown.tsx";
 import { MessageActions, type TurnsFrom } from "./message-actions.tsx";
 import styles from "./session.module.css";
-import { Summary } from "./summaries.tsx";
+import { FoldedSummary } from "./summaries.tsx";
 import { useEnd } from "./use-end.ts";
 
 interface Props {
@@ -61,11 +61,11 @@ function Nodes({ nodes, session, turnsFrom }: NodesProps): ReactNode {
     if (node.kind === "call") return <Call key={node.key} call={node} session={session} turnsFrom={turnsFrom} />;
     const { item } = node;
     return (
-      <Fragment key={keyOf(item)}>
+      <Fragment key={messageKeyOf(item)}>
         {item.kind === "tool" ? (
           <Tool use={item.use} />
         ) : item.message.summary ? (
-          <Summary message={item.message} />
+          <FoldedSummary message={item.message} />
         ) : (
           <MessageRow message={item.message} session={session} turnsFrom={turnsFrom} />
         )}

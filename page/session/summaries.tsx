@@ -13,7 +13,7 @@ import { Markdown } from "./markdown.tsx";
 import styles from "./session.module.css";
 
 /** A summary, folded, because it repeats the messages above it. */
-export function Summary({ message: { content } }: { message: SessionMessage }) {
+export function FoldedSummary({ message: { content } }: { message: SessionMessage }) {
   const { say } = useWords();
   return (
     <details className={styles["summary"]}>

@@ -3,7 +3,7 @@ import type { ClientError } from "../../src/client/client-error.ts";
 import type { LiveState } from "../../src/client/live/live.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/time-text.ts";
-import { floorName, floorOf } from "../parts/floor-name.ts";
+import { floorIdOf, floorName } from "../parts/floor-name.ts";
 import { failureText } from "../words/failure-text.ts";
 import type { Say } from "../words/sentence.ts";
 import { useWords } from "../words/words.tsx";
@@ -49,7 +49,7 @@ export function FloorRefused({ state: { failure } }: { state: LiveState }) {
       <p role="alert">{refusalText(failure, floorId, say)}</p>
       {isMalformed && (
         <p>
-          <a href={linkTo("floor", { floorId: floorOf(floorId, "") })}>{say("floor.openuser", { name: floorId })}</a>
+          <a href={linkTo("floor", { floorId: floorIdOf(floorId, "") })}>{say("floor.openuser", { name: floorId })}</a>
         </p>
       )}
       <a href={addressOf("floor")}>{say("floor.another")}</a>

@@ -27,7 +27,7 @@ interface FrameProps {
 }
 
 /** The frame of every view: the bar above, the connection's state, the moment below, the sign-in. */
-export function Frame({ opening, signIn, newOwner }: FrameProps) {
+export function PageFrame({ opening, signIn, newOwner }: FrameProps) {
   const address = useAddress();
   const view = viewOf(address.view);
   return (

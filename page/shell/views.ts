@@ -1,5 +1,5 @@
 import { type ComponentType, type LazyExoticComponent, lazy } from "react";
-import { FloorView } from "../floor/floor-view.tsx";
+import { FloorScreen } from "../floor/floor-view.tsx";
 import type { WordKey } from "../words/en.ts";
 
 export interface View {
@@ -22,7 +22,7 @@ const NodeView = lazy(async () => ({ default: (await import("../node/node-view.t
 
 /** The tabs in order; the first one is shown for an address without a view. */
 export const VIEWS: readonly [View, ...View[]] = [
-  { name: "floor", title: "floor.title", show: FloorView, isOfFloor: true },
+  { name: "floor", title: "floor.title", show: FloorScreen, isOfFloor: true },
   { name: "session", title: "session.title", show: SessionView, isOfFloor: true },
   { name: "machine", title: "machine.title", show: MachineView, isOfFloor: true },
   { name: "timeline", title: "timeline.title", show: TimelineView, isOfFloor: true },

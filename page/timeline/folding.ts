@@ -1,6 +1,6 @@
 import { timeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
-import { firstAbove, type Span } from "./lanes/lanes.ts";
+import { firstAbove, type LaneSpan } from "./lanes/lanes.ts";
 
 /** A longer gap without events is folded, in ms. */
 const QUIET_MS = 10_000;
@@ -46,7 +46,7 @@ export interface Axis {
   placeOf: (at: number) => number;
   timeAt: (place: number) => number;
   /** The folded gaps in a part of the axis; none if there are too many. */
-  gapsIn: (part: Span) => readonly ShownGap[];
+  gapsIn: (part: LaneSpan) => readonly ShownGap[];
 }
 
 const NO_GAPS: readonly ShownGap[] = [];

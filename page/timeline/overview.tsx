@@ -5,7 +5,7 @@ import { useHere } from "../moment/here.tsx";
 import { colourReader } from "../parts/colours.ts";
 import { useWords } from "../words/words.tsx";
 import type { Axis } from "./folding.ts";
-import type { Span } from "./lanes/lanes.ts";
+import type { LaneSpan } from "./lanes/lanes.ts";
 import styles from "./timeline.module.css";
 import { type Fingers, useFingers } from "./use-fingers.ts";
 
@@ -15,10 +15,10 @@ const DRAG_PX = 4;
 interface Props {
   axis: Axis;
   /** On the axis. */
-  whole: Span;
+  whole: LaneSpan;
   /** The part that the lanes show; undefined: all of it. On the axis. */
-  chosen: Span | undefined;
-  onChoose: (span: Span) => void;
+  chosen: LaneSpan | undefined;
+  onChoose: (span: LaneSpan) => void;
   /** Changes when the colours change. */
   theme: string;
 }
@@ -89,7 +89,7 @@ const timesIndex = () =>
     },
   );
 
-function paint(canvas: HTMLCanvasElement, { at, isBad }: Times, axis: Axis, whole: Span): void {
+function paint(canvas: HTMLCanvasElement, { at, isBad }: Times, axis: Axis, whole: LaneSpan): void {
   const width = Math.max(1, canvas.clientWidth);
   const height = Math.max(1, canvas.clientHeight);
   canvas.width = width;

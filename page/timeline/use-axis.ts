@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import { useHere } from "../moment/here.tsx";
 import { type Axis, foldedAxis, gapIndex, PLAIN_AXIS, type ShownGap } from "./folding.ts";
-import type { Span } from "./lanes/lanes.ts";
+import type { LaneSpan } from "./lanes/lanes.ts";
 
 /** The time after the last event that is visible, as a part of the whole log. */
 const AFTER = 0.03;
@@ -11,14 +11,14 @@ export interface ShownAxis {
   /** The visible folded gaps. */
   gaps: readonly ShownGap[];
   /** The whole log, the visible part, and the chosen part; undefined: all of it. On the axis. */
-  whole: Span;
-  span: Span;
-  chosen: Span | undefined;
-  setChosen: (span: Span | undefined) => void;
+  whole: LaneSpan;
+  span: LaneSpan;
+  chosen: LaneSpan | undefined;
+  setChosen: (span: LaneSpan | undefined) => void;
 }
 
 /** The time axis: the visible part of the log, with its gaps folded or not. The address contains it as times. */
-export function useAxis({ from, to }: Span): ShownAxis {
+export function useAxis({ from, to }: LaneSpan): ShownAxis {
   const { log, span: chosen, setSpan, isFolded } = useHere();
   const { events, revision } = log;
   const [index] = useState(gapIndex);
@@ -35,7 +35,7 @@ export function useAxis({ from, to }: Span): ShownAxis {
     return { axis, gaps: axis.gapsIn(span), whole, span, chosen: part };
   }, [axis, from, to, chosen]);
   // Not memoised: `setSpan` is new at each moment, and the lanes are painted again for another `span`.
-  const setChosen = (next: Span | undefined) =>
+  const setChosen = (next: LaneSpan | undefined) =>
     setSpan(next && { from: axis.timeAt(next.from), to: axis.timeAt(next.to) });
   return { ...shown, setChosen };
 }

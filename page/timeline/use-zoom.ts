@@ -1,16 +1,16 @@
 import { type KeyboardEvent, type RefObject, useEffect, useEffectEvent } from "react";
-import { moved, type Span, zoomed } from "./lanes/lanes.ts";
+import { type LaneSpan, moved, zoomed } from "./lanes/lanes.ts";
 
 const ZOOM = 1.25;
 const STEP = 0.1;
 
 interface Zoomed {
   /** The visible part and the whole log, on the axis. */
-  span: Span;
-  whole: Span;
+  span: LaneSpan;
+  whole: LaneSpan;
   /** The place that zooming keeps where it is. */
   middle: number;
-  onZoom: (span: Span) => void;
+  onZoom: (span: LaneSpan) => void;
 }
 
 export interface Zoom {

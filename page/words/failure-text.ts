@@ -2,7 +2,7 @@ import { en, type WordKey } from "./en.ts";
 import type { Say, Values } from "./sentence.ts";
 
 /** An error of the server, of the client or of the page itself. */
-export interface Failure {
+export interface ShownFailure {
   message: string;
   code?: string | undefined;
   facts?: { issues?: { message: string }[] };
@@ -28,7 +28,7 @@ const OF_CLIENT: ReadonlySet<string> = new Set(["unreachable", "unexpected_answe
  * A failure in the page's language, by its code. What the server says beyond the code, it says in English: it is added.
  * A failure without a known code, such as an agent's own words, stays as it is.
  */
-export function failureText(failure: Failure, say: Say): string {
+export function failureText(failure: ShownFailure, say: Say): string {
   if (failure instanceof PageError) return say(failure.key, failure.values);
   const { message, facts, code = codeOf(message) } = failure;
   const issues = (facts?.issues ?? []).map((issue) => issue.message).filter((issue) => !message.includes(issue));

@@ -3,11 +3,11 @@ import { readChoice, writeChoice } from "../shell/choices.ts";
 import { en, type Words } from "./en.ts";
 import { fill, type Say, spaced } from "./sentence.ts";
 
-export type Language = "en" | "zh";
+export type PageLanguage = "en" | "zh";
 
 export interface Speech {
-  language: Language;
-  setLanguage: (language: Language) => void;
+  language: PageLanguage;
+  setLanguage: (language: PageLanguage) => void;
   say: Say;
   number: Intl.NumberFormat;
 }
@@ -21,7 +21,7 @@ export function useWords(): Speech {
 }
 
 /** The language chosen earlier; otherwise the first of the browser's that the page supports; otherwise English. */
-export function preferredLanguage(): Language {
+export function preferredLanguage(): PageLanguage {
   const chosen = readChoice("language");
   if (chosen === "en" || chosen === "zh") return chosen;
   const known = navigator.languages.map((each) => each.slice(0, 2)).find((each) => each === "en" || each === "zh");
@@ -29,15 +29,21 @@ export function preferredLanguage(): Language {
 }
 
 /** The tag of the page's language, for screen readers and for the server. */
-export const tagOf = (language: Language): string => (language === "zh" ? "zh-CN" : "en");
+export const tagOf = (language: PageLanguage): string => (language === "zh" ? "zh-CN" : "en");
 
 /** English is part of the page's first chunk; every other language is a separate chunk. */
-export async function loadWords(language: Language): Promise<Words> {
+export async function loadWords(language: PageLanguage): Promise<Words> {
   return language === "en" ? en : (await import("./zh.ts")).zh;
 }
 
 /** @param first the words of the preferred language, so that the page never shows another one first */
-export function Speaking({ first, children }: { first: { language: Language; words: Words }; children: ReactNode }) {
+export function Speaking({
+  first,
+  children,
+}: {
+  first: { language: PageLanguage; words: Words };
+  children: ReactNode;
+}) {
   const [{ language, words }, setSpoken] = useState(first);
   useEffect(() => {
     document.documentElement.lang = tagOf(language);

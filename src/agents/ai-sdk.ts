@@ -5,8 +5,8 @@ import type { AgentId } from "../protocol/ids.ts";
 import { backoffMs } from "../protocol/waiting.ts";
 import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
 import { toModelMessages } from "./conversation.ts";
-import { findKeyProblem, hostOf, keyOf, loadModel } from "./language-model.ts";
-import { type Reply, streamReply } from "./model-reply.ts";
+import { apiKeyOf, findKeyProblem, hostOf, loadModel } from "./language-model.ts";
+import { type ModelReply, streamReply } from "./model-reply.ts";
 import type { Places } from "./places.ts";
 import type { Environment } from "./process/program.ts";
 import { type ProviderNames, toProviderFailure } from "./provider-failure.ts";
@@ -46,7 +46,7 @@ export function createAiSdkAgent(
   let model: ReturnType<typeof loadModel> | undefined;
   let summaryModel: ReturnType<typeof loadModel> | undefined;
   const { summary } = adapter;
-  const names = { host: hostOf(adapter), key: keyOf(adapter, env) };
+  const names = { host: hostOf(adapter), key: apiKeyOf(adapter, env) };
   const mustHaveKey = () => {
     if (findKeyProblem(adapter, env) === undefined) return;
     throw new AppError("provider_refused", "This agent has no key for its model's provider.");
@@ -58,7 +58,7 @@ export function createAiSdkAgent(
     async *run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
       mustHaveKey();
       model ??= loadModel(adapter, env);
-      const reply: Reply = {
+      const reply: ModelReply = {
         entry: inMode(entry, turn.mode),
         adapter,
         model: await model,
@@ -75,7 +75,7 @@ export function createAiSdkAgent(
         mustHaveKey();
         summaryModel ??= loadModel({ ...adapter, model: summary.model ?? adapter.model }, env);
         const { runId, attempt, sessionId, messages } = request;
-        const reply: Reply = {
+        const reply: ModelReply = {
           entry: { ...entry, instructions: SUMMARY_INSTRUCTIONS, tools: [] },
           adapter,
           model: await summaryModel,
@@ -93,7 +93,7 @@ export function createAiSdkAgent(
 
 /** A reply, asked for again while the provider is unreachable and nothing was said. */
 async function* streamPersistently(
-  reply: Reply,
+  reply: ModelReply,
   control: RunControl,
   { random, names }: { random: () => number; names: ProviderNames },
 ): AsyncGenerator<Part> {
@@ -116,7 +116,7 @@ async function* streamPersistently(
 }
 
 /** The texts of a request. */
-function textsOf({ messages, entry }: Reply): string[] {
+function textsOf({ messages, entry }: ModelReply): string[] {
   const texts = messages.flatMap(({ content }): string[] =>
     typeof content === "string" ? [content] : content.flatMap((part) => ("text" in part ? [part.text] : [])),
   );

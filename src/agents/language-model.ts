@@ -39,7 +39,7 @@ export const hostOf = ({ provider, base_url }: AiSdkAdapter): string | undefined
 };
 
 /** The key of this adapter's provider, without spaces around it; undefined if it has none. */
-export const keyOf = (adapter: AiSdkAdapter, env: Environment): string | undefined =>
+export const apiKeyOf = (adapter: AiSdkAdapter, env: Environment): string | undefined =>
   env[keyVariable(adapter) ?? ""]?.trim() || undefined;
 
 /** The variable with the key of an adapter's provider; undefined if it has no key. */
@@ -65,7 +65,7 @@ async function loadPlainModel(adapter: AiSdkAdapter, env: Environment): Promise<
   globalThis.AI_SDK_LOG_WARNINGS = false;
   const { provider, model, base_url } = adapter;
   const fetch = fetchFor(provider);
-  const apiKey = keyOf(adapter, env);
+  const apiKey = apiKeyOf(adapter, env);
   switch (provider) {
     case "openai": {
       const { createOpenAI } = await import("@ai-sdk/openai");

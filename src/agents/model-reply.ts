@@ -37,7 +37,7 @@ const MAX_SHOWN_UNITS = 16_384;
 const BEFORE_TOKENS: ReadonlySet<string> = new Set(["start", "start-step", "text-start", "reasoning-start", "raw"]);
 
 /** One agent's turn, as a request to a model. */
-export interface Reply {
+export interface ModelReply {
   readonly entry: AgentEntry;
   readonly adapter: AiSdkAdapter;
   readonly model: Exclude<LanguageModel, string>;
@@ -54,7 +54,7 @@ export interface Reply {
  * SDK's errors, including those in its stream, or `TokenTimeout`. At its end the connection is released and all tools have
  * ended.
  */
-export async function* streamReply(reply: Reply, control: RunControl): AsyncGenerator<Part> {
+export async function* streamReply(reply: ModelReply, control: RunControl): AsyncGenerator<Part> {
   const end = new AbortController();
   const release = () => end.abort(new Error("The reply is no longer needed."));
   control.signal.addEventListener("abort", release, { once: true });
@@ -79,7 +79,7 @@ type StreamPart = TextStreamPart<SdkTools>;
 
 /** The steps of one reply: merges the model's output with the output of its running tools. */
 class Steps {
-  readonly #reply: Reply;
+  readonly #reply: ModelReply;
   readonly #signal: AbortSignal;
   readonly #control: RunControl;
   readonly #box: ToolBox;
@@ -99,7 +99,7 @@ class Steps {
   #hasText = false;
 
   constructor(
-    reply: Reply,
+    reply: ModelReply,
     control: RunControl,
     signal: AbortSignal,
     tools: ConstructorParameters<typeof ToolBox>[0]["tools"],

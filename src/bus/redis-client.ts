@@ -51,7 +51,7 @@ export async function connectRedis(
     ...options,
   });
   redis.on("error", (error) => {
-    reason = reasonOf(error);
+    reason = redisReasonOf(error);
     // A server that starts reads its file first.
     isPassing = isNetworkError(error) || reason.startsWith("LOADING");
   });
@@ -71,7 +71,7 @@ export async function connectRedis(
 }
 
 /** The message of a failure. Its other properties must not be logged: the failed command may contain a password. */
-export function reasonOf(error: unknown): string {
+export function redisReasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { message, code } = error as Error & { code?: unknown };
   return message || String(code ?? error.name);

@@ -5,7 +5,7 @@ import { LogThrottle } from "../shared/log-throttle.ts";
 import type { Listener, Subscription } from "./bus.ts";
 import { OutageDetector } from "./outage-detector.ts";
 import type { RedisAddress } from "./redis-address.ts";
-import { connectRedis, reasonOf } from "./redis-client.ts";
+import { connectRedis, redisReasonOf } from "./redis-client.ts";
 import { RedisSubscriber } from "./redis-subscriber.ts";
 import { weigh } from "./rendezvous.ts";
 
@@ -77,7 +77,7 @@ export class RedisLink {
     this.#publisher = publisher!;
     for (const redis of [publisher!, ...listening]) {
       redis.on("error", (error) => {
-        this.#reason = reasonOf(error);
+        this.#reason = redisReasonOf(error);
       });
     }
     const onRestored = () => {
@@ -209,7 +209,7 @@ export class RedisLink {
   /** A command failed. Only the server's own replies count as a reason; the connection reports why it broke itself. */
   #refused(error: Error): void {
     if (error.name !== "ReplyError") return;
-    this.#reason = reasonOf(error);
+    this.#reason = redisReasonOf(error);
     this.#onRefused?.();
   }
 }

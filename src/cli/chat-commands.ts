@@ -1,11 +1,11 @@
-import type { Chat } from "./chat.ts";
+import type { TerminalChat } from "./chat.ts";
 import { plainLine } from "./text-width.ts";
 import { reportWhy } from "./why.ts";
 
 /** What a command needs: `/name rest`. `needsSession`: it is about the session that messages go to. */
 interface ChatCommand {
   help: string;
-  run: (chat: Chat, rest: string, sessionId: string) => Promise<unknown>;
+  run: (chat: TerminalChat, rest: string, sessionId: string) => Promise<unknown>;
   needsSession?: true;
 }
 
@@ -16,7 +16,7 @@ const SHOWN_LINES = 10;
 
 const onSession = (
   help: string,
-  run: (chat: Chat, sessionId: string, rest: string) => Promise<unknown>,
+  run: (chat: TerminalChat, sessionId: string, rest: string) => Promise<unknown>,
 ): ChatCommand => ({
   help,
   needsSession: true,
@@ -52,7 +52,7 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
 };
 
 /** Run what was typed after `/`. @returns false to end the chat */
-export async function runChatCommand(chat: Chat, line: string): Promise<boolean> {
+export async function runChatCommand(chat: TerminalChat, line: string): Promise<boolean> {
   const [, name = "", rest = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (name === "quit") return false;
@@ -63,18 +63,19 @@ export async function runChatCommand(chat: Chat, line: string): Promise<boolean>
   return true;
 }
 
-async function showHelp(chat: Chat): Promise<void> {
+async function showHelp(chat: TerminalChat): Promise<void> {
   for (const [name, { help }] of Object.entries(COMMANDS)) chat.say(`  /${name.padEnd(10)} ${help}`);
 }
 
-async function listAgents(chat: Chat): Promise<void> {
+async function listAgents(chat: TerminalChat): Promise<void> {
   for (const { id, description } of chat.agents) chat.say(`  ${id}  ${plainLine(description)}`);
 }
 
 /** In the order in which they began, so that numbers stay. */
-const numbered = (chat: Chat) => [...chat.sessions.values()].sort((one, other) => one.createdAt - other.createdAt);
+const numbered = (chat: TerminalChat) =>
+  [...chat.sessions.values()].sort((one, other) => one.createdAt - other.createdAt);
 
-async function listSessions(chat: Chat): Promise<void> {
+async function listSessions(chat: TerminalChat): Promise<void> {
   await chat.find();
   for (const [index, { id, agentId, state, activity, title }] of numbered(chat).entries()) {
     const mark = id === chat.current ? "*" : " ";
@@ -83,13 +84,13 @@ async function listSessions(chat: Chat): Promise<void> {
   }
 }
 
-async function chooseSession(chat: Chat, rest: string): Promise<void> {
+async function chooseSession(chat: TerminalChat, rest: string): Promise<void> {
   const chosen = numbered(chat).find(({ id }, index) => id === rest || String(index + 1) === rest);
   if (chosen) await chat.choose(chosen.id);
   else chat.say("/session N: a number of /sessions");
 }
 
-async function explain(chat: Chat, what: string): Promise<void> {
+async function explain(chat: TerminalChat, what: string): Promise<void> {
   const query = { what, limit: SHOWN_LINES, nameOf: (agentId: string) => chat.nameOf(agentId) };
   const { lines } = await reportWhy(chat.setting.client, query, Date.now());
   for (const line of lines) chat.say(line);

@@ -8,7 +8,7 @@ import type { Message } from "../protocol/message.ts";
 import type { AgentInfo, Session } from "../protocol/session.ts";
 import { answerTo, questionLines } from "./chat-answers.ts";
 import type { ChatScreen } from "./chat-screen.ts";
-import { HEARD, Narrator, type Piece, SAID } from "./narration.ts";
+import { HEARD, type NarrationPiece, Narrator, SAID } from "./narration.ts";
 import type { Style } from "./paint.ts";
 import { cutToWidth, plainLine } from "./text-width.ts";
 
@@ -19,7 +19,7 @@ export interface ChatSetting {
   agentId: string | undefined;
   screen: ChatScreen;
   /** Runs a line that begins with `/`. Returns false to end the chat. */
-  command: (chat: Chat, line: string) => Promise<boolean>;
+  command: (chat: TerminalChat, line: string) => Promise<boolean>;
 }
 
 /** Messages that are shown of a session that is continued. */
@@ -32,7 +32,7 @@ const READ_EVENTS = 200;
 const TOOL_COLUMNS = 200;
 
 /** One user's chat: its sessions, what happens on them, and what is typed. */
-export class Chat {
+export class TerminalChat {
   readonly setting: ChatSetting;
   readonly sessions = new Map<string, Session>();
   /** The sessions that were begun here. */
@@ -294,7 +294,7 @@ export class Chat {
     return !isTyped;
   }
 
-  #showPiece({ agentId, mark, style, text, path = [] }: Piece): void {
+  #showPiece({ agentId, mark, style, text, path = [] }: NarrationPiece): void {
     const speaker = [this.nameOf(agentId), ...path].join(" › ");
     if (mark === SAID) return this.setting.screen.stream(`${"  ".repeat(path.length)}${speaker} ${SAID} `, text);
     this.say(`${mark} ${mark === HEARD ? `${speaker} ${HEARD}` : speaker} ${plainLine(text)}`, style);

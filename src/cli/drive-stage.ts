@@ -12,7 +12,7 @@ import type { Language } from "./language.ts";
 export type Bilingual = Readonly<Record<Language, string>>;
 
 /** An expectation of a scene, and whether it holds. */
-export interface Check {
+export interface SceneCheck {
   text: string;
   holds: boolean;
 }
@@ -38,7 +38,7 @@ export class Stage {
   readonly floor: ServerEvent[] = [];
   /** The events that the user's connection received: those of the sessions, including texts. */
   readonly heard: ServerEvent[] = [];
-  readonly checks: Check[] = [];
+  readonly checks: SceneCheck[] = [];
   readonly #options: StageOptions;
   readonly #streams: EventStream[];
   readonly #texts = new MessageTexts();

@@ -5,7 +5,7 @@ import { ClientError } from "../client/client-error.ts";
 import type { Output } from "./check/check.ts";
 import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
 import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
-import { type Bilingual, type Check, SceneFault, Stage } from "./drive-stage.ts";
+import { type Bilingual, type SceneCheck, SceneFault, Stage } from "./drive-stage.ts";
 import { type Language, languageOf } from "./language.ts";
 import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
@@ -143,7 +143,7 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
   return { passed: stage.checks.every(({ holds }) => holds), durationMs: timeline.durationMs };
 }
 
-function checkLine({ text, holds }: Check, language: Language, paint: Paint): string {
+function checkLine({ text, holds }: SceneCheck, language: Language, paint: Paint): string {
   const mark = holds ? paint("active", "✓") : paint("refused", "✗");
   const notSo = { en: "not so: ", zh: "并非如此：" };
   return `${mark} ${cutToWidth(holds ? text : `${notSo[language]}${text}`, WIDTH - 5)}`;

@@ -1,4 +1,4 @@
-import type { Line } from "./narration.ts";
+import type { NarratedLine } from "./narration.ts";
 import type { Paint } from "./paint.ts";
 import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "./text-width.ts";
 
@@ -17,7 +17,7 @@ export interface LayoutOptions {
 
 /** Lay out lines as time, agent and text. */
 export function layOut(
-  lines: readonly Line[],
+  lines: readonly NarratedLine[],
   { width, maxLines, timeOf, nameOf, maxName = 24, paint }: LayoutOptions,
 ): string[] {
   const nameColumns = Math.min(maxName, Math.max(0, ...lines.map(({ agentId }) => widthOf(nameOf(agentId)))));

@@ -7,7 +7,7 @@ import { NARRATION, type NarrationWords } from "./narration-words.ts";
 import type { Style } from "./paint.ts";
 
 /** One event, described in a line. */
-export interface Line {
+export interface NarratedLine {
   /** ms since 1970. */
   at: number;
   agentId: string;
@@ -17,7 +17,7 @@ export interface Line {
 }
 
 /** A line before texts of the same agent are joined. */
-export interface Piece extends Line {
+export interface NarrationPiece extends NarratedLine {
   /** The piece continues a message that began earlier. */
   isMore?: boolean;
   /** The agent that says it, below the session's own: the path of sub-agents. */
@@ -42,7 +42,7 @@ export function narrate(
   floor: readonly ServerEvent[],
   nameOf: Names,
   language: Language = "en",
-): Line[] {
+): NarratedLine[] {
   const narrator = new Narrator(nameOf, language);
   const lines = heard.flatMap((event) => narrator.take(event));
   for (const event of floor) {
@@ -73,7 +73,7 @@ export class Narrator {
     this.#agents.set(sessionId, agentId);
   }
 
-  take(event: ServerEvent): Piece[] {
+  take(event: ServerEvent): NarrationPiece[] {
     const { sessionId = "" } = event;
     if (event.type === "session_created") this.meet(sessionId, event.data.agentId);
     if (event.type === "agent_switched") this.meet(sessionId, event.data.currentAgentId);
@@ -85,7 +85,7 @@ export class Narrator {
   }
 }
 
-type Description = Omit<Piece, "at" | "agentId">;
+type Description = Omit<NarrationPiece, "at" | "agentId">;
 
 function describeEvent(event: ServerEvent, decision: Decision | undefined, telling: Telling): Description[] {
   switch (event.type) {
@@ -194,8 +194,8 @@ class NewTexts {
 }
 
 /** Join consecutive texts of one agent into one line. A text that continues an earlier one begins with an ellipsis. */
-function joinTexts(pieces: readonly Piece[]): Line[] {
-  const lines: Line[] = [];
+function joinTexts(pieces: readonly NarrationPiece[]): NarratedLine[] {
+  const lines: NarratedLine[] = [];
   for (const { isMore, path: _, ...line } of pieces) {
     const last = lines.at(-1);
     if (last?.mark === SAID && line.mark === SAID && last.agentId === line.agentId) last.text += line.text;

@@ -85,8 +85,8 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .option("--export <file>", "first write a copy of it to this new file, as lines of JSON")
     .option("--yes", "do not ask")
     .action(async (user: string, options: { url: string; export?: string; yes?: true }) => {
-      const { forget } = await import("./forget.ts");
-      end(await forget(user, options, process));
+      const { runForget } = await import("./forget.ts");
+      end(await runForget(user, options, process));
     });
 }
 

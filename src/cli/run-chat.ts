@@ -1,6 +1,6 @@
 import { userInfo } from "node:os";
 import { createInterface, type Interface } from "node:readline";
-import { Chat } from "./chat.ts";
+import { TerminalChat } from "./chat.ts";
 import { runChatCommand } from "./chat-commands.ts";
 import { PlainScreen, TerminalScreen } from "./chat-screen.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
@@ -35,7 +35,7 @@ export async function runChat(options: ChatOptions, { stdin, stdout, stderr, env
   const closing = new AbortController();
   const signal = AbortSignal.any([options.signal, closing.signal]);
   const paint = paintFor(stdout, env);
-  const chat = new Chat(
+  const chat = new TerminalChat(
     {
       client: clientOf(options.url, env),
       userId: options.user ?? userInfo().username,
@@ -94,7 +94,7 @@ function linesOf(reader: Interface, signal: AbortSignal): AsyncIterable<string> 
 }
 
 /** Take what is typed, while events appear above it. */
-async function converse(chat: Chat, lines: AsyncIterable<string>, reader: Interface): Promise<void> {
+async function converse(chat: TerminalChat, lines: AsyncIterable<string>, reader: Interface): Promise<void> {
   const latest = chat.latest();
   if (latest) await chat.choose(latest.id);
   chat.say("/help lists the commands, /quit or Ctrl-C leaves");
@@ -112,7 +112,7 @@ async function converse(chat: Chat, lines: AsyncIterable<string>, reader: Interf
 }
 
 /** Take one line after the other, each when the one before is answered. The sessions that it makes end with it. */
-async function answerAll(chat: Chat, lines: AsyncIterable<string>): Promise<void> {
+async function answerAll(chat: TerminalChat, lines: AsyncIterable<string>): Promise<void> {
   try {
     for await (const line of lines) {
       if (!(await chat.take(line))) break;

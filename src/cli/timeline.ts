@@ -8,7 +8,7 @@ import { fitToWidth, widthOf } from "./text-width.ts";
 export type SpanState = "active" | "ducked" | "paused" | "waiting";
 
 /** Times in ms after the first event. */
-export interface Span {
+export interface TimelineSpan {
   state: SpanState;
   fromMs: number;
   toMs: number;
@@ -19,7 +19,7 @@ export interface TimelineRow {
   /** Undefined for an agent that was refused and so has no session. */
   sessionId: string | undefined;
   priority: number;
-  spans: Span[];
+  spans: TimelineSpan[];
   refusedAtMs: number[];
 }
 
@@ -35,7 +35,7 @@ export function readTimeline(events: readonly ServerEvent[]): Timeline {
   const startedAt = timeOf(events[0]);
   const durationMs = timeOf(events.at(-1)) - startedAt;
   const rows: TimelineRow[] = [];
-  const open = new Map<TimelineRow, Span>();
+  const open = new Map<TimelineRow, TimelineSpan>();
 
   const setState = (row: TimelineRow, state: SpanState | undefined, atMs: number) => {
     const before = open.get(row);

@@ -5,7 +5,7 @@ import type { Decision } from "../protocol/decision.ts";
 import type { Session } from "../protocol/session.ts";
 import type { Language } from "./language.ts";
 import { layOut } from "./line-layout.ts";
-import { describeBlocked, type Line, Narrator } from "./narration.ts";
+import { describeBlocked, type NarratedLine, Narrator } from "./narration.ts";
 import { NARRATION } from "./narration-words.ts";
 import { type Paint, plain } from "./paint.ts";
 import type { Report } from "./reports.ts";
@@ -98,12 +98,12 @@ async function lastEvents(client: Client, floorId: string, sessionId: string | u
 const isTold = ({ type }: LoggedServerEvent) =>
   type === "session_created" || type === "session_transition" || type === "arbitration" || type === "agent_switched";
 
-function tell({ view, session, events, nameOf, language }: Story): Line[] {
+function tell({ view, session, events, nameOf, language }: Story): NarratedLine[] {
   const narrator = new Narrator(nameOf, language);
   const { holder, ducked = [], paused, queued } = view;
   for (const each of [...(holder ? [holder] : []), ...ducked, ...paused, ...queued, ...(session ? [session] : [])])
     narrator.meet(each.id, each.agentId);
-  return events.flatMap((event): Line[] => {
+  return events.flatMap((event): NarratedLine[] => {
     if (event.type === "session_transition" && event.data.by)
       narrator.meet(event.data.by.sessionId, event.data.by.agentId);
     if (event.type !== "arbitration") return narrator.take(event);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Name } from "../protocol/ids.ts";
 import { readBounded, whyUnreadable } from "./bounded-file.ts";
-import { explain, flatten } from "./catalog/explanation.ts";
+import { explain, explainIssues } from "./catalog/explanation.ts";
 import { readYaml } from "./catalog/yaml-text.ts";
 import { type Fault, faultLine, sortFaults } from "./fault.ts";
 
@@ -37,7 +37,7 @@ export function readKeys(text: string): KeysReading {
     if (fault) faults.push(fault);
   };
   if (!file.success && yaml.value !== undefined) {
-    for (const { path, on, message } of flatten(file.error.issues)) tell(path, on, message);
+    for (const { path, on, message } of explainIssues(file.error.issues)) tell(path, on, message);
   }
   if (file.success) {
     const seen = new Set<string>();

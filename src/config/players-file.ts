@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AgentId } from "../protocol/ids.ts";
 import { readBounded, whyUnreadable } from "./bounded-file.ts";
-import { explain, flatten } from "./catalog/explanation.ts";
+import { explain, explainIssues } from "./catalog/explanation.ts";
 import { readYaml } from "./catalog/yaml-text.ts";
 import { type Fault, faultLine, sortFaults } from "./fault.ts";
 
@@ -63,7 +63,7 @@ export function parsePlayers(text: string): { ok: true; file: PlayersFile } | { 
   const yaml = readYaml(text);
   const parsed = PlayersFile.safeParse(yaml.value, { error: explain });
   if (parsed.success && yaml.faults.length === 0) return { ok: true, file: parsed.data };
-  const explained = parsed.success || yaml.value === undefined ? [] : flatten(parsed.error.issues);
+  const explained = parsed.success || yaml.value === undefined ? [] : explainIssues(parsed.error.issues);
   const located = explained.map(({ path, on, message }) => yaml.faultAt(path, on, message));
   return { ok: false, faults: sortFaults([...yaml.faults, ...located.filter((fault) => fault !== undefined)]) };
 }

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { FLOOR_HASHES } from "../protocol/internal/floor-hash.ts";
 import { NODE_ROLES } from "../protocol/internal/node-report.ts";
 import { parseAuth } from "./auth-setting.ts";
-import { explain, flatten } from "./catalog/explanation.ts";
+import { explain, explainIssues } from "./catalog/explanation.ts";
 import { readFlags } from "./flags.ts";
 import { nearest } from "./nearest.ts";
 import { isLoopback, isNetwork } from "./network.ts";
@@ -322,7 +322,7 @@ export function readSettings(
   }
   faults.push(...findUnknown(env));
   const values = Variables.safeParse(given, { error: explain });
-  for (const { path, message } of values.success ? [] : flatten(values.error.issues)) {
+  for (const { path, message } of values.success ? [] : explainIssues(values.error.issues)) {
     faults.push({ name: label(path[0] as Variable), message });
   }
   // Checked outside the schema, so that it is reported together with other faults.

@@ -1,7 +1,7 @@
 import type { ClientMessage } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
 import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
-import type { CommandOf, NewSession } from "../protocol/internal/command.ts";
+import type { CommandOf, WantedSession } from "../protocol/internal/command.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
 import type { Store } from "../store/store.ts";
 import { type Caller, checkUser, ownerOf } from "./access/caller.ts";
@@ -18,7 +18,7 @@ export interface Chat extends Pick<Extract<ClientMessage, { type: "chat" }>, "id
 export interface Target {
   sessionId: SessionId;
   floorId: FloorId;
-  brings?: NewSession | undefined;
+  brings?: WantedSession | undefined;
 }
 
 /**
@@ -28,7 +28,7 @@ export interface Target {
 export function newTarget(
   caller: Caller,
   sessionId: SessionId,
-  wanted: Pick<NewSession, "agentId" | "userId" | "zone" | "workspaceId" | "title" | "locale" | "endsWithTurn">,
+  wanted: Pick<WantedSession, "agentId" | "userId" | "zone" | "workspaceId" | "title" | "locale" | "endsWithTurn">,
 ): Target {
   const { userId, zone } = wanted;
   checkUser(caller, userId);

@@ -23,7 +23,7 @@ import type { VisibleSessions } from "./access/visible-sessions.ts";
 import type { ChatCommands } from "./chat-commands.ts";
 import type { Commands } from "./commands.ts";
 import type { Histories } from "./histories/histories.ts";
-import type { Conversation } from "./http/conversation-cut.ts";
+import type { KeptConversation } from "./http/conversation-cut.ts";
 import type { BodyArrival } from "./http/json-bodies.ts";
 import type { PageFiles } from "./http/page-files.ts";
 import type { Connections } from "./streams/connections.ts";
@@ -42,7 +42,7 @@ declare module "fastify" {
     /** The route answers with an event stream and accepts a ticket. */
     isStream?: true;
     /** The route's body may hold a whole conversation: what the route reads of it. */
-    conversation?: Conversation;
+    conversation?: KeptConversation;
     /** The route accepts lines of JSON as a stream. */
     takesLines?: true;
     /** The route accepts a catalogue as YAML, and gets its bytes. */

@@ -22,7 +22,7 @@ export const hasNone = ({ minute, userId, flags = [] }: Circumstances) =>
   minute === undefined && userId === undefined && flags.length === 0;
 
 /** What decides in these circumstances: the floor's rules, and the claim of a session. */
-export function settle(catalog: Catalog, circumstances: Circumstances) {
+export function applyCircumstances(catalog: Catalog, circumstances: Circumstances) {
   const { minute, userId, flags: names = [] } = circumstances;
   const flags = Object.fromEntries(names.map((name) => [name, true]));
   const applied =

@@ -2,7 +2,7 @@ import { heard } from "../actors/floor/floor-claims.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
 import type { SeenStep } from "./invariants.ts";
-import { type Move, makeMove } from "./moves.ts";
+import { type ExploredMove, makeMove } from "./moves.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
 
 /** By the claim's place in the catalogue: sessions that were silenced, and that the claim says come back. */
@@ -13,7 +13,7 @@ export interface BrokenClaim {
   /** What happens, as a sentence. */
   readonly what: string;
   /** Moves after the step, which show it. */
-  readonly tail: readonly Move[];
+  readonly tail: readonly ExploredMove[];
 }
 
 export const NOTHING_OWED: Owed = new Map();
@@ -113,9 +113,13 @@ const hasEnded = (agentId: string, { before, transitions }: SeenStep): boolean =
  * Let what is in the way end, one after the other: the holder, a reservation, restrictions.
  * @returns the moves, if none of the sessions and no other of the agent is heard at their end
  */
-function findSilence(agentId: string, owed: ReadonlySet<string>, from: SteppedFloor): readonly Move[] | undefined {
+function findSilence(
+  agentId: string,
+  owed: ReadonlySet<string>,
+  from: SteppedFloor,
+): readonly ExploredMove[] | undefined {
   if (owed.size === 0 || from.catalog.agents.get(agentId)?.enabled !== true) return undefined;
-  const moves: Move[] = [];
+  const moves: ExploredMove[] = [];
   let floor = from;
   for (let count = 0; count < MAX_FUTURE; count++) {
     if (heard(floor.context.floor).some((claim) => claim.agentId === agentId)) return undefined;
@@ -127,7 +131,7 @@ function findSilence(agentId: string, owed: ReadonlySet<string>, from: SteppedFl
   return moves;
 }
 
-function removeObstacle(floor: SteppedFloor): Move | undefined {
+function removeObstacle(floor: SteppedFloor): ExploredMove | undefined {
   const { holder, reserved } = floor.context.floor;
   if (holder) return { does: "ends", sessionId: holder.sessionId };
   if (reserved) return { does: "wait" };

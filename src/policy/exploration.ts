@@ -5,7 +5,7 @@ import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
 import { Broken } from "./arrangement-check.ts";
 import { checkClaims, NOTHING_OWED, type Owed } from "./claims.ts";
 import { checkInvariants, type SeenStep } from "./invariants.ts";
-import { type Move, makeMove, movesFrom, type Variations } from "./moves.ts";
+import { type ExploredMove, makeMove, movesFrom, type Variations } from "./moves.ts";
 import { SteppedFloor } from "./stepped-floor.ts";
 import { WallClock } from "./wall-clock.ts";
 
@@ -40,14 +40,14 @@ export interface Violation {
   /** The invariant or the claim that does not hold, and why. */
   readonly what: string;
   /** The shortest sequence that leads to it. */
-  readonly moves: readonly Move[];
+  readonly moves: readonly ExploredMove[];
   /** The claim; undefined: an invariant. */
   readonly claim?: PolicyClaim | undefined;
 }
 
 interface Node {
   readonly parent: Node | undefined;
-  readonly move: Move | undefined;
+  readonly move: ExploredMove | undefined;
   readonly depth: number;
   /** Dropped once the node is expanded. */
   floor: SteppedFloor | undefined;
@@ -97,10 +97,10 @@ export function explore(options: ExplorationOptions): Explored {
 
 type Checked =
   | { step: SeenStep; owed: Owed; fault?: undefined }
-  | { step?: undefined; owed: Owed; fault: { what: string; tail: readonly Move[]; claim?: PolicyClaim } };
+  | { step?: undefined; owed: Owed; fault: { what: string; tail: readonly ExploredMove[]; claim?: PolicyClaim } };
 
 /** Make a move, and compare it with the invariants and the claims. */
-function check(before: SteppedFloor, move: Move, owed: Owed, catalog: Catalog): Checked {
+function check(before: SteppedFloor, move: ExploredMove, owed: Owed, catalog: Catalog): Checked {
   try {
     const step = makeMove(before, move);
     checkInvariants(step);
@@ -115,8 +115,8 @@ function check(before: SteppedFloor, move: Move, owed: Owed, catalog: Catalog): 
   }
 }
 
-function pathTo(node: Node): Move[] {
-  const moves: Move[] = [];
+function pathTo(node: Node): ExploredMove[] {
+  const moves: ExploredMove[] = [];
   for (let each: Node | undefined = node; each?.move; each = each.parent) moves.push(each.move);
   return moves.reverse();
 }

@@ -6,7 +6,7 @@ import type { Decision } from "../protocol/decision.ts";
 import type { SessionId } from "../protocol/ids.ts";
 
 /** The claim of a session with its agent's own priority, without rules and users' overrides. */
-export function sessionOf(agent: AgentEntry, sessionId: string, askedAt = 1): Claim {
+export function loneClaimOf(agent: AgentEntry, sessionId: string, askedAt = 1): Claim {
   return { ...claimOf(agent, { value: agent.priority, explained: [] }), sessionId: sessionId as SessionId, askedAt };
 }
 

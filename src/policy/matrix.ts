@@ -3,7 +3,7 @@ import { EMPTY_FLOOR, type FloorRules, restrictionOn } from "../actors/floor/flo
 import { giveFront, letBeneath } from "../actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import type { Matrix, MatrixCell, MatrixDifference } from "../protocol/matrix.ts";
-import { type Circumstances, settle } from "./circumstances.ts";
+import { applyCircumstances, type Circumstances } from "./circumstances.ts";
 import { decideAlone } from "./lone-claims.ts";
 
 /** The most agents that a matrix shows: it has a cell for each pair. */
@@ -22,7 +22,7 @@ export function whyNoMatrix({ agents }: Catalog): string | undefined {
  */
 export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): Matrix {
   const enabled = [...catalog.agents.values()].filter((agent) => agent.enabled);
-  const settled = settle(catalog, circumstances);
+  const settled = applyCircumstances(catalog, circumstances);
   return {
     agents: enabled.map((agent) => ({ id: agent.id, priority: settled.priorityOf(agent) })),
     rows: enabled.map((holder) => {

@@ -6,7 +6,7 @@ import { withEnabled } from "./simulation.ts";
 import type { SteppedFloor, TimedFact } from "./stepped-floor.ts";
 
 /** What can happen to a floor next. */
-export type Move =
+export type ExploredMove =
   | { readonly does: "asks" | "disable" | "enable"; readonly agentId: string; readonly sessionId?: string }
   | { readonly does: "resumes" | "pauses" | "ends" | "dies"; readonly sessionId: string }
   | { readonly does: "set" | "clear"; readonly flag: string }
@@ -31,7 +31,7 @@ export function* movesFrom(
   size: number,
   newcomers: Newcomers,
   { flags, hours, disables }: Variations,
-): Generator<Move> {
+): Generator<ExploredMove> {
   const { sessions } = floor;
   if (sessions.length < size) {
     for (const agentId of newcomers(floor)) yield { does: "asks", agentId, sessionId: newIdOf(floor, agentId) };
@@ -45,7 +45,7 @@ export function* movesFrom(
   else for (const agentId of disables) yield { does: "disable", agentId };
 }
 
-function* movesOf(floor: SteppedFloor, { context, value }: SteppedFloor["sessions"][number]): Generator<Move> {
+function* movesOf(floor: SteppedFloor, { context, value }: SteppedFloor["sessions"][number]): Generator<ExploredMove> {
   const { id: sessionId, lease } = context;
   const isHeard = value.lifecycle === "active" || value.lifecycle === "ducked";
   yield { does: "ends", sessionId };
@@ -62,7 +62,7 @@ function newIdOf(floor: SteppedFloor, agentId: string): string {
 }
 
 /** Make a move on a copy of the floor. */
-export function makeMove(before: SteppedFloor, move: Move): SeenStep {
+export function makeMove(before: SteppedFloor, move: ExploredMove): SeenStep {
   const after = before.copy();
   const facts = carryOut(after, move);
   const transitions: SeenStep["transitions"][number][] = [];
@@ -84,7 +84,7 @@ export function makeMove(before: SteppedFloor, move: Move): SeenStep {
   };
 }
 
-function carryOut(floor: SteppedFloor, move: Move): TimedFact[] {
+function carryOut(floor: SteppedFloor, move: ExploredMove): TimedFact[] {
   switch (move.does) {
     case "asks":
       return floor.create(move.sessionId!, move.agentId).facts;
@@ -122,7 +122,7 @@ const lapseMs = (floor: SteppedFloor, id: string): number =>
  * The moves as the steps of a script.
  * @param from the floor before the first move
  */
-export function stepsOf(from: SteppedFloor, moves: readonly Move[]): string[] {
+export function stepsOf(from: SteppedFloor, moves: readonly ExploredMove[]): string[] {
   const lines: string[] = [];
   let floor = from;
   for (const move of moves) {
@@ -132,7 +132,7 @@ export function stepsOf(from: SteppedFloor, moves: readonly Move[]): string[] {
   return lines;
 }
 
-function linesOf(floor: SteppedFloor, move: Move): string[] {
+function linesOf(floor: SteppedFloor, move: ExploredMove): string[] {
   switch (move.does) {
     case "asks": {
       const name = move.sessionId === move.agentId ? "" : `, as: ${move.sessionId}`;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { explain, flatten } from "../config/catalog/explanation.ts";
+import { explain, explainIssues } from "../config/catalog/explanation.ts";
 import { readYaml } from "../config/catalog/yaml-text.ts";
 import { type Fault, sortFaults } from "../config/fault.ts";
 import { duration } from "../config/quantities.ts";
@@ -200,7 +200,7 @@ export function readScript(text: string): ({ ok: true } & ReadScript) | { ok: fa
     const lineOf = (path: readonly PropertyKey[]) => yaml.faultAt(path, "value", "")?.line ?? 1;
     return { ok: true, script: file.data, lineOf };
   }
-  const found = file.success || yaml.value === undefined ? [] : flatten(file.error.issues);
+  const found = file.success || yaml.value === undefined ? [] : explainIssues(file.error.issues);
   const placed = found.flatMap(({ path, on, message }) => yaml.faultAt(path, on, message) ?? []);
   return { ok: false, faults: sortFaults([...yaml.faults, ...placed]) };
 }

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import { type RedisOptions, readRedisAddresses } from "../bus/redis-address.ts";
-import { connectRedis, reasonOf } from "../bus/redis-client.ts";
+import { connectRedis, redisReasonOf } from "../bus/redis-client.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import type { Alarm } from "../protocol/internal/effect.ts";
@@ -150,7 +150,7 @@ class BullmqQueue implements RunQueue {
       };
       added.then(
         () => settle(resolve),
-        (error) => settle(() => away(reasonOf(error))),
+        (error) => settle(() => away(redisReasonOf(error))),
       );
     });
   }
@@ -173,7 +173,7 @@ class Faults {
   }
 
   report(error: unknown): void {
-    const reason = reasonOf(error).replace(/ job \S+/, " a job");
+    const reason = redisReasonOf(error).replace(/ job \S+/, " a job");
     const now = this.#clock.now();
     for (const [each, { at, isOver }] of this.#logged) if (isOver && now - at >= SOON_MS) this.#logged.delete(each);
     const isLogged = this.#logged.has(reason);

@@ -11,7 +11,7 @@ const MAX_MESSAGES = 1_000;
 const MAX_BYTES = 262_144;
 
 /** What a summary is to cover. */
-export interface SummaryWork {
+export interface SummaryRange {
   request: SummaryRequest;
   /** The last message that it covers. */
   upTo: MessageId;
@@ -28,7 +28,7 @@ export async function readSummaryWork(
   store: Pick<Store, "findMessage" | "listMessages">,
   sessionId: SessionId,
   { runId, attempt, previousId, before }: SummaryTask,
-): Promise<SummaryWork | undefined> {
+): Promise<SummaryRange | undefined> {
   const previous = previousId && (await store.findMessage(sessionId, previousId));
   const portion = new Portion();
   let after = previous?.summary?.upTo;

@@ -45,7 +45,7 @@ export interface FloorListRow {
   queued: number;
 }
 
-export function floorOf({ flags, reserved, ownerId, sessionId, agentId, ...row }: FloorListRow): FloorRow {
+export function floorOfRow({ flags, reserved, ownerId, sessionId, agentId, ...row }: FloorListRow): FloorRow {
   return {
     ...row,
     ...(ownerId !== null && { ownerId }),
@@ -108,7 +108,7 @@ export interface ViewRow {
   view: string;
 }
 
-export function sessionOf({ view }: ViewRow): Session {
+export function sessionOfRow({ view }: ViewRow): Session {
   return JSON.parse(view);
 }
 

@@ -1,7 +1,7 @@
-import type { SessionQuery } from "./store.ts";
+import type { StoredSessionQuery } from "./store.ts";
 
 /** SQL of every store: the columns of sessions that a list compares, with their values, as far as the query names them. */
-export function filteredColumns(query: SessionQuery): [column: string, value: string][] {
+export function filteredColumns(query: StoredSessionQuery): [column: string, value: string][] {
   const columns = {
     state: query.state,
     agent_id: query.agentId,
@@ -13,5 +13,5 @@ export function filteredColumns(query: SessionQuery): [column: string, value: st
 }
 
 /** Whether a list leaves out archived sessions. */
-export const hidesArchived = ({ state, includeArchived }: SessionQuery): boolean =>
+export const hidesArchived = ({ state, includeArchived }: StoredSessionQuery): boolean =>
   state === undefined && !includeArchived;

@@ -69,13 +69,13 @@ export interface Store {
 
   whereIs(id: SessionId): Promise<Whereabouts | undefined>;
   /** A session with its newest `messages` messages, oldest first. */
-  viewSession(id: SessionId, messages: number): Promise<SessionView | undefined>;
+  viewSession(id: SessionId, messages: number): Promise<StoredSessionView | undefined>;
   /** Each list, and the decisions, end like a page. */
-  viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView>;
-  listSessions(query: SessionQuery): Promise<SessionPage>;
+  viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView>;
+  listSessions(query: StoredSessionQuery): Promise<StoredSessionPage>;
   /** Oldest first; without `after` and `before`, the newest. Undefined for an unknown session. */
-  listMessages(id: SessionId, range: MessageRange): Promise<MessagePage | undefined>;
-  listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<LogPage>;
+  listMessages(id: SessionId, range: MessageRange): Promise<StoredMessagePage | undefined>;
+  listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<StoredLogPage>;
   /** Events of a session's log after a place, in order. Undefined for an unknown session. */
   readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined>;
   /** Events of a floor's log after a place, in order. Empty for an unused floor. */
@@ -83,7 +83,7 @@ export interface Store {
   /** Events of a floor's log before a place, newest first; without `before`, from the end. */
   readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice>;
   /** Used floors, by id. */
-  listFloors(query: FloorQuery): Promise<FloorPage>;
+  listFloors(query: StoredFloorQuery): Promise<StoredFloorPage>;
   /** The head of each floor's log, in one query. Floors without a row are left out. */
   heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>>;
 
@@ -118,7 +118,7 @@ export interface Store {
    * Compare-and-set on the definition's version, with the receipt of the write. `conflict`: the version is another one,
    * or the receipt's key exists; nothing is written.
    */
-  changeDefinition(change: DefinitionChange): Promise<"saved" | "conflict">;
+  changeDefinition(change: StoredDefinitionChange): Promise<"saved" | "conflict">;
 
   /**
    * Delete all that is about a user whose sessions are deleted: the events and decisions of its floors, receipts, images,
@@ -261,14 +261,14 @@ export interface Whereabouts {
   tombstone?: { head: Seq; last: LogEntry } | undefined;
 }
 
-export interface SessionView {
+export interface StoredSessionView {
   session: Session;
   head: Seq;
   messages: Message[];
   hasMore: boolean;
 }
 
-export interface FloorView {
+export interface StoredFloorView {
   head: FloorSeq;
   flags: Record<string, boolean>;
   /** For whom the idle floor is reserved. */
@@ -284,7 +284,7 @@ export interface FloorView {
   decisions: Decision[];
 }
 
-export interface FloorQuery {
+export interface StoredFloorQuery {
   /** Floors after this id. */
   after?: FloorId | undefined;
   /** Only these floors. */
@@ -295,7 +295,7 @@ export interface FloorQuery {
   limit: number;
 }
 
-export interface FloorPage {
+export interface StoredFloorPage {
   /** By id. */
   floors: FloorRow[];
   hasMore: boolean;
@@ -315,7 +315,7 @@ export interface FloorRow {
   queued: number;
 }
 
-export interface SessionQuery {
+export interface StoredSessionQuery {
   page: number;
   pageSize: number;
   /** Words in titles, summaries and messages, or a session's id. */
@@ -330,7 +330,7 @@ export interface SessionQuery {
   includeArchived: boolean;
 }
 
-export interface SessionPage {
+export interface StoredSessionPage {
   /** Newest activity first. */
   sessions: Session[];
   total: number;
@@ -344,7 +344,7 @@ export interface MessageRange {
   limit: number;
 }
 
-export interface MessagePage {
+export interface StoredMessagePage {
   messages: Message[];
   hasMore: boolean;
   /** The head of the session's log. */
@@ -357,7 +357,7 @@ export interface DraftPage {
   next?: number | undefined;
 }
 
-export interface LogPage {
+export interface StoredLogPage {
   logs: LogLine[];
   hasMore: boolean;
 }
@@ -406,7 +406,7 @@ export interface DefinitionRow {
   body: string;
 }
 
-export interface DefinitionChange {
+export interface StoredDefinitionChange {
   id: AgentId;
   /** The version that this change is based on; 0: no definition with this id may exist. Saved as `expected + 1`. */
   expected: number;

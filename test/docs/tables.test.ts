@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { MAX_BATCH, MAX_WAITING } from "../../src/actors/host/hosted-floor.ts";
+import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../src/actors/host/hosted-floor.ts";
 import { SNAPSHOT_FORMAT } from "../../src/actors/host/snapshot.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
 import { createProgram } from "../../src/cli/program.ts";
@@ -21,7 +21,7 @@ import {
 import { CONFIRMATION_OPTIONS } from "../../src/protocol/interaction.ts";
 import { Message } from "../../src/protocol/message.ts";
 import { Session } from "../../src/protocol/session.ts";
-import { MAX_WAITING as MAX_WRITES } from "../../src/store/sqlite/writer/write-queue.ts";
+import { MAX_WAITING_WRITES as MAX_WRITES } from "../../src/store/sqlite/writer/write-queue.ts";
 import { MAX_GROUP } from "../../src/store/sqlite/writer/writer-job.ts";
 import { stillMetrics } from "../support/nodes/still-metrics.ts";
 import { codeOf, mentions, readPage, tablesOf } from "./page.ts";
@@ -154,7 +154,7 @@ describe("docs/operations.md", () => {
   });
 
   test.each<[bound: string, ...values: number[]]>([
-    ["commands that wait for one floor", MAX_WAITING],
+    ["commands that wait for one floor", MAX_WAITING_COMMANDS],
     ["commands of a floor in one commit", MAX_BATCH],
     ["floors in memory", BOUNDS.activeFloors],
     ["writes that wait for the disk", MAX_WRITES],

@@ -1,7 +1,7 @@
 import { rename, writeFile } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
-import { openCatalog, readCatalog } from "../../src/node-catalog.ts";
+import { openCatalog, readNodeCatalog } from "../../src/node-catalog.ts";
 import type { Shape } from "../../src/shape.ts";
 import { RealClock, ReceivedLog } from "../support/catalogs/watched-file.ts";
 import { writeTemporary } from "../support/clients/callers.ts";
@@ -12,7 +12,7 @@ async function loggedChange(before: object[], after: object[]): Promise<string[]
   const log = new ReceivedLog();
   const store = { epoch: "e", definitionsVersion: async () => 0, listDefinitions: async () => [] };
   const shape = { store, bus: new MemoryBus(), clock: new RealClock() } as unknown as Shape;
-  const catalog = await openCatalog(path, await readCatalog(path), shape, log as never);
+  const catalog = await openCatalog(path, await readNodeCatalog(path), shape, log as never);
   try {
     await writeFile(`${path}.new`, JSON.stringify({ agents: after }));
     await rename(`${path}.new`, path);

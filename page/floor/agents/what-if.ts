@@ -16,10 +16,10 @@ export function fateOf({ outcome, reason }: Decision): Fate {
   return reason === "beneath" ? "beneath" : "front";
 }
 
-export type Effect = NonNullable<Decision["effects"]>[number];
+export type PredictedEffect = NonNullable<Decision["effects"]>[number];
 
 /** The effect on the other sessions. Decisions of floors without ducked sessions name the holder only. */
-export function effectsOf({ reason, holder, effects }: Decision): ReadonlyMap<string, Effect> {
+export function effectsOf({ reason, holder, effects }: Decision): ReadonlyMap<string, PredictedEffect> {
   if (effects) return new Map(effects.map((effect) => [effect.sessionId, effect]));
   if (reason !== "preempted" || !holder) return new Map();
   return new Map([[holder.sessionId, { ...holder, becomes: "paused" }]]);

@@ -112,7 +112,7 @@ function change(lane: Lane, look: Look, at: number): void {
 }
 
 /** The lanes of the sessions that existed at some time of a span. */
-export const lanesWithin = (lanes: readonly Lane[], { from, to }: Span): Lane[] =>
+export const lanesWithin = (lanes: readonly Lane[], { from, to }: LaneSpan): Lane[] =>
   lanes.filter(({ starts, endsAt = to }) => starts.length > 0 && starts[0]! <= to && endsAt >= from);
 
 /** The first index whose value is above `value`; the values ascend. */
@@ -126,7 +126,7 @@ function lookAfter(state: WrittenState): Look {
 }
 
 /** The visible part of the log, in ms since 1970. */
-export interface Span {
+export interface LaneSpan {
   from: number;
   to: number;
 }
@@ -135,19 +135,19 @@ export interface Span {
 const MIN_SPAN = 10;
 
 /** The span after zooming by a factor around a moment, or moving by a part of it; it stays within the log. */
-export function zoomed({ from, to }: Span, factor: number, around: number, whole: Span): Span {
+export function zoomed({ from, to }: LaneSpan, factor: number, around: number, whole: LaneSpan): LaneSpan {
   const length = Math.min(whole.to - whole.from, Math.max(MIN_SPAN, (to - from) * factor));
   const part = to === from ? 0.5 : (around - from) / (to - from);
   return within({ from: around - length * part, to: around + length * (1 - part) }, whole);
 }
 
-export function moved({ from, to }: Span, part: number, whole: Span): Span {
+export function moved({ from, to }: LaneSpan, part: number, whole: LaneSpan): LaneSpan {
   const by = (to - from) * part;
   return within({ from: from + by, to: to + by }, whole);
 }
 
 /** The span in which two places are at two fractions of its length. It stays within the log. */
-export function pinched(places: readonly number[], parts: readonly number[], whole: Span): Span {
+export function pinched(places: readonly number[], parts: readonly number[], whole: LaneSpan): LaneSpan {
   const [first, last] = places.toSorted(ascending) as [number, number];
   const [left, right] = parts.toSorted(ascending) as [number, number];
   const length = Math.min(
@@ -159,7 +159,7 @@ export function pinched(places: readonly number[], parts: readonly number[], who
 
 const ascending = (one: number, other: number): number => one - other;
 
-function within({ from, to }: Span, whole: Span): Span {
+function within({ from, to }: LaneSpan, whole: LaneSpan): LaneSpan {
   const length = to - from;
   const start = Math.max(whole.from, Math.min(from, whole.to - length));
   return { from: start, to: Math.min(whole.to, start + length) };

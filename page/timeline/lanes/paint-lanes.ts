@@ -2,7 +2,7 @@ import { countLeading } from "../../log/count-leading.ts";
 import { colourReader } from "../../parts/colours.ts";
 import type { Look } from "../../parts/look.ts";
 import type { Axis } from "../folding.ts";
-import { firstAbove, type Lane, type Mark, type Span } from "./lanes.ts";
+import { firstAbove, type Lane, type LaneSpan, type Mark } from "./lanes.ts";
 
 export const LANE_PX = 22;
 
@@ -29,7 +29,7 @@ interface Picture {
   marks: ReadonlyMap<string, readonly Mark[]>;
   axis: Axis;
   /** On the axis. */
-  span: Span;
+  span: LaneSpan;
   /** The visible lanes. */
   first: number;
   count: number;
@@ -65,7 +65,7 @@ export function paintLanes({ canvas, lanes, marks, axis, span: shown, first, cou
 
 interface Place {
   top: number;
-  span: Span;
+  span: LaneSpan;
   xOf: (at: number) => number;
   colour: (name: string) => string;
 }

@@ -1,25 +1,25 @@
 import { useRef } from "react";
 import { useHere } from "../../moment/here.tsx";
 import { useFingers } from "../use-fingers.ts";
-import { pinched, type Span } from "./lanes.ts";
+import { type LaneSpan, pinched } from "./lanes.ts";
 
 /** The shortest horizontal distance at the beginning of a pinch, in px. Below it the fingers are above one another. */
 const MIN_PINCH_PX = 24;
 
 interface Lanes {
   /** The visible part and the whole log, on the axis. */
-  span: Span;
-  whole: Span;
+  span: LaneSpan;
+  whole: LaneSpan;
   /** Called with the place of a single pointer on the axis. */
   onPress: (place: number) => void;
-  onZoom: (span: Span) => void;
+  onZoom: (span: LaneSpan) => void;
 }
 
 /** One pointer on the lanes chooses a moment. Two pointers move and zoom the lanes, and do not change the moment. */
 export function useLaneFingers({ span, whole, onPress, onZoom }: Lanes) {
   const { at: moment, lookAt } = useHere();
   const before = useRef({ moment, span });
-  const placeIn = ({ from, to }: Span, part: number) => from + part * (to - from);
+  const placeIn = ({ from, to }: LaneSpan, part: number) => from + part * (to - from);
   return useFingers({
     onDown: ({ at, width }) => {
       if (at.length === 2) return lookAt(before.current.moment);

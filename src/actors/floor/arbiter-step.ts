@@ -64,7 +64,7 @@ export function numbersOf({ given, flags, floorId }: ArbiterStep, agent: AgentEn
 }
 
 /** The part of a claim that says its language. */
-export const languageOf = ({ locale }: { locale?: string | undefined }): Pick<Numbers, "locale"> =>
+export const floorLanguageOf = ({ locale }: { locale?: string | undefined }): Pick<Numbers, "locale"> =>
   locale === undefined ? {} : { locale };
 
 /** The floor's reservation as clients see it. */

@@ -2,7 +2,7 @@ import { assertEvent, enqueueActions, setup } from "xstate";
 import { type AgentEntry, findAgent, findModeFault, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
-import type { Command, CommandOf, History, NewSession, TurnInput } from "../../protocol/internal/command.ts";
+import type { Command, CommandOf, History, TurnInput, WantedSession } from "../../protocol/internal/command.ts";
 import { accept, acceptWithSession, type Emitted, type Given } from "../facts.ts";
 import { newSession, type SessionContext, sessionView } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
@@ -11,7 +11,7 @@ import { externalTakesNoTurns } from "../session/turns.ts";
 import {
   type ArbiterContext,
   type ArbiterStep,
-  languageOf,
+  floorLanguageOf,
   log,
   numbersOf,
   refuse,
@@ -68,7 +68,7 @@ interface Creation {
 }
 
 /** `session.create`, `session.continue` or a first message: decided before anything exists, so that a rejection leaves nothing behind. */
-function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
+function create(step: ArbiterStep, wanted: WantedSession, ask: Creation): void {
   const { given, floorId } = step;
   const { catalog } = given;
   const { workspaceId } = wanted;
@@ -81,7 +81,7 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const agentId = agent.id;
   if (ask.turn && !takesTurns(agent)) return refuse(step, "illegal_command", { message: externalTakesNoTurns(agent) });
   const { sessionId } = wanted;
-  const claim = askingClaim(step, { ...numbersOf(step, agent), ...languageOf(wanted) }, sessionId);
+  const claim = askingClaim(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
   const { history, replaces } = ask;
   const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
   if (obstacle) return refuse(step, obstacle);
@@ -145,7 +145,7 @@ function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined):
   const { catalog } = step.given;
   const agent = catalog.agents.get(agentId);
   const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
-  const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...languageOf({ locale }) };
+  const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...floorLanguageOf({ locale }) };
   const rules = rulesFor(step);
   const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
   if (decision.outcome === "rejected") return tell(step, accept({ decision }));
@@ -166,7 +166,7 @@ function stopSessions(step: ArbiterStep, sessionIds: SessionId[]): void {
 }
 
 /** Whether the existing session is the requested one, so that the command is a repeat. */
-function isSame(step: ArbiterStep, wanted: NewSession, session: SessionContext): boolean {
+function isSame(step: ArbiterStep, wanted: WantedSession, session: SessionContext): boolean {
   const { claim, userId, zone, ownerId, workspaceId } = session;
   const named = wanted.agentId && (findAgent(step.given.catalog, wanted.agentId, workspaceId)?.id ?? wanted.agentId);
   return (

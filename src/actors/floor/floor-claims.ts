@@ -56,7 +56,7 @@ export function everyone(floor: Floor): Claim[] {
 }
 
 /** The claim as `holder` and `paused` store it: without what other places add. */
-export function plain(claim: Claim): Claim {
+export function storedClaim(claim: Claim): Claim {
   const { level: _l, queuedAt: _q, wants: _w, ...rest } = claim as DuckedClaim & QueuedClaim;
   return rest;
 }

@@ -4,11 +4,11 @@ import type { SessionId } from "../../protocol/ids.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import { acceptWithSession } from "../facts.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
-import { type ArbiterStep, languageOf, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
+import { type ArbiterStep, floorLanguageOf, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
 import { type Challenger, decide } from "./arbitration.ts";
 import { type Claim, type Numbers, type QueuedClaim, withNumbers } from "./claim.ts";
 import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
-import { everyone, type FloorRules, plain, reservedClaim, rulesOf, without } from "./floor-claims.ts";
+import { everyone, type FloorRules, reservedClaim, rulesOf, storedClaim, without } from "./floor-claims.ts";
 import type { Move, Rearrangement } from "./moves.ts";
 import { giveFront, letBeneath, letWait, settle } from "./rearrangement.ts";
 
@@ -32,7 +32,7 @@ export function takeRequest(
   const { given } = step;
   const { sessionId, turn, waits } = request;
   const agent = given.catalog.agents.get(kept.agentId);
-  const numbers = agent ? { ...numbersOf(step, agent), ...languageOf(kept) } : plain(kept);
+  const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : storedClaim(kept);
   const challenger: Challenger = { ...numbers, sessionId, agent, waits };
   const decision = decide(step.floor, challenger, rulesFor(step));
   const claim = askingClaim(step, numbers, sessionId);
@@ -127,7 +127,7 @@ function displace(step: ArbiterStep, move: Move, reason: string, winner: Claim |
   if (move.becomes === "archived") send(step, sessionId, { type: "archive", ...about });
   else if (move.becomes === "paused") send(step, sessionId, { type: "preempt", ...about });
   else if (move.becomes === "ducked") {
-    send(step, sessionId, { type: "duck", claim: plain(move.claim), level: move.level, ...about });
+    send(step, sessionId, { type: "duck", claim: storedClaim(move.claim), level: move.level, ...about });
   }
 }
 
@@ -180,7 +180,7 @@ export function settleFloor(step: ArbiterStep, reason = "resumed", delayMs?: num
   for (const move of restricted) displace(step, move, "restricted", undefined);
   if (!woken) return next.floor === step.floor ? undefined : carryOut(step, next, reason);
   const decision = wakeDecision(woken.claim, woken.reason, given.catalog.agents);
-  bringUp(step, plain(woken.claim), woken.reason === "resumed" ? "resume" : "activate", decision, next);
+  bringUp(step, storedClaim(woken.claim), woken.reason === "resumed" ? "resume" : "activate", decision, next);
 }
 
 /** `resume_delay` has passed: the reserved session is woken, or a session that has become the better one. */
@@ -223,7 +223,7 @@ export function renumber(step: ArbiterStep): void {
   });
   for (const [index, claim] of everyone(step.floor).entries()) {
     if (JSON.stringify(claim) === JSON.stringify(before[index])) continue;
-    send(step, claim.sessionId, { type: "renumber", claim: plain(claim), given });
+    send(step, claim.sessionId, { type: "renumber", claim: storedClaim(claim), given });
   }
 }
 

@@ -9,10 +9,10 @@ import {
   type FloorRules,
   heard,
   isEligible,
-  plain,
   replaces,
   reservedClaim,
   restrictionOn,
+  storedClaim,
   without,
 } from "./floor-claims.ts";
 import { changed, type Move, type Rearrangement } from "./moves.ts";
@@ -33,8 +33,8 @@ export function giveFront(floor: Floor, claim: Claim, rules: FloorRules, isWake 
   const ended = everyone(rest).filter((other) => (isWake ? wakeEnds : replaces)(claim, other, rules));
   const left = without(rest, ids(ended));
   const { kept, silenced } = arrange(claim, heard(left));
-  const paused = [...silenced.map(plain), ...left.paused];
-  const front: Floor = { ...left, reserved: undefined, holder: plain(claim), ducked: kept, paused };
+  const paused = [...silenced.map(storedClaim), ...left.paused];
+  const front: Floor = { ...left, reserved: undefined, holder: storedClaim(claim), ducked: kept, paused };
   return changed(floor, placeOthers(front, rules), ended);
 }
 
@@ -48,7 +48,7 @@ export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearr
   const ended = everyone(rest).filter((other) => !isFront(other) && replaces(claim, other, rules));
   const left = without(rest, ids(ended));
   const ducked = [...left.ducked.filter(isFront), ...place.kept];
-  const paused = [...place.silenced.map(plain), ...left.paused];
+  const paused = [...place.silenced.map(storedClaim), ...left.paused];
   return changed(floor, placeOthers({ ...left, ducked, paused }, rules), ended);
 }
 
@@ -112,7 +112,7 @@ function restrict(floor: Floor, { restrictions }: FloorRules): Rearrangement {
   if (ended.length + paused.length === 0) return { floor, moves: [] };
   const rest = without(left, ids(paused));
   return {
-    floor: { ...rest, paused: [...paused.map(plain), ...rest.paused] },
+    floor: { ...rest, paused: [...paused.map(storedClaim), ...rest.paused] },
     moves: [
       ...ended.map((claim): Move => ({ becomes: "archived", claim })),
       ...paused.map((claim): Move => ({ becomes: "paused", claim })),
@@ -144,7 +144,7 @@ function placeOthers(floor: Floor, rules: FloorRules): Floor {
   const isMoved = ({ sessionId, level }: DuckedClaim, at: number) =>
     sessionId !== floor.ducked[at]?.sessionId || level !== floor.ducked[at].level;
   const isSame = silenced.length === 0 && !kept.some(isMoved);
-  let next = isSame ? floor : { ...floor, ducked: kept, paused: [...silenced.map(plain), ...floor.paused] };
+  let next = isSame ? floor : { ...floor, ducked: kept, paused: [...silenced.map(storedClaim), ...floor.paused] };
   for (let after: Floor | undefined = next; after; after = returnBest(next, holder, rules)) next = after;
   return next;
 }
@@ -155,10 +155,10 @@ function returnBest(floor: Floor, holder: Claim, rules: FloorRules): Floor | und
     claim.critical || rules.agents.get(claim.agentId)?.whenBlocked.includes("duck") === true;
   const waiting = floor.queued.filter((claim) => mayStart(claim) && isEligible(claim, rules));
   for (const claim of byPriority([...floor.paused.filter((each) => comesBack(each, rules)), ...waiting])) {
-    const joined = returnBeneath(holder, floor.ducked, plain(claim));
+    const joined = returnBeneath(holder, floor.ducked, storedClaim(claim));
     if (!joined) continue;
     const rest = without(floor, [claim.sessionId]);
-    return { ...rest, ducked: joined.kept, paused: [...joined.silenced.map(plain), ...rest.paused] };
+    return { ...rest, ducked: joined.kept, paused: [...joined.silenced.map(storedClaim), ...rest.paused] };
   }
   return undefined;
 }
@@ -177,7 +177,7 @@ function part(floor: Floor): Floor {
   if (silenced.length === 0 && !floor.ducked.some(isQuiet)) return floor;
   const left = without(floor, ids(silenced));
   const ducked = left.ducked.map((claim) => (isQuiet(claim) ? { ...claim, level: 0 } : claim));
-  return { ...left, ducked, paused: [...silenced.map(plain), ...left.paused] };
+  return { ...left, ducked, paused: [...silenced.map(storedClaim), ...left.paused] };
 }
 
 const ids = (claims: readonly Claim[]): SessionId[] => claims.map(({ sessionId }) => sessionId);

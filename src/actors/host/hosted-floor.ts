@@ -52,7 +52,7 @@ interface Ask extends TracedAsk, PreparedAsk {
 }
 
 /** Commands that one floor queues; at the limit `accept` throws `busy`. */
-export const MAX_WAITING = 256;
+export const MAX_WAITING_COMMANDS = 256;
 /** Commands applied together in one commit (rule C4). */
 export const MAX_BATCH = 64;
 /** A floor commits what was played at most this often, in ms, unless it commits something else anyway. */
@@ -113,7 +113,7 @@ export class HostedFloor {
       if (original.envelope.bodyHash !== envelope.bodyHash) throw new AppError("idempotency_mismatch");
       return original.settle.promise;
     }
-    if (this.#waiting.length + this.#held.length >= MAX_WAITING) throw new AppError("busy");
+    if (this.#waiting.length + this.#held.length >= MAX_WAITING_COMMANDS) throw new AppError("busy");
     const ask: Ask = { envelope, key, settle: Promise.withResolvers(), isSuspect: false };
     this.#asks.push(ask);
     const isPatient = envelope.command.type === "session.played";

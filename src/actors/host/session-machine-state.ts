@@ -4,7 +4,7 @@ import type { Given } from "../facts.ts";
 import type { MachineState } from "../machine/machine-player.ts";
 import type { Configuration } from "../machine/machine-table.ts";
 import { memoryOf, type SessionContext, type SessionValue, sessionView } from "../session/session-context.ts";
-import { type Deadline, deadlineOf } from "../session/session-deadlines.ts";
+import { deadlineOf, type SessionDeadline } from "../session/session-deadlines.ts";
 
 /** The state of a session's machine, immutable. What is derived from it is computed once. */
 export class SessionMachineState implements MachineState<SessionContext> {
@@ -12,7 +12,7 @@ export class SessionMachineState implements MachineState<SessionContext> {
   readonly context: SessionContext;
   #view: Session | undefined;
   #memory: string | undefined;
-  #deadline: { of: Catalog; first: Deadline | undefined } | undefined;
+  #deadline: { of: Catalog; first: SessionDeadline | undefined } | undefined;
 
   constructor({ at, context }: MachineState<SessionContext>) {
     this.at = at;
@@ -30,7 +30,7 @@ export class SessionMachineState implements MachineState<SessionContext> {
   }
 
   /** Its earliest deadline, by this catalogue. */
-  deadline(given: Pick<Given, "catalog" | "interactionTimeoutMs">): Deadline | undefined {
+  deadline(given: Pick<Given, "catalog" | "interactionTimeoutMs">): SessionDeadline | undefined {
     if (this.#deadline?.of !== given.catalog) {
       this.#deadline = { of: given.catalog, first: deadlineOf(this.context, given) };
     }

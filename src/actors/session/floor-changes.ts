@@ -6,7 +6,7 @@ import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummary } from "./summaries.ts";
-import { beginWaitingTurn, dropTurns, endWithTurn, endWork, keepTurn, settle, stopIdling } from "./turns.ts";
+import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, keepTurn, stopIdling } from "./turns.ts";
 
 /** How a session requests, gains, loses, waits for and leaves the floor. */
 
@@ -50,7 +50,7 @@ export function winFloor(
 ): void {
   beHeard(step, claim, undefined);
   if (!step.context.run) {
-    if (!bringsTurn) settle(step);
+    if (!bringsTurn) beginNext(step);
   } else if (!wasHeard) resumeRun(step);
 }
 
@@ -125,7 +125,7 @@ export function settleAfterTurn(step: SessionStep, isDone: boolean, isHeard: boo
   const { context, given } = step;
   if (endWithTurn(step)) return;
   const afterTurn = agentOf(step)?.afterTurn ?? "keep";
-  if (context.turns.length > 0 || afterTurn === "keep") return isHeard ? settle(step) : undefined;
+  if (context.turns.length > 0 || afterTurn === "keep") return isHeard ? beginNext(step) : undefined;
   if (afterTurn === "archive" && isDone) step.toSelf.push({ type: "archive", reason: "after_turn", given });
   else if (isHeard || context.pausedBy === "preemption")
     step.toSelf.push({ type: "yield", reason: "after_turn", given });

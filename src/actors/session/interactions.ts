@@ -2,8 +2,8 @@ import { ERRORS } from "../../protocol/errors.ts";
 import type { RequestId } from "../../protocol/ids.ts";
 import { CONFIRMATION_OPTIONS, type Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
-import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type PendingInteraction, type Run } from "./session-context.ts";
-import { agentOf, answer, editRun, logEvent, refuse, type SessionStep } from "./session-step.ts";
+import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type OpenInteraction, type Run } from "./session-context.ts";
+import { agentOf, answer, editRun, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 
 /** Questions and confirmations. They belong to the session: any of its clients may answer, through any gateway. */
 
@@ -38,7 +38,7 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
   if (!pending) return refuseAnswer(step, command);
   const { kind } = pending.interaction;
   if (kind !== chosen.kind) {
-    return refuse(step, "interaction_not_found", { message: `This request waits for a ${ANSWERS[kind]}.` });
+    return refuseCommand(step, "interaction_not_found", { message: `This request waits for a ${ANSWERS[kind]}.` });
   }
   const run = editRun(step);
   run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
@@ -87,7 +87,7 @@ export function expireInteraction(step: SessionStep, requestId: RequestId): void
 
 /** Remember a timed-out interaction, so that a late answer gets a specific error. */
 export function closeExpired(step: SessionStep, run: Run, requestId: RequestId): void {
-  const isIt = ({ interaction }: PendingInteraction) => interaction.requestId === requestId;
+  const isIt = ({ interaction }: OpenInteraction) => interaction.requestId === requestId;
   resolveInteractions(step, { ...run, interactions: run.interactions.filter(isIt) }, "timeout");
   run.interactions = run.interactions.filter((pending) => !isIt(pending));
   step.context.expired = [...(step.context.expired ?? []), requestId].slice(-MAX_EXPIRED);
@@ -95,5 +95,5 @@ export function closeExpired(step: SessionStep, run: Run, requestId: RequestId):
 
 /** Refuse an answer to an interaction that is not pending. */
 export function refuseAnswer(step: SessionStep, { requestId }: CommandOf<"session.answer">): void {
-  refuse(step, step.context.expired?.includes(requestId) ? "interaction_timeout" : "interaction_not_found");
+  refuseCommand(step, step.context.expired?.includes(requestId) ? "interaction_timeout" : "interaction_not_found");
 }

@@ -2,7 +2,7 @@ import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { WrittenState } from "../../protocol/event.ts";
 import type { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { Answer, Interaction } from "../../protocol/interaction.ts";
-import type { History, NewSession } from "../../protocol/internal/command.ts";
+import type { History, WantedSession } from "../../protocol/internal/command.ts";
 import type { Played, Usage } from "../../protocol/message.ts";
 import {
   type Activity,
@@ -171,13 +171,13 @@ export interface Run {
   replyId?: MessageId | undefined;
   /** Whether a message of the current attempt tells already why the run fails. */
   hasFailed?: true | undefined;
-  interactions: PendingInteraction[];
+  interactions: OpenInteraction[];
   /** All answers to this attempt's interactions; repeated to a worker that asks (rule C13). */
   answers: Answer[];
   usage: Usage;
 }
 
-export interface PendingInteraction {
+export interface OpenInteraction {
   interaction: Interaction;
   /** When it was asked, in the floor's time. */
   since: number;
@@ -200,7 +200,7 @@ export const NUDGE_MS = 2_000;
 
 /** The context of a session that a command creates. `history`: the messages that it begins with. */
 export function newSession(
-  session: NewSession,
+  session: WantedSession,
   floorId: FloorId,
   claim: Claim,
   now: number,

@@ -8,7 +8,7 @@ import type { DueEvent, SessionStep } from "./session-step.ts";
 /** The deadlines of a session. None is stored: each follows from when a state began, and from the catalogue. */
 
 /** The earliest deadline of a session. */
-export interface Deadline {
+export interface SessionDeadline {
   /** In the floor's time, ms. */
   readonly at: number;
   readonly what: DueEvent["what"];
@@ -22,11 +22,11 @@ export function deadlineOf(
   context: SessionContext,
   { catalog, interactionTimeoutMs }: Pick<Given, "catalog" | "interactionTimeoutMs">,
   isReserved = false,
-): Deadline | undefined {
+): SessionDeadline | undefined {
   // An agent that has left the catalogue keeps the lengths that its session's state began with.
   const lengths: Lengths = catalog.agents.get(context.claim.agentId) ?? context.lengths ?? {};
-  let first: Deadline | undefined;
-  const consider = (what: Deadline["what"], since: number | undefined, lengthMs: number | undefined) => {
+  let first: SessionDeadline | undefined;
+  const consider = (what: SessionDeadline["what"], since: number | undefined, lengthMs: number | undefined) => {
     if (since === undefined || lengthMs === undefined) return;
     const at = since + lengthMs;
     if (!first || at < first.at) first = { at, what };
@@ -45,7 +45,7 @@ export function deadlineOf(
 }
 
 /** A deadline has come. Each ends the state that it limits, so that it comes once. */
-export function takeDue(step: SessionStep, { what }: DueEvent, isHeard: boolean): void {
+export function takeDueOfSession(step: SessionStep, { what }: DueEvent, isHeard: boolean): void {
   const { context, given, toSelf, toArbiter } = step;
   const { id: sessionId } = context;
   switch (what) {

@@ -20,7 +20,7 @@ import {
 import { openInteractions, refuseAnswer, settleInteraction, withdrawInteraction } from "./interactions.ts";
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
-import { takeDue } from "./session-deadlines.ts";
+import { takeDueOfSession } from "./session-deadlines.ts";
 import { renewLease, takeHeartbeat } from "./session-lease.ts";
 import { rename, switchAgent, switchMode } from "./session-settings.ts";
 import {
@@ -30,7 +30,7 @@ import {
   editRun,
   endStep,
   logEvent,
-  refuse,
+  refuseCommand,
   type SessionEvent,
   type SessionStep,
 } from "./session-step.ts";
@@ -182,7 +182,7 @@ const machine = setup({
     summarize: does<"session.summarize">(summarize),
     takeSummary: does<"run.summary">(takeSummary),
     tellArbiter: does<"leave">(tellArbiter),
-    takeDue: does<"due", { isHeard: boolean }>((step, event, { isHeard }) => takeDue(step, event, isHeard)),
+    takeDue: does<"due", { isHeard: boolean }>((step, event, { isHeard }) => takeDueOfSession(step, event, isHeard)),
     rename: does<"session.rename">(rename),
     switchMode: does<"session.switch_mode">(switchMode),
     switchAgent: does<"session.switch_agent", { isHeard: boolean }>((step, event, { isHeard }) =>
@@ -191,7 +191,7 @@ const machine = setup({
     switchArchived: does<"session.switch_agent">((step, event) => switchAgent(step, event, { isArchived: true })),
     acknowledge: does<"session.stop">((step) => answerWithSession(step)),
     refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) =>
-      refuse(step, code, allowed && { facts: { allowed } }),
+      refuseCommand(step, code, allowed && { facts: { allowed } }),
     ),
   },
 });

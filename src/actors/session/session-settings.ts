@@ -9,7 +9,7 @@ import {
   answer,
   answerWithSession,
   logEvent,
-  refuse,
+  refuseCommand,
   type SessionCommand,
   type SessionStep,
 } from "./session-step.ts";
@@ -26,7 +26,7 @@ export function rename(step: SessionStep, { title }: CommandOf<"session.rename">
 export function switchMode(step: SessionStep, { mode }: CommandOf<"session.switch_mode">): void {
   const { context } = step;
   const fault = findModeFault(agentOf(step), mode);
-  if (fault) return refuse(step, "bad_request", { facts: { issues: [fault] } });
+  if (fault) return refuseCommand(step, "bad_request", { facts: { issues: [fault] } });
   if (mode !== context.mode) {
     context.mode = mode;
     logEvent(step, "session_updated", { mode });

@@ -168,7 +168,7 @@ export function answerWithSession(step: SessionStep, reply: Omit<Accepted, "ok">
 }
 
 /** Refuse the command. */
-export function refuse(step: SessionStep, code: ErrorCode, details?: RefusalDetails): void {
+export function refuseCommand(step: SessionStep, code: ErrorCode, details?: RefusalDetails): void {
   step.facts.push(refusal(code, details));
 }
 

@@ -7,7 +7,15 @@ import { type Message, masterRef } from "../../protocol/message.ts";
 import { backoffMs } from "../../protocol/waiting.ts";
 import { effectId } from "../facts.ts";
 import { addTokens, type SessionContext, type SummaryWork } from "./session-context.ts";
-import { agentOf, answer, answerWithSession, dropEffect, logEvent, refuse, type SessionStep } from "./session-step.ts";
+import {
+  agentOf,
+  answer,
+  answerWithSession,
+  dropEffect,
+  logEvent,
+  refuseCommand,
+  type SessionStep,
+} from "./session-step.ts";
 
 /**
  * Summaries of a session, which models receive in place of its oldest messages (ADR 20). A worker writes them beside the
@@ -55,7 +63,9 @@ export function countTurn(step: SessionStep): void {
 export function summarize(step: SessionStep): void {
   const { context } = step;
   if (!settingsOf(step)) {
-    return refuse(step, "illegal_command", { message: "This agent writes no summaries: its entry has no summary." });
+    return refuseCommand(step, "illegal_command", {
+      message: "This agent writes no summaries: its entry has no summary.",
+    });
   }
   if (!context.summarizing) requestSummary(step);
   answerWithSession(step);

@@ -4,7 +4,7 @@ import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
 import { cancelRun, complete, noteFailure, startRun } from "./runs.ts";
 import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
-import { agentOf, answer, type InternalEvent, logEvent, refuse, type SessionStep } from "./session-step.ts";
+import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
 import { countText } from "./summaries.ts";
 
@@ -57,7 +57,7 @@ const ALLOWED_WHEN_EXTERNAL = ["activate", "pause", "resume", "archive", "stop",
 export function refusesExternal(step: SessionStep): boolean {
   const agent = agentOf(step);
   if (!agent || takesTurns(agent)) return false;
-  refuse(step, "illegal_command", {
+  refuseCommand(step, "illegal_command", {
     message: externalTakesNoTurns(agent),
     facts: { allowed: ALLOWED_WHEN_EXTERNAL },
   });
@@ -71,7 +71,7 @@ export const externalTakesNoTurns = ({ label }: AgentEntry): string => `${label}
 export function refusesTurn(step: SessionStep): boolean {
   if (refusesExternal(step)) return true;
   if (!isTooBusy(step) && step.context.turns.length < MAX_TURNS) return false;
-  refuse(step, "agent_busy");
+  refuseCommand(step, "agent_busy");
   return true;
 }
 
@@ -97,7 +97,7 @@ export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): v
 /** Take a turn on an active session with a run: `when_busy` decides. */
 export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn): void {
   const whenBusy = agentOf(step)?.whenBusy ?? "reject";
-  if (!input || isTooBusy(step)) return refuse(step, "agent_busy");
+  if (!input || isTooBusy(step)) return refuseCommand(step, "agent_busy");
   if (whenBusy === "enqueue") return keepTurn(step, input, decision);
   const { run } = step.context;
   const interrupted = run && { runId: run.id, messageId: run.drafts.at(-1) ?? run.messageId };
@@ -109,7 +109,7 @@ export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn):
 
 /** Queue the turn until the run ends, or the session has the floor. */
 export function keepTurn(step: SessionStep, input: TurnInput, decision?: Turn["decision"]): void {
-  if (step.context.turns.length >= MAX_TURNS) return refuse(step, "agent_busy");
+  if (step.context.turns.length >= MAX_TURNS) return refuseCommand(step, "agent_busy");
   addUserMessage(step, input, "queued");
   const { messageId, runId } = input;
   step.context.turns = [...step.context.turns, { messageId, runId }];
@@ -128,7 +128,7 @@ export function beginWaitingTurn(step: SessionStep): boolean {
 }
 
 /** A heard session without a run: begin the next turn, or do what its agent does between turns. */
-export function settle(step: SessionStep): void {
+export function beginNext(step: SessionStep): void {
   // Only the holder releases the floor after `idle_timeout`.
   if (beginWaitingTurn(step) || step.context.level !== undefined) return;
   step.context.idleSince = step.given.time;
@@ -150,7 +150,7 @@ export function endWithTurn(step: SessionStep): boolean {
 /** `session.withdraw`: remove a turn that has not begun. */
 export function withdrawTurn(step: SessionStep, { messageId }: CommandOf<"session.withdraw">): void {
   const turn = step.context.turns.find((waiting) => waiting.messageId === messageId);
-  if (!turn) return refuse(step, "illegal_command", { message: "Only a queued message can be withdrawn." });
+  if (!turn) return refuseCommand(step, "illegal_command", { message: "Only a queued message can be withdrawn." });
   removeTurn(step, turn);
   answer(step, { deleted: true });
 }

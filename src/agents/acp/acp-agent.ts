@@ -3,7 +3,7 @@ import type { AcpAdapter } from "../../config/catalog/adapter.ts";
 import { type AgentEntry, inMode } from "../../config/catalog/catalog.ts";
 import type { AgentId } from "../../protocol/ids.ts";
 import type { Agent, Part, RunControl, Turn } from "../agent.ts";
-import { ProgramRun, type ProgramTools, startOf } from "../process/program-run.ts";
+import { ProgramRun, type ProgramTools, startPartOf } from "../process/program-run.ts";
 import { treeOf } from "../sub-agent.ts";
 import type { ToolServers } from "../tools/tool-server.ts";
 import { hasTools, type ToolSource } from "../tools/tool-set.ts";
@@ -39,7 +39,7 @@ export function createAcpAgent(
       signal.throwIfAborted();
       const passwords = PROFILES[adapter.profile].random?.map((name) => [name, randomBytes(24).toString("base64url")]);
       const set = { ...Object.fromEntries(passwords ?? []), ...program.set };
-      yield startOf(program, program.args, tools().env);
+      yield startPartOf(program, program.args, tools().env);
       await control.untilWanted();
       const run = await ProgramRun.start<TurnItem>({ ...program, set }, program.args, times, tools(), {
         turn,

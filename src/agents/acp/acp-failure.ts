@@ -24,7 +24,7 @@ interface TurnEnd {
  * Why a turn failed that the agent reports as finished; undefined for success. Agents report failures of their model as
  * the end of a turn, with the error as text or without any text.
  */
-export function failureOf(
+export function acpFailureOf(
   response: TurnEnd,
   seen: { hasSpoken: boolean; wasRejected: boolean; failure: unknown },
   redact: (text: string) => string,

@@ -8,7 +8,7 @@ import type { CallTree, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { Line } from "../process/line-reader.ts";
 import { type ProgramRun, programLate } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
-import { failureOf, isAnswer, toFailure, tokensInMeta, toUsage } from "./acp-failure.ts";
+import { acpFailureOf, isAnswer, toFailure, tokensInMeta, toUsage } from "./acp-failure.ts";
 import { toStream } from "./acp-stream.ts";
 import { CANCELLED, Permission } from "./permission.ts";
 import { PROFILES, protocolModeOf } from "./profiles.ts";
@@ -285,7 +285,7 @@ export class AcpTurn {
       const usage = toUsage((response as { usage?: unknown }).usage, this.#reader.usage, tokensInMeta(response));
       if (usage) items.push({ type: "usage", usage }, 0);
       const { hasSpoken, failure } = this.#reader;
-      const failed = failureOf(response, { hasSpoken, failure, wasRejected: this.#user.wasRejected }, redactor.text);
+      const failed = acpFailureOf(response, { hasSpoken, failure, wasRejected: this.#user.wasRejected }, redactor.text);
       if (failed) throw failed;
       const { stopReason } = response;
       if (stopReason === "max_tokens" || stopReason === "max_turn_requests") {

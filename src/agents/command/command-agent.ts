@@ -4,9 +4,9 @@ import { AppError } from "../../protocol/errors.ts";
 import { cleanText } from "../../protocol/text.ts";
 import type { Agent, Part, RunControl, Turn } from "../agent.ts";
 import type { Exit } from "../process/child-program.ts";
-import { ProgramRun, type ProgramTools, startOf } from "../process/program-run.ts";
+import { ProgramRun, type ProgramTools, startPartOf } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
-import { type Outcome, readJsonLine } from "./json-line.ts";
+import { type LineOutcome, readJsonLine } from "./json-line.ts";
 
 /** The longest streamed piece of text, in UTF-16 units. */
 const MAX_PIECE_UNITS = 8_192;
@@ -34,10 +34,10 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
       signal.throwIfAborted();
       const prompt = promptOf(entry, adapter, turn);
       const args = argumentsOf(adapter, prompt);
-      yield startOf(adapter, adapter.args, tools().env);
+      yield startPartOf(adapter, adapter.args, tools().env);
       // A program acts from its start on, so the floor knows of it before: a lost run does not start it again (rule C11).
       await control.untilWanted();
-      const run = await ProgramRun.start<Outcome>(adapter, args, times, tools(), {
+      const run = await ProgramRun.start<LineOutcome>(adapter, args, times, tools(), {
         turn,
         signal,
       });
@@ -73,7 +73,7 @@ const SPEAKING: ReadonlySet<string> = new Set(["text", "message", "tool-call", "
 
 /** @returns why the run failed, if it did, and whether it produced output; throws only if the run is aborted */
 async function* takeItems(
-  run: ProgramRun<Outcome>,
+  run: ProgramRun<LineOutcome>,
   signal: AbortSignal,
 ): AsyncGenerator<Part, { failure: unknown; hasSpoken: boolean }> {
   let failure: unknown;
@@ -95,7 +95,7 @@ async function* takeItems(
 }
 
 /** Put the program's output into the queue, and close the queue when the program has ended. */
-async function readOutput(run: ProgramRun<Outcome>, format: CommandAdapter["format"]): Promise<void> {
+async function readOutput(run: ProgramRun<LineOutcome>, format: CommandAdapter["format"]): Promise<void> {
   const { items, child } = run;
   try {
     if (format === "text") await readText(run);
@@ -112,7 +112,7 @@ async function readOutput(run: ProgramRun<Outcome>, format: CommandAdapter["form
  * Lines are streamed as they arrive. A line break is sent with the next line, so that a reply does not end with a line
  * break.
  */
-async function readText(run: ProgramRun<Outcome>): Promise<void> {
+async function readText(run: ProgramRun<LineOutcome>): Promise<void> {
   const { redactor, items } = run;
   let breaks = "";
   const tell = (said: string) => {
@@ -138,7 +138,7 @@ async function readText(run: ProgramRun<Outcome>): Promise<void> {
   }
 }
 
-async function readJson(run: ProgramRun<Outcome>): Promise<void> {
+async function readJson(run: ProgramRun<LineOutcome>): Promise<void> {
   for await (const { text, isEnd } of run.lines(MAX_JSON_UNITS)) {
     if (!isEnd) throw new AppError("too_large", "The program printed a line of more than 4,194,304 characters.");
     if (text.trim() === "") continue;

@@ -6,7 +6,7 @@ import { cleanText } from "../../protocol/text.ts";
 import type { Part } from "../agent.ts";
 
 /** The result of a program's line of JSON. */
-export type Outcome = Part | { readonly type: "failure"; readonly error: unknown };
+export type LineOutcome = Part | { readonly type: "failure"; readonly error: unknown };
 
 const text = z.string();
 const tokens = z.int().min(0).max(1_000_000_000);
@@ -46,7 +46,7 @@ export const JsonLine = z.discriminatedUnion("type", [
  * Convert a line to a part; undefined for other lines, which are logged.
  * @param redact removes the values of secrets from the text of a failure; parts are as they were printed
  */
-export function readJsonLine(line: string, redact: (text: string) => string): Outcome | undefined {
+export function readJsonLine(line: string, redact: (text: string) => string): LineOutcome | undefined {
   let json: unknown;
   try {
     json = JSON.parse(cleanText(line));
@@ -58,7 +58,7 @@ export function readJsonLine(line: string, redact: (text: string) => string): Ou
   return parsed && toOutcome(parsed, redact);
 }
 
-function toOutcome(line: z.infer<typeof JsonLine>, redact: (text: string) => string): Outcome {
+function toOutcome(line: z.infer<typeof JsonLine>, redact: (text: string) => string): LineOutcome {
   switch (line.type) {
     case "text":
     case "reasoning":

@@ -55,7 +55,7 @@ const OWNER = /^(\d{1,10})-(\d{1,20})-(\d{1,20})\./;
 
 /** The name of this process in marks. Outside Linux the pid is enough, because no code reads marks there. */
 export function ownerName(pid = process.pid): string {
-  const start = startOf(pid)?.start ?? "0";
+  const start = processStartOf(pid)?.start ?? "0";
   return `${pid}-${start}-${namespaceOf() ?? "0"}`;
 }
 
@@ -66,12 +66,12 @@ export function ownerName(pid = process.pid): string {
 export function isOrphaned(mark: string): boolean {
   const [, pid, start, namespace] = OWNER.exec(mark) ?? [];
   if (pid === undefined || namespace !== namespaceOf()) return false;
-  const owner = startOf(Number(pid));
+  const owner = processStartOf(Number(pid));
   return owner === undefined || owner.start !== start || owner.isDead;
 }
 
 /** The start of a process, in ticks since the machine started; undefined for an unknown process. */
-export function startOf(pid: number): { start: string; isDead: boolean } | undefined {
+export function processStartOf(pid: number): { start: string; isDead: boolean } | undefined {
   try {
     return readStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {

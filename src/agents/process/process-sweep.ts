@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isOrphaned, limitIn, MARKER, readStat, startOf } from "./marker.ts";
+import { isOrphaned, limitIn, MARKER, processStartOf, readStat } from "./marker.ts";
 
 /** Scans of the process table before a sweep gives up. A scan takes about 3 ms per hundred processes. */
 const MAX_SCANS = 200;
@@ -70,7 +70,7 @@ async function sweep(isWanted: (mark: string) => boolean, known: readonly Proces
 
 /** Kill a process of an earlier scan. It may have ended since, and another may have its pid. */
 function kill({ pid, start }: ProcessName): "killed" | "refused" | "gone" {
-  if (startOf(pid)?.start !== start) return "gone";
+  if (processStartOf(pid)?.start !== start) return "gone";
   try {
     process.kill(pid, "SIGKILL");
     return "killed";

@@ -65,7 +65,7 @@ function fileOf(entry: ProgramEntry, env: Environment): string {
  * The part that says which program starts, without the secrets of its environment.
  * @throws AppError `provider_refused` if the program cannot be started on this machine
  */
-export function startOf(entry: ProgramEntry, args: readonly string[], env: Environment): Part {
+export function startPartOf(entry: ProgramEntry, args: readonly string[], env: Environment): Part {
   fileOf(entry, env);
   const { text } = createRedactor(entry, env);
   return {

@@ -2,7 +2,7 @@ import { AppError } from "../../protocol/errors.ts";
 import { textWithin } from "../../protocol/text.ts";
 import { raceAborted } from "../../protocol/waiting.ts";
 import type { Approvals, RunControl, Turn } from "../agent.ts";
-import { fail, type Tool, type ToolOutcome, type ToolUse } from "./tool.ts";
+import { fail, type Tool, type ToolInput, type ToolOutcome } from "./tool.ts";
 
 /**
  * The longest result, in UTF-16 units: it fits one event and a model's window, with at most 48 KiB of UTF-8 (rule C22
@@ -21,7 +21,7 @@ export interface ToolBoxOptions {
   readonly turn: Turn;
   readonly control: RunControl;
   readonly approvals: Approvals;
-  readonly tell: ToolUse["tell"];
+  readonly tell: ToolInput["tell"];
   /** Called with errors of tools that are not shown to the user. */
   readonly onFault: (fault: unknown, toolName: string) => void;
 }

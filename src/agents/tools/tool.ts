@@ -8,7 +8,7 @@ export interface ToolOutcome {
 }
 
 /** A call as the tool receives it. */
-export interface ToolUse {
+export interface ToolInput {
   /** Identifies the call in the log; unique in the run. */
   readonly toolCallId: string;
   readonly turn: Turn;
@@ -35,7 +35,7 @@ export interface Tool {
    * Execute a call. The model receives an error answer, and the turn continues. A thrown `AppError` becomes an error
    * answer with its text; the text of other errors is only logged.
    */
-  run(input: unknown, use: ToolUse): Promise<ToolOutcome>;
+  run(input: unknown, use: ToolInput): Promise<ToolOutcome>;
 }
 
 /** The outcome of a call that worked. */
@@ -55,7 +55,7 @@ export function defineTool<Input>({
   ...rest
 }: Omit<Tool, "inputSchema" | "run"> & {
   readonly input: z.ZodType<Input>;
-  readonly run: (input: Input, use: ToolUse) => Promise<ToolOutcome>;
+  readonly run: (input: Input, use: ToolInput) => Promise<ToolOutcome>;
 }): Tool {
   const { $schema: _, ...inputSchema } = z.toJSONSchema(schema, { io: "input" });
   return {

@@ -29,7 +29,7 @@ const INDENT = "  ";
 const MAX_WARNINGS = 50;
 
 /** What is printed in place of warnings. */
-export interface MatrixQuery extends Circumstances {
+export interface ShownMatrix extends Circumstances {
   format: MatrixFormat;
   /** Another catalogue: only the cells that it would change are printed. */
   diff?: string | undefined;
@@ -38,7 +38,7 @@ export interface MatrixQuery extends Circumstances {
 export interface CheckOptions {
   /** Warnings make the exit code 2. */
   strict?: boolean | undefined;
-  matrix?: MatrixQuery | undefined;
+  matrix?: ShownMatrix | undefined;
 }
 
 /**
@@ -90,7 +90,7 @@ async function readOrRefuse(path: string, print: (line: string) => void): Promis
   return reading.unreadable ? 2 : 1;
 }
 
-async function printMatrix(catalog: Catalog, path: string, query: MatrixQuery, out: Output): Promise<number> {
+async function printMatrix(catalog: Catalog, path: string, query: ShownMatrix, out: Output): Promise<number> {
   const print = (line: string) => out.write(`${linesOf(line, out).join("\n")}\n`);
   const other = query.diff === undefined ? undefined : await readOrRefuse(query.diff, print);
   if (typeof other === "number") return other;

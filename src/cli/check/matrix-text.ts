@@ -1,7 +1,7 @@
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { type Circumstances, describe } from "../../policy/circumstances.ts";
 import { matrixOf, wordOf } from "../../policy/matrix.ts";
-import type { Effect, Matrix, MatrixCell } from "../../protocol/matrix.ts";
+import type { Matrix, MatrixCell, MatrixEffect } from "../../protocol/matrix.ts";
 import { wrapToWidth } from "../text-width.ts";
 
 export const MATRIX_FORMATS = ["text", "markdown", "json"] as const;
@@ -12,7 +12,7 @@ const GAP = "  ";
 /** Columns of the words in the legend. */
 const TERM_COLUMNS = 10;
 
-const LEGEND: Readonly<Record<Effect, string>> = {
+const LEGEND: Readonly<Record<MatrixEffect, string>> = {
   pauses: "the challenger gets the floor, and the holder is paused",
   ducks: "the challenger gets the floor, and the holder continues beneath it, quieter by these dB",
   replaces: "the challenger gets the floor, and the holder ends",
@@ -37,9 +37,9 @@ export function matrixText(catalog: Catalog, format: MatrixFormat, circumstances
 }
 
 /** The words that appear in the matrix, each with its meaning. */
-function legendOf(rows: readonly MatrixCell[][]): [Effect, string][] {
+function legendOf(rows: readonly MatrixCell[][]): [MatrixEffect, string][] {
   const used = new Set(rows.flat().map(({ effect }) => effect));
-  return (Object.entries(LEGEND) as [Effect, string][]).filter(([effect]) => used.has(effect));
+  return (Object.entries(LEGEND) as [MatrixEffect, string][]).filter(([effect]) => used.has(effect));
 }
 
 function markdownOf(agents: Matrix["agents"], rows: readonly MatrixCell[][]): string {

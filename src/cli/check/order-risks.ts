@@ -2,7 +2,7 @@ import { decide } from "../../actors/floor/arbitration.ts";
 import { EMPTY_FLOOR, type Floor, type FloorRules, heard, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { giveFront, letBeneath, letWait, settle } from "../../actors/floor/rearrangement.ts";
 import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
-import { decideAlone, sessionOf } from "../../policy/lone-claims.ts";
+import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
 /** The most agents of which triples are tried in all orders; with more agents only pairs are. */
 const MAX_IN_TRIPLES = 30;
@@ -41,7 +41,7 @@ export function findOrderRisks(catalog: Catalog): string[] {
 export function findRefusedCalls(catalog: Catalog): string[] {
   const rules = rulesOf(catalog, {});
   const isRefused = (agent: AgentEntry) =>
-    decideAlone(sessionOf(agent, "first"), sessionOf(agent, "second", 2), agent, rules).outcome === "rejected";
+    decideAlone(loneClaimOf(agent, "first"), loneClaimOf(agent, "second", 2), agent, rules).outcome === "rejected";
   return [...catalog.agents.values()]
     .filter((agent) => agent.enabled && !agent.interruptible && !takesTurns(agent) && isRefused(agent))
     .map(
@@ -84,7 +84,7 @@ function ask(
   askedAt: number,
   rules: FloorRules,
 ): { floor?: Floor; isMeant: boolean } {
-  const claim = sessionOf(agent, agent.id, askedAt);
+  const claim = loneClaimOf(agent, agent.id, askedAt);
   const { outcome, reason, rule } = decide(before, { ...claim, agent, waits: "queued" }, rules);
   const isRuled = rule === 6 || rule === 8;
   if (outcome === "rejected") return { isMeant: isRuled };

@@ -1,10 +1,10 @@
 import { depth, type Hearing } from "../../actors/floor/arrangement.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
-import { decideAlone, sessionOf } from "../../policy/lone-claims.ts";
+import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
 /** The catalogue's settings for how an agent's sessions are heard together with others. */
-export const hearingOf = (agent: AgentEntry): Hearing => sessionOf(agent, agent.id);
+export const hearingOf = (agent: AgentEntry): Hearing => loneClaimOf(agent, agent.id);
 
 /** Effects of shared hearing that a catalogue's author may not expect, one sentence each. */
 export function findSharingRisks(catalog: Catalog): string[] {
@@ -46,7 +46,7 @@ function findCutOff(agents: readonly AgentEntry[]): string[] {
 function findEndlessWaits(agents: readonly AgentEntry[], rules: FloorRules): string[] {
   const isEndless = (holder: AgentEntry) => holder.maxHoldMs === undefined && holder.idleTimeoutMs === undefined;
   const blocks = (holder: AgentEntry, challenger: AgentEntry) => {
-    const claims = [sessionOf(holder, "holder"), sessionOf(challenger, "challenger", 2)] as const;
+    const claims = [loneClaimOf(holder, "holder"), loneClaimOf(challenger, "challenger", 2)] as const;
     return decideAlone(...claims, challenger, rules).outcome === "queued";
   };
   return agents

@@ -1,7 +1,7 @@
 import { depth } from "../../actors/floor/arrangement.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { type AgentEntry, type Catalog, type PriorityRule, takesTurns } from "../../config/catalog/catalog.ts";
-import { sessionOf } from "../../policy/lone-claims.ts";
+import { loneClaimOf } from "../../policy/lone-claims.ts";
 import { meet } from "../../policy/matrix.ts";
 import { hearingOf } from "./sharing-risks.ts";
 
@@ -63,8 +63,8 @@ function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rule
   const isRestricted = ({ id }: AgentEntry) =>
     catalog.restrictions.some(({ allow, others }) => others !== "finish" && !allow.includes(id));
   const yields = (holder: AgentEntry, challenger: AgentEntry) => {
-    const held = { ...sessionOf(holder, "holder"), priority: rangeOf(holder, catalog)[0] };
-    const asks = { ...sessionOf(challenger, "challenger", 2), priority: rangeOf(challenger, catalog)[1] };
+    const held = { ...loneClaimOf(holder, "holder"), priority: rangeOf(holder, catalog)[0] };
+    const asks = { ...loneClaimOf(challenger, "challenger", 2), priority: rangeOf(challenger, catalog)[1] };
     return ["pauses", "ducks", "replaces"].includes(meet(held, asks, challenger, rules).effect);
   };
   // Without another agent there is nothing that would have to wait.
@@ -86,7 +86,7 @@ function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rule
 /** Agents that others pause, and that stay paused for ever unless their user acts. */
 function findNeverResumed(agents: readonly AgentEntry[], rules: FloorRules): string[] {
   const isPausedBy = (agent: AgentEntry, other: AgentEntry) =>
-    meet(sessionOf(agent, "holder"), sessionOf(other, "challenger", 2), other, rules).effect === "pauses";
+    meet(loneClaimOf(agent, "holder"), loneClaimOf(other, "challenger", 2), other, rules).effect === "pauses";
   return agents
     .filter((agent) => agent.resume === "manual" && agent.maxPauseMs === undefined)
     .flatMap((agent) => {

@@ -2,7 +2,7 @@ import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { effectivePriority } from "../../actors/floor/priority.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { quote } from "../../config/fault.ts";
-import { decideAlone, sessionOf } from "../../policy/lone-claims.ts";
+import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
 /** The most rules and users that are looked at: a file may have thousands of users, whose warnings would be alike. */
 const MAX_CIRCUMSTANCES = 500;
@@ -60,8 +60,8 @@ function tiedIn(
 /** Whether another value of `ties` would decide otherwise, whichever of the two asks. */
 function isDecidedByTies(one: AgentEntry, other: AgentEntry, priority: number, rules: FloorRules): boolean {
   const outcome = (holder: AgentEntry, challenger: AgentEntry, ties: "reject" | "newest") => {
-    const held = { ...sessionOf(holder, "holder"), priority };
-    const asks = { ...sessionOf(challenger, "challenger", 2), priority };
+    const held = { ...loneClaimOf(holder, "holder"), priority };
+    const asks = { ...loneClaimOf(challenger, "challenger", 2), priority };
     const decision = decideAlone(held, asks, challenger, { ...rules, policy: { ...rules.policy, ties } });
     return decision.outcome === "granted" ? decision.reason : decision.outcome;
   };

@@ -13,7 +13,7 @@ const SIGNS: Readonly<Record<PlayerState, { sign: string; style: Style; text: st
 const MAX_LANES = 12;
 
 /** The output of the bridge: a line for each change, with a lane for each player. */
-export class Lanes {
+export class PlayerLanes {
   readonly #write: (line: string) => void;
   readonly #paint: Paint;
   readonly #now: () => Date;

@@ -16,7 +16,7 @@ const PROPERTIES = "org.freedesktop.DBus.Properties";
 /** How long a player without a title may be called, in UTF-16 units. */
 const MAX_TITLE = 200;
 
-export type Playback = "playing" | "paused" | "stopped";
+export type PlayerStatus = "playing" | "paused" | "stopped";
 
 /** What a player says of itself. */
 export interface MprisPlayer {
@@ -28,7 +28,7 @@ export interface MprisPlayer {
   readonly identity: string;
   readonly pid: number | undefined;
   readonly canPause: boolean;
-  readonly playback: Playback;
+  readonly playback: PlayerStatus;
   /** What it plays; undefined if it does not say. */
   readonly title: string | undefined;
 }
@@ -174,7 +174,7 @@ export class Mpris {
   }
 }
 
-const UNKNOWN = { pid: undefined, canPause: true, playback: "stopped" as Playback, title: undefined };
+const UNKNOWN = { pid: undefined, canPause: true, playback: "stopped" as PlayerStatus, title: undefined };
 
 /** The value of a variant; the library wraps each property in one. */
 function contentOf(variant: unknown): unknown {
@@ -194,7 +194,7 @@ function readPlayer(properties: Record<string, unknown>): Partial<MprisPlayer> {
   };
 }
 
-const PLAYBACKS = new Map<string, Playback>([
+const PLAYBACKS = new Map<string, PlayerStatus>([
   ["Playing", "playing"],
   ["Paused", "paused"],
   ["Stopped", "stopped"],

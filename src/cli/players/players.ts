@@ -4,7 +4,7 @@ import type { Client } from "../../client/interlock-client.ts";
 import type { PlayersFile } from "../../config/players-file.ts";
 import { BusPlayer, isStreamOf, matchesPlayer, matchesStream, StreamPlayer } from "./bridged-player.ts";
 import { KeptLevels, type KeptSession } from "./kept-levels.ts";
-import type { Lanes } from "./lanes.ts";
+import type { PlayerLanes } from "./lanes.ts";
 import { Mixer } from "./mixer.ts";
 import { Mpris, type MprisPlayer } from "./mpris.ts";
 import { PlayerSession } from "./player-session.ts";
@@ -27,7 +27,7 @@ export interface PlayersOptions {
   userId: string;
   /** What was changed on this machine is kept here until it is put back. */
   keptPath: string;
-  lanes: Lanes;
+  lanes: PlayerLanes;
   signal: AbortSignal;
 }
 

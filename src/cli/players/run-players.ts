@@ -6,7 +6,7 @@ import { delay } from "../../client/delay.ts";
 import { createClient } from "../../client/interlock-client.ts";
 import { readPlayersFile } from "../../config/players-file.ts";
 import { paintFor } from "../paint.ts";
-import { Lanes } from "./lanes.ts";
+import { PlayerLanes } from "./lanes.ts";
 import { bridgePlayers } from "./players.ts";
 
 /** How long a write is sent again while the node is away, in ms: leases end what lasts longer. */
@@ -42,7 +42,7 @@ export async function players(file: string | undefined, run: PlayersRun): Promis
     ...(token !== undefined && { headers: { Authorization: `Bearer ${token}` } }),
   });
   const userId = run.userId ?? userInfo().username;
-  const lanes = new Lanes((line) => out.write(line), paintFor(out, env));
+  const lanes = new PlayerLanes((line) => out.write(line), paintFor(out, env));
   lanes.say(`players of ${path}, on the floor of ${userId} at ${url}`);
   const state = env["XDG_STATE_HOME"] || join(homedir(), ".local/state");
   const keptPath = join(state, "interlock", "players.json");

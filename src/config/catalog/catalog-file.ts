@@ -4,7 +4,7 @@ import { BOUNDS } from "../bounds.ts";
 import { type Fault, faultLine, sortFaults, type ValueFault } from "../fault.ts";
 import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
 import { findContradictions } from "./contradictions.ts";
-import { type Explained, explain, flatten } from "./explanation.ts";
+import { type Explained, explain, explainIssues } from "./explanation.ts";
 import { findStrayNames } from "./stray-names.ts";
 import { readYaml } from "./yaml-text.ts";
 
@@ -40,7 +40,7 @@ export function readCatalog(text: string): CatalogReading {
   const faults = [...yaml.faults];
   // Without a parsed value, the contents cannot be checked.
   if (yaml.value !== undefined) {
-    const explained = file.success ? [] : flatten(file.error.issues);
+    const explained = file.success ? [] : explainIssues(file.error.issues);
     for (const { path, on, message } of [...explained, ...misfits.map(locate)]) {
       const fault = yaml.faultAt(path, on, message);
       if (fault) faults.push(fault);

@@ -57,17 +57,17 @@ export const explain: z.core.$ZodErrorMap = (issue) => {
 };
 
 /** One entry per place: each unknown key separately, and for a union the branch that the value most likely means. */
-export function flatten(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Explained[] {
+export function explainIssues(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Explained[] {
   return issues.flatMap((issue): Explained[] => {
     const path = [...base, ...issue.path];
     switch (issue.code) {
       case "unrecognized_keys":
         return issue.keys.map((key) => ({ path: [...path, key], on: "key", message: whyUnknown(key, issue.message) }));
       case "invalid_key":
-        return flatten(issue.issues).map(({ message }) => ({ path, on: "key", message }));
+        return explainIssues(issue.issues).map(({ message }) => ({ path, on: "key", message }));
       case "invalid_union": {
         const meant = issue.errors.find((errors) => !errors.some(isOfAnotherType));
-        if (meant) return flatten(meant, path);
+        if (meant) return explainIssues(meant, path);
         if (issue.errors.length === 0) return [{ path, on: "value", message: issue.message }];
         const kinds = issue.errors.map(([first]) =>
           first && isOfAnotherType(first) ? KINDS[first.expected] : undefined,

@@ -3,7 +3,7 @@ import type { Clock } from "../../protocol/ports/clock.ts";
 import { RecentMap } from "../../protocol/recent-map.ts";
 
 /** A session's floor and owner. */
-export interface Place {
+export interface SessionAddress {
   sessionId: SessionId;
   floorId: FloorId;
   ownerId: string | undefined;
@@ -23,13 +23,13 @@ const KNOWN_MS = 3_600_000;
  */
 export class KnownPlaces {
   readonly #clock: Clock;
-  readonly #places = new RecentMap<SessionId, Place & { until: number }>(MAX_PLACES);
+  readonly #places = new RecentMap<SessionId, SessionAddress & { until: number }>(MAX_PLACES);
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  get(sessionId: SessionId): Place | undefined {
+  get(sessionId: SessionId): SessionAddress | undefined {
     const known = this.#places.get(sessionId);
     if (!known || this.#clock.now() < known.until) return known;
     this.#places.delete(sessionId);
@@ -37,7 +37,7 @@ export class KnownPlaces {
   }
 
   /** Replaces any earlier entry of the session. */
-  set(place: Place): void {
+  set(place: SessionAddress): void {
     this.#places.set(place.sessionId, { ...place, until: this.#clock.now() + KNOWN_MS });
   }
 

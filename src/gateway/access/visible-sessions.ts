@@ -7,21 +7,21 @@ import type { Message } from "../../protocol/message.ts";
 import type { Session } from "../../protocol/session.ts";
 import type {
   Blob,
-  FloorPage,
-  FloorQuery,
   FloorRow,
-  FloorView,
-  LogPage,
   LogSlice,
-  MessagePage,
-  SessionPage,
-  SessionQuery,
-  SessionView,
   Store,
+  StoredFloorPage,
+  StoredFloorQuery,
+  StoredFloorView,
+  StoredLogPage,
+  StoredMessagePage,
+  StoredSessionPage,
+  StoredSessionQuery,
+  StoredSessionView,
   Whereabouts,
 } from "../../store/store.ts";
 import type { Caller } from "./caller.ts";
-import type { KnownPlaces, Place } from "./known-places.ts";
+import type { KnownPlaces, SessionAddress } from "./known-places.ts";
 
 export interface VisibleSessionsOptions {
   store: Pick<
@@ -44,12 +44,12 @@ export interface VisibleSessionsOptions {
 }
 
 /** The place of an existing session, or of a deleted one with its tombstone (rule C20). */
-export type Found = Place & Pick<Whereabouts, "tombstone">;
+export type Found = SessionAddress & Pick<Whereabouts, "tombstone">;
 
 /** Where a reader of a session's log can begin: in the log, or at the last event of a deleted session. */
 export type LogBounds =
-  | { kind: "gone"; place: Place; head: number; last: LogEntry }
-  | { kind: "there"; place: Place; head: number; lowWater: number; createdAt: number; isArchived: boolean };
+  | { kind: "gone"; place: SessionAddress; head: number; last: LogEntry }
+  | { kind: "there"; place: SessionAddress; head: number; lowWater: number; createdAt: number; isArchived: boolean };
 
 /** Characters of an owner's tag: 96 bits, so that another owner's tag cannot be found by trying. */
 const TAG_LENGTH = 16;
@@ -84,7 +84,7 @@ export class VisibleSessions {
   }
 
   /** @throws AppError `session_not_found` */
-  async place(id: SessionId): Promise<Place> {
+  async place(id: SessionId): Promise<SessionAddress> {
     const found = await this.find(id);
     if (!found || found.tombstone) throw new AppError("session_not_found");
     return found;
@@ -94,7 +94,7 @@ export class VisibleSessions {
    * Where to send a command. The place may be out of date; the floor checks the session and its owner again.
    * @throws AppError `session_not_found`
    */
-  async locate(id: SessionId): Promise<Place> {
+  async locate(id: SessionId): Promise<SessionAddress> {
     const { places } = this.#options;
     const known = places.get(id);
     if (known && maySee(this.#caller, known.ownerId)) return known;
@@ -123,7 +123,7 @@ export class VisibleSessions {
   }
 
   /** The session with its newest `messages` messages. @throws AppError `session_not_found` */
-  async view(id: SessionId, messages: number): Promise<SessionView> {
+  async view(id: SessionId, messages: number): Promise<StoredSessionView> {
     const view = await this.#findView(id, messages);
     if (!view) throw new AppError("session_not_found");
     return view;
@@ -152,7 +152,7 @@ export class VisibleSessions {
     }
   }
 
-  async list(query: Omit<SessionQuery, "ownerId" | "id">): Promise<SessionPage> {
+  async list(query: Omit<StoredSessionQuery, "ownerId" | "id">): Promise<StoredSessionPage> {
     const ownerId = this.#caller.isOperator ? undefined : this.#caller.ownerId;
     const named = SessionId.safeParse(query.q?.trim());
     const id = named.success ? (await this.find(named.data))?.sessionId : undefined;
@@ -163,7 +163,7 @@ export class VisibleSessions {
   async messages(
     id: SessionId,
     range: Parameters<Store["listMessages"]>[1],
-  ): Promise<MessagePage & { createdAt: number }> {
+  ): Promise<StoredMessagePage & { createdAt: number }> {
     const { session } = await this.view(id, 0);
     const page = await this.#options.store.listMessages(session.id, range);
     if (!page) throw new AppError("session_not_found");
@@ -204,7 +204,7 @@ export class VisibleSessions {
   }
 
   /** @throws AppError `session_not_found`, `not_found` */
-  async logs(id: SessionId, messageId: MessageId, range: Parameters<Store["listLogs"]>[2]): Promise<LogPage> {
+  async logs(id: SessionId, messageId: MessageId, range: Parameters<Store["listLogs"]>[2]): Promise<StoredLogPage> {
     const { sessionId } = await this.place(id);
     return this.#options.store.listLogs(sessionId, messageId, range);
   }
@@ -241,7 +241,7 @@ export class VisibleSessions {
   }
 
   /** @param id a result of `floor` */
-  floorView(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
+  floorView(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView> {
     return this.#options.store.viewFloor(id, limits);
   }
 
@@ -250,7 +250,7 @@ export class VisibleSessions {
     return this.#options.store.readFloorLogBack(id, before, limit);
   }
 
-  async floors(query: Pick<FloorQuery, "after" | "state" | "limit">): Promise<FloorPage> {
+  async floors(query: Pick<StoredFloorQuery, "after" | "state" | "limit">): Promise<StoredFloorPage> {
     const ownerId = this.#caller.isOperator ? undefined : this.#caller.ownerId;
     const { floors, hasMore } = await this.#options.store.listFloors({ ...query, ownerId });
     return { floors: floors.filter((floor) => this.seesFloor(floor)), hasMore };
@@ -261,7 +261,7 @@ export class VisibleSessions {
     return maySee(this.#caller, floorId.startsWith("u:") ? userOf(floorId) : ownerId);
   }
 
-  async #findView(id: SessionId, messages: number): Promise<SessionView | undefined> {
+  async #findView(id: SessionId, messages: number): Promise<StoredSessionView | undefined> {
     for (const name of this.#names(id)) {
       const view = await this.#options.store.viewSession(name, messages);
       if (view && maySee(this.#caller, view.session.ownerId)) return view;

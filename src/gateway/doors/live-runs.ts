@@ -3,7 +3,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { LogEntry, LoggedData } from "../../protocol/event.ts";
 import type { AgentId, FloorId, RequestId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { Answer, ToolCall } from "../../protocol/interaction.ts";
-import type { NewSession } from "../../protocol/internal/command.ts";
+import type { WantedSession } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
 import type { AgentRef } from "../../protocol/message.ts";
 import { type Caller, ownerOf } from "../access/caller.ts";
@@ -11,11 +11,11 @@ import { type Chat, newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
 import type { RouteContext } from "../route-context.ts";
 import { noticeOfWait } from "../routes/command-answer.ts";
-import { SessionLog } from "../streams/followed-log.ts";
+import { FollowedSessionLog } from "../streams/followed-log.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
 /** A user's message and its session. The session is created if it does not exist. */
-export interface WantedTurn extends Pick<NewSession, "userId" | "zone" | "workspaceId" | "title" | "endsWithTurn"> {
+export interface WantedTurn extends Pick<WantedSession, "userId" | "zone" | "workspaceId" | "title" | "endsWithTurn"> {
   /** The client's name for the session; absent: a new one. */
   sessionId?: SessionId | undefined;
   /** The agent that answers. Absent: the session's agent, or the default agent for a new session. */
@@ -197,7 +197,7 @@ export class LiveRuns {
     const { followers, store, clock } = this.#context;
     const { sessionId, floorId, earlier } = place;
     const follower = await followers.join(floorId);
-    const log = new SessionLog(store, sessionId);
+    const log = new FollowedSessionLog(store, sessionId);
     const reader = new RunReader({ ...place, earlierCalls: earlier?.ids ?? [], follower, log, listener, clock });
     let isOpen = true;
     return {

@@ -8,7 +8,7 @@ import type { Stream, Streams } from "../streams/open-streams.ts";
 import { SseWriter } from "../streams/sse-writer.ts";
 import type { Following, LiveRuns, RunPlace } from "./live-runs.ts";
 import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
-import type { RunOutcome } from "./run-summary.ts";
+import type { ReadOutcome } from "./run-summary.ts";
 
 /** Writes a run in the format of another protocol. Each method returns whole frames. */
 export interface RunTranslator {
@@ -18,7 +18,7 @@ export interface RunTranslator {
   /** Frames for a stream that ends before its run. */
   fail(code: ErrorCode, message: string): string;
   /** Set when the answer is complete. */
-  readonly outcome: RunOutcome | undefined;
+  readonly outcome: ReadOutcome | undefined;
 }
 
 /** Why a stream ends before its run, as codes. */
@@ -46,7 +46,7 @@ interface RunStreamOptions {
    * Called once. `left`: the client disconnected before the end; `cut`: this node ended the stream, and the run
    * continues.
    */
-  onClose: (outcome: RunOutcome | "left" | "cut") => void;
+  onClose: (outcome: ReadOutcome | "left" | "cut") => void;
 }
 
 /** An event stream of another protocol that shows one run. */

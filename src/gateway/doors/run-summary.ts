@@ -20,14 +20,14 @@ export type Asked = { readonly requestId: RequestId } & (
   | { readonly kind: "confirmation"; readonly data: LoggedData<"tool_confirmation_request"> }
 );
 
-export interface RunFailure {
+export interface RunFault {
   readonly code: ErrorCode;
   readonly message: string;
   readonly retryAfterMs?: number | undefined;
 }
 
 /** How an answer ends: with the run, or with a question to the client. */
-export type RunOutcome = "ended" | "asks";
+export type ReadOutcome = "ended" | "asks";
 
 /** Whether the output is from the session's own agent. Other protocols have no sub-agents. */
 export const isMaster = ({ kind }: AgentRef): boolean => kind === "master";
@@ -38,12 +38,12 @@ export class RunSummary {
   usage: Usage | undefined;
   finishReason: FinishReason | undefined;
   nativeFinishReason: string | undefined;
-  failure: RunFailure | undefined;
+  failure: RunFault | undefined;
   isCancelled = false;
   asked: Asked | undefined;
-  #outcome: RunOutcome | undefined;
+  #outcome: ReadOutcome | undefined;
 
-  get outcome(): RunOutcome | undefined {
+  get outcome(): ReadOutcome | undefined {
     return this.#outcome;
   }
 

@@ -1,5 +1,5 @@
 /** What a door reads of the list of messages in its body. */
-export interface Conversation {
+export interface KeptConversation {
   /** The field of the body with the list. */
   list: string;
   /** Whether it reads the texts of the messages before the last one too. */
@@ -69,7 +69,7 @@ export class ConversationCut {
   exceedsLimit = false;
 
   /** @param maxBytes the largest body without its earlier messages */
-  constructor({ list, readsEarlier }: Conversation, maxBytes: number, kept: KeptBytes) {
+  constructor({ list, readsEarlier }: KeptConversation, maxBytes: number, kept: KeptBytes) {
     this.#list = Buffer.from(`"${list}`);
     this.#readsEarlier = readsEarlier;
     this.#maxBytes = maxBytes;

@@ -7,7 +7,7 @@ import type { Commands } from "../commands.ts";
 import type { RouteContext } from "../route-context.ts";
 
 /** The answer to a command about a whole session. */
-export const SessionAnswer = z.object({
+export const SessionAnswerSchema = z.object({
   success: z.literal(true),
   session: Session,
   decision: Decision.optional(),
@@ -46,7 +46,7 @@ export const noticeOfWait = ({ absentRoles }: Pick<RouteContext, "absentRoles">)
   absentRoles().includes("worker") ? NO_WORKER : undefined;
 
 /** The answer of a route, from the floor's reply. */
-export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<typeof SessionAnswer> {
+export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<typeof SessionAnswerSchema> {
   const { session, decision } = reply;
   if (!session) throw new Error("the floor's answer has no session");
   return { success: true, session, ...(decision && { decision }), ...commands.positionOf(reply) };

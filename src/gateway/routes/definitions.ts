@@ -10,7 +10,7 @@ import {
 } from "../../config/catalog/definition.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, Name } from "../../protocol/ids.ts";
-import type { DefinitionChange } from "../../store/store.ts";
+import type { StoredDefinitionChange } from "../../store/store.ts";
 import type { Identity } from "../commands.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 
@@ -232,7 +232,7 @@ export function definitionRoutes(app: Routes, context: RouteContext): void {
   }
 
   /** Handle a change that was not saved. Throws if its key was used meanwhile; otherwise the definition has changed. */
-  async function refuseRepeat({ id, expected }: Pick<DefinitionChange, "id" | "expected">): Promise<void> {
+  async function refuseRepeat({ id, expected }: Pick<StoredDefinitionChange, "id" | "expected">): Promise<void> {
     await definitions.refresh();
     const version = definitions.all().find((each) => each.id === id)?.version ?? 0;
     if (version === expected) throw new AppError("idempotency_mismatch");

@@ -96,7 +96,7 @@ export const ConnectionStreamEvent = unionOf("ConnectionStreamEvent", "an event 
   "bye",
 ]);
 
-export const LoggedEvent = unionOf(
+export const LoggedEventSchema = unionOf(
   "LoggedEvent",
   "an event as streams have it, with its position in the floor's log",
   PLACED_EVENTS,

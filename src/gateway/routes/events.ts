@@ -20,7 +20,7 @@ import { toAppError } from "../http/problem.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { ConnectionStream } from "../streams/connection-stream.ts";
 import { FloorsStream } from "../streams/floors-stream.ts";
-import { FloorLog, SessionLog } from "../streams/followed-log.ts";
+import { FollowedFloorLog, FollowedSessionLog } from "../streams/followed-log.ts";
 import { LogStream, type LogStreamOptions, startAfter } from "../streams/log-stream.ts";
 import type { Stream } from "../streams/open-streams.ts";
 import { SseWriter } from "../streams/sse-writer.ts";
@@ -93,7 +93,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
       const isOver = log.isArchived && start.after === head;
       if (isOver && !start.reset) return noMore(reply);
       return followFloor(place.floorId, request, reply, (options) => {
-        const stream = new LogStream(options, new SessionLog(store, place.sessionId, born), start);
+        const stream = new LogStream(options, new FollowedSessionLog(store, place.sessionId, born), start);
         if (isOver) stream.writer.bye("ended", clock.now());
         return stream;
       });
@@ -124,7 +124,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
         floorId,
         request,
         reply,
-        (options) => new LogStream(options, new FloorLog(store, floorId), start),
+        (options) => new LogStream(options, new FollowedFloorLog(store, floorId), start),
       );
     },
   );

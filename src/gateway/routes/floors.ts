@@ -14,7 +14,7 @@ import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { sendLargeJson } from "../http/compression.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { summaryOf } from "../streams/floor-watch.ts";
-import { LoggedEvent } from "./event-schemas.ts";
+import { LoggedEventSchema } from "./event-schemas.ts";
 import { KeyedBody } from "./session-command.ts";
 
 /** Paused sessions in a floor's view. A user may have thousands that no request waits for. */
@@ -184,7 +184,7 @@ export function floorRoutes(app: Routes, context: RouteContext): void {
         response: {
           200: z.object({
             success: z.literal(true),
-            events: z.array(LoggedEvent).meta({ description: "newest first" }),
+            events: z.array(LoggedEventSchema).meta({ description: "newest first" }),
             hasMore: z.boolean(),
             position: z.string(),
           }),

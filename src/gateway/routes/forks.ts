@@ -8,7 +8,7 @@ import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { Copies } from "../copies.ts";
 import { isFinished } from "../histories/copied-history.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
-import { SessionAnswer, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
+import { SessionAnswerSchema, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
 import { SessionParams } from "./session-command.ts";
 
 /** The maximum number of turns that one rollback can remove. */
@@ -42,7 +42,7 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
             commandId: CommandId.optional(),
           })
           .prefault({}),
-        response: { 200: SessionAnswer },
+        response: { 200: SessionAnswerSchema },
       },
     },
     async (request) => {
@@ -74,7 +74,7 @@ export function forkRoutes(app: Routes, context: RouteContext): void {
             commandId: CommandId.optional(),
           })
           .prefault({}),
-        response: { 200: SessionAnswer },
+        response: { 200: SessionAnswerSchema },
       },
     },
     async (request) => {

@@ -8,7 +8,7 @@ import { mustHaveRoom } from "../doors/run-stream.ts";
 import { WaitingReply } from "../doors/whole-run.ts";
 import { listPoints, RollbackPoint } from "../histories/rollback-points.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
-import { SessionLog } from "../streams/followed-log.ts";
+import { FollowedSessionLog } from "../streams/followed-log.ts";
 import type { FollowedEntry } from "../streams/follower.ts";
 import { Track, type TrackReader } from "../streams/track.ts";
 
@@ -89,7 +89,7 @@ export function formerClientRoutes(app: Routes, context: RouteContext): void {
     after: Seq,
     writer: WaitingReply,
   ) {
-    const log = new SessionLog(store, sessionId);
+    const log = new FollowedSessionLog(store, sessionId);
     let outcome: Pick<LoggedData<"session_updated">, "summaryId" | "summaryFailure"> = {};
     const take = (entry: FollowedEntry): "go" | "end" => {
       const place = log.placeOf(entry);

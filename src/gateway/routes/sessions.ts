@@ -10,7 +10,7 @@ import { Session, STATES } from "../../protocol/session.ts";
 import { cleanText } from "../../protocol/text.ts";
 import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
-import { Notice, noticeOf, SessionAnswer, sessionAnswer } from "./command-answer.ts";
+import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
 import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
@@ -96,7 +96,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         description:
           "With `activate` the session requests the floor in the same command. If that is rejected, no session is created.",
         body: CreateBody.prefault({}),
-        response: { 200: SessionAnswer.extend(Notice) },
+        response: { 200: SessionAnswerSchema.extend(Notice) },
       },
     },
     async (request) => {
@@ -201,7 +201,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
     summary: "Read a session",
     description: "The answer's position can be used to open the session's stream.",
     params: SessionParams,
-    response: { 200: SessionAnswer },
+    response: { 200: SessionAnswerSchema },
   };
   app.get("/session/:id", { schema: readSchema }, async (request) => {
     const { session, head } = await visibleTo(await context.authenticate(request)).view(request.params.id, 0);
@@ -218,7 +218,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         description: "A session that already has a title keeps it.",
         params: SessionParams,
         body: z.object({ title: Title, commandId: CommandId.optional() }),
-        response: { 200: SessionAnswer },
+        response: { 200: SessionAnswerSchema },
       },
     },
     async (request) => {
@@ -238,7 +238,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         description: "From the next turn on the agent has the tools of this mode. The turn under way keeps its mode.",
         params: SessionParams,
         body: z.object({ mode: ModeName, commandId: CommandId.optional() }),
-        response: { 200: SessionAnswer },
+        response: { 200: SessionAnswerSchema },
       },
     },
     async (request) => {
@@ -284,7 +284,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
           ...about,
           params: SessionParams,
           body: KeyedBody,
-          response: { 200: SessionAnswer },
+          response: { 200: SessionAnswerSchema },
         },
       },
       async (request) => {

@@ -27,7 +27,7 @@ export interface FollowedLog {
 }
 
 /** `GET /session/{id}/events`: every event of one session. */
-export class SessionLog implements FollowedLog {
+export class FollowedSessionLog implements FollowedLog {
   readonly sessionId: SessionId;
   readonly born: string | undefined;
   readonly #store: LogStore;
@@ -70,7 +70,7 @@ export const FLOOR_EVENTS: ReadonlySet<LoggedType> = new Set([
 ]);
 
 /** `GET /floor/{id}/events`: the decisions of one floor and the transitions of all its sessions. */
-export class FloorLog implements FollowedLog {
+export class FollowedFloorLog implements FollowedLog {
   readonly sessionId = undefined;
   readonly born = undefined;
   readonly #store: LogStore;

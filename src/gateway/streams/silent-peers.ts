@@ -45,7 +45,7 @@ function addRow(found: Map<string, number>, table: Buffer, from: number, to: num
   if (Number.parseInt(repeats, 16) === 0 && Number(probes) < 2) return;
   const localPort = Number.parseInt(local.slice(-4), 16);
   const remotePort = Number.parseInt(remote.slice(-4), 16);
-  const key = keyOf({ localPort, remotePort, remoteAddress: addressOf(remote.slice(0, digits)) });
+  const key = peerKeyOf({ localPort, remotePort, remoteAddress: addressOf(remote.slice(0, digits)) });
   found.set(key, Number.parseInt(queues, 16));
 }
 
@@ -62,7 +62,7 @@ function addressOf(hex: string): string {
 type Ends = { [end in "localPort" | "remotePort" | "remoteAddress"]?: Socket[end] };
 
 /** Names a socket by its ends. */
-export function keyOf({ localPort, remotePort, remoteAddress = "" }: Ends): string {
+export function peerKeyOf({ localPort, remotePort, remoteAddress = "" }: Ends): string {
   return `${localPort} ${remotePort} ${remoteAddress.replace(/^::ffff:|%.*$/g, "")}`;
 }
 
@@ -78,7 +78,7 @@ export class SilentPeers {
     this.#silent = new WeakMap();
     if (unanswered.size === 0) return vanished;
     for (const socket of sockets) {
-      const waiting = unanswered.get(keyOf(socket));
+      const waiting = unanswered.get(peerKeyOf(socket));
       if (waiting === undefined) continue;
       const acknowledged = socket.bytesWritten - socket.writableLength - waiting;
       const known = before.get(socket);

@@ -7,7 +7,7 @@ import { Origin } from "../session.ts";
 import { ReportPart, RunOutcome, SummaryResult } from "./run.ts";
 
 /** A session that a command creates. */
-export const NewSession = z.object({
+export const WantedSession = z.object({
   sessionId: SessionId,
   /** Default: the catalogue's default agent. */
   agentId: AgentId.optional(),
@@ -23,7 +23,7 @@ export const NewSession = z.object({
   /** Archive the session when its last turn has ended, however it ended. */
   endsWithTurn: z.literal(true).optional(),
 });
-export type NewSession = z.infer<typeof NewSession>;
+export type WantedSession = z.infer<typeof WantedSession>;
 
 /** The messages that a new session begins with: they are staged in the store, under an id that no client can name. */
 export const History = z.object({
@@ -54,13 +54,13 @@ const attempt = { sessionId: SessionId, runId: RunId, attempt: z.number().int().
  * workers, `alarm` from the floor's alarm.
  */
 export const Command = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("session.create"), ...about, session: NewSession, activate: z.boolean() }),
-  z.object({ type: z.literal("session.chat"), ...about, turn: TurnInput, session: NewSession.optional() }),
+  z.object({ type: z.literal("session.create"), ...about, session: WantedSession, activate: z.boolean() }),
+  z.object({ type: z.literal("session.chat"), ...about, turn: TurnInput, session: WantedSession.optional() }),
   /** Creates a session with a history, and with its next turn if it has one. */
   z.object({
     type: z.literal("session.continue"),
     ...about,
-    session: NewSession,
+    session: WantedSession,
     history: History,
     activate: z.boolean(),
     turn: TurnInput.optional(),

@@ -29,7 +29,7 @@ const GROUP = 32;
 /** … and the characters of text beyond which it takes no further one. */
 const GROUP_LENGTH = 262_144;
 /** Most waiting changes, more than a working database accumulates. Beyond it, commits are `unavailable`. */
-export const MAX_WAITING = 4_096;
+export const MAX_WAITING_COMMITS = 4_096;
 
 /**
  * Commits whatever has come. A change is sent at once while a lane is free. The changes that come while all lanes are
@@ -60,7 +60,7 @@ export class CommitQueue {
    */
   async commit(change: FloorChange): Promise<CommitOutcome> {
     const queue = this.#locked.has(change.floorId) ? this.#apart : this.#waiting;
-    if (queue.length >= MAX_WAITING) throw new AppError("unavailable", "too many commits are waiting");
+    if (queue.length >= MAX_WAITING_COMMITS) throw new AppError("unavailable", "too many commits are waiting");
     const settle = Promise.withResolvers<CommitOutcome>();
     queue.push({ change, until: this.#clock.now() + PATIENCE_MS, settle });
     if (queue === this.#apart) this.#sendApart();

@@ -1,7 +1,7 @@
-import { sessionOf, type ViewRow } from "../rows.ts";
+import { sessionOfRow, type ViewRow } from "../rows.ts";
 import { MAX_HITS, termsOf, tsQuery } from "../search-words.ts";
 import { filteredColumns, hidesArchived } from "../session-filter.ts";
-import type { SessionPage, SessionQuery } from "../store.ts";
+import type { StoredSessionPage, StoredSessionQuery } from "../store.ts";
 import type { Database, Statement } from "./connections/connection-pool.ts";
 
 /** Lists and searches sessions. The page and the total come from one statement, and thus one snapshot. */
@@ -12,16 +12,16 @@ export class SessionListQuery {
     this.#db = db;
   }
 
-  async list(query: SessionQuery): Promise<SessionPage> {
+  async list(query: StoredSessionQuery): Promise<StoredSessionPage> {
     const { statement, values } = listStatement(query);
     const rows = await this.#db.query<{ total: number; view: string | null }>(statement, values);
     const found = rows.filter((row): row is { total: number } & ViewRow => row.view !== null);
-    return { sessions: found.map(sessionOf), total: rows[0]!.total };
+    return { sessions: found.map(sessionOfRow), total: rows[0]!.total };
   }
 }
 
 /** Each combination of filters is a statement of its own. */
-function listStatement(query: SessionQuery): { statement: Statement; values: unknown[] } {
+function listStatement(query: StoredSessionQuery): { statement: Statement; values: unknown[] } {
   const values: unknown[] = [];
   const put = (value: unknown) => `$${values.push(value)}`;
   const hits = query.q === undefined ? undefined : hitsOf(query.q, query.id ?? query.q.trim(), put);

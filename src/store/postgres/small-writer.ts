@@ -1,6 +1,6 @@
 import { floorOfUser, type SessionId } from "../../protocol/ids.ts";
 
-import type { Blob, ConnectionRow, DefinitionChange, Forgotten, Jumps } from "../store.ts";
+import type { Blob, ConnectionRow, Forgotten, Jumps, StoredDefinitionChange } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
 
 const ADD_CONNECTION = {
@@ -45,7 +45,7 @@ export class SmallWriter {
     return rows.length === 1 ? "saved" : "conflict";
   }
 
-  async changeDefinition({ id, expected, body, receipt }: DefinitionChange): Promise<"saved" | "conflict"> {
+  async changeDefinition({ id, expected, body, receipt }: StoredDefinitionChange): Promise<"saved" | "conflict"> {
     const { caller, commandId, bodyHash, at, reply } = receipt;
     try {
       const values = [id, expected, body ?? null, caller, commandId, bodyHash, at, reply];

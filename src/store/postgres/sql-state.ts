@@ -4,7 +4,7 @@ import { isNetworkError } from "../../shared/unreachable.ts";
  * The kind of a database error. `engine`: the server or the network failed, whatever the request; `taken`: a unique key
  * exists; `wordless`: a message is complete and its words are missing; `data`: the request itself is invalid.
  */
-export type Fault = "engine" | "taken" | "wordless" | "data";
+export type ServerFault = "engine" | "taken" | "wordless" | "data";
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html; the first two characters are the class. */
 const UNIQUE_VIOLATION = "23505";
@@ -45,7 +45,7 @@ const CANCELLED = "57014";
 const HARMLESS_CLASSES = new Set(["40", "53", "55"]);
 
 /** The kind of an error; errors without an SQLSTATE are `engine`. */
-export function faultOf(error: unknown): Fault {
+export function serverFaultOf(error: unknown): ServerFault {
   const state = sqlStateOf(error);
   // The driver or the network failed, or the server went away.
   if (state === undefined) return "engine";
@@ -58,7 +58,7 @@ export function faultOf(error: unknown): Fault {
 export function isConnectionDoubtful(error: unknown): boolean {
   const state = sqlStateOf(error);
   if (state === undefined) return true;
-  return faultOf(error) === "engine" && state !== CANCELLED && !HARMLESS_CLASSES.has(state.slice(0, 2));
+  return serverFaultOf(error) === "engine" && state !== CANCELLED && !HARMLESS_CLASSES.has(state.slice(0, 2));
 }
 
 /** The server refuses the user or the password, or the driver has none. */

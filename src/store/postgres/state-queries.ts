@@ -12,7 +12,7 @@ import {
   effectOf,
   type MessageRow,
   messageOf,
-  sessionOf,
+  sessionOfRow,
   type ViewRow,
 } from "../rows.ts";
 import type {
@@ -150,12 +150,12 @@ export class StateQueries {
 
   async loadSession(id: SessionId): Promise<SessionRow | undefined> {
     const [row] = await this.#db.query<ViewRow & { memory: string; head: number }>(SESSION, [id]);
-    return row && { session: sessionOf(row), memory: row.memory, head: row.head };
+    return row && { session: sessionOfRow(row), memory: row.memory, head: row.head };
   }
 
   async loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]> {
     const rows = await this.#db.query<ViewRow & { memory: string; head: number }>(SESSIONS, [ids]);
-    return rows.map((row) => ({ session: sessionOf(row), memory: row.memory, head: row.head }));
+    return rows.map((row) => ({ session: sessionOfRow(row), memory: row.memory, head: row.head }));
   }
 
   async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
@@ -190,7 +190,7 @@ export class StateQueries {
       except,
       limit,
     ]);
-    return rows.map((row) => ({ session: sessionOf(row), memory: row.memory, head: row.head, dueAt: row.dueAt }));
+    return rows.map((row) => ({ session: sessionOfRow(row), memory: row.memory, head: row.head, dueAt: row.dueAt }));
   }
 
   async newestTime(): Promise<number> {

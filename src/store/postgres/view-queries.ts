@@ -4,16 +4,24 @@ import type { Reservation } from "../../protocol/floor.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { LogLine } from "../../protocol/message.ts";
 import { takePage, weightOfFloor } from "../row-page.ts";
-import { type EventRow, entryOf, type FloorListRow, floorOf, type MessageRow, messageOf, sessionOf } from "../rows.ts";
+import {
+  type EventRow,
+  entryOf,
+  type FloorListRow,
+  floorOfRow,
+  type MessageRow,
+  messageOf,
+  sessionOfRow,
+} from "../rows.ts";
 import type {
-  FloorPage,
-  FloorQuery,
-  FloorView,
-  LogPage,
   LogSlice,
-  MessagePage,
   MessageRange,
-  SessionView,
+  StoredFloorPage,
+  StoredFloorQuery,
+  StoredFloorView,
+  StoredLogPage,
+  StoredMessagePage,
+  StoredSessionView,
   Whereabouts,
 } from "../store.ts";
 import type { Database } from "./connections/connection-pool.ts";
@@ -78,19 +86,19 @@ export class ViewQueries {
     return last.json === null ? there : { ...there, tombstone: { head: last.seq!, last: entryOf(last as EventRow) } };
   }
 
-  async viewSession(id: SessionId, messages: number): Promise<SessionView | undefined> {
+  async viewSession(id: SessionId, messages: number): Promise<StoredSessionView | undefined> {
     const rows = await this.#db.query<PageRow & { view: string }>(SESSION_VIEW, [id, messages + 1]);
     const [first] = rows;
     if (!first) return undefined;
-    return { session: sessionOf(first), head: first.head, ...newestOf(rows, messages) };
+    return { session: sessionOfRow(first), head: first.head, ...newestOf(rows, messages) };
   }
 
-  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
+  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView> {
     const rows = await this.#db.query<FloorViewRow>(FLOOR_VIEW, [id, limits.sessions, limits.decisions]);
     const floor = rows.find(({ kind }) => kind === "floor");
     if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
     const sessions = (kind: FloorViewRow["kind"]) =>
-      rows.filter((row) => row.kind === kind).map(({ body }) => sessionOf({ view: body }));
+      rows.filter((row) => row.kind === kind).map(({ body }) => sessionOfRow({ view: body }));
     const [holder] = sessions("holder");
     const reserved = rows.find(({ kind }) => kind === "reserved");
     const decisions = rows.filter(({ kind }) => kind === "decision").reverse();
@@ -110,7 +118,7 @@ export class ViewQueries {
   async listMessages(
     id: SessionId,
     { after, before, fromStart, limit }: MessageRange,
-  ): Promise<MessagePage | undefined> {
+  ): Promise<StoredMessagePage | undefined> {
     const given = [id, after ?? null, before ?? null, limit + 1];
     const isForward = after !== undefined || fromStart === true;
     const rows = await this.#db.query<PageRow>(isForward ? MESSAGES_AFTER : MESSAGES_BEFORE, given);
@@ -136,7 +144,7 @@ export class ViewQueries {
     const logs = page.map(({ id: lineId, stream, text, timestamp }) => {
       return { id: lineId, stream, text, timestamp };
     });
-    return { logs, hasMore: first.found > page.length } satisfies LogPage;
+    return { logs, hasMore: first.found > page.length } satisfies StoredLogPage;
   }
 
   async readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined> {
@@ -154,11 +162,11 @@ export class ViewQueries {
     return slice ?? { entries: [], head: 0, lowWater: 0 };
   }
 
-  async listFloors({ after = "" as FloorId, ids, state, ownerId, limit }: FloorQuery): Promise<FloorPage> {
+  async listFloors({ after = "" as FloorId, ids, state, ownerId, limit }: StoredFloorQuery): Promise<StoredFloorPage> {
     const given = [after, limit + 1, ownerId ?? null, ids ?? null];
     const rows = await this.#db.query<FloorListRow>(floorList(state), given);
     const { page, hasMore } = takePage(rows, limit, weightOfFloor);
-    return { floors: page.map(floorOf), hasMore };
+    return { floors: page.map(floorOfRow), hasMore };
   }
 
   async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {

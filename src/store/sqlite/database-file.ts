@@ -4,7 +4,7 @@ import { type Meta, newMeta } from "../meta.ts";
 import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
 import { pagesBeforeCheckpoint } from "./log-checkpoint.ts";
 import { prepareQuery } from "./query.ts";
-import { isDamaged, isNoDatabase } from "./result-code.ts";
+import { isDamaged, isNotDatabase } from "./result-code.ts";
 import type { WriterSettings } from "./writer/writer-job.ts";
 
 /**
@@ -73,7 +73,7 @@ function openFile(settings: WriterSettings): DatabaseSync {
     return openWriter(settings);
   } catch (cause) {
     if (isDamaged(cause)) throw new Error(tellOfDamage(settings.file, (cause as Error).message), { cause });
-    if (isNoDatabase(cause)) throw new Error(`${settings.file} is not a SQLite database`, { cause });
+    if (isNotDatabase(cause)) throw new Error(`${settings.file} is not a SQLite database`, { cause });
     throw new Error(`${settings.file} cannot be opened: ${(cause as Error).message}`, { cause });
   }
 }

@@ -1,8 +1,8 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { FLOOR_ROWS, IS_IN_STATE } from "../floor-rows.ts";
 import { takePage, weightOfFloor } from "../row-page.ts";
-import { type FloorListRow, floorOf } from "../rows.ts";
-import type { FloorPage, FloorQuery } from "../store.ts";
+import { type FloorListRow, floorOfRow } from "../rows.ts";
+import type { StoredFloorPage, StoredFloorQuery } from "../store.ts";
 import { prepareQuery, type Query } from "./query.ts";
 
 /** Lists floors. Each combination of filters is one statement, prepared once. */
@@ -14,7 +14,7 @@ export class FloorList {
     this.#db = db;
   }
 
-  list({ after, ids, state, ownerId, limit }: FloorQuery): FloorPage {
+  list({ after, ids, state, ownerId, limit }: StoredFloorQuery): StoredFloorPage {
     const conditions = ["f.id > ?"];
     const values: SQLInputValue[] = [after ?? ""];
     if (ownerId !== undefined) {
@@ -28,7 +28,7 @@ export class FloorList {
     if (state !== undefined) conditions.push(IS_IN_STATE[state]);
     const rows = this.#prepare(conditions.join(" AND ")).iterate(...values, limit + 1);
     const { page, hasMore } = takePage(rows, limit, weightOfFloor);
-    return { floors: page.map(floorOf), hasMore };
+    return { floors: page.map(floorOfRow), hasMore };
   }
 
   #prepare(condition: string): Query<FloorListRow> {

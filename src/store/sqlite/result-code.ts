@@ -4,7 +4,7 @@ import { FileMoved, FileTaken } from "./file-identity.ts";
  * The kind of a database error. `engine`: the machine failed, whatever the request; `damage`: a page that the request
  * needs is damaged; `taken`: a unique key exists; `data`: the request itself is invalid.
  */
-export type Fault = "engine" | "damage" | "taken" | "data";
+export type FileFault = "engine" | "damage" | "taken" | "data";
 
 /** https://sqlite.org/rescode.html; the low byte of a code is its kind. */
 const SQLITE_ERROR = 1;
@@ -22,12 +22,12 @@ const TAKEN = new Set([1555, 2067, 2579]);
 const DATA = new Set([SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE]);
 
 /** The kind of an error. */
-export function faultOf(error: unknown): Fault {
+export function fileFaultOf(error: unknown): FileFault {
   if (error instanceof FileMoved || error instanceof FileTaken) return "engine";
   const code = errorCodeOf(error);
   if (code === undefined) return "data";
   if (TAKEN.has(code)) return "taken";
-  if (isDamaged(error) || isNoDatabase(error)) return "damage";
+  if (isDamaged(error) || isNotDatabase(error)) return "damage";
   return DATA.has(code & 0xff) ? "data" : "engine";
 }
 
@@ -41,7 +41,7 @@ export const isDamaged = (error: unknown): boolean => ((errorCodeOf(error) ?? 0)
 /** Whether a write failed because the disk is full. */
 export const isWithoutRoom = (error: unknown): boolean =>
   [SQLITE_FULL, SQLITE_IOERR_WRITE].includes(errorCodeOf(error) ?? 0);
-export const isNoDatabase = (error: unknown): boolean => errorCodeOf(error) === SQLITE_NOTADB;
+export const isNotDatabase = (error: unknown): boolean => errorCodeOf(error) === SQLITE_NOTADB;
 
 function errorCodeOf(error: unknown): number | undefined {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };

@@ -1,8 +1,8 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import { sessionOf, type ViewRow } from "../rows.ts";
+import { sessionOfRow, type ViewRow } from "../rows.ts";
 import { fts5Query, MAX_HITS, termsOf } from "../search-words.ts";
 import { filteredColumns, hidesArchived } from "../session-filter.ts";
-import type { SessionPage, SessionQuery } from "../store.ts";
+import type { StoredSessionPage, StoredSessionQuery } from "../store.ts";
 import { prepareQuery, type Query } from "./query.ts";
 
 const HITS = `
@@ -14,7 +14,7 @@ const HITS = `
 const EXACT_HIT = "WITH hits (session_key) AS MATERIALIZED (SELECT session_key FROM sessions WHERE id = ?)";
 
 /** Lists and searches sessions. Each combination of filters is one statement, prepared once. */
-export class SessionList {
+export class SqliteSessionList {
   readonly #db: DatabaseSync;
   readonly #totals = new Map<string, Query<{ total: number }>>();
   readonly #pages = new Map<string, Query<ViewRow>>();
@@ -24,7 +24,7 @@ export class SessionList {
   }
 
   /** Call it inside a read transaction, because the page and the total are two queries. */
-  list(query: SessionQuery): SessionPage {
+  list(query: StoredSessionQuery): StoredSessionPage {
     const { page, pageSize } = query;
     const hits = hitsOf(query);
     const filter = filterOf(query);
@@ -35,7 +35,7 @@ export class SessionList {
       this.#pages,
       `${hits.sql} SELECT view FROM ${rest} ORDER BY last_activity_at DESC, session_key DESC LIMIT ? OFFSET ?`,
     ).all(...values, pageSize, page * pageSize);
-    return { sessions: rows.map(sessionOf), total };
+    return { sessions: rows.map(sessionOfRow), total };
   }
 
   #prepare<Row>(prepared: Map<string, Query<Row>>, sql: string): Query<Row> {
@@ -49,7 +49,7 @@ export class SessionList {
 }
 
 /** The source of the sessions: all of them, or the hits of a search. */
-function hitsOf({ q, id = q?.trim() }: SessionQuery): { sql: string; join: string; values: SQLInputValue[] } {
+function hitsOf({ q, id = q?.trim() }: StoredSessionQuery): { sql: string; join: string; values: SQLInputValue[] } {
   if (q === undefined || id === undefined) return { sql: "", join: "sessions", values: [] };
   const join = "hits CROSS JOIN sessions USING (session_key)";
   const terms = termsOf(q);
@@ -58,7 +58,7 @@ function hitsOf({ q, id = q?.trim() }: SessionQuery): { sql: string; join: strin
   return { sql: HITS, join, values: [id, words, words] };
 }
 
-function filterOf(query: SessionQuery): { sql: string; values: SQLInputValue[] } {
+function filterOf(query: StoredSessionQuery): { sql: string; values: SQLInputValue[] } {
   const conditions = ["state <> 'staged'"];
   const values: SQLInputValue[] = [];
   for (const [column, value] of filteredColumns(query)) {

@@ -24,30 +24,30 @@ import type {
   Blob,
   CommitOutcome,
   ConnectionRow,
-  DefinitionChange,
   DefinitionRow,
   DraftPage,
   DueQuery,
   FloorChange,
-  FloorPage,
-  FloorQuery,
   FloorRecord,
-  FloorView,
   Forgotten,
   Jumps,
-  LogPage,
   LogSlice,
-  MessagePage,
   MessageRange,
   PruneLimits,
   Receipt,
   ReceiptKey,
-  SessionPage,
-  SessionQuery,
   SessionRow,
-  SessionView,
   StagedId,
   Store,
+  StoredDefinitionChange,
+  StoredFloorPage,
+  StoredFloorQuery,
+  StoredFloorView,
+  StoredLogPage,
+  StoredMessagePage,
+  StoredSessionPage,
+  StoredSessionQuery,
+  StoredSessionView,
   Whereabouts,
 } from "../store.ts";
 import { openReader, prepareFile, tellOfDamage } from "./database-file.ts";
@@ -56,13 +56,13 @@ import { FileLock } from "./file-lock.ts";
 import { keepPrivate, preparePath } from "./file-path.ts";
 import { FloorList } from "./floor-list.ts";
 import { PageCheck } from "./page-check.ts";
-import { faultOf, isUnreadable } from "./result-code.ts";
-import { SessionList } from "./session-list.ts";
+import { fileFaultOf, isUnreadable } from "./result-code.ts";
+import { SqliteSessionList } from "./session-list.ts";
 import { StateReader } from "./state-reader.ts";
 import { ViewReader } from "./view-reader.ts";
-import { flatten } from "./writer/flat-change.ts";
+import { flattenChange } from "./writer/flat-change.ts";
 import { WriteQueue } from "./writer/write-queue.ts";
-import type { Job, Outcome } from "./writer/writer-job.ts";
+import type { Job, WriteOutcome } from "./writer/writer-job.ts";
 import { WriterThread } from "./writer/writer-thread.ts";
 
 export interface SqliteOptions {
@@ -165,7 +165,7 @@ class FailedReads {
   }
 
   report(error: Error): void {
-    if (faultOf(error) === "damage") return this.#damage.report(error.message);
+    if (fileFaultOf(error) === "damage") return this.#damage.report(error.message);
     const { file, clock, log } = this.#options;
     if (this.#notes.isDue(clock.now())) log.error({ err: error, file }, "the database cannot be read");
   }
@@ -173,7 +173,7 @@ class FailedReads {
 
 interface SqliteParts {
   meta: Meta;
-  writes: WriteQueue<Job, Outcome>;
+  writes: WriteQueue<Job, WriteOutcome>;
   reader: DatabaseSync;
   failedReads: FailedReads;
   faults: () => string[];
@@ -184,14 +184,14 @@ interface SqliteParts {
 class SqliteStore implements Store {
   readonly epoch: string;
   readonly secret: string;
-  readonly #writes: WriteQueue<Job, Outcome>;
+  readonly #writes: WriteQueue<Job, WriteOutcome>;
   readonly #reader: DatabaseSync;
   readonly #begin: StatementSync;
   readonly #end: StatementSync;
   readonly #state: StateReader;
   readonly #views: ViewReader;
   readonly #budget = new TurnBudget(TURN_BYTES);
-  readonly #list: SessionList;
+  readonly #list: SqliteSessionList;
   readonly #floors: FloorList;
   readonly #release: () => Promise<void>;
   readonly #failedReads: FailedReads;
@@ -208,7 +208,7 @@ class SqliteStore implements Store {
     const onRead = (bytes: number) => this.#budget.spend(bytes);
     this.#state = new StateReader(reader, onRead);
     this.#views = new ViewReader(reader, onRead);
-    this.#list = new SessionList(reader);
+    this.#list = new SqliteSessionList(reader);
     this.#floors = new FloorList(reader);
     this.#release = release;
     this.faults = faults;
@@ -216,7 +216,7 @@ class SqliteStore implements Store {
   }
 
   async commit(change: FloorChange): Promise<CommitOutcome> {
-    return (await this.#writes.add({ kind: "change", change: flatten(change) })) === "conflict"
+    return (await this.#writes.add({ kind: "change", change: flattenChange(change) })) === "conflict"
       ? "conflict"
       : "committed";
   }
@@ -250,7 +250,7 @@ class SqliteStore implements Store {
     return this.#page(() => this.#state.listDefinitions(after));
   }
 
-  async changeDefinition(change: DefinitionChange): Promise<"saved" | "conflict"> {
+  async changeDefinition(change: StoredDefinitionChange): Promise<"saved" | "conflict"> {
     return (await this.#writes.add({ kind: "definition", change })) === "conflict" ? "conflict" : "saved";
   }
 
@@ -329,11 +329,11 @@ class SqliteStore implements Store {
     return this.#read(() => this.#views.whereIs(id));
   }
 
-  async viewSession(id: SessionId, messages: number): Promise<SessionView | undefined> {
+  async viewSession(id: SessionId, messages: number): Promise<StoredSessionView | undefined> {
     return this.#page(() => this.#views.viewSession(id, messages));
   }
 
-  async listFloors(query: FloorQuery): Promise<FloorPage> {
+  async listFloors(query: StoredFloorQuery): Promise<StoredFloorPage> {
     return this.#view(() => this.#floors.list(query));
   }
 
@@ -341,19 +341,23 @@ class SqliteStore implements Store {
     return this.#page(() => this.#views.readFloorLogBack(id, before, limit));
   }
 
-  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
+  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView> {
     return this.#page(() => this.#views.viewFloor(id, limits));
   }
 
-  async listSessions(query: SessionQuery): Promise<SessionPage> {
+  async listSessions(query: StoredSessionQuery): Promise<StoredSessionPage> {
     return this.#view(() => this.#list.list(query));
   }
 
-  async listMessages(id: SessionId, range: MessageRange): Promise<MessagePage | undefined> {
+  async listMessages(id: SessionId, range: MessageRange): Promise<StoredMessagePage | undefined> {
     return this.#page(() => this.#views.listMessages(id, range));
   }
 
-  async listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<LogPage> {
+  async listLogs(
+    id: SessionId,
+    messageId: MessageId,
+    range: { after?: string; limit: number },
+  ): Promise<StoredLogPage> {
     return this.#page(() => this.#views.listLogs(id, messageId, range));
   }
 

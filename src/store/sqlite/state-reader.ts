@@ -12,7 +12,7 @@ import {
   effectOf,
   type MessageRow,
   messageOf,
-  sessionOf,
+  sessionOfRow,
   type ViewRow,
 } from "../rows.ts";
 import type {
@@ -134,7 +134,7 @@ export class StateReader {
 
   loadSession(id: SessionId): SessionRow | undefined {
     const row = this.#session.get(id);
-    return row && { session: sessionOf(row), memory: row.memory, head: row.head };
+    return row && { session: sessionOfRow(row), memory: row.memory, head: row.head };
   }
 
   loadDrafts(id: FloorId, after: number): DraftPage {
@@ -171,7 +171,7 @@ export class StateReader {
   loadDue(id: FloorId, except: readonly SessionId[], limit: number): SessionRow[] {
     return this.#dueSessions
       .all(id, JSON.stringify(except), limit)
-      .map((row) => ({ session: sessionOf(row), memory: row.memory, head: row.head, dueAt: row.dueAt }));
+      .map((row) => ({ session: sessionOfRow(row), memory: row.memory, head: row.head, dueAt: row.dueAt }));
   }
 
   loadJumps(): Jumps {

@@ -14,9 +14,17 @@ import {
   weightOfMessage,
   weightOfView,
 } from "../row-page.ts";
-import { type MessageRow, messageOf, sessionOf, type ViewRow } from "../rows.ts";
-import type { FloorView, LogPage, LogSlice, MessagePage, MessageRange, SessionView, Whereabouts } from "../store.ts";
-import { type EventText, type SqliteEventRow, wholeEntryOf, wholeJson } from "./event-text.ts";
+import { type MessageRow, messageOf, sessionOfRow, type ViewRow } from "../rows.ts";
+import type {
+  LogSlice,
+  MessageRange,
+  StoredFloorView,
+  StoredLogPage,
+  StoredMessagePage,
+  StoredSessionView,
+  Whereabouts,
+} from "../store.ts";
+import { type SqliteEventRow, type StoredEventText, wholeEntryOf, wholeJson } from "./event-text.ts";
 import { isInBlock } from "./log-block.ts";
 import { prepareQuery, type Query } from "./query.ts";
 
@@ -66,7 +74,7 @@ export class ViewReader {
   readonly #ducked: Query<ViewRow>;
   readonly #paused: Query<ViewRow>;
   readonly #queued: Query<ViewRow>;
-  readonly #decisions: Query<EventText>;
+  readonly #decisions: Query<StoredEventText>;
   readonly #messageKey: Query<{ key: number }>;
   readonly #messagesAfter: Query<MessageRow>;
   readonly #messagesBefore: Query<MessageRow>;
@@ -188,25 +196,25 @@ export class ViewReader {
     return { floorId, ...(ownerId !== null && { ownerId }), tombstone: { head: last.seq!, last: wholeEntryOf(last) } };
   }
 
-  viewSession(id: SessionId, messages: number): SessionView | undefined {
+  viewSession(id: SessionId, messages: number): StoredSessionView | undefined {
     const session = this.#findSession(id);
     if (!session) return undefined;
-    return { session: sessionOf(session), head: session.head, ...this.#newest(session, id, messages) };
+    return { session: sessionOfRow(session), head: session.head, ...this.#newest(session, id, messages) };
   }
 
-  viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): FloorView {
+  viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): StoredFloorView {
     const floor = this.#findFloor(id);
     if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
     const holder = this.#holder.get(floor.key);
     const sessions = (rows: Iterable<ViewRow>) =>
-      takeWithin(rows, ANSWER_BYTES, this.#weighing(weightOfView)).map(sessionOf);
+      takeWithin(rows, ANSWER_BYTES, this.#weighing(weightOfView)).map(sessionOfRow);
     const latest = this.#decisions.iterate(floor.key, limits.decisions);
     const decisions = takeWithin(latest, ANSWER_BYTES, this.#weighing(weightOfEvent));
     return {
       head: floor.head,
       flags: JSON.parse(floor.flags),
       ...(floor.reserved !== null && { reserved: JSON.parse(floor.reserved) as Reservation }),
-      ...(holder && { holder: sessionOf(holder) }),
+      ...(holder && { holder: sessionOfRow(holder) }),
       ducked: sessions(this.#ducked.iterate(floor.key, limits.sessions)),
       paused: sessions(this.#paused.iterate(floor.key, limits.sessions)),
       queued: sessions(this.#queued.iterate(floor.key, limits.sessions)),
@@ -215,7 +223,7 @@ export class ViewReader {
   }
 
   /** @throws AppError `not_found` for an unknown `after` or `before` */
-  listMessages(id: SessionId, { after, before, fromStart, limit }: MessageRange): MessagePage | undefined {
+  listMessages(id: SessionId, { after, before, fromStart, limit }: MessageRange): StoredMessagePage | undefined {
     const session = this.#findSession(id);
     if (!session) return undefined;
     const { head } = session;
@@ -228,7 +236,7 @@ export class ViewReader {
   }
 
   /** @throws AppError `not_found` for an unknown message or line, `session_not_found` */
-  listLogs(id: SessionId, messageId: MessageId, { after, limit }: { after?: string; limit: number }): LogPage {
+  listLogs(id: SessionId, messageId: MessageId, { after, limit }: { after?: string; limit: number }): StoredLogPage {
     const session = this.#findSession(id);
     if (!session) throw new AppError("session_not_found");
     const messageKey = this.#keyOf(session, messageId);

@@ -11,11 +11,11 @@ import { FloorCommit } from "../../../src/store/postgres/floor-commit.ts";
 import { PruneQueries } from "../../../src/store/postgres/prune-queries.ts";
 import { SessionListQuery } from "../../../src/store/postgres/session-list-query.ts";
 import { SmallWriter } from "../../../src/store/postgres/small-writer.ts";
-import { faultOf } from "../../../src/store/postgres/sql-state.ts";
+import { serverFaultOf } from "../../../src/store/postgres/sql-state.ts";
 import { StagedQueries } from "../../../src/store/postgres/staged-queries.ts";
 import { StateQueries } from "../../../src/store/postgres/state-queries.ts";
 import { ViewQueries } from "../../../src/store/postgres/view-queries.ts";
-import type { SessionQuery, Store } from "../../../src/store/store.ts";
+import type { Store, StoredSessionQuery } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { askDatabase, OWN_POSTGRES } from "../../support/servers/postgres-server.ts";
@@ -112,7 +112,7 @@ class PlannedDatabase implements Database {
       const { rows } = await this.#client.query({ ...(name !== undefined && { name }), text, values: [...values] });
       return rows as Row[];
     } catch (error) {
-      throw new StatementRefused(faultOf(error) as StatementRefused["fault"], error);
+      throw new StatementRefused(serverFaultOf(error) as StatementRefused["fault"], error);
     }
   }
 
@@ -143,7 +143,7 @@ function isWide(node: PlanNode): boolean {
   return type.startsWith("Index") && node["Index Cond"] === undefined;
 }
 
-const LISTS: Partial<SessionQuery>[] = [
+const LISTS: Partial<StoredSessionQuery>[] = [
   {},
   { includeArchived: true },
   { userId: "u7" },

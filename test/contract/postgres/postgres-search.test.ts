@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { SessionQuery, Store } from "../../../src/store/store.ts";
+import type { Store, StoredSessionQuery } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
@@ -22,7 +22,7 @@ describeWith([POSTGRES], "search on PostgreSQL", (start) => {
   const server = serverOf(start);
 
   const find = async (store: Store, q: string) => {
-    const query: SessionQuery = { page: 0, pageSize: 100, includeArchived: true, q };
+    const query: StoredSessionQuery = { page: 0, pageSize: 100, includeArchived: true, q };
     const { sessions, total } = await store.listSessions(query);
     return [sessions.map(({ id }) => id).sort(), total];
   };

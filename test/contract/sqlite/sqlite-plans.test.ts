@@ -4,10 +4,10 @@ import type { AgentId } from "../../../src/protocol/ids.ts";
 import { prepareFile } from "../../../src/store/sqlite/database-file.ts";
 import { FileGuard } from "../../../src/store/sqlite/file-identity.ts";
 import { JobWriter } from "../../../src/store/sqlite/rows/job-writer.ts";
-import { SessionList } from "../../../src/store/sqlite/session-list.ts";
+import { SqliteSessionList } from "../../../src/store/sqlite/session-list.ts";
 import { StateReader } from "../../../src/store/sqlite/state-reader.ts";
 import { ViewReader } from "../../../src/store/sqlite/view-reader.ts";
-import type { SessionQuery } from "../../../src/store/store.ts";
+import type { StoredSessionQuery } from "../../../src/store/store.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 /** Scans that the query intends. */
@@ -25,7 +25,7 @@ const MEANT = [
   /^SCAN sessions USING COVERING INDEX/,
 ];
 
-const LISTS: Partial<SessionQuery>[] = [
+const LISTS: Partial<StoredSessionQuery>[] = [
   {},
   { includeArchived: true },
   { userId: "ann" },
@@ -66,7 +66,7 @@ test("every statement finds its rows by an index", async () => {
   new JobWriter(db, new FileGuard(file, opened));
   new StateReader(db, () => {});
   new ViewReader(db, () => {});
-  const list = new SessionList(db);
+  const list = new SqliteSessionList(db);
   for (const query of LISTS) list.list({ page: 0, pageSize: 10, includeArchived: false, ...query });
 
   const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT)/.test(sql));

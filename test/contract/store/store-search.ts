@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import type { SessionQuery } from "../../../src/store/store.ts";
+import type { StoredSessionQuery } from "../../../src/store/store.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 export function searchContract(stage: StoreStage): void {
-  const list = async (query: Partial<SessionQuery> = {}) => {
+  const list = async (query: Partial<StoredSessionQuery> = {}) => {
     const { sessions, total } = await stage.store.listSessions({
       ...{ page: 0, pageSize: 20, includeArchived: false },
       ...query,

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { LogLine } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import type { FloorQuery } from "../../../src/store/store.ts";
+import type { StoredFloorQuery } from "../../../src/store/store.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
@@ -250,7 +250,7 @@ export function viewContract(stage: StoreStage): void {
       await bob.write({ sessions: [bob.session("b", { queuedAt: NOON, ownerId: "bob" })] });
       await cid.write({ sessions: [cid.session("c", { state: "archived", ownerId: "cid" })] });
       await alone.write({ sessions: [alone.session("alone", { state: "active", ownerId: "ann" })] });
-      const idsOf = async (query: Partial<FloorQuery>) => {
+      const idsOf = async (query: Partial<StoredFloorQuery>) => {
         const page = await store.listFloors({ limit: 9, ...query });
         return page.floors.map(({ floorId }) => floorId as string);
       };

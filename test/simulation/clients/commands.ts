@@ -1,6 +1,6 @@
 import type { SessionContext } from "../../../src/actors/session/session-context.ts";
 import type { AgentId, FloorId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
-import type { Command, NewSession } from "../../../src/protocol/internal/command.ts";
+import type { Command, WantedSession } from "../../../src/protocol/internal/command.ts";
 import { AGENTS, RESTRICTING } from "../services/catalogue.ts";
 import type { World } from "../world.ts";
 
@@ -41,7 +41,7 @@ function create(world: World, floorId: FloorId, commandId: string): PlannedComma
 }
 
 /** The user and the zone are the floor's. */
-function newSession(world: World, floorId: FloorId, commandId: string): NewSession {
+function newSession(world: World, floorId: FloorId, commandId: string): WantedSession {
   const [userId, zone] = floorId.slice(2).split("/");
   const agentId = world.chance.pick(AGENTS) as AgentId;
   return { sessionId: `s-${commandId}` as SessionId, agentId, userId: userId!, ...(zone !== undefined && { zone }) };

@@ -6,7 +6,7 @@ import { KnownPlaces } from "../../../src/gateway/access/known-places.ts";
 import { VisibleSessions } from "../../../src/gateway/access/visible-sessions.ts";
 import { ConnectionStream } from "../../../src/gateway/streams/connection-stream.ts";
 import { Connections } from "../../../src/gateway/streams/connections.ts";
-import { FloorLog, SessionLog } from "../../../src/gateway/streams/followed-log.ts";
+import { FollowedFloorLog, FollowedSessionLog } from "../../../src/gateway/streams/followed-log.ts";
 import { Followers } from "../../../src/gateway/streams/followers.ts";
 import { LogStream, type LogStreamOptions, startAfter } from "../../../src/gateway/streams/log-stream.ts";
 import { type Stream, Streams } from "../../../src/gateway/streams/open-streams.ts";
@@ -118,7 +118,7 @@ export class GatewaySide {
     const isOver = view.session.state === "archived" && start.after === view.head;
     if (isOver && !start.reset) return "over";
     return this.#follow(where.floorId, wire, (options) => {
-      const stream = new LogStream(options, new SessionLog(options.store, id), start);
+      const stream = new LogStream(options, new FollowedSessionLog(options.store, id), start);
       if (isOver) stream.writer.bye("ended", clock.now());
       return stream;
     });
@@ -167,7 +167,7 @@ export class GatewaySide {
     return this.#follow(
       floorId,
       wire,
-      (options) => new LogStream(options, new FloorLog(options.store, floorId), start),
+      (options) => new LogStream(options, new FollowedFloorLog(options.store, floorId), start),
     );
   }
 

@@ -20,23 +20,23 @@ import type {
   ConnectionRow,
   DraftPage,
   FloorChange,
-  FloorPage,
-  FloorQuery,
   FloorRecord,
   FloorRow,
-  FloorView,
   Jumps,
-  LogPage,
   LogSlice,
-  MessagePage,
   MessageRange,
   Receipt,
   ReceiptKey,
-  SessionPage,
-  SessionQuery,
   SessionRow,
-  SessionView,
   Store,
+  StoredFloorPage,
+  StoredFloorQuery,
+  StoredFloorView,
+  StoredLogPage,
+  StoredMessagePage,
+  StoredSessionPage,
+  StoredSessionQuery,
+  StoredSessionView,
   Whereabouts,
 } from "../../../src/store/store.ts";
 import { byTime, firstOf, logPage, newest, receiptKey } from "./memory-rows.ts";
@@ -206,7 +206,7 @@ export class MemoryStore implements Store {
     return { floorId, ...(ownerId !== undefined && { ownerId }) };
   }
 
-  async viewSession(id: SessionId, messages: number): Promise<SessionView | undefined> {
+  async viewSession(id: SessionId, messages: number): Promise<StoredSessionView | undefined> {
     this.#mustBeOpen();
     const stored = this.#tables.sessions.get(id);
     if (!stored) return undefined;
@@ -214,7 +214,7 @@ export class MemoryStore implements Store {
     return { session: { ...session }, head, ...newest([...stored.messages.values()], messages) };
   }
 
-  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
+  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView> {
     this.#mustBeOpen();
     const floor = this.#tables.floors.get(id);
     if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
@@ -245,7 +245,7 @@ export class MemoryStore implements Store {
     };
   }
 
-  async listSessions({ q, state, page, pageSize, includeArchived }: SessionQuery): Promise<SessionPage> {
+  async listSessions({ q, state, page, pageSize, includeArchived }: StoredSessionQuery): Promise<StoredSessionPage> {
     this.#mustBeOpen();
     const says = ({ row, messages }: StoredSession) =>
       [row.session.title, ...[...messages.values()].map(({ content }) => content)].join("\n");
@@ -260,7 +260,7 @@ export class MemoryStore implements Store {
   async listMessages(
     id: SessionId,
     { after, before, fromStart, limit }: MessageRange,
-  ): Promise<MessagePage | undefined> {
+  ): Promise<StoredMessagePage | undefined> {
     this.#mustBeOpen();
     const session = this.#tables.sessions.get(id);
     if (!session) return undefined;
@@ -277,7 +277,11 @@ export class MemoryStore implements Store {
     return { head, ...firstOf(all.slice(from, end), limit) };
   }
 
-  async listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<LogPage> {
+  async listLogs(
+    id: SessionId,
+    messageId: MessageId,
+    range: { after?: string; limit: number },
+  ): Promise<StoredLogPage> {
     this.#mustBeOpen();
     const session = this.#tables.sessions.get(id);
     if (!session) throw new AppError("session_not_found");
@@ -314,7 +318,7 @@ export class MemoryStore implements Store {
     return { entries: entries.map((entry) => ({ ...entry })), head: floor.record.head, lowWater: 0 };
   }
 
-  async listFloors({ after, ids, state, ownerId, limit }: FloorQuery): Promise<FloorPage> {
+  async listFloors({ after, ids, state, ownerId, limit }: StoredFloorQuery): Promise<StoredFloorPage> {
     this.#mustBeOpen();
     const rows = [...this.#tables.floors].map(([floorId, { record, flags, reserved }]) => {
       const sessions = [...this.#tables.sessions.values()].filter((stored) => stored.floorId === floorId);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { MAX_BATCH, MAX_WAITING } from "../../../src/actors/host/hosted-floor.ts";
+import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../../src/actors/host/hosted-floor.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
 
@@ -55,7 +55,7 @@ describe("one batch at a time", () => {
     stage.store.hold();
     const first = stage.rename("music", "first");
     await stage.store.asked(2);
-    const waiting = names(MAX_WAITING).map((title) => stage.rename("music", title));
+    const waiting = names(MAX_WAITING_COMMANDS).map((title) => stage.rename("music", title));
     expect(await stage.failureOf(stage.rename("music", "one too many"))).toBe("busy");
     // A repeat of a waiting command adds none.
     stage.store.release();

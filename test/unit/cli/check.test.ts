@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { checkCatalog } from "../../../src/cli/check/check.ts";
-import { readCatalog } from "../../../src/node-catalog.ts";
+import { readNodeCatalog } from "../../../src/node-catalog.ts";
 
 let folder: string;
 let path: string;
@@ -59,7 +59,7 @@ it.each([
 ])("a node that starts with a file that %s names the same faults, in the same words", async (_, make) => {
   await make();
   const { lines } = await check();
-  const refused = expect(readCatalog(path)).rejects;
+  const refused = expect(readNodeCatalog(path)).rejects;
   await refused.toThrow(
     ["the catalogue cannot be used", ...lines.map((line) => line.replace("FILE", path))].join("\n"),
   );

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { Lanes } from "../../../src/cli/players/lanes.ts";
+import { PlayerLanes } from "../../../src/cli/players/lanes.ts";
 
 /** Lanes with a standing clock. @returns them, and what they printed */
 function openLanes() {
   const lines: string[] = [];
-  const lanes = new Lanes(
+  const lanes = new PlayerLanes(
     (line) => lines.push(line),
     (_, text) => text,
     () => new Date(2026, 0, 5, 16, 17, 44),

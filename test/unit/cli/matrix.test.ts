@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { checkCatalog, type MatrixQuery } from "../../../src/cli/check/check.ts";
+import { checkCatalog, type ShownMatrix } from "../../../src/cli/check/check.ts";
 import { type MatrixFormat, matrixText } from "../../../src/cli/check/matrix-text.ts";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
@@ -19,7 +19,7 @@ interface Pair {
 
 const pairsOf = (catalog: ReturnType<typeof makeCatalog>): Pair[] => JSON.parse(matrixText(catalog, "json")).pairs;
 
-async function print(path: string, query: MatrixFormat | MatrixQuery) {
+async function print(path: string, query: MatrixFormat | ShownMatrix) {
   const matrix = typeof query === "string" ? { format: query } : query;
   let printed = "";
   const code = await checkCatalog(path, { write: (piece) => (printed += piece) }, {}, { matrix });
@@ -117,7 +117,7 @@ restrictions: [{ name: garage, when: parked, allow: [phone], others: stop }]
 user_preferences: { ann: { agent_priority_overrides: { music: 30, chat: 35 } } }
 `;
 
-test.each<[string, Omit<MatrixQuery, "format">, string[]]>([
+test.each<[string, Omit<ShownMatrix, "format">, string[]]>([
   ["before the hours of a rule", { minute: 21 * 60 + 59 }, ["phone over music pauses", "chat over music refused"]],
   ["in the hours of a rule", { minute: 23 * 60 + 30 }, ["phone over music refused", "chat over music refused"]],
   [

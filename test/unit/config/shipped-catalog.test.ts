@@ -5,7 +5,7 @@ import { decide } from "../../../src/actors/floor/arbitration.ts";
 import { EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
-import { sessionOf } from "../../../src/policy/lone-claims.ts";
+import { loneClaimOf } from "../../../src/policy/lone-claims.ts";
 
 const path = fileURLToPath(new URL("../../../config/agents_config.yaml", import.meta.url));
 const text = readFileSync(path, "utf8");
@@ -21,7 +21,7 @@ const agentOf = (id: string, catalog = catalogOf(text)) => catalog.agents.get(id
 /** The decision when `challenger` asks while `holder` has the floor. */
 function meet(holder: string, challenger: string) {
   const catalog = catalogOf(text);
-  const claimOf = (id: string) => sessionOf(agentOf(id, catalog), id);
+  const claimOf = (id: string) => loneClaimOf(agentOf(id, catalog), id);
   const floor: Floor = { ...EMPTY_FLOOR, holder: claimOf(holder) };
   const asks = { ...claimOf(challenger), agent: agentOf(challenger, catalog), waits: "queued" as const };
   return decide(floor, asks, rulesOf(catalog, {}));

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Conversation, ConversationCut } from "../../../src/gateway/http/conversation-cut.ts";
+import { ConversationCut, type KeptConversation } from "../../../src/gateway/http/conversation-cut.ts";
 
-const EARLIER: Conversation = { list: "messages", readsEarlier: true };
-const LAST: Conversation = { list: "messages", readsEarlier: false };
+const EARLIER: KeptConversation = { list: "messages", readsEarlier: true };
+const LAST: KeptConversation = { list: "messages", readsEarlier: false };
 const MIB = 1_048_576;
 
 class Kept {
@@ -33,7 +33,7 @@ class Kept {
   }
 }
 
-function cut(text: string, conversation: Conversation, { maxBytes = MIB, pieceBytes = 65_536 } = {}) {
+function cut(text: string, conversation: KeptConversation, { maxBytes = MIB, pieceBytes = 65_536 } = {}) {
   const kept = new Kept();
   const cutting = new ConversationCut(conversation, maxBytes, kept);
   const bytes = Buffer.from(text);

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import type { FloorQuery, FloorRow } from "../../../src/store/store.ts";
+import type { FloorRow, StoredFloorQuery } from "../../../src/store/store.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
@@ -106,7 +106,7 @@ describe("the stream of all floors", () => {
       flags,
       head: 1,
     });
-    const listFloors = async ({ state: wanted, after }: FloorQuery) => {
+    const listFloors = async ({ state: wanted, after }: StoredFloorQuery) => {
       if (state.isAway) throw new AppError("unavailable");
       const isAll = wanted !== "held" || after !== undefined;
       return { floors: isAll ? [] : Array.from({ length: state.count }, (_, n) => row(n)), hasMore: false };

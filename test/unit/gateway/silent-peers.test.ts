@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
-import { keyOf, readUnanswered, type Unanswered } from "../../../src/gateway/streams/silent-peers.ts";
+import { peerKeyOf, readUnanswered, type Unanswered } from "../../../src/gateway/streams/silent-peers.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
@@ -19,7 +19,7 @@ async function place() {
   /** The bytes that each socket's peer has acknowledged, while the kernel sends the rest again. */
   const acknowledged = new Map<Socket, number>();
   const unanswered = async (): Promise<Unanswered> =>
-    new Map([...acknowledged].map(([socket, bytes]) => [keyOf(socket), socket.bytesWritten - bytes]));
+    new Map([...acknowledged].map(([socket, bytes]) => [peerKeyOf(socket), socket.bytesWritten - bytes]));
   const { gateway, url, cuts } = await openGateway({ store, bus, clock, unanswered });
   const sockets: Socket[] = [];
   gateway.app.server.on("connection", (socket: Socket) => sockets.push(socket));
@@ -66,5 +66,5 @@ test("the kernel's tables do not name a reader that is there and does not read",
   client.pause();
   for (let bytes = 0; bytes < 16_777_216; bytes += 65_536) socket.write(Buffer.alloc(65_536));
   while (socket.writableLength === 0) await turn();
-  expect(await readUnanswered()).not.toContain(keyOf(socket));
+  expect(await readUnanswered()).not.toContain(peerKeyOf(socket));
 });

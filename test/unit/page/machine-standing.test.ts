@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { drawCharts } from "../../../page/build/draw-charts.ts";
 import type { LogEvent } from "../../../page/log/log-event.ts";
-import { type Box, labelOf } from "../../../page/machine/chart.ts";
+import { arrowLabelOf, type Box } from "../../../page/machine/chart.ts";
 import { acceptedIn, takenBy, transitionIndex, transitionsOf } from "../../../page/machine/standing.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 
@@ -52,8 +52,8 @@ describe("the charts of the page", () => {
 
   test("an arrow of a chart has at most three labels, and the number of the others", () => {
     const words = (...events: string[]) => events.map((event) => ({ event }));
-    expect(labelOf(words("a", "b", "c"))).toEqual(["a", "b", "c"]);
-    expect(labelOf([...words("a", "b", "c", "d"), { event: "e", guard: "g" }])).toEqual(["a", "b", "c", "+2"]);
+    expect(arrowLabelOf(words("a", "b", "c"))).toEqual(["a", "b", "c"]);
+    expect(arrowLabelOf([...words("a", "b", "c", "d"), { event: "e", guard: "g" }])).toEqual(["a", "b", "c", "+2"]);
   });
 });
 

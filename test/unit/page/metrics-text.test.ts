@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { labelOf, largestBound, quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
+import { largestBound, metricLabelOf, quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
 
 const TEXT = `# HELP a help
 # TYPE a counter
@@ -33,8 +33,8 @@ describe("a node's metrics", () => {
 interlock_orchestrator_partitions{node="b"} 100
 interlock_orchestrator_partitions{node="a"} 156
 `);
-    expect(labelOf(samples, "info", "roles")).toBe("gateway,orchestrator");
-    expect(labelOf(samples, "none", "roles")).toBeUndefined();
+    expect(metricLabelOf(samples, "info", "roles")).toBe("gateway,orchestrator");
+    expect(metricLabelOf(samples, "none", "roles")).toBeUndefined();
   });
 
   test("a quantile is the upper bound of the observations' bucket", () => {

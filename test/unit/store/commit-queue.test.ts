@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { CommitQueue, type Committer, MAX_WAITING } from "../../../src/store/postgres/commit-queue.ts";
+import { CommitQueue, type Committer, MAX_WAITING_COMMITS } from "../../../src/store/postgres/commit-queue.ts";
 import { RowsLocked } from "../../../src/store/postgres/connections/connection-pool.ts";
 import type { CommitOutcome, FloorChange } from "../../../src/store/store.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
@@ -175,7 +175,7 @@ describe("the queue of commits", () => {
 
   test("new changes are refused when too many wait, and the waiting ones are served", async () => {
     const { committer, commit, commitAll } = makeBusyQueue();
-    const waiting = commitAll(names("f", MAX_WAITING));
+    const waiting = commitAll(names("f", MAX_WAITING_COMMITS));
     await expect(commit("more")).rejects.toMatchObject({ code: "unavailable" });
     for (let number = 0; number < committer.statements.length; number++) {
       committer.answer(number);

@@ -1,19 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { commitGroup } from "../../../src/store/sqlite/writer/group-commit.ts";
-import type { Failure } from "../../../src/store/sqlite/writer/writer-job.ts";
+import type { WriteFailure } from "../../../src/store/sqlite/writer/writer-job.ts";
 
-const failure = (fault: Failure["fault"], message: string): Failure => ({ fault, error: new Error(message) });
+const failure = (fault: WriteFailure["fault"], message: string): WriteFailure => ({ fault, error: new Error(message) });
 
 /** Fails every transaction that contains a job with a planned fault. */
 class PickyDatabase {
   readonly transactions: (readonly string[])[] = [];
-  readonly #faults: Record<string, Failure>;
+  readonly #faults: Record<string, WriteFailure>;
 
-  constructor(faults: Record<string, Failure> = {}) {
+  constructor(faults: Record<string, WriteFailure> = {}) {
     this.#faults = faults;
   }
 
-  readonly transact = (jobs: readonly string[]): string[] | Failure => {
+  readonly transact = (jobs: readonly string[]): string[] | WriteFailure => {
     this.transactions.push(jobs);
     for (const job of jobs) if (this.#faults[job]) return this.#faults[job];
     return jobs.map((job) => `${job} done`);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { faultOf, isConnectionDoubtful, plainError, reasonOf } from "../../../src/store/postgres/sql-state.ts";
+import { isConnectionDoubtful, plainError, reasonOf, serverFaultOf } from "../../../src/store/postgres/sql-state.ts";
 
 const answer = (code: string) => Object.assign(new Error("told by the server"), { code, severity: "ERROR" });
 const network = (code: string) => Object.assign(new Error(`connect ${code}`), { code });
@@ -17,7 +17,7 @@ describe("a fault of PostgreSQL", () => {
     ["57014", "query_canceled", "engine"],
     ["53300", "too_many_connections", "engine"],
   ])("SQLSTATE %s (%s) is a fault of kind %s, and leaves the connection usable", (code, _, fault) => {
-    expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, false]);
+    expect([serverFaultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, false]);
   });
 
   test.each([
@@ -33,12 +33,12 @@ describe("a fault of PostgreSQL", () => {
     ["42883", "undefined_function", "engine"],
     ["42501", "insufficient_privilege", "engine"],
   ])("SQLSTATE %s (%s) is a fault of kind %s, and makes the connection doubtful", (code, _, fault) => {
-    expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, true]);
+    expect([serverFaultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, true]);
   });
 
   test("errors of the network and the driver are engine errors, even if they look like a server's code", () => {
     for (const error of [network("ECONNRESET"), network("EPIPE"), network("23505"), new Error("Query read timeout")]) {
-      expect([faultOf(error), isConnectionDoubtful(error)]).toEqual(["engine", true]);
+      expect([serverFaultOf(error), isConnectionDoubtful(error)]).toEqual(["engine", true]);
     }
   });
 

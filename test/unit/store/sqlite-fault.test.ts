@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { faultOf, isUnreadable } from "../../../src/store/sqlite/result-code.ts";
+import { fileFaultOf, isUnreadable } from "../../../src/store/sqlite/result-code.ts";
 
 /** SQLite's error for the last of some statements. */
 function provoke(...statements: string[]): unknown {
@@ -30,11 +30,11 @@ describe("an error of SQLite", () => {
     ["a full database", "engine", ["PRAGMA max_page_count = 1", "INSERT INTO songs VALUES (2, printf('%9999d', 1))"]],
     ["a connection that may not write", "engine", ["PRAGMA query_only = 1", "DELETE FROM songs"]],
   ])("%s is a fault of kind %s", (_, fault, statements) => {
-    expect(faultOf(provoke(...statements))).toBe(fault);
+    expect(fileFaultOf(provoke(...statements))).toBe(fault);
   });
 
   test("an error of SQLite is distinguished from errors of this program", () => {
-    expect(faultOf(new TypeError("undefined is not a function"))).toBe("data");
+    expect(fileFaultOf(new TypeError("undefined is not a function"))).toBe("data");
     expect(isUnreadable(new TypeError("undefined is not a function"))).toBe(false);
     expect(isUnreadable(provoke("SELECT * FROM nothing"))).toBe(true);
     const closed = new DatabaseSync(":memory:");

@@ -1,7 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { type Carrier, JobFailed, MAX_WAITING, WriteQueue } from "../../../src/store/sqlite/writer/write-queue.ts";
-import type { Failure, Result } from "../../../src/store/sqlite/writer/writer-job.ts";
+import {
+  type Carrier,
+  JobFailed,
+  MAX_WAITING_WRITES,
+  WriteQueue,
+} from "../../../src/store/sqlite/writer/write-queue.ts";
+import type { Result, WriteFailure } from "../../../src/store/sqlite/writer/writer-job.ts";
 
 /** Holds jobs until the test answers them. */
 class HeldCarrier implements Carrier<string, string> {
@@ -26,7 +31,7 @@ class HeldCarrier implements Carrier<string, string> {
 }
 
 const unavailable = { name: "AppError", code: "unavailable" };
-const failure = (fault: Failure["fault"], error: Error): Failure => ({ fault, error });
+const failure = (fault: WriteFailure["fault"], error: Error): WriteFailure => ({ fault, error });
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("the queue to the writer's thread", () => {
@@ -103,7 +108,7 @@ describe("the queue to the writer's thread", () => {
   test("writes beyond the limit are refused at once, and accepted again when some are answered", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
-    const waiting = Array.from({ length: MAX_WAITING }, () => queue.add("x"));
+    const waiting = Array.from({ length: MAX_WAITING_WRITES }, () => queue.add("x"));
     await expect(queue.add("one more")).rejects.toMatchObject(unavailable);
     await nextTurn();
     carrier.answer();

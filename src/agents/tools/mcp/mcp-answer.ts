@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from "@ai-sdk/mcp";
 
-export type RequestId = string | number;
+export type RpcId = string | number;
 
 /** The code of an error in the answer itself. */
 const INTERNAL_ERROR = -32_603;
@@ -9,7 +9,7 @@ const INTERNAL_ERROR = -32_603;
  * A server's answer to a request, in the form that the client reads. An answer with neither a result nor an error becomes
  * an error, so that the call does not wait for its timeout.
  */
-export function readAnswer(id: RequestId, { result, error }: Readonly<Record<string, unknown>>): JSONRPCMessage {
+export function readMcpAnswer(id: RpcId, { result, error }: Readonly<Record<string, unknown>>): JSONRPCMessage {
   if (isObject(error) && Number.isInteger(error["code"]) && typeof error["message"] === "string") {
     return { jsonrpc: "2.0", id, error: { code: error["code"] as number, message: error["message"] } };
   }
@@ -18,7 +18,7 @@ export function readAnswer(id: RequestId, { result, error }: Readonly<Record<str
 }
 
 /** An error as the answer to a request, in place of what the server sent. */
-export function failedAnswer(id: RequestId, message: string): JSONRPCMessage {
+export function failedAnswer(id: RpcId, message: string): JSONRPCMessage {
   return { jsonrpc: "2.0", id, error: { code: INTERNAL_ERROR, message } };
 }
 

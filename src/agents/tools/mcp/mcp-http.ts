@@ -2,7 +2,7 @@ import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { createParser } from "eventsource-parser";
 import type { Clock } from "../../../protocol/ports/clock.ts";
 import { boundedMcpFetch } from "../../bounded-fetch.ts";
-import { isObject, type RequestId, readAnswer } from "./mcp-answer.ts";
+import { isObject, type RpcId, readMcpAnswer } from "./mcp-answer.ts";
 
 /** The longest event of a stream, in UTF-16 units, also if it has several lines. */
 const MAX_EVENT_UNITS = 4_194_304;
@@ -130,7 +130,7 @@ export class McpHttp implements MCPTransport {
     }
   }
 
-  #cancel(requestId: RequestId): void {
+  #cancel(requestId: RpcId): void {
     void this.#sendUnanswered("POST", { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
   }
 
@@ -165,21 +165,21 @@ export class McpHttp implements MCPTransport {
     });
   }
 
-  async #fail(response: Response, id: RequestId | undefined): Promise<void> {
+  async #fail(response: Response, id: RpcId | undefined): Promise<void> {
     const text = await response.text();
     if (id !== undefined && this.#takeJson(text, id)) return;
     throw new Error(`it answered with the status ${response.status}: ${text}`);
   }
 
   /** @throws Error if the response has no answer to the request */
-  async #readAnswer(response: Response, id: RequestId, deliver?: Deliver): Promise<void> {
+  async #readAnswer(response: Response, id: RpcId, deliver?: Deliver): Promise<void> {
     const type = response.headers.get("content-type") ?? "";
     if (/^text\/event-stream\b/i.test(type)) return await this.#readStream(response, id, deliver);
     const text = await response.text();
     if (!this.#takeJson(text, id, deliver)) throw new Error("its response has no answer to the request");
   }
 
-  async #readStream({ body }: Response, id: RequestId, deliver?: Deliver): Promise<void> {
+  async #readStream({ body }: Response, id: RpcId, deliver?: Deliver): Promise<void> {
     let isAnswered = false;
     const parser = createParser({
       maxBufferSize: MAX_EVENT_UNITS,
@@ -206,7 +206,7 @@ export class McpHttp implements MCPTransport {
   }
 
   /** Pass on the messages in a text. @returns whether the answer to this request was among them */
-  #takeJson(text: string, id: RequestId, deliver: Deliver = (message) => this.onmessage?.(message)): boolean {
+  #takeJson(text: string, id: RpcId, deliver: Deliver = (message) => this.onmessage?.(message)): boolean {
     let json: unknown;
     try {
       json = JSON.parse(text);
@@ -220,7 +220,7 @@ export class McpHttp implements MCPTransport {
       // The id is null if the server could not read the request.
       else if (message["id"] === id || (message["id"] == null && isObject(message["error"]))) {
         isAnswered = true;
-        deliver(readAnswer(id, message));
+        deliver(readMcpAnswer(id, message));
       }
     }
     return isAnswered;

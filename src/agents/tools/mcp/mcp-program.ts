@@ -2,7 +2,7 @@ import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { isTooDeep } from "../../../protocol/internal/json-depth.ts";
 import type { ChildProgram } from "../../process/child-program.ts";
 import { readLines } from "../../process/line-reader.ts";
-import { failedAnswer, isObject, type RequestId, readAnswer } from "./mcp-answer.ts";
+import { failedAnswer, isObject, type RpcId, readMcpAnswer } from "./mcp-answer.ts";
 
 /** The longest message of a server, in UTF-16 units. A longer one ends the connection. */
 const MAX_MESSAGE_UNITS = 4_194_304;
@@ -47,7 +47,7 @@ export class McpProgram implements MCPTransport {
     this.#write(message);
   }
 
-  #expectAnswer(id: RequestId, method: string, signal: AbortSignal | undefined): void {
+  #expectAnswer(id: RpcId, method: string, signal: AbortSignal | undefined): void {
     const onAbort = () => {
       // A late answer is ignored. The protocol excludes `initialize` from being cancelled.
       this.#asked.delete(id);
@@ -125,10 +125,10 @@ export class McpProgram implements MCPTransport {
     const forget = this.#asked.get(json["id"]);
     if (!forget) return;
     forget();
-    const id = json["id"] as RequestId;
+    const id = json["id"] as RpcId;
     this.#asked.delete(id);
     this.#begin();
-    this.onmessage?.(isTooDeep(json) ? failedAnswer(id, "its answer is nested too deeply") : readAnswer(id, json));
+    this.onmessage?.(isTooDeep(json) ? failedAnswer(id, "its answer is nested too deeply") : readMcpAnswer(id, json));
   }
 
   #begin(): void {

@@ -5,7 +5,7 @@ import type { Routes } from "../../route-context.ts";
 import type { RunPlace } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
-import { isMaster, type RunOutcome, RunSummary } from "../run-summary.ts";
+import { isMaster, type ReadOutcome, RunSummary } from "../run-summary.ts";
 import { errorOf, openAiProblem, unsupported } from "./openai-problem.ts";
 import {
   argumentsOf,
@@ -14,9 +14,9 @@ import {
   FUNCTION_OF,
   notOfUser,
   type OpenAiTurn,
-  readAnswer,
   readCommon,
   readContent,
+  readToolAnswer,
   turnOfAnswers,
   turnWithEarlier,
 } from "./openai-request.ts";
@@ -82,7 +82,7 @@ function readAnswers({ messages }: Body): OpenAiTurn | undefined {
   const read = messages.slice(from).map(({ tool_call_id, content }, index) => {
     const text =
       typeof content === "string" ? content : readContent(content, `messages.${from + index}.content`).content;
-    return readAnswer(tool_call_id, text, `messages.${from + index}.tool_call_id`);
+    return readToolAnswer(tool_call_id, text, `messages.${from + index}.tool_call_id`);
   });
   return turnOfAnswers(read);
 }
@@ -177,7 +177,7 @@ class ChunkTranslator implements RunTranslator {
     this.#head = JSON.stringify(head).slice(0, -1);
   }
 
-  get outcome(): RunOutcome | undefined {
+  get outcome(): ReadOutcome | undefined {
     return this.#summary.outcome;
   }
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AppError, type ErrorCode } from "../../../protocol/errors.ts";
 import { type DescribeProblem, problemHeaders } from "../../http/problem.ts";
-import type { RunFailure } from "../run-summary.ts";
+import type { RunFault } from "../run-summary.ts";
 
 /** The body of a failure in OpenAI's format. */
 export const OpenAiProblem = z
@@ -73,7 +73,7 @@ export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem 
 }
 
 /** Convert the failure of a run to the error of its request. */
-export function errorOf({ code, message, retryAfterMs }: RunFailure): AppError {
+export function errorOf({ code, message, retryAfterMs }: RunFault): AppError {
   return new FailedRun(code, message, retryAfterMs === undefined ? {} : { facts: { retryAfterMs } });
 }
 

@@ -34,7 +34,7 @@ export interface EarlierMessage {
 }
 
 /** The session that the client refers to, and its owner. */
-export type Whereabouts = Pick<WantedTurn, "sessionId" | "userId" | "zone" | "workspaceId" | "playedUpTo">;
+export type RequestedSession = Pick<WantedTurn, "sessionId" | "userId" | "zone" | "workspaceId" | "playedUpTo">;
 
 /** What a request asks for: answers to an agent's questions, or a new turn. */
 export type OpenAiTurn =
@@ -55,7 +55,7 @@ export function readCommon(
   { catalog, clock }: RouteContext,
   request: FastifyRequest<{ Body: z.infer<z.ZodObject<typeof COMMON>> }>,
   format: { readonly param: string; readonly type: string | undefined },
-): { agentId: AgentId; where: Whereabouts; createdAt: number } {
+): { agentId: AgentId; where: RequestedSession; createdAt: number } {
   const { tools, tool_choice: choice, model, metadata, user } = request.body;
   if (tools?.length) throw unsupported("tools", "Agents have their own tools; a client cannot add any.");
   if (![undefined, null, "auto", "none"].includes(choice as string)) {
@@ -70,7 +70,7 @@ export function readCommon(
 }
 
 /** Read from `metadata` and `user`, else from the headers `Interlock-Session`, `-User`, `-Zone`, `-Workspace` and `-Played`. */
-function readWhereabouts(request: FastifyRequest, metadata: Record<string, unknown>): Whereabouts {
+function readWhereabouts(request: FastifyRequest, metadata: Record<string, unknown>): RequestedSession {
   const named: Record<string, unknown> = {};
   for (const key of Object.keys(Named.shape)) named[key] = metadata[key] ?? request.headers[`interlock-${key}`];
   const { session, user, zone, workspace, played } = parsed(Named.safeParse(named), "metadata");
@@ -191,7 +191,7 @@ interface ReadAnswer {
 const VERDICTS = ["approve", "approve_always", "reject"] as const;
 
 /** Parse an answer from the client. @throws AppError `bad_request` for an unknown id */
-export function readAnswer(id: unknown, output: unknown, param: string): ReadAnswer {
+export function readToolAnswer(id: unknown, output: unknown, param: string): ReadAnswer {
   const [kind, session, request] = typeof id === "string" ? id.split(".") : [];
   const sessionId = SessionId.safeParse(session);
   const requestId = RequestId.safeParse(request);

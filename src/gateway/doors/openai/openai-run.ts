@@ -6,7 +6,7 @@ import type { RouteContext } from "../../route-context.ts";
 import { headersOf, type LiveRuns, type RunPlace, type WantedTurn } from "../live-runs.ts";
 import type { RepeatedRequests } from "../repeated-requests.ts";
 import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
-import type { RunOutcome, RunSummary } from "../run-summary.ts";
+import type { ReadOutcome, RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
 import { errorOf, OpenAiProblem } from "./openai-problem.ts";
 import type { OpenAiTurn } from "./openai-request.ts";
@@ -97,7 +97,7 @@ export async function answerWithRun(
     hasRun = true;
     void reply.headers(headersOf(place));
     if (!answer.isStream) return reply.send(await readWhole(place));
-    const onClose = (outcome: RunOutcome | "left" | "cut") => {
+    const onClose = (outcome: ReadOutcome | "left" | "cut") => {
       end(outcome === "left" ? "left" : outcome === "cut" ? "unknown" : "whole");
       if (outcome === "left") abort(place);
     };

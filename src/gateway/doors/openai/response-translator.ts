@@ -3,7 +3,7 @@ import type { ToolCall } from "../../../protocol/interaction.ts";
 import type { RunPlace } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
-import { isMaster, type RunFailure, type RunOutcome, RunSummary } from "../run-summary.ts";
+import { isMaster, type ReadOutcome, type RunFault, RunSummary } from "../run-summary.ts";
 import { ABORTED, metadataOf } from "./openai-run.ts";
 import {
   askedItem,
@@ -34,7 +34,7 @@ export function responseOf(
   place: RunPlace,
   { model, createdAt, previousId }: ResponseHead,
   summary: RunSummary,
-  { status, failure }: { status?: Status; failure?: RunFailure | undefined } = {},
+  { status, failure }: { status?: Status; failure?: RunFault | undefined } = {},
 ): { id: string; object: string; model: string } & Record<string, unknown> {
   const { asked, finishReason, usage } = summary;
   const isCut = finishReason !== undefined && finishReason !== "empty";
@@ -94,7 +94,7 @@ export class ResponseTranslator implements RunTranslator {
     this.#head = head;
   }
 
-  get outcome(): RunOutcome | undefined {
+  get outcome(): ReadOutcome | undefined {
     return this.#summary.outcome;
   }
 

@@ -11,9 +11,9 @@ import {
   type EarlierMessage,
   notOfUser,
   type OpenAiTurn,
-  readAnswer,
   readCommon,
   readContent,
+  readToolAnswer,
   turnOfAnswers,
   turnWithEarlier,
 } from "./openai-request.ts";
@@ -113,10 +113,14 @@ function readAnswers({ input }: Body): OpenAiTurn | undefined {
     if (item.type === "function_call_output") {
       const { output } = item;
       const text = Array.isArray(output) ? readContent(output, `${at}.output`).content : output;
-      return readAnswer(item["call_id"], text, `${at}.call_id`);
+      return readToolAnswer(item["call_id"], text, `${at}.call_id`);
     }
     const { approval_request_id: id, approve, reason } = item;
-    const { sessionId, answer } = readAnswer(id, approve === true ? "approve" : "reject", `${at}.approval_request_id`);
+    const { sessionId, answer } = readToolAnswer(
+      id,
+      approve === true ? "approve" : "reject",
+      `${at}.approval_request_id`,
+    );
     if (approve === true || typeof reason !== "string" || reason === "") return { sessionId, answer };
     const rejection = { type: "reject_with_reply" as const, reason: cleanText(reason.slice(0, 16_384)) };
     return { sessionId, answer: confirmationAnswer(answer.requestId, rejection) };

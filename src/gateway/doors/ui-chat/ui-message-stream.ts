@@ -8,7 +8,7 @@ import type { AgentRef, FinishReason } from "../../../protocol/message.ts";
 import type { RunPlace } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
-import { isMaster, type RunOutcome } from "../run-summary.ts";
+import { isMaster, type ReadOutcome } from "../run-summary.ts";
 import { QUESTION_TOOL } from "./ui-request.ts";
 
 /** The step of parts from earlier streams of the reply. */
@@ -51,7 +51,7 @@ export class UiTranslator implements RunTranslator {
   readonly #questions = new Set<RequestId>();
   #finishReason: FinishReason | undefined;
   #failure: InterlockDataParts["error"] | undefined;
-  #outcome: RunOutcome | undefined;
+  #outcome: ReadOutcome | undefined;
 
   /**
    * @param openParts the ids of the tool parts without an output that the page has, in a continued reply; absent: the
@@ -65,7 +65,7 @@ export class UiTranslator implements RunTranslator {
     for (const [id, call] of place.earlier?.open ?? []) if (!isMaster(call.agent)) this.#calledBySubs.set(id, call);
   }
 
-  get outcome(): RunOutcome | undefined {
+  get outcome(): ReadOutcome | undefined {
     return this.#outcome;
   }
 

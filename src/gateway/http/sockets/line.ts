@@ -8,7 +8,7 @@ export type OnHead = (request: IncomingMessage, keepsAlive: boolean) => number;
 export type HttpSocket = Socket & { parser?: { onIncoming: OnHead; incoming?: IncomingMessage | null } | null };
 
 /** A socket and its requests. */
-export interface Line {
+export interface HttpConnection {
   socket: HttpSocket;
   /** Undefined for a trusted proxy, whose sockets count against the node's limit alone. */
   address: string | undefined;
@@ -34,7 +34,7 @@ export interface Line {
 
 /** A response in progress names its socket. A request that is destroyed before its end no longer does. */
 export const LINE = Symbol("line");
-export type LineResponse = ServerResponse & { [LINE]?: Line | undefined };
+export type LineResponse = ServerResponse & { [LINE]?: HttpConnection | undefined };
 
 /** The sockets of one address, or of all addresses. */
 export interface SocketGroup {
@@ -42,11 +42,11 @@ export interface SocketGroup {
   /** Sockets whose request in progress has a chunked body. */
   chunked: number;
   /** Idle sockets, longest idle first. */
-  idle: Set<Line>;
+  idle: Set<HttpConnection>;
 }
 
 /** The request in progress, if there is one, is over. */
-export function leaveLine(line: Line): void {
+export function leaveLine(line: HttpConnection): void {
   if (line.response) line.response[LINE] = undefined;
   line.response = undefined;
 }

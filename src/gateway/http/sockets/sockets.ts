@@ -5,7 +5,7 @@ import type { Clock, Timer } from "../../../protocol/ports/clock.ts";
 import { isEventStream } from "../../streams/sse-writer.ts";
 import { networkOf } from "../network-address.ts";
 import { endsWithClient } from "./hang-up.ts";
-import { LINE, type Line, type LineResponse, leaveLine, type OnHead, type SocketGroup } from "./line.ts";
+import { type HttpConnection, LINE, type LineResponse, leaveLine, type OnHead, type SocketGroup } from "./line.ts";
 import { afterNextTurn, StandStill } from "./stand-still.ts";
 import type { TurnPace } from "./turn-pace.ts";
 
@@ -44,10 +44,10 @@ const LOOK_MS = 5_000;
 export class Sockets {
   readonly #options: SocketsOptions;
   readonly #standStill: StandStill;
-  readonly #lines = new Map<Socket, Line>();
+  readonly #lines = new Map<Socket, HttpConnection>();
   readonly #all: SocketGroup = { open: 0, chunked: 0, idle: new Set() };
   readonly #byAddress = new Map<string, SocketGroup>();
-  readonly #spare = new Set<Line>();
+  readonly #spare = new Set<HttpConnection>();
   readonly #proxies = new BlockList();
   // One function each for all sockets, because an idle stream would keep its own in memory.
   readonly #onSocketClose: (this: Socket) => void;
@@ -164,7 +164,7 @@ export class Sockets {
 
   #accept(socket: Socket): void {
     const address = this.#isProxy(socket.remoteAddress) ? undefined : networkOf(socket.remoteAddress);
-    const line: Line = {
+    const line: HttpConnection = {
       socket,
       address,
       isSpare: false,
@@ -191,7 +191,7 @@ export class Sockets {
     socket.on("end", this.#onSocketEnd);
   }
 
-  #add(line: Line): void {
+  #add(line: HttpConnection): void {
     if (line.isSpare) return void this.#spare.add(line);
     for (const group of this.#groupsOf(line)) {
       group.open += 1;
@@ -200,7 +200,7 @@ export class Sockets {
   }
 
   /** Drop a socket that is closed or about to close. */
-  remove(line: Line): void {
+  remove(line: HttpConnection): void {
     if (!this.#lines.delete(line.socket)) return;
     line.waiting = undefined;
     leaveLine(line);
@@ -213,7 +213,7 @@ export class Sockets {
     if (line.address !== undefined && this.#groupOf(line.address).open === 0) this.#byAddress.delete(line.address);
   }
 
-  #groupsOf({ address }: Line): SocketGroup[] {
+  #groupsOf({ address }: HttpConnection): SocketGroup[] {
     return address === undefined ? [this.#all] : [this.#all, this.#groupOf(address)];
   }
 
@@ -256,7 +256,7 @@ export class Sockets {
    * that it has read. Otherwise it would make an object for each of the thousands of requests that one read may hold, and
    * the server would fail each of them with an error, which takes longer than answering them.
    */
-  #watchHeads(line: Line): void {
+  #watchHeads(line: HttpConnection): void {
     const { parser } = line.socket;
     if (!parser) return;
     line.makeRequest = parser.onIncoming;
@@ -267,7 +267,7 @@ export class Sockets {
    * Whether a request may be worked on or wait, as its head says. Each chunk of a body costs work, however small it is,
    * and is kept by itself while the request waits: megabytes for 64 KiB in chunks of one byte.
    */
-  #admit(line: Line, { headers }: IncomingMessage): boolean {
+  #admit(line: HttpConnection, { headers }: IncomingMessage): boolean {
     const isChunked = headers["transfer-encoding"] !== undefined;
     const mayChunk = !line.isSpare && !line.response && this.#hasRoomForChunks(line);
     const mayWait = !line.response || (line.waiting?.length ?? 0) < BOUNDS.pipelined;
@@ -280,12 +280,12 @@ export class Sockets {
     return true;
   }
 
-  #hasRoomForChunks({ address }: Line): boolean {
+  #hasRoomForChunks({ address }: HttpConnection): boolean {
     const ofAddress = address === undefined ? 0 : this.#groupOf(address).chunked;
     return ofAddress < BOUNDS.addressChunkedBodies && this.#all.chunked < BOUNDS.chunkedBodies;
   }
 
-  #noteChunked(line: Line, isNow: boolean): void {
+  #noteChunked(line: HttpConnection, isNow: boolean): void {
     if (line.isChunked === isNow) return;
     line.isChunked = isNow;
     for (const group of this.#groupsOf(line)) group.chunked += isNow ? 1 : -1;
@@ -296,7 +296,7 @@ export class Sockets {
    * stream, an answer that waits for a run, and requests that others wait behind end with their client, because it has
    * probably left.
    */
-  #noteEnd({ socket, response, waiting, farewell }: Line): void {
+  #noteEnd({ socket, response, waiting, farewell }: HttpConnection): void {
     // Node.js ends the socket if there is no response, and behind the last one, which may be before the farewell.
     if (!response) return;
     const hasLeft = farewell === undefined && waiting?.length;
@@ -307,7 +307,7 @@ export class Sockets {
   }
 
   /** Until the response is closed, the line's other requests wait. */
-  #occupy(line: Line, response: LineResponse): void {
+  #occupy(line: HttpConnection, response: LineResponse): void {
     line.response = response;
     response[LINE] = line;
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.delete(line);
@@ -315,7 +315,7 @@ export class Sockets {
   }
 
   /** The request in progress is over: begin the next one of the socket, if there is one. */
-  #continue(line: Line): void {
+  #continue(line: HttpConnection): void {
     this.#noteChunked(line, false);
     leaveLine(line);
     const next = line.waiting?.shift();
@@ -328,7 +328,7 @@ export class Sockets {
   }
 
   /** Answer the request that was refused for its head, when the answers before it are sent. */
-  #endRefused({ socket, farewell, response }: Line): void {
+  #endRefused({ socket, farewell, response }: HttpConnection): void {
     if (farewell !== undefined && !response && socket.writable) socket.end(farewell);
   }
 
@@ -359,7 +359,7 @@ export class Sockets {
 }
 
 /** @returns whether a socket was closed */
-function closeOldest(lines: Set<Line>, sockets: Sockets): boolean {
+function closeOldest(lines: Set<HttpConnection>, sockets: Sockets): boolean {
   const [oldest] = lines;
   if (!oldest) return false;
   sockets.remove(oldest);

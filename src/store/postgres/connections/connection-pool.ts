@@ -4,14 +4,14 @@ import type { Clock } from "../../../protocol/ports/clock.ts";
 import type { Logger } from "../../../protocol/ports/logger.ts";
 import { LogThrottle } from "../../../shared/log-throttle.ts";
 import {
-  type Fault,
-  faultOf,
   hasNoRoomToConnect,
   isConnectionDoubtful,
   isDiskFull,
   isLockTimeout,
   plainError,
   reasonOf,
+  type ServerFault,
+  serverFaultOf,
 } from "../sql-state.ts";
 import type { StoreIdentity } from "./store-identity.ts";
 
@@ -77,9 +77,9 @@ const SET_UP = `
 
 /** An error of the statement itself: a key exists, or the request is invalid. */
 export class StatementRefused extends Error {
-  readonly fault: Exclude<Fault, "engine">;
+  readonly fault: Exclude<ServerFault, "engine">;
 
-  constructor(fault: Exclude<Fault, "engine">, error: unknown) {
+  constructor(fault: Exclude<ServerFault, "engine">, error: unknown) {
     super(reasonOf(error));
     this.name = "StatementRefused";
     this.fault = fault;
@@ -189,7 +189,7 @@ export class PostgresPool implements Database {
       client.release(isConnectionDoubtful(error));
       if (isLockTimeout(error)) throw this.#locked(error);
       if (isDiskFull(error)) throw this.#noRoom(statement, error);
-      const fault = faultOf(error);
+      const fault = serverFaultOf(error);
       if (fault === "engine") throw this.#unavailable(error);
       this.#answered();
       throw new StatementRefused(fault, error);

@@ -11,7 +11,7 @@ import {
   SESSION_WIDTH,
   type Value,
 } from "../writer/flat-change.ts";
-import type { Outcome } from "../writer/writer-job.ts";
+import type { WriteOutcome } from "../writer/writer-job.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
 import type { KnownFloor, KnownRows, KnownSession } from "./known-rows.ts";
 import type { LogBlocks } from "./log-blocks.ts";
@@ -74,7 +74,7 @@ export class ChangeWriter {
    * Write the change. A conflict writes nothing.
    * @throws Error if a key occurs twice in the change, or the change refers to a missing row
    */
-  write(change: FlatChange): Outcome {
+  write(change: FlatChange): WriteOutcome {
     const [floorId, expected, , , , , , , newIds, sessions, events, , rest] = change;
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
     if ((floor?.version ?? 0) !== expected) return this.#conflict(floorId);

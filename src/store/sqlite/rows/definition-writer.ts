@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { DefinitionChange } from "../../store.ts";
+import type { StoredDefinitionChange } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 
 /** The floor of receipts that belong to no floor. */
@@ -25,7 +25,7 @@ export class DefinitionWriter {
     this.#count = db.prepare("UPDATE meta SET definitions_version = definitions_version + 1 WHERE id = 1");
   }
 
-  write({ id, expected, body, receipt }: DefinitionChange): "done" | "conflict" {
+  write({ id, expected, body, receipt }: StoredDefinitionChange): "done" | "conflict" {
     const version = this.#find.get(id)?.version ?? 0;
     if (version !== expected) return "conflict";
     const { caller, commandId, bodyHash, at, reply } = receipt;

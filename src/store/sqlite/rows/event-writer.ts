@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SessionId } from "../../../protocol/ids.ts";
 import type { MessageWrite } from "../../store.ts";
-import { type EventText, wholeJson } from "../event-text.ts";
+import { type StoredEventText, wholeJson } from "../event-text.ts";
 import { prepareBigQuery, type Query } from "../query.ts";
 import type { Value } from "../writer/flat-change.ts";
 import type { LogBlocks } from "./log-blocks.ts";
@@ -26,7 +26,7 @@ export class EventWriter {
   readonly #blocks: LogBlocks;
   readonly #add: StatementSync;
   readonly #addBlob: StatementSync;
-  readonly #sharing: Query<{ key: bigint } & EventText>;
+  readonly #sharing: Query<{ key: bigint } & StoredEventText>;
   readonly #put: StatementSync;
 
   constructor(db: DatabaseSync, blocks: LogBlocks) {

@@ -2,8 +2,8 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Blob, ConnectionRow } from "../../store.ts";
 import type { FileGuard } from "../file-identity.ts";
 import { LogCheckpoint } from "../log-checkpoint.ts";
-import { faultOf } from "../result-code.ts";
-import { type Failure, isFailure, type Job, type Outcome } from "../writer/writer-job.ts";
+import { fileFaultOf } from "../result-code.ts";
+import { isFailure, type Job, type WriteFailure, type WriteOutcome } from "../writer/writer-job.ts";
 import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
 import { KnownRows } from "./known-rows.ts";
@@ -51,12 +51,12 @@ export class JobWriter {
   }
 
   /** @throws Error if a failed transaction cannot be rolled back: the connection is then unusable */
-  transact(jobs: readonly Job[]): Outcome[] | Failure {
+  transact(jobs: readonly Job[]): WriteOutcome[] | WriteFailure {
     const outcomes = this.#try(jobs);
     return isFailure(outcomes) && this.#checkpoint.makeRoomAfter(outcomes.error) ? this.#try(jobs) : outcomes;
   }
 
-  #try(jobs: readonly Job[]): Outcome[] | Failure {
+  #try(jobs: readonly Job[]): WriteOutcome[] | WriteFailure {
     try {
       this.#guard.checkFile();
       this.#begin.run();
@@ -73,11 +73,11 @@ export class JobWriter {
       // The remembered rows may not have been written.
       this.#known.forget();
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
-      return { fault: faultOf(error), error: error as Error };
+      return { fault: fileFaultOf(error), error: error as Error };
     }
   }
 
-  #write(job: Job): Outcome {
+  #write(job: Job): WriteOutcome {
     switch (job.kind) {
       case "change":
         return this.#changes.write(job.change);
@@ -110,14 +110,14 @@ export class JobWriter {
     }
   }
 
-  #saveConnection({ id, version, expiresAt, ...binding }: ConnectionRow): Outcome {
+  #saveConnection({ id, version, expiresAt, ...binding }: ConnectionRow): WriteOutcome {
     const values = [version + 1, expiresAt, JSON.stringify(binding), id];
     const { changes } =
       version === 0 ? this.#addConnection.run(...values) : this.#putConnection.run(...values, version);
     return changes === 1 ? "done" : "conflict";
   }
 
-  #saveBlob(sessionId: string, { hash, mimeType, bytes, createdAt }: Blob): Outcome {
+  #saveBlob(sessionId: string, { hash, mimeType, bytes, createdAt }: Blob): WriteOutcome {
     this.#putBlob.run(sessionId, hash, mimeType, createdAt, bytes);
     return "done";
   }

@@ -40,7 +40,7 @@ export const EVENT_WIDTH = 7;
 export const RECEIPT_WIDTH = 5;
 
 /** Flatten a change for the writer's thread. */
-export function flatten(change: FloorChange): FlatChange {
+export function flattenChange(change: FloorChange): FlatChange {
   const { floorId, expected, head, format, flags, snapshot, newIds } = change;
   const { messages, logs, effectsAdded, effectsRemoved, deleted, adopted = [] } = change;
   const sessions: Value[] = [];

@@ -1,7 +1,7 @@
-import { type Failure, isFailure, type Result } from "./writer-job.ts";
+import { isFailure, type Result, type WriteFailure } from "./writer-job.ts";
 
 /** Runs jobs in one transaction: all become durable, each with its own outcome, or none does. */
-export type Transact<Job, Outcome> = (jobs: readonly Job[]) => Outcome[] | Failure;
+export type Transact<Job, Outcome> = (jobs: readonly Job[]) => Outcome[] | WriteFailure;
 
 /**
  * Run jobs of many floors in one transaction. If one of them makes it fail, each runs again in a transaction of its

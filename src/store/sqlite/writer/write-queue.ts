@@ -21,7 +21,7 @@ interface Waiting<Job, Outcome> {
 }
 
 /** Most unanswered jobs, more than a working store accumulates. Beyond it, writes are `unavailable`. */
-export const MAX_WAITING = 16_384;
+export const MAX_WAITING_WRITES = 16_384;
 /**
  * Jobs that are sent without waiting for the end of the turn. The thread begins with them while the main thread prepares
  * the others. Each message costs both threads some µs, so single jobs are not sent at once.
@@ -52,7 +52,7 @@ export class WriteQueue<Job, Outcome> {
   add(job: Job): Promise<Outcome | "conflict"> {
     const settle = Promise.withResolvers<Outcome | "conflict">();
     if (this.#closed) settle.reject(new AppError("unavailable", "the store is closed"));
-    else if (this.#unanswered >= MAX_WAITING) {
+    else if (this.#unanswered >= MAX_WAITING_WRITES) {
       settle.reject(new AppError("unavailable", "too many writes are waiting"));
     } else {
       this.#unanswered += 1;

@@ -1,7 +1,7 @@
 import type { Message } from "../../../protocol/message.ts";
-import type { Blob, ConnectionRow, DefinitionChange, Jumps, PruneLimits, StagedId } from "../../store.ts";
+import type { Blob, ConnectionRow, Jumps, PruneLimits, StagedId, StoredDefinitionChange } from "../../store.ts";
 import type { OpenedFiles } from "../file-identity.ts";
-import type { Fault } from "../result-code.ts";
+import type { FileFault } from "../result-code.ts";
 import type { FlatChange } from "./flat-change.ts";
 
 /** A write. Jobs of all kinds share transactions, in the order of their arrival. */
@@ -12,7 +12,7 @@ export type Job =
   | { kind: "stage"; stagedAs: StagedId; messages: readonly Message[]; now: number }
   | { kind: "discard"; stagedAs: StagedId }
   | { kind: "copy"; from: string; to: string; hash: string; now: number }
-  | { kind: "definition"; change: DefinitionChange }
+  | { kind: "definition"; change: StoredDefinitionChange }
   | { kind: "jumps"; jumps: Jumps }
   | { kind: "forget"; userId: string; floorId: string }
   /** Writes a row as it is: shows whether the database takes writes. */
@@ -20,19 +20,19 @@ export type Job =
   | { kind: "prune"; limits: PruneLimits };
 
 /** `conflict`: nothing was written. `more`: expired rows remain, or free pages with deleted data. `missing`: the row to copy does not exist. */
-export type Outcome = "done" | "conflict" | "more" | "missing";
+export type WriteOutcome = "done" | "conflict" | "more" | "missing";
 
 /** The outcome of a job. */
-export type Result<Outcome> = Outcome | Failure;
+export type Result<Outcome> = Outcome | WriteFailure;
 
 /** Nothing of the job was written, or that is unknown. `fault`: the kind of error. */
-export interface Failure {
-  fault: Fault;
+export interface WriteFailure {
+  fault: FileFault;
   error: Error;
 }
 
 /** Whether a job failed. */
-export const isFailure = (result: unknown): result is Failure =>
+export const isFailure = (result: unknown): result is WriteFailure =>
   typeof result === "object" && result !== null && "fault" in result;
 
 /** The settings of the writer's thread. */
@@ -47,7 +47,7 @@ export interface WriterSettings {
 export type WriterMessage = Job[] | "close";
 
 /** Messages from the thread: ready, once; then the results of jobs, in their order. */
-export type WriterAnswer = "ready" | Result<Outcome>[];
+export type WriterAnswer = "ready" | Result<WriteOutcome>[];
 
 /** Jobs per transaction: enough to spread the cost of a sync to disk, few enough to be answered soon. */
 export const MAX_GROUP = 256;

@@ -6,8 +6,8 @@ import type { Carrier } from "./write-queue.ts";
 import {
   isFailure,
   type Job,
-  type Outcome,
   type Result,
+  type WriteOutcome,
   type WriterAnswer,
   type WriterMessage,
   type WriterSettings,
@@ -21,7 +21,7 @@ const PROBE_MS = 5_000;
 
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "./writer-main.ts" : "./writer-main.js", import.meta.url);
 
-type Settle = (index: number, result: Result<Outcome>) => void;
+type Settle = (index: number, result: Result<WriteOutcome>) => void;
 
 /** Jobs that were sent together. */
 interface Sent {
@@ -34,7 +34,7 @@ interface Sent {
  * The main thread's handle of the writer's thread. If the thread is lost, its unanswered jobs fail as an engine error.
  * The next jobs start a new thread, or fail too during the pause after the last loss.
  */
-export class WriterThread implements Carrier<Job, Outcome> {
+export class WriterThread implements Carrier<Job, WriteOutcome> {
   readonly #settings: WriterSettings;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -118,7 +118,7 @@ export class WriterThread implements Carrier<Job, Outcome> {
   }
 
   /** The thread answers jobs in the order in which they were sent. */
-  #take(results: Result<Outcome>[]): void {
+  #take(results: Result<WriteOutcome>[]): void {
     this.#tell(results);
     for (const result of results) {
       const oldest = this.#sent[0]!;
@@ -129,7 +129,7 @@ export class WriterThread implements Carrier<Job, Outcome> {
   }
 
   /** Log when the database begins and stops refusing writes, and report damage. */
-  #tell(results: readonly Result<Outcome>[]): void {
+  #tell(results: readonly Result<WriteOutcome>[]): void {
     const failures = results.filter((result) => isFailure(result));
     const damaged = failures.find(({ fault }) => fault === "damage");
     if (damaged) this.#onDamage(damaged.error.message);
