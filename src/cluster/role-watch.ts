@@ -27,12 +27,15 @@ const WITHOUT: Readonly<Record<NodeRole, string>> = {
 interface Absence {
   /** When this node first saw it, in ms. */
   since: number;
+  /** It has lasted a lease: a restart, nodes that start together, and a Redis that came back empty are over within one. */
+  isLasting: boolean;
   isLogged: boolean;
 }
 
 /**
  * Knows which roles no node has. Every node keeps a lease with its roles in its name, so one query of Redis per renewal
- * tells each node of all others, without a message to any of them. What it knows is a hint, at most a renewal old.
+ * tells each node of all others, without a message to any of them. What it knows is a hint: a role is there at
+ * most a renewal after its node, and absent once it has been for a lease.
  */
 export class RoleWatch {
   readonly #options: RoleWatchOptions;
@@ -51,7 +54,7 @@ export class RoleWatch {
 
   /** Empty while nothing is known, as on a start while Redis is away. */
   get absent(): NodeRole[] {
-    return NODE_ROLES.filter((role) => this.#absent.has(role));
+    return NODE_ROLES.filter((role) => this.#absent.get(role)?.isLasting);
   }
 
   /** Take a lease, and then renew it until the watch stops. */
@@ -75,7 +78,7 @@ export class RoleWatch {
   }
 
   async #renew(): Promise<void> {
-    const { clock, leaseMs, log } = this.#options;
+    const { clock } = this.#options;
     const members = await this.#members.renew().catch(() => undefined);
     if (this.#isStopped) return;
     const now = clock.now();
@@ -87,17 +90,26 @@ export class RoleWatch {
     const present = new Set(members.flatMap((name) => name.slice(name.indexOf(" ") + 1).split(",")));
     const isWriter = members.every((name) => name >= this.#name);
     for (const role of NODE_ROLES) {
-      const absence = this.#absent.get(role);
-      if (present.has(role)) {
-        this.#absent.delete(role);
-        if (absence?.isLogged) log.info({ role }, "a node has the role again");
-      } else if (!absence) {
-        this.#absent.set(role, { since: now, isLogged: false });
-      } else if (isWriter && !absence.isLogged && now - absence.since > leaseMs) {
-        // A restart, and a Redis that came back empty, are over within a lease.
-        absence.isLogged = true;
-        log.warn({ role }, `no node has the role: ${WITHOUT[role]}`);
-      }
+      if (present.has(role)) this.#sawRole(role);
+      else this.#missRole(role, now, isWriter);
     }
+  }
+
+  #sawRole(role: NodeRole): void {
+    if (this.#absent.get(role)?.isLogged) this.#options.log.info({ role }, "a node has the role again");
+    this.#absent.delete(role);
+  }
+
+  #missRole(role: NodeRole, now: number, isWriter: boolean): void {
+    const absence = this.#absent.get(role);
+    if (!absence) {
+      this.#absent.set(role, { since: now, isLasting: false, isLogged: false });
+      return;
+    }
+    if (now - absence.since <= this.#options.leaseMs) return;
+    absence.isLasting = true;
+    if (!isWriter || absence.isLogged) return;
+    absence.isLogged = true;
+    this.#options.log.warn({ role }, `no node has the role: ${WITHOUT[role]}`);
   }
 }

@@ -110,7 +110,7 @@ describe("the package of a fresh clone", () => {
     "the package serves in an empty folder, and runs README's two programs",
     async () => {
       const [node, client] = programs();
-      await writeFile(join(user(), "node.mts"), node);
+      await writeFile(join(user(), "node.mts"), node!);
       const own = spawn(process.execPath, ["node.mts"], { cwd: user(), env });
       const [url] = await once(own.stdout.setEncoding("utf8"), "data");
       expect(String(url)).toMatch(/^http:\/\/127\.0\.0\.1:\d+\n$/);
