@@ -37,10 +37,10 @@ class LongFirst extends BaseSequencer {
 
 /**
  * Tests that start real processes get another try on a shared CI machine. A fault that stays fails every try, and the end
- * of the run names each test that was tried again.
+ * of the run names each test that was tried again. `TEST_RETRIES` is the number of tries after the first.
  */
 const IS_CI = process.env["CI"] === "true";
-const RETRIES = IS_CI ? 2 : 0;
+const RETRIES = Number(process.env["TEST_RETRIES"] ?? (IS_CI ? 2 : 0));
 /** `TEST_SECOND_TRY=true`: each test fails once at first, which shows whether a second try can pass. */
 const fails = process.env["TEST_SECOND_TRY"] === "true";
 const retry = fails ? 1 : RETRIES;
