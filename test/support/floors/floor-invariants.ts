@@ -62,7 +62,7 @@ export class FloorInvariants {
   ): void {
     this.#lapsed.delete(asks as SessionId);
     if (facts[0]?.type !== "at") this.#dateAt(at);
-    for (const fact of facts) this.#follow(fact, before);
+    for (const fact of facts) this.#follow(fact);
     const { floor, flags } = actors.context;
     const rules = rulesOf(this.#catalog, flags);
     checkArrangement(floor, rules);
@@ -89,7 +89,7 @@ export class FloorInvariants {
     this.#at = now;
   }
 
-  #follow(fact: Fact, before: FloorBefore): void {
+  #follow(fact: Fact): void {
     if (fact.type === "at") this.#dateAt(fact.now);
     if (fact.type === "effect.add") this.#effects.add(fact.effect.id);
     if (fact.type === "effect.remove") this.#effects.delete(fact.id);
@@ -113,7 +113,7 @@ export class FloorInvariants {
       must(!this.#endedRuns.has(event.data.runId), `run ${event.data.runId} ended twice`);
       this.#endedRuns.add(event.data.runId);
     }
-    if (event.type === "session_transition") this.#step(id, event.data, before);
+    if (event.type === "session_transition") this.#step(id, event.data);
     // A queued session has no transition; the decision reports the end of its wait.
     if (event.type === "arbitration" && event.data.reason === "lease_expired") this.#lapsed.add(id);
   }
@@ -137,7 +137,7 @@ export class FloorInvariants {
     }
   }
 
-  #step(id: SessionId, transition: Transition, before: FloorBefore): void {
+  #step(id: SessionId, transition: Transition): void {
     const { to, event, activity, reason } = transition;
     if (reason === "lease_expired") this.#lapsed.add(id);
     if (activity) {
@@ -145,14 +145,12 @@ export class FloorInvariants {
       const { from: was, to: is } = activity;
       must(was === this.#activities.get(id) && was !== is, `${id} goes from ${was} to ${is} while paused`);
     }
+    // Within one step a session may start beneath and fall silent again.
+    const wasHeard = /^(active|ducked)/.test(this.#states.get(id) ?? "");
     this.#states.set(id, to);
     const written = activity?.to ?? (to.split(".")[1] as Activity | undefined);
     if (written) this.#activities.set(id, written);
-    if (event === "preempt") {
-      const { holder, ducked } = before;
-      const wasHeard = [holder, ...ducked].some((claim) => claim?.sessionId === id);
-      must(wasHeard, `${id} was preempted and was not heard`);
-    }
+    if (event === "preempt") must(wasHeard, `${id} was preempted and was not heard`);
   }
 
   /** B. A new agent of the session, or another decision before this one, changes what is asked for. */

@@ -158,7 +158,7 @@ export class FloorLogCheck {
     this.#isBlockedLawfully(decision);
     if (!this.#catalog.isShared) {
       must(
-        !decision.effects && level === undefined && (rule ?? 0) <= 8,
+        this.#hasLeft() || (!decision.effects && level === undefined && (rule ?? 0) <= 8),
         () => `12: a decision by new keys: ${describe()}`,
       );
       return;
@@ -172,7 +172,8 @@ export class FloorLogCheck {
     if (!agent) return;
     const own = { agentId: agent.id, ...criticalOf(agent) };
     const isRestricted = restrictionOn(own, this.#rules) !== undefined;
-    const isSilenced = restrictionOn(own, this.#silencing) !== undefined;
+    // A session of an agent that has left keeps the numbers of its claim, and so stays heard where it was critical.
+    const isSilenced = agent.enabled && restrictionOn(own, this.#silencing) !== undefined;
     must(!isSilenced || outcome !== "granted", () => `13: a restricted session is granted: ${describe()}`);
     must(isRestricted || reason !== "restricted", () => `13: nothing restricts it: ${describe()}`);
   }
@@ -206,6 +207,8 @@ export class FloorLogCheck {
     this.#isDue(id, transition);
     if (event === "preempt") this.#preemptionIsLawful(id, transition);
     if (to === "deleted") return this.forget(id);
+    // Room was made for a session that leaves before the floor is its own.
+    if (to === "archived" && isHeard(from) && !isFront(from) && !this.#front) this.#madeRoom.clear();
     this.#states.set(id, to);
     const agent = this.#catalog.agents.get(this.#agents.get(id)?.id ?? "");
     const comesUp = isHeard(to) && !isHeard(from);
@@ -236,11 +239,16 @@ export class FloorLogCheck {
     must(isSo, () => `${id} became ${to} at ${level} by a decision that says ${JSON.stringify(next)}`);
   }
 
+  /** Whether a session's agent has left: its claim keeps the keys that it had. */
+  #hasLeft(): boolean {
+    return [...this.#agents.values()].some(({ id }) => !this.#catalog.agents.get(id)?.enabled);
+  }
+
   /** 1, 3′, 11, 13, and 16 for the sessions that are heard. */
   #isHeardLawfully(id: SessionId, { to, level }: Transition, floorSeq: number): void {
     const { active } = this;
     must(active.length <= 1, () => `1: two are active at one instant: ${active}`);
-    must(this.#catalog.isShared || !to.startsWith("ducked"), () => `12: ${id} is ducked`);
+    must(this.#catalog.isShared || this.#hasLeft() || !to.startsWith("ducked"), () => `12: ${id} is ducked`);
     const agent = this.#agents.get(id);
     if (!agent) return;
     must(!agent.critical || level === undefined || level === 0, () => `11: ${id} is critical and at level ${level}`);
@@ -271,7 +279,7 @@ export class FloorLogCheck {
     if (reason === "resumed" && by === undefined) return void this.#madeRoom.add(id);
     must(decision?.outcome === "granted" && decision.challenger.sessionId === by?.sessionId, describe);
     const { challenger, holder } = decision;
-    if (!this.#catalog.isShared) {
+    if (!this.#catalog.isShared && !this.#hasLeft()) {
       must(decision.reason === "preempted" && holder?.sessionId === id, describe);
       must(challenger.priority >= holder!.priority, describe);
     }
