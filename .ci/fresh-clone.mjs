@@ -1,6 +1,6 @@
 // Plays a newcomer: clones the committed state into an empty folder, and runs the two commands of README.md as printed, with
-// a PATH that has node, npm and git, and the shell with which npm runs scripts. `.ci/run` runs it, and no test does: its tests
-// are all tests that need no other program.
+// a PATH that has node, npm and git, and the shell with which npm runs scripts. It is run by hand, because it runs all tests that
+// need no other program; those that start a program of coreutils fail there.
 import { spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
