@@ -105,7 +105,17 @@ export class LiveRuns {
     const { floorId } = await this.#context.visibleTo(caller).locate(sessionId);
     const start = await this.#findStart(sessionId, seq, (run) => run === runId);
     const { seq: after = 0, settled = NONE } = start ?? {};
-    return { sessionId, floorId, runId, after, hasBegun: false, settled, decision, playedUpTo, notice: this.#notice() };
+    return {
+      sessionId,
+      floorId,
+      runId,
+      after,
+      hasBegun: false,
+      settled,
+      decision,
+      playedUpTo,
+      notice: noticeOfWait(this.#context),
+    };
   }
 
   /** Answer the questions that a run waits for, and read the run from the last of these questions on. */
@@ -129,13 +139,9 @@ export class LiveRuns {
         hasBegun: true,
         earlier,
         settled: NONE,
-        notice: this.#notice(),
+        notice: noticeOfWait(this.#context),
       });
     });
-  }
-
-  #notice(): string | undefined {
-    return noticeOfWait(this.#context);
   }
 
   /** @returns the run, and the last question that was answered */
