@@ -18,6 +18,8 @@ export class Transcript {
   readonly #states = new Map<string, string>();
   /** Floors of sessions by id; the sessions whose creation was not received count as those of one floor. */
   readonly #floors = new Map<string, string>();
+  /** When each floor's newest transition happened. */
+  readonly #newest = new Map<string | undefined, string>();
   readonly #starts: ReadonlyMap<string, number>;
 
   /** @param starts the places after which the logs of some sessions start */
@@ -48,7 +50,7 @@ export class Transcript {
     if (type === "session_created") this.#floors.set(sessionId!, String(data["floorId"]));
     if (type === "delta" && data.kind === "text") return this.#takeDelta(data);
     if (type === "message") return this.#takeMessage(data);
-    if (type === "session_transition") this.#step(sessionId!, data.to);
+    if (type === "session_transition") this.#step(sessionId!, data.to, event.timestamp);
   }
 
   #takeDelta({ messageId, offset, text }: { messageId: string; offset: number; text: string }): void {
@@ -80,9 +82,12 @@ export class Transcript {
     this.onText(id, text);
   }
 
-  #step(sessionId: string, to: string): void {
+  /** The history of a session that was bound to an open connection comes after newer events of its floor. */
+  #step(sessionId: string, to: string, at: string): void {
     this.#states.set(sessionId, to);
     const floor = this.#floors.get(sessionId);
+    if (at < (this.#newest.get(floor) ?? "")) return;
+    this.#newest.set(floor, at);
     const active = [...this.#states].filter(
       ([id, state]) => this.#floors.get(id) === floor && state.startsWith("active"),
     );
