@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 
-/** A row of the dependency table in docs/architecture.md. Names that end with `/` are folders. */
+/** A row of the dependency table in docs/inside/architecture.md. Names that end with `/` are folders. */
 interface Row {
   files: string[];
   mayImport: string[];
@@ -11,7 +11,7 @@ interface Row {
 }
 
 const root = resolve(import.meta.dirname, "..");
-const ROWS = readRows(readFileSync(join(root, "docs/architecture.md"), "utf8"));
+const ROWS = readRows(readFileSync(join(root, "docs/inside/architecture.md"), "utf8"));
 
 function readRows(page: string): Row[] {
   const section = page.slice(page.indexOf("### Who may import whom"), page.indexOf("### Ports"));

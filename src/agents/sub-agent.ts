@@ -36,9 +36,9 @@ export type DelegationResult =
     };
 
 /**
- * Let another agent do a task within the run of `turn`. Yields that agent's parts, each with its author, and returns its
- * result: the text that the agent itself wrote. `toolCallId` identifies the call among those of the run. Throws only if
- * the run is aborted.
+ * Let another agent do a task within the run of `turn`. Yields that agent's parts, each with its author, and returns
+ * its result: the text that the agent itself wrote. `toolCallId` identifies the call among those of the run. Throws
+ * only if the run is aborted.
  */
 export type Delegate = (
   call: Delegation & { readonly toolCallId: string },
@@ -127,7 +127,7 @@ function findCallee(catalog: Catalog, called: string, workspaceId: string | unde
   return { name, entry, isEnabled: entry?.enabled === true, isListed };
 }
 
-/** Why the caller may not delegate to an agent, in the order of docs/agents.md; undefined if it may. */
+/** Why the caller may not delegate to an agent, in the order of docs/use/agents.md; undefined if it may. */
 function findRefusal(
   caller: AgentEntry,
   { path, maxDepth }: CallTree,

@@ -1,11 +1,11 @@
 /**
  * Messages between nodes: hints, not truth. A message may be lost, late, repeated or reordered without any loss of data
- * (docs/architecture.md, principle 1).
+ * (docs/inside/architecture.md, principle 1).
  */
 export interface Bus {
   /**
-   * Whether messages stay in this process and listeners get the object that was published, so that nothing need be encoded.
-   * Default: false.
+   * Whether messages stay in this process and listeners get the object that was published, so that nothing need be
+   * encoded. Default: false.
    */
   readonly isLocal?: boolean;
   /**

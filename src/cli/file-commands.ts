@@ -29,7 +29,7 @@ export function addFileCommands({ add, end }: CommandLine): void {
       if (!reading.ok) throw new Error(`the store ${reading.faults[0]!.message}`);
       const { store: chosen } = reading.settings;
       if (chosen.kind === "postgres")
-        throw new Error("this is for SQLite: docs/operations.md says how to copy PostgreSQL");
+        throw new Error("this is for SQLite: docs/operate/operations.md says how to copy PostgreSQL");
       if (chosen.file === ":memory:") throw new Error("a store in memory has no file");
       process.stdout.write(`${await work(chosen.file)}\n`);
     } catch (error) {

@@ -48,7 +48,7 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
     });
 
   add("simulate", "Play a script of requests on a virtual clock, and check what it expects.", [
-    "docs/policy.md has the keys of a script.",
+    "docs/use/policy.md has the keys of a script.",
     "Exit code: 0; 1 if an expectation does not hold or a file has faults; 2 if a file cannot be read.",
   ])
     .argument("<file>", "who asks when, who ends, who dies, flags and hours; its expect lines make it a test")

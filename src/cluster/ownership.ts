@@ -61,9 +61,10 @@ export function partitionTopic(epoch: string, floorId: FloorId, count: number): 
 const topicOf = (epoch: string, partition: number) => `${epoch}.floors.${partition}`;
 
 /**
- * Which floors this node owns: an optimisation, never a guarantee (docs/architecture.md, principle 2). Rendezvous
- * hashing assigns partitions to nodes, so that only the partitions of a node that left move. A node serves a partition until it
- * hears that the successor does (rule C23). For a moment two nodes may serve it, and the store lets one of them win.
+ * Which floors this node owns: an optimisation, never a guarantee (docs/inside/architecture.md, principle 2).
+ * Rendezvous hashing assigns partitions to nodes, so that only the partitions of a node that left move. A node serves a
+ * partition until it hears that the successor does (rule C23). For a moment two nodes may serve it, and the store lets
+ * one of them win.
  */
 export class Ownership {
   readonly #options: OwnershipOptions;

@@ -10,7 +10,7 @@ import {
   restrictionOn,
 } from "../actors/floor/floor-claims.ts";
 
-/** An invariant of docs/arbitration.md does not hold. The message begins with its number. */
+/** An invariant of docs/use/arbitration.md does not hold. The message begins with its number. */
 export class Broken extends Error {}
 
 export function must(holds: boolean, otherwise: () => string): asserts holds {
@@ -18,7 +18,7 @@ export function must(holds: boolean, otherwise: () => string): asserts holds {
 }
 
 /**
- * The invariants of docs/arbitration.md that hold in every state of a floor.
+ * The invariants of docs/use/arbitration.md that hold in every state of a floor.
  * @throws Broken
  */
 export function checkArrangement(floor: Floor, rules: FloorRules): void {

@@ -30,7 +30,7 @@ export interface SeenStep {
 }
 
 /**
- * Check a step against the invariants of docs/arbitration.md that a step can show: 1 to 6, 9 to 11 and 13 to 19.
+ * Check a step against the invariants of docs/use/arbitration.md that a step can show: 1 to 6, 9 to 11 and 13 to 19.
  * @throws Broken
  */
 export function checkInvariants(step: SeenStep): void {

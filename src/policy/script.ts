@@ -7,7 +7,7 @@ import { OUTCOMES, REASONS } from "../protocol/decision.ts";
 import { AgentId, Name } from "../protocol/ids.ts";
 import { Locale } from "../protocol/locale.ts";
 
-/** The schema of a script for `interlock simulate`. Every key: docs/policy.md. */
+/** The schema of a script for `interlock simulate`. Every key: docs/use/policy.md. */
 
 const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/;
 

@@ -35,7 +35,7 @@ export type Reason = (typeof REASONS)[number];
 
 /**
  * The arbiter's decision and its reason. It is logged on the floor and in the challenger's session, if that exists
- * afterwards, and returned to the caller. `rule` is the row of the table in docs/arbitration.md that applied.
+ * afterwards, and returned to the caller. `rule` is the row of the table in docs/use/arbitration.md that applied.
  */
 export const Decision = z
   .object({

@@ -16,7 +16,7 @@ export const MatrixCell = z
       .number()
       .optional()
       .meta({ description: "the level of the session that is heard beneath the other, in dB" }),
-    rule: z.number().int().meta({ description: "the row of the table in docs/arbitration.md that applied" }),
+    rule: z.number().int().meta({ description: "the row of the table in docs/use/arbitration.md that applied" }),
     reason: z.enum(REASONS),
   })
   .meta({ id: "MatrixCell" });

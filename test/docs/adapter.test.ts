@@ -11,8 +11,8 @@ import { readPage } from "./page.ts";
 
 const AGENT = "subject" as AgentId;
 
-test("docs/agents.md shows the example's adapter unchanged, in at most thirty lines", async () => {
-  const { text } = readPage("docs/agents.md").blocks.find(({ info }) => info === "ts adapter")!;
+test("docs/use/agents.md shows the example's adapter unchanged, in at most thirty lines", async () => {
+  const { text } = readPage("docs/use/agents.md").blocks.find(({ info }) => info === "ts adapter")!;
   expect(text).toBe(await readFile("examples/adapter/http-agent.ts", "utf8"));
   expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(30);
 });
@@ -23,7 +23,7 @@ function speak(response: ServerResponse): void {
   response.end();
 }
 
-agentContract("the example of docs/agents.md", async (): Promise<AgentSubject> => {
+agentContract("the example of docs/use/agents.md", async (): Promise<AgentSubject> => {
   const closed: Promise<unknown>[] = [];
   const server = await SmallServer.start((response, { body }) => {
     closed.push(once(response, "close"));
@@ -42,8 +42,8 @@ agentContract("the example of docs/agents.md", async (): Promise<AgentSubject> =
   };
 });
 
-describe("the example of docs/agents.md", () => {
-  test("the adapter of docs/agents.md sends the message, and streams text whose characters are split between chunks", async () => {
+describe("the example of docs/use/agents.md", () => {
+  test("the adapter of docs/use/agents.md sends the message, and streams text whose characters are split between chunks", async () => {
     const bytes = Buffer.from("晴，22 度。");
     await using server = await SmallServer.start((response) => {
       response.write(bytes.subarray(0, 2));
@@ -58,7 +58,7 @@ describe("the example of docs/agents.md", () => {
     ["hangs up", (response) => response.destroy(), "provider_unreachable", ""],
     ["breaks off", breakOff, "provider_unreachable", SPOKEN[0]!],
   ])(
-    "the adapter of docs/agents.md fails with a code for the user if the server %s, and keeps its text",
+    "the adapter of docs/use/agents.md fails with a code for the user if the server %s, and keeps its text",
     async (_, answer, code, said) => {
       await using server = await SmallServer.start(answer);
       const { parts, failure } = await playToFailure(createHttpAgent(AGENT, server.url), turnOf("hello"));

@@ -23,16 +23,16 @@ test("every excerpt of a catalogue on a page is valid", () => {
   }
 });
 
-test("the shipped catalogue accepts the definition that docs/agents.md shows", () => {
-  const { text } = readPage("docs/agents.md").blocks.find((block) => block.text.includes('"basedOn"'))!;
+test("the shipped catalogue accepts the definition that docs/use/agents.md shows", () => {
+  const { text } = readPage("docs/use/agents.md").blocks.find((block) => block.text.includes('"basedOn"'))!;
   const definition = AgentDefinition.parse(JSON.parse(text));
   const shipped = readCatalog(readPage("config/agents_config.yaml").text);
   if (!shipped.ok) throw new Error("the shipped catalogue has faults");
   expect(findDefinitionFault(shipped.catalog, definition)).toBeUndefined();
 });
 
-test("docs/operations.md shows a valid file of keys", () => {
-  const shown = readPage("docs/operations.md").blocks.filter(({ info }) => info === "yaml keys");
+test("docs/operate/operations.md shows a valid file of keys", () => {
+  const shown = readPage("docs/operate/operations.md").blocks.filter(({ info }) => info === "yaml keys");
   expect(shown.map(({ text }) => readKeys(text))).toMatchObject([
     { ok: true, keys: [{ owner: "alice" }, { operator: true }] },
   ]);
@@ -46,8 +46,8 @@ test("the pages of players and the shipped file of players are valid", () => {
   }
 });
 
-test("docs/arbitration.md shows every key of the catalogue", () => {
-  const { text } = readPage("docs/arbitration.md").blocks.find(({ info }) => info === "yaml")!;
+test("docs/use/arbitration.md shows every key of the catalogue", () => {
+  const { text } = readPage("docs/use/arbitration.md").blocks.find(({ info }) => info === "yaml")!;
   const { agents, policy, priority_rules, restrictions, user_preferences } = CatalogFile.shape;
   const agent = agents.element.shape;
   const keys = [
@@ -77,8 +77,8 @@ test("the comments of the shipped catalogue name every key of an agent, every ch
   expect(names.filter((name) => !mentions(comments, name))).toEqual([]);
 });
 
-test("docs/agents.md shows every key of tools, modes and MCP servers", () => {
-  const { text } = readPage("docs/agents.md");
+test("docs/use/agents.md shows every key of tools, modes and MCP servers", () => {
+  const { text } = readPage("docs/use/agents.md");
   const { tools, modes } = CatalogFile.shape.agents.element.shape;
   const tool = (tools.unwrap().element as z.ZodPipe).out as z.ZodObject;
   const { shape: server } = CatalogFile.shape.mcp_servers.unwrap().element;
@@ -87,8 +87,8 @@ test("docs/agents.md shows every key of tools, modes and MCP servers", () => {
   expect(keys.filter((key) => !mentions(text, key))).toEqual([]);
 });
 
-test("docs/agents.md shows every key of every adapter", () => {
-  const { text } = readPage("docs/agents.md");
+test("docs/use/agents.md shows every key of every adapter", () => {
+  const { text } = readPage("docs/use/agents.md");
   for (const { shape } of Adapter.options) {
     expect(
       Object.keys(shape).filter((key) => !mentions(text, key)),

@@ -11,7 +11,7 @@ import { createApp, readSettings } from "../../src/index.ts";
 import { codeOf, readPage, root, tablesOf } from "./page.ts";
 
 const execute = promisify(execFile);
-const page = readPage("docs/client.md");
+const page = readPage("docs/use/client.md");
 const programs = page.blocks.filter(({ info }) => info === "ts" || info === "tsx");
 /** The page's programs take a token from the application around them. */
 const TOKEN = "const token = async () => 'a token';\n";
@@ -19,14 +19,14 @@ const TOKEN = "const token = async () => 'a token';\n";
 const folder = await mkdtemp(join(tmpdir(), "interlock-client-page-"));
 afterAll(() => rm(folder, { recursive: true }));
 
-test("docs/client.md lists every method of the client, and no other", () => {
+test("docs/use/client.md lists every method of the client, and no other", () => {
   const [rows] = tablesOf(page, "about", "methods");
   const listed = new Set(rows!.flatMap(([, methods]) => codeOf(methods!)));
   listed.delete("switch_agent");
   expect([...listed].sort()).toEqual(Object.keys(createClient({ baseUrl: "http://127.0.0.1" })).sort());
 });
 
-test("docs/client.md lists every option of a client, and every field of a view", () => {
+test("docs/use/client.md lists every option of a client, and every field of a view", () => {
   const fieldsOf = (path: string, name: string) => {
     const text = readFileSync(join(root, path), "utf8");
     const [, inside] = new RegExp(`interface ${name}[^{]*\\{([\\s\\S]*?)\\n\\}`).exec(text)!;
@@ -48,7 +48,7 @@ test("docs/client.md lists every option of a client, and every field of a view",
   expect(fields.filter((field) => !shown.includes(field))).toEqual([]);
 });
 
-test("the programs of docs/client.md compile under strict", async () => {
+test("the programs of docs/use/client.md compile under strict", async () => {
   for (const [index, { info, text }] of programs.entries()) {
     await writeFile(join(folder, `program-${index}.${info}`), `${info === "ts" ? TOKEN : ""}${text}\nexport {};\n`);
   }
@@ -68,7 +68,7 @@ test("the programs of docs/client.md compile under strict", async () => {
   expect(stdout).toBe("");
 }, 60_000);
 
-test("the commands of docs/client.md run", async () => {
+test("the commands of docs/use/client.md run", async () => {
   const reading = readSettings({ PORT: "0", INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "silent" });
   if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
   const app = createApp({ settings: reading.settings, env: {} });

@@ -4,8 +4,8 @@ import { programSubject } from "../support/agents/programs.ts";
 import { play, textOf, turnOf } from "../support/agents/run-stage.ts";
 import { readPage } from "./page.ts";
 
-test("the whole agent on docs/agents-command.md answers a turn", async () => {
-  const { text } = readPage("docs/agents-command.md").blocks.find(({ info }) => info === "yaml agent")!;
+test("the whole agent on docs/use/agents-command.md answers a turn", async () => {
+  const { text } = readPage("docs/use/agents-command.md").blocks.find(({ info }) => info === "yaml agent")!;
   const reading = readCatalog(`agents:\n${text.replace(/^/gm, "  ")}`);
   if (!reading.ok) throw new Error("the page shows no catalogue");
   const { adapter } = reading.catalog.agents.get("counter")!;

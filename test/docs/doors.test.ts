@@ -11,7 +11,7 @@ import { answersOf, difference, requestsOf } from "./shown.ts";
 /** The address of the node on the page. */
 const SHOWN_URL = "http://127.0.0.1:3000";
 
-const page = readPage("docs/doors.md");
+const page = readPage("docs/use/doors.md");
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
@@ -33,7 +33,7 @@ async function run(name: string): Promise<string> {
   }
 }
 
-test.each(["docs/doors.md", "docs/doors.zh.md"])(
+test.each(["docs/use/doors.md", "docs/use/doors.zh.md"])(
   "%s has every tool of the MCP server, with its input",
   async (path) => {
     const client = await createMCPClient({ transport: { type: "http", url: `${node.url}/mcp` } });
@@ -49,7 +49,7 @@ test.each(["docs/doors.md", "docs/doors.zh.md"])(
   },
 );
 
-test("the commands of docs/doors.md answer as shown", async () => {
+test("the commands of docs/use/doors.md answer as shown", async () => {
   const { blocks } = page;
   let compared = 0;
   for (const [index, { info, text }] of blocks.entries()) {
@@ -65,7 +65,7 @@ test("the commands of docs/doors.md answer as shown", async () => {
   expect(compared).toBeGreaterThanOrEqual(2);
 });
 
-test("the stream of docs/doors.md begins as shown", async () => {
+test("the stream of docs/use/doors.md begins as shown", async () => {
   const at = page.blocks.findIndex(({ info, text }) => info === "sh" && requestsOf(text)![0]!.isStream);
   const { url, method, headers, body } = requestsOf(page.blocks[at]!.text)![0]!;
   const answer = await fetch(url.replace(SHOWN_URL, node.url), { method, headers, body: body! });
@@ -77,16 +77,16 @@ test("the stream of docs/doors.md begins as shown", async () => {
   }
 });
 
-test("the programs of docs/doors.md for OpenAI's client run unchanged", async () => {
+test("the programs of docs/use/doors.md for OpenAI's client run unchanged", async () => {
   expect(await run("openai")).toBe("Hello there.");
   expect(await run("responses")).toBe("You said: and now?");
 });
 
-test("the program of docs/doors.md for MCP runs unchanged", async () => {
+test("the program of docs/use/doors.md for MCP runs unchanged", async () => {
   expect(await run("mcp")).toMatch(/^\S.* Hello there\.$/);
 });
 
-test("the program of docs/doors.md for a voice speaks the reply, and the sentence of a refusal", async () => {
+test("the program of docs/use/doors.md for a voice speaks the reply, and the sentence of a refusal", async () => {
   expect(await run("voice")).toBe("Hello there.");
   const phone = { agentId: "phone", userId: "dave", activate: true };
   expect((await node.post("/session/create", phone)).status).toBe(200);

@@ -10,7 +10,7 @@ import { makeFolder } from "../support/stores/sqlite-place.ts";
 import { readPage, root } from "./page.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
 
-const PAGES = ["docs/external-players.md", "docs/external-players.zh.md"];
+const PAGES = ["docs/use/external-players.md", "docs/use/external-players.zh.md"];
 /** The address of the node on the page. */
 const SHOWN_URL = "http://127.0.0.1:3000";
 /** A lease of 5 s lapses within 7.5 s; on busy cores within four times that. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readPage, root, tablesOf } from "./page.ts";
 
-const tables = tablesOf(readPage("docs/features.md"), "", "what", "state", "shown by");
+const tables = tablesOf(readPage("docs/inside/features.md"), "", "what", "state", "shown by");
 
 test("every requirement has its row, in order, with its state, and every done one links files of tests", () => {
   expect(tables.map((rows) => rows.length)).toEqual([12, 8, 11, 10, 6, 5, 13, 15, 20]);
@@ -11,7 +11,7 @@ test("every requirement has its row, in order, with its state, and every done on
     for (const [index, [number, what, state, cell]] of rows.entries()) {
       expect(Number(number), what).toBe(index + 1);
       expect(state, what).toMatch(/^(done$|partly: |not yet)/);
-      const files = [...cell!.matchAll(/\]\(([^)]+)\)/g)].map(([, link]) => join("docs", link!));
+      const files = [...cell!.matchAll(/\]\(([^)]+)\)/g)].map(([, link]) => join("docs/inside", link!));
       if (state === "done") expect(files, what).not.toEqual([]);
       expect(
         files.filter((file) => !existsSync(join(root, file))),

@@ -5,8 +5,8 @@ import { mermaidOf } from "../../src/actors/machine/mermaid.ts";
 import { sessionMachine } from "../../src/actors/session/session-machine.ts";
 import { readPage } from "./page.ts";
 
-test("docs/machines.md shows the current machines", () => {
-  const shown = readPage("docs/machines.md").blocks.filter(({ text }) => text.startsWith("stateDiagram-v2"));
+test("docs/inside/machines.md shows the current machines", () => {
+  const shown = readPage("docs/inside/machines.md").blocks.filter(({ text }) => text.startsWith("stateDiagram-v2"));
   const drawn = [arbiterMachine, sessionMachine].map((machine) => mermaidOf(chartOf(machine)));
   expect(shown.map(({ text }) => `${text.trim()}\n`)).toEqual(drawn);
 });

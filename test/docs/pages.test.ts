@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
@@ -10,7 +10,16 @@ const sources = ["src", "page", "examples"].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }),
 );
 /** Pages that are not edited afterwards may name files that no longer exist. */
-const living = pages.filter(({ path }) => !path.startsWith("docs/adr/") && path !== "CHANGELOG.md");
+const living = pages.filter(({ path }) => !path.startsWith("docs/inside/adr/") && path !== "CHANGELOG.md");
+
+/** Folders of other people's files, of builds, and of a node that ran here. */
+const FOREIGN = new Set(["node_modules", "dist", ".git", "data", "coverage"]);
+
+function filesUnder(path: string): string[] {
+  if (!statSync(path).isDirectory()) return [path];
+  const names = readdirSync(path).filter((name) => !FOREIGN.has(name));
+  return names.flatMap((name) => filesUnder(join(path, name)));
+}
 
 /** Why a link is broken; undefined if it is not. */
 function objection(page: Page, link: string): string | undefined {
@@ -30,8 +39,8 @@ describe("every page", () => {
     const inside = links.filter(({ link }) => !/^https?:/.test(link));
     expect(inside.length).toBeGreaterThan(60);
     expect(inside.map(({ page, link }) => objection(page, link)).filter(Boolean)).toEqual([]);
-    expect(objection(readPage("README.md"), "docs/none.md")).toBeDefined();
-    expect(objection(readPage("README.md"), "docs/glossary.md#none")).toBeDefined();
+    expect(objection(readPage("README.md"), "none.md")).toBeDefined();
+    expect(objection(readPage("README.md"), "docs/inside/glossary.md#none")).toBeDefined();
   });
 
   test("every file that a page names exists", () => {
@@ -43,6 +52,19 @@ describe("every page", () => {
     const isThere = (code: string) => existsSync(join(root, code)) || existsSync(join(root, "src", code));
     expect(paths.filter(({ code }) => !isThere(code))).toEqual([]);
     expect(files.filter(({ code }) => !sources.some((source) => basename(source) === code))).toEqual([]);
+  });
+
+  test("every page that code, tests, settings or pages name exists", () => {
+    const files = filesUnder(root).filter((file) => !/\.(png|wav|ico|tgz|log)$/.test(file));
+    const named = files.flatMap((file) =>
+      [...readFileSync(file, "utf8").matchAll(/\bdocs\/[\w./-]*\.md\b/g)].map(([path]) => ({ file, path })),
+    );
+    expect(named.length).toBeGreaterThan(60);
+    expect(
+      named
+        .filter(({ path }) => !existsSync(join(root, path)))
+        .map(({ file, path }) => `${relative(root, file)} names ${path}`),
+    ).toEqual([]);
   });
 
   test("every script that a page names exists", () => {
@@ -68,7 +90,7 @@ describe("every page", () => {
 });
 
 test("every ADR has a unique number, and its status is on a page", () => {
-  const decisions = pages.filter(({ path }) => path.startsWith("docs/adr/"));
+  const decisions = pages.filter(({ path }) => path.startsWith("docs/inside/adr/"));
   expect(decisions.map(({ path }) => Number(/\/(\d{4})-/.exec(path)![1]))).toEqual(
     decisions.map((_, index) => index + 1),
   );
@@ -78,8 +100,8 @@ test("every ADR has a unique number, and its status is on a page", () => {
   }
 });
 
-test("the program says every sentence that docs/when-things-fail.md quotes", () => {
-  const { prose } = readPage("docs/when-things-fail.md");
+test("the program says every sentence that docs/operate/when-things-fail.md quotes", () => {
+  const { prose } = readPage("docs/operate/when-things-fail.md");
   const quoted = [...prose.matchAll(/“([^”]+)”/g)].map(([, sentence]) => sentence!.replace(/\s+/g, " "));
   expect(quoted.length).toBeGreaterThan(10);
   const files = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((file) =>
@@ -98,12 +120,12 @@ function common({ info, text }: Block): unknown {
 
 test.each([
   ["README.md", "README.zh.md"],
-  ["docs/guide-agents.md", "docs/guide-agents.zh.md"],
-  ["docs/external-players.md", "docs/external-players.zh.md"],
-  ["docs/players.md", "docs/players.zh.md"],
-  ["docs/car.md", "docs/car.zh.md"],
-  ["docs/doors.md", "docs/doors.zh.md"],
-  ["docs/policy.md", "docs/policy.zh.md"],
+  ["docs/use/guide-agents.md", "docs/use/guide-agents.zh.md"],
+  ["docs/use/external-players.md", "docs/use/external-players.zh.md"],
+  ["docs/use/players.md", "docs/use/players.zh.md"],
+  ["docs/use/car.md", "docs/use/car.zh.md"],
+  ["docs/use/doors.md", "docs/use/doors.zh.md"],
+  ["docs/use/policy.md", "docs/use/policy.zh.md"],
 ])("pages in two languages have the same headings and the same commands: %s", (english, chinese) => {
   const [one, other] = [readPage(english), readPage(chinese)];
   expect(other.headings.map(({ level }) => level)).toEqual(one.headings.map(({ level }) => level));

@@ -8,7 +8,7 @@ import { root } from "./page.ts";
 
 /** `npm run docs:policy` writes the outputs instead of comparing them. */
 const IS_WRITING = process.env["WRITE_OUTPUTS"] === "true";
-const PAGES = ["docs/policy.md", "docs/policy.zh.md"].filter((path) => existsSync(join(root, path)));
+const PAGES = ["docs/use/policy.md", "docs/use/policy.zh.md"].filter((path) => existsSync(join(root, path)));
 /** A block with one command, and what it prints. */
 const SHOWN = /```console\n\$ interlock ([^\n]*)\n([\s\S]*?)```/g;
 

@@ -54,7 +54,7 @@ async function typesFrom(url: string, count: number): Promise<string[]> {
   return types.slice(0, count);
 }
 
-test.each(["README.md", "docs/guide-agents.md"])(
+test.each(["README.md", "docs/use/guide-agents.md"])(
   "the commands of %s answer as shown",
   async (path) => {
     const url = await startNode();
@@ -114,10 +114,10 @@ interface DocumentedSchema {
 const namesInBraces = (cell: string) =>
   (/^`\{([^}]*)\}`/.exec(cell)?.[1] ?? "").split(",").flatMap((part) => /^\s*(\w+)\??\s*$/.exec(part)?.[1] ?? []);
 
-test("docs/protocol.md has every route, with its fields, its defaults, its limits and its answer", async () => {
+test("docs/use/protocol.md has every route, with its fields, its defaults, its limits and its answer", async () => {
   const url = await startNode();
   const document = OpenApiDocument.parse(await (await fetch(`${url}/openapi.json`)).json());
-  const [rows] = tablesOf(readPage("docs/protocol.md"), "route", "body or query", "answer");
+  const [rows] = tablesOf(readPage("docs/use/protocol.md"), "route", "body or query", "answer");
   const takenBy = new Map(rows!.map(([route, takes]) => [codeOf(route!)[0]!, takes!]));
   const documented = [...takenBy.keys()];
   /** The answer of a row, or of the row that it refers to: “the same” is the one above it, “as `POST /x`” that route's. */

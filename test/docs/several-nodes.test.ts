@@ -16,7 +16,7 @@ const SHOWN_STORE = "postgres://interlock:secret@127.0.0.1/interlock";
 const SHOWN_BUS = "redis://127.0.0.1";
 
 const { blocks: readme } = readPage("README.md");
-const { blocks: operations } = readPage("docs/operations.md");
+const { blocks: operations } = readPage("docs/operate/operations.md");
 /** The shell block that contains this text, and the output shown for it. */
 const shown = (blocks: typeof readme, part: string): [sh: string, printed: string] => {
   const index = blocks.findIndex(({ info, text }) => info === "sh" && text.includes(part));
@@ -106,7 +106,7 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     await stop();
   }, 60_000);
 
-  test("the queue is found by the epoch, as docs/operations.md shows", async () => {
+  test("the queue is found by the epoch, as docs/operate/operations.md shows", async () => {
     const [sql] = /'(SELECT [^']+)'/.exec(shown(operations, "SELECT epoch")[0])!.slice(1);
     const [row] = await askDatabase(store, sql!);
     const [sh] = shown(operations, "getJobCounts");

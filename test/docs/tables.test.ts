@@ -26,9 +26,9 @@ import { MAX_GROUP } from "../../src/store/sqlite/writer/writer-job.ts";
 import { stillMetrics } from "../support/nodes/still-metrics.ts";
 import { codeOf, mentions, readPage, tablesOf } from "./page.ts";
 
-const protocol = readPage("docs/protocol.md");
-const operations = readPage("docs/operations.md");
-const arbitration = readPage("docs/arbitration.md");
+const protocol = readPage("docs/use/protocol.md");
+const operations = readPage("docs/operate/operations.md");
+const arbitration = readPage("docs/use/arbitration.md");
 
 const MIB = 1_048_576;
 
@@ -40,15 +40,15 @@ function only(tables: string[][][]): string[][] {
   return tables[0]!;
 }
 
-describe("docs/protocol.md", () => {
-  test("docs/protocol.md has every error code, with its status and whether it is retryable", () => {
+describe("docs/use/protocol.md", () => {
+  test("docs/use/protocol.md has every error code, with its status and whether it is retryable", () => {
     const rows = only(tablesOf(protocol, "code", "HTTP", "retry"));
     expect(rows.map(([code, status, retry]) => [codeOf(code!)[0], status, retry])).toEqual(
       Object.entries(ERRORS).map(([code, { status, retry }]) => [code, String(status), retry]),
     );
   });
 
-  test("docs/protocol.md has every event, logged or not, with all its fields", () => {
+  test("docs/use/protocol.md has every event, logged or not, with all its fields", () => {
     const [logged, live] = tablesOf(protocol, "type", "data") as [string[][], string[][]];
     expect(namesIn(logged)).toEqual(Object.keys(LOGGED_EVENTS));
     expect(namesIn(live)).toEqual(Object.keys(LIVE_EVENTS));
@@ -65,7 +65,7 @@ describe("docs/protocol.md", () => {
     }
   });
 
-  test("docs/protocol.md describes a session and a message with all their fields, and no others", () => {
+  test("docs/use/protocol.md describes a session and a message with all their fields, and no others", () => {
     const described = tablesOf(protocol, "field", "value").map((rows) => rows.flatMap(([names]) => codeOf(names!)));
     const fieldsOf = ({ shape }: { shape: Record<string, { isOptional(): boolean }> }) =>
       Object.entries(shape).map(([name, field]) => (field.isOptional() ? `${name}?` : name));
@@ -79,19 +79,19 @@ describe("docs/protocol.md", () => {
     expect(choices.filter((choice) => !codeOf(values).includes(choice))).toEqual([]);
   });
 
-  test("docs/protocol.md has every verb and every state of a transition", () => {
+  test("docs/use/protocol.md has every verb and every state of a transition", () => {
     expect(namesIn(only(tablesOf(protocol, "event", "when")))).toEqual([...TRANSITION_EVENTS]);
     const sentence = /A transition's states are written ([\s\S]*?)\. Its/.exec(protocol.prose)![1]!;
     expect(codeOf(sentence)).toEqual([...WRITTEN_STATES]);
   });
 
-  test("docs/protocol.md has every reason of a farewell, and every answer to a confirmation", () => {
+  test("docs/use/protocol.md has every reason of a farewell, and every answer to a confirmation", () => {
     expect(namesIn(only(tablesOf(protocol, "reason", "means")))).toEqual([...BYE_REASONS]);
     const row = tablesOf(protocol, "type", "data")[0]!.find(([type]) => type === "`tool_confirmation_request`")!;
     for (const { value } of CONFIRMATION_OPTIONS) expect(row[1]).toContain(`\`${value}\``);
   });
 
-  test("docs/protocol.md has every message that a client may send, with its fields", () => {
+  test("docs/use/protocol.md has every message that a client may send, with its fields", () => {
     const rows = only(tablesOf(protocol, "type", "fields", "does"));
     const shapes = ClientMessage.options.map(({ shape }) => shape);
     expect(namesIn(rows)).toEqual(shapes.map(({ type }) => type.value));
@@ -107,28 +107,28 @@ describe("docs/protocol.md", () => {
   });
 });
 
-describe("docs/arbitration.md", () => {
-  test("docs/arbitration.md has every outcome and every reason", () => {
+describe("docs/use/arbitration.md", () => {
+  test("docs/use/arbitration.md has every outcome and every reason", () => {
     const sentence = /`outcome` is ([\s\S]*?)\. `reason` is one of ([\s\S]*?)\. `rule`/.exec(arbitration.prose)!;
     expect(codeOf(sentence[1]!)).toEqual([...OUTCOMES]);
     expect(codeOf(sentence[2]!)).toEqual([...REASONS]);
   });
 
-  test("docs/arbitration.md shows a valid decision", () => {
+  test("docs/use/arbitration.md shows a valid decision", () => {
     const shown = arbitration.blocks.find(({ info }) => info === "json")!;
     expect(Decision.safeParse(JSON.parse(shown.text.replaceAll("…", "s1"))).error).toBeUndefined();
   });
 });
 
-describe("docs/operations.md", () => {
-  test("docs/operations.md has every command", () => {
+describe("docs/operate/operations.md", () => {
+  test("docs/operate/operations.md has every command", () => {
     const { commands } = createProgram({ onError: () => undefined });
     const rows = only(tablesOf(operations, "command", "does"));
     const documented = rows.flatMap(([cell]) => codeOf(cell!).map((text) => text.split(" ")[0]));
     expect(documented).toEqual([...commands.map((command) => command.name()), "complete"]);
   });
 
-  test("docs/operations.md has every setting, with its flag, its default and its meaning", () => {
+  test("docs/operate/operations.md has every setting, with its flag, its default and its meaning", () => {
     const rows = only(tablesOf(operations, "variable", "flag", "default"));
     const documented = rows.map(([name, flag, fallback, meaning]) => [name, flag, fallback, meaning]);
     expect(documented).toEqual(
@@ -141,11 +141,11 @@ describe("docs/operations.md", () => {
     );
   });
 
-  test("docs/operations.md names the present format of a floor", () => {
+  test("docs/operate/operations.md names the present format of a floor", () => {
     expect(operations.prose.replace(/\s+/g, " ")).toContain(`The present format is ${SNAPSHOT_FORMAT}.`);
   });
 
-  test("docs/operations.md has every metric, with its type and its meaning", async () => {
+  test("docs/operate/operations.md has every metric, with its type and its meaning", async () => {
     const { text } = await stillMetrics().read();
     const heads = text.matchAll(/^# HELP (interlock_\S+) (.+)\n# TYPE \S+ (\S+)$/gm);
     const counted = [...heads].map(([, name, help, type]) => [`\`${name}\``, type, help]);
@@ -182,7 +182,7 @@ describe("docs/operations.md", () => {
     ["histories that are copied, imported or exported at once", BOUNDS.histories, BOUNDS.callerHistories],
     ["a file that is imported; a line of it", BOUNDS.importBytes / MIB, BOUNDS.importedLineBytes / MIB],
     ["a user's message, an image, images", MAX_CONTENT, MAX_IMAGE, MAX_IMAGES],
-  ])("docs/operations.md has the limit: %s", (bound, ...values) => {
+  ])("docs/operate/operations.md has the limit: %s", (bound, ...values) => {
     const row = tablesOf(operations, "bound", "value")
       .flat()
       .find(([name]) => name === bound);

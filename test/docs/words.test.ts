@@ -28,7 +28,7 @@ const OTHERS: { readonly [word: string]: RegExp } = {
 };
 
 test("the glossary's Chinese words are those of the Chinese pages and of the page", () => {
-  const [rows] = tablesOf(readPage("docs/glossary.md"), "term", "meaning", "中文");
+  const [rows] = tablesOf(readPage("docs/inside/glossary.md"), "term", "meaning", "中文");
   const words = rows!.flatMap(([, , cell]) => cell!.match(/\p{Script=Han}+/gu) ?? []);
   const named = words.filter((word) => !["权利", "地方", "定义"].includes(word));
   expect(named.length).toBeGreaterThan(25);

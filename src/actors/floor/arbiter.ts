@@ -348,8 +348,8 @@ const machine = setup({
 
 /**
  * The arbiter of one floor: supervises the sessions that compete for it, and decides by the rules of
- * docs/arbitration.md. `take` does not depend on the state. The states mirror `context.floor` because viewers of the
- * machine show them: the statecharts of `interlock machines`, and inspectors.
+ * docs/use/arbitration.md. `take` does not depend on the state. The states mirror `context.floor` because viewers of
+ * the machine show them: the statecharts of `interlock machines`, and inspectors.
  */
 export const arbiterMachine = machine.createMachine({
   id: "arbiter",

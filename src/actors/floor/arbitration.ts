@@ -19,7 +19,7 @@ export interface Challenger extends Numbers {
 
 /**
  * Decide a request for the floor. Pure: same floor, same request, same answer.
- * The rules, their numbers and their order: docs/arbitration.md.
+ * The rules, their numbers and their order: docs/use/arbitration.md.
  */
 // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a table of rules, in the order of the page that documents them
 export function decide(floor: Floor, challenger: Challenger, rules: FloorRules): Decision {

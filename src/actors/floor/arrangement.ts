@@ -3,7 +3,7 @@ import type { Claim, DuckedClaim } from "./claim.ts";
 /**
  * Which sessions are heard together. A session is heard beneath another if the other allows it (`beneath`) and it can
  * play quieter (`when_preempted: duck`). Pure: the result depends only on the competing sessions, not on earlier
- * events. The definitions: docs/arbitration.md.
+ * events. The definitions: docs/use/arbitration.md.
  */
 
 /** The fields of a claim that decide which sessions are heard together. */

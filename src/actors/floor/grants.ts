@@ -12,7 +12,7 @@ import { everyone, type FloorRules, reservedClaim, rulesOf, storedClaim, without
 import type { Move, Rearrangement } from "./moves.ts";
 import { giveFront, letBeneath, letWait, settle } from "./rearrangement.ts";
 
-/** How the floor changes hands: requests, grants, waits and releases. The rules: docs/arbitration.md. */
+/** How the floor changes hands: requests, grants, waits and releases. The rules: docs/use/arbitration.md. */
 
 /** The floor's rules, with the restrictions that its flags enable. */
 export const rulesFor = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);

@@ -2,12 +2,12 @@ import { agentOf, type SessionStep } from "./session-step.ts";
 
 /**
  * Leases. A session with a lease that is heard or waits for the floor loses its place when it gives no sign of life. It
- * lapses between 1 and 1.5 leases after the last one. The rules: docs/arbitration.md.
+ * lapses between 1 and 1.5 leases after the last one. The rules: docs/use/arbitration.md.
  *
  * A deadline is one lease ahead, and then the rest of the next lease if the session was renewed meanwhile. Otherwise a
  * second deadline, half a lease later, decides. It counts from when the first one was carried out, and not from the
- * deadline as everything else does: a session whose node was away thus has half a lease to send a heartbeat, during which
- * the node is known to listen.
+ * deadline as everything else does: a session whose node was away thus has half a lease to send a heartbeat, during
+ * which the node is known to listen.
  */
 
 /** A fraction of a lease. A sign of life is committed only when this much has passed since the last committed one. */

@@ -251,9 +251,9 @@ const working = {
 } as const;
 
 /**
- * The machine of one session, with two regions: `lifecycle`, whether it has the floor (docs/arbitration.md), and
- * `activity`, what its agent does (docs/protocol.md). Work is an effect and delays are deadlines of the floor, because
- * `invoke` and `after` do not survive a restore.
+ * The machine of one session, with two regions: `lifecycle`, whether it has the floor (docs/use/arbitration.md), and
+ * `activity`, what its agent does (docs/use/protocol.md). Work is an effect and delays are deadlines of the floor,
+ * because `invoke` and `after` do not survive a restore.
  */
 export const sessionMachine = machine.createMachine({
   id: "session",

@@ -11,7 +11,7 @@ export type LineOutcome = Part | { readonly type: "failure"; readonly error: unk
 const text = z.string();
 const tokens = z.int().min(0).max(1_000_000_000);
 
-/** The lines of the format `jsonl`: docs/agents-command.md. */
+/** The lines of the format `jsonl`: docs/use/agents-command.md. */
 export const JsonLine = z.discriminatedUnion("type", [
   z.object({ type: z.literal("text"), text }),
   z.object({ type: z.literal("reasoning"), text }),

@@ -10,7 +10,7 @@ import { Adapter, settleAdapter } from "./adapter.ts";
 import { PolicyClaim } from "./policy-claims.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
-/** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/arbitration.md. */
+/** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/use/arbitration.md. */
 
 const priority = z.int().min(0).max(100);
 const sentenceText = z.string().min(1).max(500);

@@ -24,8 +24,11 @@ const TAGS = [
   { name: "messages", description: "Read and send a session's messages" },
   { name: "floors", description: "Floors, their decisions, and the commands of operators" },
   { name: "agents", description: "The agents of the catalogue" },
-  { name: "streams", description: "Server-sent events: docs/protocol.md has the rules of positions and reconnecting" },
-  { name: "doors", description: "For clients of other protocols: docs/doors.md" },
+  {
+    name: "streams",
+    description: "Server-sent events: docs/use/protocol.md has the rules of positions and reconnecting",
+  },
+  { name: "doors", description: "For clients of other protocols: docs/use/doors.md" },
   { name: "access", description: "Tickets and cookies, for pages whose EventSource cannot send headers" },
   { name: "operations", description: "The state of this node" },
 ] as const;
@@ -55,7 +58,7 @@ export function publishSchemas(app: Routes, version: string, isGuarded: boolean)
         title: "Interlock",
         version,
         summary: "Decides which agent session has the floor.",
-        description: "docs/protocol.md has the rules of events, positions and keys that a schema cannot express.",
+        description: "docs/use/protocol.md has the rules of events, positions and keys that a schema cannot express.",
         contact: { name: "The operator of this node" },
         license: { name: "Apache-2.0", identifier: "Apache-2.0" },
       },

@@ -11,7 +11,7 @@ import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const run = promisify(execFile);
-const NAME = "a pg_dump that was taken while a node runs is restored as docs/operations.md shows, and goes on";
+const NAME = "a pg_dump that was taken while a node runs is restored as docs/operate/operations.md shows, and goes on";
 
 describeWith([POSTGRES, "pgDump"], "a backup of PostgreSQL", (start) => {
   const server = serverOf(start);
@@ -31,7 +31,7 @@ describeWith([POSTGRES, "pgDump"], "a backup of PostgreSQL", (start) => {
     const later = new FloorWriter(node, "u:bob");
     await later.write({ sessions: [later.session("b")] });
     await run("pg_restore", ["--exit-on-error", `--dbname=${restored}`, file]);
-    const shown = readPage("docs/operations.md").blocks.find(({ text }) =>
+    const shown = readPage("docs/operate/operations.md").blocks.find(({ text }) =>
       text.startsWith('psql "$INTERLOCK_STORE" -c'),
     )!;
     await askDatabase(restored, /"(UPDATE [^"]+)"/.exec(shown.text)![1]!);

@@ -11,7 +11,7 @@ import { describeWithNginx } from "../../support/servers/nginx.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
-const shown = readPage("docs/protocol.md").blocks.find(({ info }) => info === "js follow")!;
+const shown = readPage("docs/use/protocol.md").blocks.find(({ info }) => info === "js follow")!;
 const CATALOG = { agents: [{ name: "echo", priority: 20 }] };
 /** Streams; nginx has room for 512 connections by itself, and a stream takes two. */
 const MANY = 300;
@@ -186,7 +186,7 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
     const told = (runId: string) =>
       `heard.some(({ type, data }) => type === "complete" && data.runId === ${JSON.stringify(runId)})`;
 
-    test("a page follows a stream as docs/protocol.md shows it, behind a proxy whose 502 closes an EventSource for good", async () => {
+    test("a page follows a stream as docs/use/protocol.md shows it, behind a proxy whose 502 closes an EventSource for good", async () => {
       await using blank = await SmallServer.start(emptyPage);
       const { installation, node, port } = await openInstallation({ INTERLOCK_ORIGINS: blank.url });
       const proxy = await startNginx(port, { isPlain: true });

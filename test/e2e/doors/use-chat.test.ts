@@ -10,13 +10,13 @@ import { OUTSIDE_MODULES } from "../../support/documents/outside-programs.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const PAGE = fileURLToPath(new URL("../../outside-programs/chat-page", import.meta.url));
-const NAME = "useChat of the page docs/doors.md, in React";
+const NAME = "useChat of the page docs/use/doors.md, in React";
 
 /**
  * A page with the code block of the docs, unchanged except for the address, built below the packages that it imports.
  */
 async function buildChat(): Promise<string> {
-  const { text } = readPage("docs/doors.md").blocks.find(({ info }) => info === "tsx chat")!;
+  const { text } = readPage("docs/use/doors.md").blocks.find(({ info }) => info === "tsx chat")!;
   const folder = await mkdtemp(join(OUTSIDE_MODULES, ".chat-page-"));
   try {
     await cp(PAGE, folder, { recursive: true });

@@ -70,7 +70,7 @@ test("the unit of systemd starts the bridge again whenever it ends, with flags t
   expect([env, interlock, verb]).toEqual(["/usr/bin/env", "interlock", "players"]);
   // Its command line is valid: it gets as far as a file that is not there.
   expect(await failureOf({}, { args: [...args, "nowhere.yaml"] })).toContain("nowhere.yaml");
-  for (const page of ["docs/players.md", "docs/players.zh.md"]) expect(readPage(page).text).toContain(UNIT);
+  for (const page of ["docs/use/players.md", "docs/use/players.zh.md"]) expect(readPage(page).text).toContain(UNIT);
 });
 
 testWith(["systemd"], "systemd finds no fault in the unit", async () => {

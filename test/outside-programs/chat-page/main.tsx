@@ -1,6 +1,6 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-// The block of docs/doors.md, which the test writes next to this file.
+// The block of docs/use/doors.md, which the test writes next to this file.
 import { useAgent } from "./use-agent.ts";
 
 /** A page as a user of `useChat` writes it; what it shows is read by a test. */

@@ -26,8 +26,8 @@ interface Holding {
 type Snapshot = { actors: { context: Pick<ArbiterContext, "floor" | "flags"> } };
 
 /**
- * One floor as its commits show it. The invariants of docs/arbitration.md must hold in every committed state, whatever
- * nodes, networks and clocks do. Throws `Broken`.
+ * One floor as its commits show it. The invariants of docs/use/arbitration.md must hold in every committed state,
+ * whatever nodes, networks and clocks do. Throws `Broken`.
  */
 export class FloorWatch {
   readonly floorId: FloorId;

@@ -52,7 +52,7 @@ export const RESTRICTIONS = [
   { name: "locked", when: "user_switched", allow: [], others: "stop" },
 ];
 
-/** Agents that the cases of docs/arbitration.md use in addition to the car's. */
+/** Agents that the cases of docs/use/arbitration.md use in addition to the car's. */
 const OTHERS = [
   { name: "plain_music", priority: 20 },
   { name: "plain_phone", priority: 90, interruptible: false },

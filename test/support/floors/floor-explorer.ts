@@ -234,7 +234,7 @@ function must(holds: boolean, what: () => string, before: Floor, step: Step): vo
   mustSay(holds, () => `${what()}: ${step.what}, from ${show(before)} to ${show(step.floor)}`);
 }
 
-/** Checks a step against the invariants of docs/arbitration.md: 2, 3, 6, 7, 9, 10, 11, 13 and 16 to 19. */
+/** Checks a step against the invariants of docs/use/arbitration.md: 2, 3, 6, 7, 9, 10, 11, 13 and 16 to 19. */
 export function checkStep(before: Floor, step: Step, rules: FloorRules): void {
   const { floor, decision, challenger, moves, left } = step;
   const check = (holds: boolean, what: () => string) => must(holds, what, before, step);

@@ -17,8 +17,8 @@ type FloorBefore = FloorActors["context"]["floor"];
 type EventFact = Extract<Fact, { type: "event" }>;
 
 /**
- * The invariants of a floor (docs/arbitration.md), checked from the events that a reader sees and from the machines'
- * snapshots. Throws an Error that names the violated invariant.
+ * The invariants of a floor (docs/use/arbitration.md), checked from the events that a reader sees and from the
+ * machines' snapshots. Throws an Error that names the violated invariant.
  */
 export class FloorInvariants {
   readonly #states = new Map<SessionId, string>();

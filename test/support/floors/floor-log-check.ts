@@ -20,8 +20,8 @@ type Entry = Pick<LogEntry, "floorSeq" | "sessionId" | "type" | "at" | "json">;
 type Effect = NonNullable<Decision["effects"]>[number];
 
 /**
- * Checks a floor's log entry by entry against the invariants of docs/arbitration.md: 1, 2′, 3′, 4, 5, 6, 11, 12, 13, 15,
- * 16 and 17, and the rules A, W and Y. Throws `Broken`, which names the violated invariant or rule.
+ * Checks a floor's log entry by entry against the invariants of docs/use/arbitration.md: 1, 2′, 3′, 4, 5, 6, 11, 12,
+ * 13, 15, 16 and 17, and the rules A, W and Y. Throws `Broken`, which names the violated invariant or rule.
  */
 export class FloorLogCheck {
   #catalog: Catalog;

@@ -8,8 +8,8 @@ import type * as SessionDeadlines from "../../../src/actors/session/session-dead
 import type { AgentEntry } from "../../../src/config/catalog/catalog.ts";
 
 /**
- * The rules with a letter of docs/arbitration.md, each left out. A test mocks the modules below with `withFaults`, and
- * names the fault that is in force.
+ * The rules with a letter of docs/use/arbitration.md, each left out. A test mocks the modules below with `withFaults`,
+ * and names the fault that is in force.
  */
 export const planted: { fault?: Fault | undefined } = {};
 

@@ -4,13 +4,15 @@ import type { LooseCommand } from "./floor-stage.ts";
 import { FloorStage } from "./floor-stage.ts";
 
 /**
- * Histories of one floor, generated from a number, in which nothing happens that the second edition of the rules decides
- * differently. `recorded-histories.json` has a digest of the events and answers of each, recorded before that edition.
+ * Histories of one floor, generated from a number, in which nothing happens that the second edition of the rules
+ * decides differently. `recorded-histories.json` has a digest of the events and answers of each, recorded before that
+ * edition.
  *
- * What a history leaves out, and the rule that changed it (docs/arbitration.md): a waiting session that asks again, and a
- * resume that has to wait (waiting); `stop` of a reserved floor; a turn that ends badly although `after_turn` says what
- * follows; a switch of agents with time limits, or on a free floor; with sharing agents also two sessions of one agent,
- * a start beneath others, sessions that silence others beneath the holder, and `replaces` together with waiting.
+ * What a history leaves out, and the rule that changed it (docs/use/arbitration.md): a waiting session that asks again,
+ * and a resume that has to wait (waiting); `stop` of a reserved floor; a turn that ends badly although `after_turn`
+ * says what follows; a switch of agents with time limits, or on a free floor; with sharing agents also two sessions of
+ * one agent, a start beneath others, sessions that silence others beneath the holder, and `replaces` together with
+ * waiting.
  */
 export const HISTORIES = 400;
 

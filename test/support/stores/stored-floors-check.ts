@@ -13,7 +13,7 @@ type FloorStore = Pick<Store, "listFloors" | "readFloorLog" | "loadFloor">;
 
 /**
  * Check every floor of a store that no node uses any more, its log and its state, against the invariants of
- * docs/arbitration.md. Throws `Broken` with the floor's id.
+ * docs/use/arbitration.md. Throws `Broken` with the floor's id.
  * @returns the number of floors
  */
 export async function checkStoredFloors(store: FloorStore, catalog: Catalog): Promise<number> {

@@ -4,7 +4,7 @@ import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
 /**
- * Cases of docs/arbitration.md: what a decision does to sessions and their logs. `every-floor.test.ts` compares the
+ * Cases of docs/use/arbitration.md: what a decision does to sessions and their logs. `every-floor.test.ts` compares the
  * decisions themselves with the rules, in every state.
  */
 

@@ -5,7 +5,7 @@ import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 
-/** The rules of docs/arbitration.md that have a letter: what happens, and who is heard afterwards. */
+/** The rules of docs/use/arbitration.md that have a letter: what happens, and who is heard afterwards. */
 
 type Agents = readonly Record<string, unknown>[];
 const A = (name: string, priority: number, more: object = {}) => ({ name, priority, ...more });
@@ -482,8 +482,8 @@ describe("rule", () => {
   });
 });
 
-test("docs/arbitration.md lists exactly the rules with a letter that have cases here", () => {
-  const page = readFileSync(new URL("../../../docs/arbitration.md", import.meta.url), "utf8");
+test("docs/use/arbitration.md lists exactly the rules with a letter that have cases here", () => {
+  const page = readFileSync(new URL("../../../docs/use/arbitration.md", import.meta.url), "utf8");
   const listed = [...page.matchAll(/^\| ([A-Z]) \| /gm)].map(([, letter]) => letter!);
   const tested = new Set([...ROWS.map(([rule]) => rule), ...RELOADS.map(([rule]) => rule)]);
   expect(listed.toSorted()).toEqual([...tested].toSorted());

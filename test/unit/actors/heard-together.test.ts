@@ -5,7 +5,7 @@ import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 
-/** The table of cases of docs/arbitration.md on sessions that are heard together, row by row. */
+/** The table of cases of docs/use/arbitration.md on sessions that are heard together, row by row. */
 
 class Car extends FloorStage {
   constructor(catalog = carCatalog()) {

@@ -11,7 +11,7 @@ import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
-/** Properties of XState 5 that the code must work around (docs/architecture.md), each with its workaround. */
+/** Properties of XState 5 that the code must work around (docs/inside/architecture.md), each with its workaround. */
 
 const FLOOR = "u:ann" as FloorId;
 const CATALOG = makeCatalog([

@@ -15,7 +15,7 @@ test("the shipped car has no faults and no warnings", async () => {
   expect(printed).toMatch(/^\S+car\.yaml: 8 agents, no faults, hash \w{12}\n$/);
 });
 
-test("the shipped car decides as the car of the tests does: the cases of docs/arbitration.md apply to it", () => {
+test("the shipped car decides as the car of the tests does: the cases of docs/use/arbitration.md apply to it", () => {
   const decides = [
     ...["name", "priority", "interruptible", "preemption_threshold", "critical", "when_preempted", "when_blocked"],
     ...["beneath", "replaces", "yields_to", "max_pause"],

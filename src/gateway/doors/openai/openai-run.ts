@@ -21,7 +21,7 @@ export const openAiRoute = <B extends z.ZodType, A extends z.ZodType>(
     tags: ["doors"],
     operationId,
     summary: `Answer a message in the format of OpenAI's ${format}`,
-    description: "The model is an agent. docs/doors.md lists the differences from OpenAI.",
+    description: "The model is an agent. docs/use/doors.md lists the differences from OpenAI.",
     body,
     response: { 200: answer, "4xx": OpenAiProblem, default: OpenAiProblem },
   },

@@ -25,7 +25,7 @@ const SAID_TO_USERS: ReadonlySet<ErrorCode> = new Set([
   "illegal_command",
 ]);
 
-/** One chunk of the stream. Further types may appear; docs/doors.md lists those of Interlock. */
+/** One chunk of the stream. Further types may appear; docs/use/doors.md lists those of Interlock. */
 const Chunk = z.looseObject({ type: z.string() }).meta({ id: "UiMessageChunk" });
 const CHUNKS = streamAnswer(Chunk);
 const NOTHING = { 204: z.null().meta({ description: "no reply is in progress" }) };
@@ -123,8 +123,8 @@ export function uiChatRoutes(app: Routes, context: RouteContext): void {
   }
 
   /**
-   * Run an edited or regenerated message in a copy that replaces the chat's session, so that the session has the page's messages.
-   * @returns undefined if the chat does not have that message, as after a refusal of the floor
+   * Run an edited or regenerated message in a copy that replaces the chat's session, so that the session has the page's
+   * messages. @returns undefined if the chat does not have that message, as after a refusal of the floor
    */
   async function repeat(
     identity: Identity,

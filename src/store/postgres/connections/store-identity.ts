@@ -13,8 +13,8 @@ export const USE_TIMELINE = `
   UPDATE interlock.meta SET timeline = epoch || ':' || ${TIMELINE}
   WHERE epoch = $1 AND timeline IS DISTINCT FROM epoch || ':' || ${TIMELINE}`;
 /**
- * $1, $2: floors with the versions that they have at least. A commit that was lost is one of the last, so the last floors
- * that were committed show it. Floors are never deleted, and their versions only rise.
+ * $1, $2: floors with the versions that they have at least. A commit that was lost is one of the last, so the last
+ * floors that were committed show it. Floors are never deleted, and their versions only rise.
  */
 const FOUND = `
   SELECT epoch, lost, ${IS_PROMOTED}, EXISTS (
@@ -56,17 +56,17 @@ export interface StoreIdentityOptions {
 /** The sentence for the operator of a store that lacks commits. */
 export const TELL_LOST =
   "it lacks commits that were acknowledged, as a standby does that was promoted without them: go back to the server that " +
-  "has them, or give the store a new epoch (docs/operations.md, Backup and restore)";
+  "has them, or give the store a new epoch (docs/operate/operations.md, Backup and restore)";
 
 /** The sentence for the operator of a store that may lack commits. */
 export const TELL_PROMOTED =
   "its server was promoted, or restored, while no node ran, and may lack commits that were acknowledged: give the store a " +
-  "new epoch (docs/operations.md, Backup and restore)";
+  "new epoch (docs/operate/operations.md, Backup and restore)";
 
 /**
  * Whether connections lead to the store that a node opened. The server at an address may be replaced, its data may be
- * restored from a backup, and a standby may be promoted that lacks the last commits; a node that continued there would mix
- * its floors and positions with others.
+ * restored from a backup, and a standby may be promoted that lacks the last commits; a node that continued there would
+ * mix its floors and positions with others.
  */
 export class StoreIdentity {
   readonly #options: StoreIdentityOptions;
@@ -109,9 +109,9 @@ export class StoreIdentity {
   }
 
   /**
-   * Compare the store that a connection leads to. If it lacks commits of this node, it is marked for the other nodes, or
-   * gets a new epoch. If it lacks none, a promotion is noted as seen.
-   * @throws Error with a sentence for the operator if it is another one, or lacks commits
+   * Compare the store that a connection leads to. If it lacks commits of this node, it is marked for the other nodes,
+   * or gets a new epoch. If it lacks none, a promotion is noted as seen. @throws Error with a sentence for the operator
+   * if it is another one, or lacks commits
    */
   async verify(client: ClientBase): Promise<void> {
     const { epoch, lostCommits } = this.#options;

@@ -3,7 +3,7 @@ import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused, transitionsOf } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
-/** The table of cases of docs/arbitration.md, over HTTP. */
+/** The table of cases of docs/use/arbitration.md, over HTTP. */
 
 const node = await NodeUnderTest.start();
 const lenient = await NodeUnderTest.start({

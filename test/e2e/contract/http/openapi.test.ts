@@ -127,13 +127,16 @@ describe("a client that openapi-typescript generates", () => {
     return JSON.parse(stdout);
   }
 
-  testWithPrograms("the generated client of docs/protocol.md compiles under strict, and talks to a node", async () => {
-    const blocks = readPage("docs/protocol.md").blocks.filter(({ info }) => info === "ts");
-    expect(blocks).toHaveLength(1);
-    await writeFile(join(folder, "say.ts"), blocks[0]!.text);
-    await compile(open, "say.ts");
-    expect(await call("say.js", "say", [open.url, "hello"])).toBe("Hello there.");
-  });
+  testWithPrograms(
+    "the generated client of docs/use/protocol.md compiles under strict, and talks to a node",
+    async () => {
+      const blocks = readPage("docs/use/protocol.md").blocks.filter(({ info }) => info === "ts");
+      expect(blocks).toHaveLength(1);
+      await writeFile(join(folder, "say.ts"), blocks[0]!.text);
+      await compile(open, "say.ts");
+      expect(await call("say.js", "say", [open.url, "hello"])).toBe("Hello there.");
+    },
+  );
 
   testWithPrograms(
     "the generated client has types for keys, bodyless writes, failures, tickets and events of streams",

@@ -33,8 +33,8 @@ describe("the program of a coding agent", () => {
   });
 });
 
-test("docs/agents-acp.md lists every profile, its program and its variables", () => {
-  const [rows] = tablesOf(readPage("docs/agents-acp.md"), "`profile`");
+test("docs/use/agents-acp.md lists every profile, its program and its variables", () => {
+  const [rows] = tablesOf(readPage("docs/use/agents-acp.md"), "`profile`");
   const described = new Map<string, string>();
   let above = "";
   for (const [names, program, , variables] of rows!) {
