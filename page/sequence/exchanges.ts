@@ -81,8 +81,10 @@ function take(exchanges: Exchanges, event: LogEvent, index: number): void {
       return add(run, session);
     case "floor_updated":
       return add(ARBITER, CLIENT);
-    default:
+    case "usage":
       return;
+    default:
+      event satisfies never;
   }
 }
 

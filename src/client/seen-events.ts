@@ -1,3 +1,4 @@
+import { EVENT_LOGS } from "../protocol/event-logs.ts";
 import { RecentMap } from "../protocol/recent-map.ts";
 import type { ServerEvent } from "./server-event.ts";
 
@@ -19,7 +20,7 @@ export class SeenEvents {
       return true;
     }
     const log = event.sessionId ?? "";
-    const place = event.type === "floor_updated" ? seqOf(position) : event.seq;
+    const place = EVENT_LOGS[event.type] === "floor" ? seqOf(position) : event.seq;
     if (place === undefined) return true;
     const known = this.#places.get(log);
     if (known !== undefined && place <= known) return false;

@@ -1,4 +1,5 @@
 import type { EventType, LIVE_EVENTS, LiveType, LoggedData, LoggedType } from "../protocol/event.ts";
+import { EVENT_LOGS } from "../protocol/event-logs.ts";
 
 type DataOf<T extends EventType> = T extends LoggedType
   ? LoggedData<T>
@@ -25,41 +26,13 @@ export type ServerEvent = { [T in EventType]: ServerEventOf<T> }[EventType];
 /** A logged event, as in a page of a log. */
 export type LoggedServerEvent = { [T in LoggedType]: ServerEventOf<T> }[LoggedType];
 
-/** All types of events, without their schemas, which would add a validator to every page. */
-const KNOWN: Readonly<Record<EventType, true>> = {
-  session_created: true,
-  session_transition: true,
-  session_updated: true,
-  arbitration: true,
-  agent_switched: true,
-  message: true,
-  tool_call: true,
-  tool_result: true,
-  tool_confirmation_request: true,
-  user_question_request: true,
-  interaction_resolved: true,
-  usage: true,
-  error: true,
-  complete: true,
-  data: true,
-  floor_updated: true,
-  connected: true,
-  agent_list: true,
-  delta: true,
-  log: true,
-  floor: true,
-  rollback_result: true,
-  reset: true,
-  bye: true,
-};
-
 /** Parse an event from the text behind `data:`. Undefined for a type that this version of the client does not know. */
 export function parseServerEvent(text: string): ServerEvent | undefined {
   try {
     const event: unknown = JSON.parse(text);
     if (typeof event !== "object" || event === null || !("type" in event && "data" in event)) return undefined;
     const { type, data } = event;
-    if (typeof type !== "string" || !Object.hasOwn(KNOWN, type)) return undefined;
+    if (typeof type !== "string" || !Object.hasOwn(EVENT_LOGS, type)) return undefined;
     return typeof data === "object" && data !== null ? (event as ServerEvent) : undefined;
   } catch {
     return undefined;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { LIVE_EVENTS, LOGGED_EVENTS, type LoggedType } from "../../protocol/event.ts";
+import { EVENT_LOGS, isFloorEvent } from "../../protocol/event-logs.ts";
 import { RequestId, SessionId } from "../../protocol/ids.ts";
-import { FLOOR_EVENTS } from "../streams/followed-log.ts";
 
 /**
  * The events as `/openapi.json` describes them: one component per type, and one discriminated union per stream. They
@@ -61,8 +61,7 @@ const PLACED_EVENTS = componentsOf(LOGGED_EVENTS, "Logged", {
 });
 
 const LOGGED_TYPES = Object.keys(LOGGED_EVENTS) as LoggedType[];
-/** Belongs to a floor and is in no session's log. */
-const SESSION_TYPES = LOGGED_TYPES.filter((type) => type !== "floor_updated");
+const SESSION_TYPES = LOGGED_TYPES.filter((type) => EVENT_LOGS[type] !== "floor");
 
 export const SessionStreamEvent = unionOf("SessionStreamEvent", "an event of one session's stream", EVENTS, [
   ...SESSION_TYPES,
@@ -74,7 +73,7 @@ export const SessionStreamEvent = unionOf("SessionStreamEvent", "an event of one
 ]);
 
 export const FloorStreamEvent = unionOf("FloorStreamEvent", "an event of one floor's stream", EVENTS, [
-  ...FLOOR_EVENTS,
+  ...LOGGED_TYPES.filter(isFloorEvent),
   "reset",
   "bye",
 ]);

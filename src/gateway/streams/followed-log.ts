@@ -1,4 +1,5 @@
-import type { LogEntry, LoggedType } from "../../protocol/event.ts";
+import type { LogEntry } from "../../protocol/event.ts";
+import { isFloorEvent } from "../../protocol/event-logs.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { Store } from "../../store/store.ts";
 import type { FollowedEntry } from "./follower.ts";
@@ -60,15 +61,6 @@ export class FollowedSessionLog implements FollowedLog {
   }
 }
 
-/** The events that show who has the floor, and why. */
-export const FLOOR_EVENTS: ReadonlySet<LoggedType> = new Set([
-  "session_created",
-  "session_transition",
-  "arbitration",
-  "agent_switched",
-  "floor_updated",
-]);
-
 /** `GET /floor/{id}/events`: the decisions of one floor and the transitions of all its sessions. */
 export class FollowedFloorLog implements FollowedLog {
   readonly sessionId = undefined;
@@ -86,7 +78,7 @@ export class FollowedFloorLog implements FollowedLog {
   }
 
   isShown({ type }: FollowedEntry): boolean {
-    return FLOOR_EVENTS.has(type);
+    return isFloorEvent(type);
   }
 
   endsWith(): boolean {

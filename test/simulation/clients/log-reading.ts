@@ -1,5 +1,6 @@
 import { must } from "../../../src/policy/arrangement-check.ts";
 import type { Delta, LogEntry } from "../../../src/protocol/event.ts";
+import { isFloorEvent } from "../../../src/protocol/event-logs.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import { parseLogPosition } from "../../../src/protocol/position.ts";
@@ -8,9 +9,6 @@ import type { GatewaySide, Opening, Target } from "../nodes/gateway-side.ts";
 import { AccumulatedTexts } from "./accumulated-texts.ts";
 import type { Reading } from "./reader.ts";
 import type { Wire } from "./wire.ts";
-
-/** Frames of a floor's stream. */
-const SHOWN = new Set(["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"]);
 
 /** Reads one session, or a floor with its decisions, from the beginning. */
 export class LogReading implements Reading {
@@ -58,7 +56,7 @@ export class LogReading implements Reading {
   lacks(floorId: FloorId, entry: LogEntry): boolean {
     const { sessionId } = this.#target;
     const isMeant =
-      sessionId === undefined ? this.floorId === floorId && SHOWN.has(entry.type) : sessionId === entry.sessionId;
+      sessionId === undefined ? this.floorId === floorId && isFloorEvent(entry.type) : sessionId === entry.sessionId;
     return isMeant && this.#place < this.#placeOf(entry);
   }
 
@@ -105,7 +103,7 @@ export class LogReading implements Reading {
   get #log(): readonly LogEntry[] {
     const { sessionId, floorId } = this.#target;
     if (sessionId !== undefined) return this.#watch.logOf(sessionId);
-    return this.#watch.floor(floorId).log.filter(({ type }) => SHOWN.has(type));
+    return this.#watch.floor(floorId).log.filter(({ type }) => isFloorEvent(type));
   }
 
   #placeOf({ seq, floorSeq }: LogEntry): number {

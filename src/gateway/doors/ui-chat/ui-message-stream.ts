@@ -122,7 +122,14 @@ export class UiTranslator implements RunTranslator {
       }
       case "complete":
         return this.#complete(data);
+      case "session_created":
+      case "session_updated":
+      case "agent_switched":
+      case "usage":
+      case "floor_updated":
+        return "";
       default:
+        void (type satisfies never);
         return "";
     }
   }
