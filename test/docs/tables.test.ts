@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../src/actors/host/hosted-floor.ts";
 import { SNAPSHOT_FORMAT } from "../../src/actors/host/snapshot.ts";
@@ -24,7 +26,7 @@ import { Session } from "../../src/protocol/session.ts";
 import { MAX_WAITING_WRITES as MAX_WRITES } from "../../src/store/sqlite/writer/write-queue.ts";
 import { MAX_GROUP } from "../../src/store/sqlite/writer/writer-job.ts";
 import { stillMetrics } from "../support/nodes/still-metrics.ts";
-import { codeOf, mentions, readPage, tablesOf } from "./page.ts";
+import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
 
 const protocol = readPage("docs/use/protocol.md");
 const operations = readPage("docs/operate/operations.md");
@@ -112,6 +114,18 @@ describe("docs/use/arbitration.md", () => {
     const sentence = /`outcome` is ([\s\S]*?)\. `reason` is one of ([\s\S]*?)\. `rule`/.exec(arbitration.prose)!;
     expect(codeOf(sentence[1]!)).toEqual([...OUTCOMES]);
     expect(codeOf(sentence[2]!)).toEqual([...REASONS]);
+  });
+
+  test("docs/use/arbitration.md has a row for every rule and reason with which the arbiter decides", () => {
+    const file = "src/actors/floor/arbitration.ts";
+    const code = readFileSync(join(root, file), "utf8");
+    const made = [...code.matchAll(/"(\w+)", (\d+)\b/g)].map(([, reason, rule]) => `${rule}: ${reason}`);
+    expect(made.length).toBeGreaterThan(15);
+    const documented = only(tablesOf(arbitration, "rule", "if", "outcome", "reason")).flatMap(([rules, , , reasons]) =>
+      rules!.split(", ").flatMap((rule) => codeOf(reasons!).map((reason) => `${rule}: ${reason}`)),
+    );
+    const missing = made.filter((pair) => !documented.includes(pair));
+    expect(missing, `add these rules of ${file} to the table of rules`).toEqual([]);
   });
 
   test("docs/use/arbitration.md shows a valid decision", () => {

@@ -277,7 +277,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     messageCount: context.messageCount,
     tokenUsage: context.tokenUsage,
     agentSessions: context.agentSessions,
-  };
+  } satisfies Record<keyof Session, unknown>;
 }
 
 /** The session's memory without the parts that its view has. */
@@ -298,7 +298,10 @@ function remembered(context: SessionContext) {
   const { uncovered, summarizing, idleSince, pausedSince, heardSince, waitsSince, lengths, lease } = context;
   const since = { idleSince, pausedSince, heardSince, waitsSince };
   const rest = { turns, stopping, uncovered, summarizing, ...since, lengths, lease };
-  return { untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, newest, ...rest };
+  return {
+    ...{ untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, newest },
+    ...rest,
+  } satisfies Record<Exclude<keyof SessionContext, keyof Session>, unknown>;
 }
 
 /** The session's memory without the parts that its view has, as JSON for its row. */

@@ -1,4 +1,6 @@
+import { expect, test } from "vitest";
 import { createRegistry } from "../../../src/agents/registry.ts";
+import { Adapter } from "../../../src/config/catalog/adapter.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { gone } from "../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter, programSubject } from "../../support/agents/programs.ts";
@@ -9,7 +11,17 @@ import { type AgentSubject, agentContract, SPOKEN } from "./agent-contract.ts";
 
 const AGENT = "subject" as AgentId;
 
-agentContract("scripted", async (): Promise<AgentSubject> => {
+/** The kinds of adapters whose agents take no turns, so that they have nothing to show. */
+const WITHOUT_TURNS = ["external"];
+const shown = new Set<string>(WITHOUT_TURNS);
+
+/** @param name the kind of the adapter, and its variant after a comma */
+function contractOf(name: string, make: () => Promise<AgentSubject>): void {
+  shown.add(name.split(",")[0]!);
+  agentContract(name, make);
+}
+
+contractOf("scripted", async (): Promise<AgentSubject> => {
   const catalog = makeCatalog([
     {
       name: AGENT,
@@ -33,7 +45,7 @@ agentContract("scripted", async (): Promise<AgentSubject> => {
   };
 });
 
-agentContract("acp", async (): Promise<AgentSubject> => {
+contractOf("acp", async (): Promise<AgentSubject> => {
   const subject = programSubject({}, acpAdapter());
   return {
     agent: subject.agent,
@@ -45,7 +57,7 @@ agentContract("acp", async (): Promise<AgentSubject> => {
   };
 });
 
-agentContract("command, jsonl", async (): Promise<AgentSubject> => {
+contractOf("command, jsonl", async (): Promise<AgentSubject> => {
   const subject = programSubject({}, { ...commandAdapter("jsonl"), format: "jsonl" });
   return {
     agent: subject.agent,
@@ -58,7 +70,7 @@ agentContract("command, jsonl", async (): Promise<AgentSubject> => {
 });
 
 for (const provider of Object.keys(WIRES)) {
-  agentContract(`ai-sdk, ${provider}`, async (): Promise<AgentSubject> => {
+  contractOf(`ai-sdk, ${provider}`, async (): Promise<AgentSubject> => {
     const server = await startProviderServer();
     const adapter = { kind: "ai-sdk", provider, model: "model", base_url: server.baseUrl, api_key_env: "KEY" };
     const catalog = makeCatalog([{ name: AGENT, adapter }]);
@@ -81,3 +93,9 @@ for (const provider of Object.keys(WIRES)) {
     };
   });
 }
+
+test("every kind of adapter of the catalogue keeps the contract", () => {
+  const kinds = Adapter.options.flatMap(({ shape }) => [...shape.kind.values]);
+  const missing = kinds.filter((kind) => !shown.has(kind));
+  expect(missing, "add a contractOf for these kinds to this file").toEqual([]);
+});

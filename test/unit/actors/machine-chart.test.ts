@@ -4,6 +4,8 @@ import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
 import { chartOf } from "../../../src/actors/machine/machine-chart.ts";
 import { mermaidOf } from "../../../src/actors/machine/mermaid.ts";
 import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
+import { COMMAND_TYPES } from "../../../src/protocol/internal/command.ts";
+import { ACTIVITIES, STATES } from "../../../src/protocol/session.ts";
 
 const charts = [arbiterMachine, sessionMachine].map(chartOf);
 const [arbiter, session] = charts as [(typeof charts)[number], (typeof charts)[number]];
@@ -56,6 +58,24 @@ describe("a chart of a machine", () => {
     expect(created!.stays).not.toContain("session.pause");
     expect(archived!.refuses).toContainEqual({ event: "session.chat", code: "session_archived" });
     expect(archived!.stays).toContain("session.stop");
+  });
+
+  test("every command to a session is handled in every state of a session, or refused with a code", () => {
+    const [lifecycle, activity] = session.regions;
+    const handles = ({ states, arrows }: (typeof session.regions)[number], name: string, event: string) => {
+      const { stays, refuses } = states.find((state) => state.name === name)!;
+      const isArrow = arrows.some((arrow) => arrow.from === name && arrow.event === event);
+      return isArrow || stays.includes(event) || refuses.some((refused) => refused.event === event);
+    };
+    // The arbiter answers these itself.
+    const ofArbiter = ["session.create", "session.continue", "session.supersede"];
+    const toSessions = [...COMMAND_TYPES].filter((type) => /^(session|run)\./.test(type) && !ofArbiter.includes(type));
+    const unanswered = toSessions.flatMap((type) =>
+      STATES.filter(
+        (name) => !handles(lifecycle!, name, type) && !ACTIVITIES.every((each) => handles(activity!, each, type)),
+      ).map((name) => `${type} in ${name}`),
+    );
+    expect(unanswered, "add the command to src/actors/session/session-machine.ts").toEqual([]);
   });
 
   test("a chart is refused for a machine with a feature that a chart cannot show", () => {
