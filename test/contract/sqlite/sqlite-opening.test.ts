@@ -5,6 +5,7 @@ import {
   mkdir,
   open as openFile,
   readdir,
+  rename,
   rm,
   stat,
   symlink,
@@ -177,6 +178,27 @@ describe("opening a SQLite file", () => {
     ]);
   });
 
+  test.each(["missing", "empty"])(
+    "a database that is %s beside a log of commits is refused until it is put back",
+    async (kind) => {
+      const path = join(folder, "kept.db");
+      const store = await open();
+      await new FloorWriter(store).write();
+      await copyFile(file, `${path}.away`);
+      await copyFile(`${file}-wal`, `${path}-wal`);
+      if (kind === "empty") await writeFile(path, "");
+      // Each try is refused: the first one must not leave a file with which the second one would begin.
+      for (let tries = 0; tries < 2; tries++) {
+        await expect(open(path)).rejects.toThrow(
+          `${path} is ${kind}, but ${path}-wal has commits of it: put the database back; or, for a new one, move ` +
+            `${path}-wal away and keep it with the database that it belongs to`,
+        );
+      }
+      await rename(`${path}.away`, path);
+      expect((await (await open(path)).loadFloor(ANN))?.version).toBe(1);
+    },
+  );
+
   test("a damaged database is refused with the fault and the remedy", async () => {
     const pages = await fill();
     for (const page of [1, Math.floor(pages / 2)]) {
@@ -188,11 +210,17 @@ describe("opening a SQLite file", () => {
     }
   });
 
-  test("a large damaged database is served, and its log has the fault and the remedy", async () => {
-    const page = Math.floor((await fill()) / 2);
-    await damage(file, page);
+  test("a damaged database over 64 MiB is served, and its log has the fault and the remedy", async () => {
+    const pages = await fill();
+    const db = new DatabaseSync(file);
+    db.exec(
+      "INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes) VALUES ('a', 'h', 'm', 0, zeroblob(70000000))",
+    );
+    db.close();
+    // A page of the new row, which no request reads.
+    await damage(file, pages + 100);
     const error = log.nextError();
-    const store = await open(file, { startCheckSize: page * PAGE });
+    const store = await open();
     const fault = await error;
     expect(fault).toContain(`${file} is damaged (`);
     expect(fault).toContain("restore a backup");
