@@ -1,12 +1,12 @@
 import { onTestFinished } from "vitest";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
-import { copyingSuite } from "../../support/nodes/copying-nodes.ts";
+import { casesAt, copyingSuite } from "../../support/nodes/copying-nodes.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
 describeClusters("several nodes", (servers) => {
-  copyingSuite("a gateway", ["begins"], () => open("gateway"));
-  copyingSuite("an orchestrator and worker", ["is almost done"], () => open("rest"));
+  copyingSuite("a gateway", casesAt("begins"), () => open("gateway"));
+  copyingSuite("an orchestrator and worker", casesAt("is almost done"), () => open("rest"));
 
   async function open(victim: "gateway" | "rest") {
     const cluster = await Cluster.make(servers, { catalog: { agents: [{ name: "general" }] } });

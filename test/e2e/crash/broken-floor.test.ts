@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
-import { expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
-import { type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
+import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const CATALOG = {
   agents: [
@@ -18,25 +18,36 @@ function tamper(installation: Installation, sql: string, ...values: string[]): v
 }
 
 function snapshotOf(installation: Installation, floorId: string): string {
-  const db = new DatabaseSync(installation.file);
+  const db = new DatabaseSync(installation.file, { readOnly: true });
   const row = db.prepare("SELECT snapshot FROM floors WHERE id = ?").get(floorId) as { snapshot: string };
   db.close();
   return row.snapshot;
 }
 
-test("floors whose rows are broken or foreign are out of order, and no other floor is", async () => {
-  const installation = await makeInstallation(CATALOG);
+/** Users whose floors' snapshots are broken, and what they are replaced by. */
+let broken: string[];
+let installation: Installation;
+/** The node on the damaged file. */
+let second: ChildServer;
+let ofNewerRelease: string;
+const closing: (() => Promise<void>)[] = [];
+
+beforeAll(async () => {
+  installation = await makeInstallation(CATALOG, {}, (close) => void closing.push(close));
   installation.leaveUnchecked();
   const first = await installation.start();
-  const users = ["text", "alien", "hollow", "removed", "children", "well"];
-  for (const userId of users) {
+  for (const userId of ["text", "alien", "hollow", "removed", "children", "well"]) {
     const body = { id: userId, agentId: "singer", userId, activate: true };
     expect((await first.post("/session/create", body)).status).toBe(200);
     await first.post("/message", { type: "chat", sessionId: userId, content: "go" });
   }
+  for (const id of ["broken", "sound", "holder"]) await first.post("/session/create", { id, userId: "ann" });
+  await first.post("/session/holder/activate");
+  await first.post("/session/create", { id: "newer", userId: "newer", activate: true });
   await first.kill();
+
   const whole = JSON.parse(snapshotOf(installation, "u:well"));
-  const broken: Record<string, unknown> = {
+  const snapshots: Record<string, unknown> = {
     text: "this is no JSON",
     alien: { ...whole, machine: "toaster" },
     hollow: { ...whole, actors: {} },
@@ -44,13 +55,22 @@ test("floors whose rows are broken or foreign are out of order, and no other flo
     removed: { ...whole, actors: { ...whole.actors, value: "levitating" } },
     children: { ...whole, actors: { ...whole.actors, children: { well: { snapshot: "?", src: "session" } } } },
   };
-  for (const [userId, snapshot] of Object.entries(broken)) {
+  for (const [userId, snapshot] of Object.entries(snapshots)) {
     const text = typeof snapshot === "string" ? snapshot : JSON.stringify(snapshot);
     tamper(installation, "UPDATE floors SET snapshot = ? WHERE id = ?", text, `u:${userId}`);
   }
+  broken = Object.keys(snapshots);
+  tamper(installation, "UPDATE sessions SET memory = ? WHERE id = ?", "{", "broken");
+  tamper(installation, "UPDATE floors SET format = 99 WHERE id = ?", "u:newer");
+  ofNewerRelease = snapshotOf(installation, "u:newer");
+  second = await installation.start();
+});
+afterAll(async () => {
+  for (const close of closing.toReversed()) await close();
+});
 
-  const second = await installation.start();
-  for (const userId of Object.keys(broken)) {
+test("floors whose rows are broken or foreign are out of order, and no other floor is", async () => {
+  for (const userId of broken) {
     const answer = await second.post(`/session/${userId}/pause`);
     expect(answer, userId).toMatchObject({ status: 500, body: { errorCode: "internal" } });
     // The cause is not sent to clients.
@@ -62,7 +82,7 @@ test("floors whose rows are broken or foreign are out of order, and no other flo
     await stream.next("message");
   }
   const logged = second.log.filter(({ msg }) => msg === "a command broke its floor");
-  expect(new Set(logged.map(({ floorId }) => floorId))).toEqual(new Set(Object.keys(broken).map((id) => `u:${id}`)));
+  expect(new Set(logged.map(({ floorId }) => floorId))).toEqual(new Set(broken.map((id) => `u:${id}`)));
   expect(await second.metric('interlock_floors_broken_total{what="snapshot"}')).toBeGreaterThanOrEqual(5);
 
   // Other floors work: an older one, whose run continues, and a new one.
@@ -75,34 +95,36 @@ test("floors whose rows are broken or foreign are out of order, and no other flo
   expect((await second.ask("GET", "/ready")).status).toBe(200);
 });
 
+test("a broken floor is found in the log by the answer's traceId, and from there by its command, floor and session", async () => {
+  const { status, body } = await second.post("/session/text/pause", {}, "my-key");
+  expect(status).toBe(500);
+  const lines: object[] = second.log;
+  const { traceId } = body as unknown as { traceId: string };
+  const asked = lines.filter((line) => "traceId" in line && line.traceId === traceId);
+  expect(asked).toEqual([expect.objectContaining({ msg: "a request failed", commandId: "my-key" })]);
+  expect(lines).toContainEqual(
+    expect.objectContaining({
+      msg: "a command broke its floor",
+      command: "session.pause",
+      commandId: "my-key",
+      floorId: "u:text",
+      sessionId: "text",
+    }),
+  );
+});
+
 test("a session whose row is broken does not affect others on its floor", async () => {
-  const installation = await makeInstallation(CATALOG);
-  installation.leaveUnchecked();
-  const first = await installation.start();
-  for (const id of ["broken", "sound", "holder"]) await first.post("/session/create", { id, userId: "ann" });
-  await first.post("/session/holder/activate");
-  await first.kill();
-  tamper(installation, "UPDATE sessions SET memory = ? WHERE id = ?", "{", "broken");
-  const second = await installation.start();
   const answers = await Promise.all(["broken", "sound", "holder"].map((id) => second.post(`/session/${id}/archive`)));
   expect(answers.map(({ status }) => status)).toEqual([500, 200, 200]);
   expect((await second.ask("GET", "/floor/u%3Aann")).body.holder).toBeNull();
 });
 
 test("a floor that a newer release wrote is left to that release", async () => {
-  const installation = await makeInstallation(CATALOG);
-  installation.leaveUnchecked();
-  const first = await installation.start();
-  await first.post("/session/create", { id: "a", userId: "ann", activate: true });
-  await first.kill();
-  const before = snapshotOf(installation, "u:ann");
-  tamper(installation, "UPDATE floors SET format = 99 WHERE id = ?", "u:ann");
-  const second = await installation.start();
-  expect(await second.post("/session/a/pause", {}, "key-1")).toMatchObject({
+  expect(await second.post("/session/newer/pause", {}, "key-1")).toMatchObject({
     status: 503,
     body: { errorCode: "unavailable", retryable: true, commandId: "key-1" },
   });
-  expect((await second.ask("GET", "/session/a")).body.session.state).toBe("active");
+  expect((await second.ask("GET", "/session/newer")).body.session.state).toBe("active");
   await second.kill();
-  expect(snapshotOf(installation, "u:ann")).toBe(before);
+  expect(snapshotOf(installation, "u:newer")).toBe(ofNewerRelease);
 });

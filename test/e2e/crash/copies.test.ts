@@ -5,7 +5,15 @@ import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { copyingSuite } from "../../support/nodes/copying-nodes.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
-copyingSuite("a node", ["begins", "is almost done"], async () => {
+// What a client uploads and what the store copies are staged in different ways, and so is what replaces its source.
+const CASES = [
+  ["fork", "begins"],
+  ["import", "begins"],
+  ["rollback", "is almost done"],
+  ["edit", "is almost done"],
+] as const;
+
+copyingSuite("a node", CASES, async () => {
   const installation = await makeInstallation({ agents: [{ name: "general" }] });
   let node = await installation.start();
   const db = new DatabaseSync(installation.file, { readOnly: true });

@@ -29,15 +29,7 @@ test("a node that is killed with SIGKILL leaves no process of its agents behind"
   await gone(tag);
 });
 
-test("a node that shuts down ends its agents' processes before it exits", async () => {
-  const tag = `tag-${randomUUID()}`;
-  const server = await begin(await installationWith(tag), tag);
-  server.signal("SIGTERM");
-  await server.ended;
-  expect(processesWith(tag)).toEqual([]);
-});
-
-test("an abort ends a run's processes, and the session takes the next turn when they are gone", async () => {
+test("an abort ends a run's processes before the next turn starts its own, and a node that shuts down ends those", async () => {
   const tag = `tag-${randomUUID()}`;
   const server = await begin(await installationWith(tag), tag);
   const reader = await new SessionReader(`${server.url}/session/s/events`).open();
@@ -46,6 +38,9 @@ test("an abort ends a run's processes, and the session takes the next turn when 
   await gone(tag);
   await server.post("/message", { type: "chat", sessionId: "s", content: "again" });
   await running(tag, 2);
+  server.signal("SIGTERM");
+  await server.ended;
+  expect(processesWith(tag)).toEqual([]);
 });
 
 test.each(["is held for too long", "is held by a worker that is stopped", "is held by a worker that is killed"])(

@@ -60,12 +60,6 @@ test("a stopping node disconnects its readers one by one, and exits with code 0"
   expect(server.log.filter(({ level }) => level >= 40)).toEqual([]);
 });
 
-test.each(["SIGTERM", "SIGINT"] as const)("a node without work ends at once on %s", async (signal) => {
-  const server = await (await makeInstallation(CATALOG)).start();
-  server.signal(signal);
-  expect(await server.ended).toEqual({ code: 0, signal: null });
-});
-
 test("runs that do not end in time are given back, held ones at once, and continue on the next node", async () => {
   const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const first = await installation.start();

@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
-import { expect } from "vitest";
-import { type ChildServer, makeInstallation, type StartOptions } from "../../support/nodes/child-server.ts";
+import { afterAll, beforeAll, expect } from "vitest";
+import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
 import { testWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
@@ -9,19 +9,23 @@ const DROPPED = "interlock_log_lines_dropped_total";
 /** A log line about a command that breaks its floor has about 2 KiB; a pipe and its two ends hold less than 1.5 MiB. */
 const LINES = 1_200;
 
-/** A file with a floor whose every command writes a log line, and a node on it. */
-async function startWordy(options: StartOptions): Promise<ChildServer> {
-  const installation = await makeInstallation(CATALOG);
+/** A file with a floor whose every command writes a log line. */
+let wordy: Installation;
+const closing: (() => Promise<void>)[] = [];
+beforeAll(async () => {
+  wordy = await makeInstallation(CATALOG, {}, (close) => void closing.push(close));
   // Its floors are damaged on purpose.
-  installation.leaveUnchecked();
-  const first = await installation.start();
+  wordy.leaveUnchecked();
+  const first = await wordy.start();
   await first.post("/session/create", { id: "broken", userId: "ann", activate: true });
   await first.kill();
-  const db = new DatabaseSync(installation.file);
+  const db = new DatabaseSync(wordy.file);
   db.prepare("UPDATE floors SET snapshot = 'no JSON'").run();
   db.close();
-  return await installation.start(options);
-}
+});
+afterAll(async () => {
+  for (const close of closing.toReversed()) await close();
+});
 
 /** Every answer arrives, also that of another floor. */
 async function sayMuch(node: ChildServer, commands: number): Promise<void> {
@@ -34,7 +38,7 @@ async function sayMuch(node: ChildServer, commands: number): Promise<void> {
 }
 
 testWith(["bash"], "a log on a full disk loses its lines, which are counted, and nothing else is lost", async () => {
-  const node = await startWordy({ redirection: "2>/dev/full" });
+  const node = await wordy.start({ redirection: "2>/dev/full" });
   await sayMuch(node, 50);
   expect(await node.metric(DROPPED)).toBeGreaterThanOrEqual(50);
   node.signal("SIGTERM");
@@ -45,7 +49,7 @@ testWith(
   ["bash"],
   "a log written to an unread pipe delays no request, and its lost lines are counted",
   async () => {
-    const node = await startWordy({ isDeaf: true });
+    const node = await wordy.start({ isDeaf: true });
     await sayMuch(node, LINES);
     const dropped = await node.metric(DROPPED);
     expect(dropped).toBeGreaterThan(0);
@@ -61,9 +65,10 @@ testWith(
 );
 
 testWith(["bash"], "a log whose reader is gone delays no request", async () => {
-  const node = await startWordy({ redirection: "2> >(true)" });
+  const node = await wordy.start({ redirection: "2> >(true)" });
   await sayMuch(node, 100);
   expect(await node.metric(DROPPED)).toBeGreaterThan(0);
+  await node.kill();
 });
 
 testWith(["bash"], "a node whose stdout is full still listens", async () => {

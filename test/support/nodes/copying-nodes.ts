@@ -76,7 +76,7 @@ interface Copying {
   replaces: boolean;
 }
 
-const COPYING: Record<string, Copying> = {
+const COPYING = {
   fork: {
     ask: (node, source, key) => node.post(`/session/${source}/fork`, {}, key),
     copied: MESSAGES,
@@ -97,19 +97,24 @@ const COPYING: Record<string, Copying> = {
     replaces: true,
   },
   import: { ask: (node, _, key) => importSession(node, "ann", key), copied: MESSAGES, replaces: false },
-};
+} satisfies Record<string, Copying>;
+type What = keyof typeof COPYING;
 
 /** The staged share at which the node is killed. The last pieces are written shortly before the commit. */
 const MOMENTS = { begins: 64, "is almost done": MESSAGES - 192 };
 type Moment = keyof typeof MOMENTS;
 
+type Case = readonly [what: What, moment: Moment];
+
+/** Every kind of copy, at one moment. */
+export const casesAt = (moment: Moment): Case[] => (Object.keys(COPYING) as What[]).map((what) => [what, moment]);
+
 /** Kills nodes while they copy histories. */
-export function copyingSuite(victim: string, moments: readonly Moment[], open: () => Promise<CopyingNodes>): void {
-  const cases = Object.keys(COPYING).flatMap((what) => moments.map((moment) => [what, moment] as const));
+export function copyingSuite(victim: string, cases: readonly Case[], open: () => Promise<CopyingNodes>): void {
   test.each(cases)(
     `${victim} that is killed while a copy (%s) %s leaves all of it or nothing, and a repeat has one result`,
     async (what, moment) => {
-      const { ask, copied, replaces } = COPYING[what]!;
+      const { ask, copied, replaces } = COPYING[what];
       const nodes = await open();
       const made = await importSession(nodes.copying, "ann", "source");
       expect(made.status, JSON.stringify(made.body)).toBe(200);

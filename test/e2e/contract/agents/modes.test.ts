@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeInstallation } from "../../../support/nodes/child-server.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
@@ -16,9 +16,9 @@ const MODES = [
 ];
 
 /** A node whose agents are models: one with two modes, which its sub-agent has as well, and one without modes. */
-async function open(settings: Record<string, string>) {
+async function open(settings: Record<string, string>, atEnd: (close: () => Promise<void>) => void) {
   const provider = await startProviderServer();
-  onTestFinished(() => provider.close());
+  atEnd(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
   const agents = [
     { name: "model", instructions: "Be brief.", tools: ["clock", "sub-agent"], modes: MODES, adapter },
@@ -30,7 +30,7 @@ async function open(settings: Record<string, string>) {
     },
     { name: "plain", tools: ["clock"], adapter },
   ];
-  const installation = await makeInstallation({ agents }, settings);
+  const installation = await makeInstallation({ agents }, settings, atEnd);
   let node = await installation.start();
   const create = async (fields: object = {}) =>
     (await node.post("/session/create", { agentId: "model", activate: true, ...fields })).body;
@@ -59,9 +59,19 @@ async function open(settings: Record<string, string>) {
 
 const toolsOf = ({ tools = [] }: Asked) => tools.map((tool) => tool.function.name);
 
+let stage: Awaited<ReturnType<typeof open>>;
+
+/** What depends on the store, on one node. */
 function suite(settings: () => Promise<Record<string, string>>): void {
+  const closing: (() => Promise<void>)[] = [];
+  beforeAll(async () => {
+    stage = await open(await settings(), (close) => void closing.push(close));
+  });
+  afterAll(async () => {
+    for (const close of closing.toReversed()) await close();
+  });
+
   test("a mode selects the tools of a turn; the first one applies until another is chosen, also after a restart", async () => {
-    const stage = await open(await settings());
     const { id } = (await stage.create()).session;
     expect(await stage.turn(id)).toEqual({ tools: ["sub-agent"], instructions: "Be brief." });
     const { status, body } = await stage.toMode(id, "work");
@@ -74,8 +84,23 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(updated).toContainEqual(expect.objectContaining({ type: "session_updated", data: { mode: "work" } }));
   });
 
+  test("a mode can be given when a session is created, is copied by a fork, and ends with the agent", async () => {
+    const { id } = (await stage.create({ mode: "work" })).session;
+    expect((await stage.turn(id)).tools).toEqual(["clock", "sub-agent"]);
+    const fork = (fields: object) => stage.node.post(`/session/${id}/fork`, fields);
+    expect((await fork({})).body.session.mode).toBe("work");
+    expect((await fork({ agentId: "plain" })).body.session.mode).toBeUndefined();
+    await stage.node.post("/message", { type: "switch_agent", sessionId: id, agentId: "plain" });
+    expect((await stage.turn(id)).tools).toEqual(["clock"]);
+    await stage.node.post("/message", { type: "switch_agent", sessionId: id, agentId: "model" });
+    expect((await stage.turn(id)).tools).toEqual(["sub-agent"]);
+  });
+}
+
+describe("on SQLite", () => {
+  suite(async () => ({}));
+
   test("a mode that the agent lacks is refused, and so is any mode of an archived session", async () => {
-    const stage = await open(await settings());
     const { id } = (await stage.create()).session;
     const message = "the agent has no mode play; its modes are talk, work";
     const refusal = { status: 400, body: { errorCode: "bad_request", issues: [{ path: "mode", message }] } };
@@ -87,21 +112,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect((await stage.toMode(id, "work")).body.errorCode).toBe("session_archived");
   });
 
-  test("a mode can be given when a session is created, is copied by a fork, and ends with the agent", async () => {
-    const stage = await open(await settings());
-    const { id } = (await stage.create({ mode: "work" })).session;
-    expect((await stage.turn(id)).tools).toEqual(["clock", "sub-agent"]);
-    const fork = (fields: object) => stage.node.post(`/session/${id}/fork`, fields);
-    expect((await fork({})).body.session.mode).toBe("work");
-    expect((await fork({ agentId: "plain" })).body.session.mode).toBeUndefined();
-    await stage.node.post("/message", { type: "switch_agent", sessionId: id, agentId: "plain" });
-    expect((await stage.turn(id)).tools).toEqual(["clock"]);
-    await stage.node.post("/message", { type: "switch_agent", sessionId: id, agentId: "model" });
-    expect((await stage.turn(id)).tools).toEqual(["sub-agent"]);
-  });
-
   test("a mode applies to the sub-agents too, if they have one of that name", async () => {
-    const stage = await open(await settings());
     const toolsOfHelper = async (mode: string) => {
       const { id } = (await stage.create({ mode })).session;
       const task = JSON.stringify({ name: "helper", task: "look" });
@@ -119,13 +130,11 @@ function suite(settings: () => Promise<Record<string, string>>): void {
   });
 
   test("an agent is listed with its modes", async () => {
-    const { node } = await open(await settings());
+    const { node } = stage;
     const { agents } = (await node.ask("GET", "/agents")).body as unknown as { agents: { modes?: string[] }[] };
     expect(agents.map(({ modes }) => modes)).toEqual([["talk", "work"], ["rest", "work"], undefined]);
   });
-}
-
-describe("on SQLite", () => suite(async () => ({})));
+});
 
 describeWith([POSTGRES], "on PostgreSQL", (start) => {
   const server = serverOf(start);

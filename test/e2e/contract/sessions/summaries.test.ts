@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeInstallation, type ToldEvent } from "../../../support/nodes/child-server.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
@@ -19,27 +19,38 @@ async function install(settings: Record<string, string>, atEnd: (close: () => Pr
     { name: "by-request", adapter: { ...adapter, summary: { model: "small" } } },
   ];
   const installation = await makeInstallation({ agents }, settings, atEnd);
-  return { provider, installation, node: await installation.start() };
+  let node = await installation.start();
+  return {
+    provider,
+    get node() {
+      return node;
+    },
+    async restart() {
+      await node.kill();
+      node = await installation.start();
+    },
+  };
 }
+type Installed = Awaited<ReturnType<typeof install>>;
 
 /** A session of an agent on an installation. */
-async function open({ provider, installation, node: first }: Awaited<ReturnType<typeof install>>, agentId = "model") {
-  let node = first;
+async function open(installed: Installed, agentId = "model") {
+  const { provider } = installed;
   const earlier = provider.requests.length;
   const requests = () => provider.requests.slice(earlier);
-  const { id } = (await node.post("/session/create", { agentId, activate: true })).body.session;
+  const { id } = (await installed.node.post("/session/create", { agentId, activate: true })).body.session;
 
   const talk = async (content: string, text = `Heard ${content}.`) => {
     provider.willReply({ kind: "stream", text: [text] });
-    const { runId } = (await node.post("/message", { type: "chat", sessionId: id, content })).body;
-    await node.follow(id, ({ type, data }) => type === "complete" && data["runId"] === runId);
+    const { runId } = (await installed.node.post("/message", { type: "chat", sessionId: id, content })).body;
+    await installed.node.follow(id, ({ type, data }) => type === "complete" && data["runId"] === runId);
   };
   /** Send two messages to the session; `answer` is the model's reply to the request for a summary. */
   const summarised = async (...text: string[]) => {
     await talk("one");
     provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "stream", text });
-    await node.post("/message", { type: "chat", sessionId: id, content: "two" });
-    await node.follow(id, isSummary);
+    await installed.node.post("/message", { type: "chat", sessionId: id, content: "two" });
+    await installed.node.follow(id, isSummary);
   };
   return {
     provider,
@@ -48,14 +59,11 @@ async function open({ provider, installation, node: first }: Awaited<ReturnType<
     talk,
     summarised,
     get node() {
-      return node;
+      return installed.node;
     },
-    async restart() {
-      await node.kill();
-      node = await installation.start();
-    },
-    see: async () => (await node.ask("GET", `/session/${id}`)).body.session,
-    messages: async (of = id) => (await node.ask("GET", `/session/${of}/messages`)).body.messages,
+    restart: () => installed.restart(),
+    see: async () => (await installed.node.ask("GET", `/session/${id}`)).body.session,
+    messages: async (of = id) => (await installed.node.ask("GET", `/session/${of}/messages`)).body.messages,
     asked: (index: number): { model: string; messages: { role: string; content: string }[] } =>
       JSON.parse(requests().at(index)!.body),
   };
@@ -66,10 +74,23 @@ const said = (messages: readonly { role: string; content: string }[]) =>
 
 const NOTE = `What was said before, in short:\n<summary>\n${SUMMARY}\n</summary>`;
 
+let shared: Installed;
+
+/** One installation for all tests of a suite. */
+function installAll(settings: () => Promise<Record<string, string>>): void {
+  const closing: (() => Promise<void>)[] = [];
+  beforeAll(async () => {
+    shared = await install(await settings(), (close) => void closing.push(close));
+  });
+  afterAll(async () => {
+    for (const close of closing.toReversed()) await close();
+  });
+}
+
 /** What depends on the store. */
-function storeSuite(settings: () => Promise<Record<string, string>>): void {
+function storeSuite(): void {
   test("a summary is used after a restart, and the next summary continues it", async () => {
-    const stage = await open(await install(await settings(), onTestFinished));
+    const stage = await open(shared);
     await stage.summarised(SUMMARY);
     await stage.restart();
     await stage.talk("three");
@@ -90,7 +111,7 @@ function storeSuite(settings: () => Promise<Record<string, string>>): void {
   });
 
   test("the next node writes a summary whose node was killed", async () => {
-    const stage = await open(await install(await settings(), onTestFinished));
+    const stage = await open(shared);
     await stage.talk("one");
     stage.provider.willReply(
       { kind: "stream", text: ["Heard two."] },
@@ -105,7 +126,7 @@ function storeSuite(settings: () => Promise<Record<string, string>>): void {
   });
 
   test("a summary is copied by a fork, and by an export that is imported, unless its messages are left out", async () => {
-    const stage = await open(await install(await settings(), onTestFinished));
+    const stage = await open(shared);
     await stage.summarised(SUMMARY);
     const { node, id, provider } = stage;
     const talkIn = async (sessionId: string) => {
@@ -139,14 +160,7 @@ function storeSuite(settings: () => Promise<Record<string, string>>): void {
 }
 
 describe("a summary", () => {
-  const closing: (() => Promise<void>)[] = [];
-  let shared: Awaited<ReturnType<typeof install>>;
-  beforeAll(async () => {
-    shared = await install({}, (close) => closing.push(close));
-  });
-  afterAll(async () => {
-    for (const close of closing.toReversed()) await close();
-  });
+  installAll(async () => ({}));
 
   test("a summary is written after the configured number of turns, summarises the session, and replaces the messages it covers", async () => {
     const stage = await open(shared);
@@ -231,11 +245,13 @@ describe("a summary", () => {
     await stage.node.follow(stage.id, isSummary);
     expect(stage.requests().map(({ body }) => JSON.parse(body).model)).toEqual(["large", "small"]);
   });
-});
 
-describe("a summary on SQLite", () => storeSuite(async () => ({})));
+  // It comes last: the tests above count what the node did from its start.
+  storeSuite();
+});
 
 describeWith([POSTGRES], "a summary on PostgreSQL", (start) => {
   const server = serverOf(start);
-  storeSuite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
+  installAll(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
+  storeSuite();
 });
