@@ -2,6 +2,7 @@ import { ERRORS } from "../../protocol/errors.ts";
 import type { RequestId } from "../../protocol/ids.ts";
 import { CONFIRMATION_OPTIONS, type Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
+import { dropUnconfirmed } from "./calls.ts";
 import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type OpenInteraction, type Run } from "./session-context.ts";
 import { agentOf, answer, editRun, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 
@@ -70,12 +71,18 @@ export function withdrawInteraction(step: SessionStep, { requestId }: { requestI
   logEvent(step, "interaction_resolved", { by: "agent" }, requestId);
 }
 
-/** The run no longer waits for its interactions. `by`: why, for the clients that show them. */
-export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "timeout"): void {
-  for (const { interaction } of run.interactions) {
+/** The run no longer waits for these of its interactions. `by`: why, for the clients that show them. */
+export function resolveInteractions(
+  step: SessionStep,
+  run: Run,
+  resolved: readonly OpenInteraction[],
+  by: "abort" | "timeout",
+): void {
+  run.interactions = run.interactions.filter((pending) => !resolved.includes(pending));
+  for (const { interaction } of resolved) {
     logEvent(step, "interaction_resolved", { by }, interaction.requestId);
+    if (interaction.kind === "confirmation") dropUnconfirmed(step, run, interaction.toolCall.toolCallId);
   }
-  run.interactions = [];
 }
 
 /** An interaction timed out: the run fails with that error. The interaction stays pending until then. */
@@ -87,9 +94,8 @@ export function expireInteraction(step: SessionStep, requestId: RequestId): void
 
 /** Remember a timed-out interaction, so that a late answer gets a specific error. */
 export function closeExpired(step: SessionStep, run: Run, requestId: RequestId): void {
-  const isIt = ({ interaction }: OpenInteraction) => interaction.requestId === requestId;
-  resolveInteractions(step, { ...run, interactions: run.interactions.filter(isIt) }, "timeout");
-  run.interactions = run.interactions.filter((pending) => !isIt(pending));
+  const expired = run.interactions.filter(({ interaction }) => interaction.requestId === requestId);
+  resolveInteractions(step, run, expired, "timeout");
   step.context.expired = [...(step.context.expired ?? []), requestId].slice(-MAX_EXPIRED);
 }
 

@@ -1,6 +1,7 @@
 import type { Interaction } from "../../protocol/interaction.ts";
-import type { ReportPart } from "../../protocol/internal/run.ts";
+import type { PartOf, ReportPart } from "../../protocol/internal/run.ts";
 import { addUsage, type Message } from "../../protocol/message.ts";
+import { closeCall, openCall } from "./calls.ts";
 import { noteAct, noteProgram, noteText } from "./runs.ts";
 import { addTokens, type Run } from "./session-context.ts";
 import { logEvent, type SessionStep } from "./session-step.ts";
@@ -8,8 +9,6 @@ import { countText } from "./summaries.ts";
 
 /** Agents whose provider session is remembered. A session's view lists them, so their number is bounded. */
 const MAX_AGENTS = 16;
-
-type PartOf<K extends ReportPart["kind"]> = Extract<ReportPart, { kind: K }>;
 
 /**
  * Apply a part of a report to the session.
@@ -28,11 +27,9 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
       return closeMessage(step, run, part);
     case "tool_call":
       noteAct(step, run, part.agent.name);
-      return logEvent(step, "tool_call", { ...part.call, agent: part.agent });
-    case "tool_result": {
-      const { kind: _, ...data } = part;
-      return logEvent(step, "tool_result", data);
-    }
+      return openCall(step, run, part);
+    case "tool_result":
+      return closeCall(step, run, part);
     case "ask":
       noteAct(step, run, run.agentId);
       asked.push(part.interaction);

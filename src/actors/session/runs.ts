@@ -3,6 +3,7 @@ import type { LoggedData } from "../../protocol/event.ts";
 import type { AgentId, MessageId, RequestId, RunId } from "../../protocol/ids.ts";
 import { type MessageStatus, masterRef, type Usage } from "../../protocol/message.ts";
 import { effectId } from "../facts.ts";
+import { cutCalls } from "./calls.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
 import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run } from "./session-context.ts";
 import { dropEffect, editRun, logEvent, type SessionStep } from "./session-step.ts";
@@ -107,8 +108,7 @@ export function resumeRun(step: SessionStep): void {
  */
 function endAttempt(step: SessionStep, run: Run, failure?: RunFailure): void {
   const { id: runId, attempt, reported, drafts: messages } = run;
-  closeDrafts(step, run, "interrupted", failure);
-  resolveInteractions(step, run, "abort");
+  closeAll(step, run, "interrupted", failure);
   if (!run.live) return;
   run.live = false;
   run.held = false;
@@ -179,8 +179,7 @@ function addFailedMessage(step: SessionStep, run: Run, { errorCode, message }: R
 /** End the run with its `complete` event. */
 export function finishRun(step: SessionStep, run: Run, cancelled: boolean): void {
   const { context } = step;
-  closeDrafts(step, run, "success");
-  resolveInteractions(step, run, "abort");
+  closeAll(step, run, "success");
   withdrawRequests(step, run);
   complete(step, run.id, run.usage, cancelled);
   context.run = undefined;
@@ -199,7 +198,16 @@ export function complete(step: SessionStep, runId: RunId, usage: Usage, cancelle
   });
 }
 
-/** @param failure goes into the message that the session's own agent writes, if it writes one */
+/**
+ * Close what the attempt left open: its messages, its questions, and its calls, so that each call of a log has a result.
+ * @param failure goes into the message that the session's own agent writes, if it writes one
+ */
+function closeAll(step: SessionStep, run: Run, status: MessageStatus, failure?: RunFailure): void {
+  closeDrafts(step, run, status, failure);
+  resolveInteractions(step, run, run.interactions, "abort");
+  cutCalls(step, run);
+}
+
 function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, failure?: RunFailure): void {
   const { id: sessionId } = step.context;
   const finishedAt = step.given.now;
@@ -272,8 +280,7 @@ export function endUnfinished(
   if (end === "paused") {
     endAttempt(step, run);
   } else {
-    closeDrafts(step, run, "interrupted");
-    resolveInteractions(step, run, "abort");
+    closeAll(step, run, "interrupted");
     run.live = false;
     run.held = false;
   }

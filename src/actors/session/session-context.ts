@@ -3,7 +3,7 @@ import type { WrittenState } from "../../protocol/event.ts";
 import type { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { Answer, Interaction } from "../../protocol/interaction.ts";
 import type { History, WantedSession } from "../../protocol/internal/command.ts";
-import type { Played, Usage } from "../../protocol/message.ts";
+import type { AgentRef, Played, Usage } from "../../protocol/message.ts";
 import {
   type Activity,
   type Failure,
@@ -172,6 +172,8 @@ export interface Run {
   /** Whether a message of the current attempt tells already why the run fails. */
   hasFailed?: true | undefined;
   interactions: OpenInteraction[];
+  /** Calls of the current attempt that have no result yet; absent if there are none. */
+  calls?: OpenCall[] | undefined;
   /** All answers to this attempt's interactions; repeated to a worker that asks (rule C13). */
   answers: Answer[];
   usage: Usage;
@@ -183,10 +185,18 @@ export interface OpenInteraction {
   since: number;
 }
 
+export interface OpenCall {
+  toolCallId: string;
+  toolName: string;
+  agent: AgentRef;
+}
+
 export const NO_USAGE: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
 
 /** The most turns that wait in one session. */
 export const MAX_TURNS = 16;
+/** The most calls whose results a run waits for. Beyond that, the oldest gets none if its attempt ends. */
+export const MAX_OPEN_CALLS = 64;
 /** Lost attempts after which a run fails. */
 export const MAX_LOSSES = 3;
 /** The most tools that a session remembers as approved. */

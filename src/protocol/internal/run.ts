@@ -116,6 +116,7 @@ export const ReportPart = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("data"), name: z.string().max(256), data: z.unknown(), agent: AgentRef }),
 ]);
 export type ReportPart = z.infer<typeof ReportPart>;
+export type PartOf<K extends ReportPart["kind"]> = Extract<ReportPart, { kind: K }>;
 
 /**
  * How an attempt ended. `stopped` confirms an abort (rule C16). `lost`: the worker gives the attempt back because it

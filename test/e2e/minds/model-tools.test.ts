@@ -325,7 +325,9 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
     provider.willReply(says("Here I am."));
     await talk.ask("are you there?");
     expect(talk.eventsOf("complete")).toHaveLength(2);
-    expect(results(talk.events)).toEqual([]);
+    expect(results(talk.events)).toMatchObject([
+      { data: { status: "error", content: expect.stringContaining("did not begin") } },
+    ]);
     expect((await talk.messages()).at(-1)!.content).toBe("Here I am.");
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Fact } from "../../../src/actors/facts.ts";
+import { masterRef } from "../../../src/protocol/message.ts";
 import { closed, playing, requestedRuns, scripted, withdrawn } from "../../support/floors/playing-floor.ts";
 
 const signals = (facts: readonly Fact[]) =>
@@ -91,6 +92,47 @@ describe("an abort", () => {
     expect(requestedRuns(floor.facts)).toHaveLength(1);
     floor.pass(10_000);
     expect(requestedRuns(floor.facts)).toHaveLength(2);
+  });
+});
+
+describe("a call without a result", () => {
+  const call = (toolCallId: string) => ({ toolCallId, function: { name: "open_trunk", arguments: "{}" } });
+  const agent = masterRef("music");
+  const confirmation = { kind: "confirmation" as const, requestId: "q1", toolCall: call("waits"), isSensitive: true };
+  const failed = { kind: "failed", code: "internal", message: "It broke." } as const;
+  type Playing = ReturnType<typeof playing>;
+
+  test.each<[string, (floor: Playing) => unknown]>([
+    ["an abort", (floor) => floor.on("music", "abort")],
+    ["a pause", (floor) => floor.on("music", "pause")],
+    ["its session's end", (floor) => floor.on("music", "archive")],
+    ["a failure", (floor) => floor.report("music", "run-m1", 3, { outcome: failed })],
+    [
+      "the loss of its worker",
+      (floor) => floor.report("music", "run-m1", 3, { outcome: { kind: "lost", yielded: false } }),
+    ],
+    ["a confirmation that nobody gives", (floor) => floor.pass(300_000)],
+  ])("gets one from %s, which says whether it began", (_, end) => {
+    const floor = playing({ adapter: scripted({ yields: "abort" }) });
+    const parts = ["ends", "runs", "waits"].map((id) => ({ kind: "tool_call" as const, call: call(id), agent }));
+    const result = { toolCallId: "ends", toolName: "open_trunk", content: "open", status: "success" as const, agent };
+    floor.report("music", "run-m1", 2, {
+      parts: [...parts, { kind: "tool_result", ...result }, { kind: "ask", interaction: confirmation }],
+    });
+    end(floor);
+    const ended = { toolName: "open_trunk", status: "error", agent };
+    expect(floor.events("tool_result")).toEqual([
+      result,
+      { ...ended, toolCallId: "waits", content: "The call did not begin: the turn ended before it was confirmed." },
+      {
+        ...ended,
+        toolCallId: "runs",
+        content: "The turn ended before the call did. What the call has done is not known.",
+      },
+    ]);
+    // Once: another end of the same attempt adds nothing.
+    floor.on("music", "abort");
+    expect(floor.events("tool_result")).toHaveLength(3);
   });
 });
 
