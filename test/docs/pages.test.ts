@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { anchorOf, type Block, codeOf, type Page, readPage, readPages, root } from "./page.ts";
+import { anchorOf, type Block, codeOf, type Page, readPage, readPages, root, tablesOf } from "./page.ts";
 
 const pages = readPages();
 const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: object };
@@ -47,6 +47,14 @@ describe("every page", () => {
     const named = living.flatMap((page) => codeOf(page.prose).map((code) => ({ path: page.path, code })));
     const paths = named.filter(({ code }) => /^(src|test|docs|config|migrations|bench|examples)\/[\w./-]+$/.test(code));
     const files = named.filter(({ code }) => /^[\w-]+\.ts$/.test(code));
+    const inCommands = living.flatMap(({ path, blocks }) =>
+      blocks
+        .filter(({ info }) => info === "sh")
+        .flatMap(({ text }) => text.match(/\b(?:src|test|config|examples)\/[\w./-]+/g) ?? [])
+        .map((code) => ({ path, code })),
+    );
+    expect(inCommands.length).toBeGreaterThan(15);
+    paths.push(...inCommands);
     expect(paths.length).toBeGreaterThan(15);
     // Tables of folders name files relative to src.
     const isThere = (code: string) => existsSync(join(root, code)) || existsSync(join(root, "src", code));
@@ -87,6 +95,17 @@ describe("every page", () => {
       }
     }
   });
+});
+
+test("the hops of docs/inside/architecture.md name functions of their files", () => {
+  const [hops] = tablesOf(readPage("docs/inside/architecture.md"), "hop", "file", "function");
+  const named = hops!.flatMap(([, files, functions]) =>
+    codeOf(files!).flatMap((file) => codeOf(functions!).map((name) => ({ file, name }))),
+  );
+  expect(named.length).toBeGreaterThan(8);
+  const isDeclared = ({ file, name }: (typeof named)[number]) =>
+    new RegExp(`^ *(async )?\\*?${name}\\(`, "m").test(readFileSync(join(root, "src", file), "utf8"));
+  expect(named.filter((each) => !isDeclared(each))).toEqual([]);
 });
 
 test("every ADR has a unique number, and its status is on a page", () => {
