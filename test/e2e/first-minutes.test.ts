@@ -1,13 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { CommanderError } from "commander";
+import { afterAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { addCompletion } from "../../src/cli/completion.ts";
+import { createProgram } from "../../src/cli/program.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 
@@ -46,6 +49,34 @@ async function ending(child: ChildProcess): Promise<Ending> {
 
 const interlock = (...args: string[]) => ending(begin(args));
 
+/** What `main.ts` does with these words, in this process: for commands that need no other. */
+async function parsed(...words: string[]): Promise<Ending> {
+  const printed = { stdout: "", stderr: "" };
+  const write = (name: keyof typeof printed) => (text: unknown) => {
+    printed[name] += String(text);
+    return true;
+  };
+  const { argv } = process;
+  process.argv = [process.execPath, ENTRY, ...words];
+  const spies = [
+    vi.spyOn(process.stdout, "write").mockImplementation(write("stdout")),
+    vi.spyOn(process.stderr, "write").mockImplementation(write("stderr")),
+    vi.spyOn(console, "log").mockImplementation((text) => void write("stdout")(`${text}\n`)),
+  ];
+  try {
+    const program = createProgram({ onError: () => {} });
+    addCompletion(program);
+    await program.parseAsync();
+    return { code: 0, ...printed };
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    return { code: error.exitCode, ...printed };
+  } finally {
+    process.argv = argv;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
 /** The output of a node when it listens, and its address. */
 async function listening(child: ChildProcess): Promise<{ url: string; printed: string }> {
   let printed = "";
@@ -58,26 +89,25 @@ async function listening(child: ChildProcess): Promise<{ url: string; printed: s
 
 describe("help", () => {
   test("help names every command, and the version is the package's", async () => {
-    for (const arg of ["--help", "-h", "help"]) {
-      const { code, stdout } = await interlock(arg);
-      expect(code).toBe(0);
-      for (const verb of ["serve", "check", "drive"]) expect(stdout).toMatch(new RegExp(`^  ${verb} `, "m"));
-    }
+    const { code, stdout } = await interlock("--help");
+    expect(code).toBe(0);
+    for (const verb of ["serve", "check", "drive"]) expect(stdout).toMatch(new RegExp(`^  ${verb} `, "m"));
+    for (const arg of ["-h", "help"]) expect(await parsed(arg)).toEqual({ code: 0, stdout, stderr: "" });
     expect(await interlock("--version")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
   });
 
   test.each(["serve", "check", "drive"])(
     "--help of %s may precede or follow the command, and has no other effect",
     async (verb) => {
-      const behind = await interlock(verb, "--help");
+      const behind = await parsed(verb, "--help");
       expect(behind).toMatchObject({ code: 0, stderr: "" });
       expect(behind.stdout).toMatch(new RegExp(`^Usage: interlock ${verb} `));
-      expect(await interlock("help", verb)).toEqual(behind);
+      expect(await parsed("help", verb)).toEqual(behind);
     },
   );
 
   test("help of serve lists every setting", async () => {
-    const { stdout } = await interlock("serve", "--help");
+    const { stdout } = await parsed("serve", "--help");
     for (const { name, flag } of SETTINGS)
       expect(stdout).toMatch(new RegExp(`^  ${flag} \\[value\\] +\\(${name}\\)`, "m"));
   });
@@ -87,7 +117,7 @@ describe("completion", () => {
   test.each(["bash", "zsh", "fish"])(
     "the script of %s asks interlock, which offers commands, flags and values",
     async (shell) => {
-      const { code, stdout } = await interlock("complete", shell);
+      const { code, stdout } = await parsed("complete", shell);
       expect([code, stdout]).toEqual([0, expect.stringContaining("interlock complete -- ")]);
     },
   );
@@ -96,17 +126,14 @@ describe("completion", () => {
     [["ch"], "check\t"],
     [["drive", "--l"], "--lang\t"],
     [["check", "--format", ""], "markdown\t"],
-    [["check", "catalogue"], "catalogue.yaml\t"],
+    [["check", "config/a"], "config/agents_config.yaml\t"],
   ])("%j is completed", async (words, offered) => {
-    await writeFile(join(folder, "catalogue.yaml"), "");
-    expect((await interlock("complete", "--", ...words)).stdout).toMatch(new RegExp(`^${offered}`, "m"));
+    expect((await parsed("complete", "--", ...words)).stdout).toMatch(new RegExp(`^${offered}`, "m"));
   });
 });
 
 describe("a mistake", () => {
   test.each([
-    [["srve"], "unknown command 'srve'\n(Did you mean serve?)"],
-    [["serve", "--prot", "1"], "--prot is not a flag; did you mean --port?"],
     [["check", "--lenient"], "unknown option '--lenient'\nSee interlock check --help"],
     [["check", "--matrx"], "unknown option '--matrx'\n(Did you mean --matrix?)\nSee interlock check --help"],
     [["drive", "--hepl"], "unknown option '--hepl'\n(Did you mean --help?)"],
@@ -119,9 +146,16 @@ describe("a mistake", () => {
     [["inspect", "--floor", "alice"], "'alice' is invalid. A floor is u:<user>, u:<user>/<zone> or s:<session>."],
     [["inspect", "--port", "70000"], "'70000' is invalid. It is a number from 0 to 65535."],
   ])("a mistake in %j is reported with the remedy", async (args, sentence) => {
-    const { code, stderr } = await interlock(...args);
+    const { code, stderr } = await parsed(...args);
     expect(code).toBeGreaterThan(0);
     expect(stderr).toContain(sentence);
+  });
+
+  test("a mistake in a command ends the process with code 2, and in a flag of a node with code 1", async () => {
+    const unknown = "interlock: unknown command 'srve'\n(Did you mean serve?)\n";
+    expect(await interlock("srve")).toEqual({ code: 2, stdout: "", stderr: unknown });
+    const { code, stderr } = await interlock("serve", "--prot", "1");
+    expect([code, stderr]).toEqual([1, expect.stringContaining("--prot is not a flag; did you mean --port?")]);
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
@@ -154,21 +188,18 @@ describe("a mistake", () => {
     expect(made.stderr).toMatch(/^interlock: \/proc\/none\/interlock\.db cannot be opened: ENOENT: [^\n]+\n$/);
   });
 
-  test.each([{ named: [] }, { named: ["--floor", "u:ann"] }])(
-    "inspect $named says that the node does not answer, and waits for it",
-    async ({ named }) => {
-      const free = createServer().listen(0, "127.0.0.1");
-      await once(free, "listening");
-      const { port } = free.address() as AddressInfo;
-      free.close();
-      const child = begin(["inspect", `http://127.0.0.1:${port}`, "--port", "0", ...named]);
-      const [line] = await once(child.stderr!.setEncoding("utf8"), "data");
-      const hint = "Trying again. Start a node with `interlock serve`, or name another: interlock inspect URL";
-      expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer. ${hint}\n`);
-      child.kill("SIGINT");
-      expect(await once(child, "exit")).toEqual([0, null]);
-    },
-  );
+  test("inspect says that the node does not answer, and waits for it", async () => {
+    const free = createServer().listen(0, "127.0.0.1");
+    await once(free, "listening");
+    const { port } = free.address() as AddressInfo;
+    free.close();
+    const child = begin(["inspect", `http://127.0.0.1:${port}`, "--port", "0"]);
+    const [line] = await once(child.stderr!.setEncoding("utf8"), "data");
+    const hint = "Trying again. Start a node with `interlock serve`, or name another: interlock inspect URL";
+    expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer. ${hint}\n`);
+    child.kill("SIGINT");
+    expect(await once(child, "exit")).toEqual([0, null]);
+  });
 });
 
 describe("a start that is stopped", () => {
@@ -257,51 +288,48 @@ describe("a node in an empty folder", () => {
     const { agents } = (await (await fetch(`${url}/agents`)).json()) as { agents: unknown[] };
     expect(agents.length).toBeGreaterThan(5);
     expect(existsSync(join(folder, "data/interlock.db"))).toBe(true);
+    await expectDrain(child, url, "SIGHUP");
   });
 
-  test("a store in another folder is printed with its whole path", async () => {
+  test("a store in another folder is printed with its whole path, and a node listens at INTERLOCK_PORT", async () => {
     const other = await mkdtemp(join(tmpdir(), "interlock-other-"));
-    const child = begin(["serve", "--port", "0"], { INTERLOCK_STORE: `sqlite:${other}/floors.db` });
+    const child = begin(["serve"], { INTERLOCK_STORE: `sqlite:${other}/floors.db`, INTERLOCK_PORT: "0", PORT: "1" });
     onTestFinished(() => rm(other, { recursive: true }));
-    const { printed } = await listening(child);
+    const { url, printed } = await listening(child);
     expect(printed).toContain(`store      ${other}/floors.db\n`);
-  });
-
-  test("a node in an empty folder listens at INTERLOCK_PORT", async () => {
-    const { url } = await listening(begin(["serve"], { INTERLOCK_PORT: "0", PORT: "1" }));
     expect((await fetch(`${url}/health`)).status).toBe(200);
+    await expectDrain(child, url, "SIGINT");
   });
-
-  test.each(["SIGHUP", "SIGTERM", "SIGINT"] as const)(
-    "a node in an empty folder drains on %s, and ends with code 0",
-    async (signal) => {
-      const child = begin(["serve", "--port", "0"]);
-      const { url } = await listening(child);
-      const stream = await fetch(`${url}/events`);
-      const ended = once(child, "exit");
-      child.kill(signal);
-      expect(await stream.text()).toContain('"type":"bye"');
-      expect(await ended).toEqual([0, null]);
-    },
-  );
 });
 
-test.each([
-  ["drive"],
-  ["status", "--url"],
-  ["agents", "--url"],
-  ["why", "u:ann", "--url"],
-  ["check"],
-  ["check", "--matrix"],
-  ["simulate", fileURLToPath(new URL("../../config/scripts/commuting-day.yaml", import.meta.url))],
-  ["prove", "--sessions", "1"],
-  ["schema"],
-])("%s ends silently when its reader has left", async (...verb) => {
-  const needsNode = verb[0] === "drive" || verb.at(-1) === "--url";
-  const node = needsNode ? await listening(begin(["serve", "--port", "0"])) : undefined;
-  const child = begin([...verb, ...(node ? [node.url] : [])]);
-  child.stdout!.destroy();
-  expect(await ending(child)).toEqual({ code: 0, stdout: "", stderr: "" });
+/** On a signal the node sends its readers away, and ends with code 0. SIGTERM: see `streams/drain.test.ts`. */
+async function expectDrain(child: ChildProcess, url: string, signal: NodeJS.Signals): Promise<void> {
+  const stream = await fetch(`${url}/events`);
+  const ended = once(child, "exit");
+  child.kill(signal);
+  expect(await stream.text()).toContain('"type":"bye"');
+  expect(await ended).toEqual([0, null]);
+}
+
+describe("a command whose reader has left", () => {
+  const expectSilence = async (...verb: string[]) => {
+    const child = begin(verb);
+    child.stdout!.destroy();
+    expect(await ending(child), verb.join(" ")).toEqual({ code: 0, stdout: "", stderr: "" });
+  };
+
+  test("a command that asks a node ends silently when its reader has left", async () => {
+    const { url } = await listening(begin(["serve", "--port", "0"]));
+    await expectSilence("drive", url);
+    await expectSilence("why", "u:ann", "--url", url);
+  });
+
+  test.each([["check"], ["prove", "--sessions", "1"], ["schema"]])(
+    "%s ends silently when its reader has left",
+    async (...verb) => {
+      await expectSilence(...verb);
+    },
+  );
 });
 
 test("an older Node prints the required version in a sentence", async () => {
