@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 const CLIENTS = 16;
 /** Commands of each client between two collections. */
 const COMMANDS = 10;
-const REPETITIONS = 20;
+const REPETITIONS = 10;
 
 /** A heap that is large at once has no major collection in a short test. */
 async function startNode(): Promise<{ child: ChildProcess; url: string }> {
@@ -56,7 +56,7 @@ test("what a command made is garbage for a minor collection once the command is 
     return (await told)[0];
   }
   let before = 0;
-  for (let warmUp = 0; warmUp < 30; warmUp++) before = await work();
+  for (let warmUp = 0; warmUp < 12; warmUp++) before = await work();
   let after = before;
   for (let repetition = 0; repetition < REPETITIONS; repetition++) after = await work();
   // The floors' present states become old: some hundred bytes for each command. A request is ten thousand.

@@ -127,7 +127,7 @@ describe("a node that is killed under load", () => {
     }
     const readers = clients.flatMap((client) => client.readers);
 
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < 3; round++) {
       let left = 25 + chance.below(40);
       let isDead = false;
       const dying = server;
@@ -165,7 +165,7 @@ describe("a node that is killed under load", () => {
     const journal = clients.flatMap((client) => client.journal);
     const done = journal.filter(({ answer }) => answer!.status === 200);
     const runs = done.flatMap(({ answer }) => answer!.body.runId ?? []);
-    expect(runs.length).toBeGreaterThan(50);
+    expect(runs.length).toBeGreaterThan(30);
 
     // A paused session keeps its run, which ends with the session.
     for (const client of clients) await client.leave(server);
