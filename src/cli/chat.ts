@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Client } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
 import type { EventStream, StreamStatus } from "../client/event-stream.ts";
+import { sessionAfter } from "../client/floor-after.ts";
 import type { PendingInteraction } from "../client/live/live-session.ts";
 import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
 import type { Message } from "../protocol/message.ts";
@@ -272,19 +273,12 @@ export class TerminalChat {
   }
 
   /** Keep what an event tells of its session. */
-  #learn({ type, data, timestamp }: ServerEvent, sessionId: string): void {
+  #learn(event: ServerEvent, sessionId: string): void {
     const session = this.sessions.get(sessionId);
     if (!session) return;
-    const lastActivityAt = Date.parse(timestamp);
-    if (type === "session_transition") {
-      const [state, activity] = data.to.split(".") as [Session["state"] | "deleted", Session["activity"] | undefined];
-      if (state === "archived" || state === "deleted") this.#lose(sessionId);
-      else this.sessions.set(sessionId, { ...session, state, activity: activity ?? session.activity, lastActivityAt });
-    }
-    if (type === "agent_switched") this.sessions.set(sessionId, { ...session, agentId: data.currentAgentId });
-    if (type === "session_updated" && data.title !== undefined) {
-      this.sessions.set(sessionId, { ...session, title: data.title });
-    }
+    const next = sessionAfter(session, event);
+    if (next && next.state !== "archived") this.sessions.set(sessionId, next);
+    else this.#lose(sessionId);
   }
 
   /** Whether a message was not typed here. A finished one is remembered. */

@@ -1,7 +1,10 @@
 import { arbiterMachine } from "../actors/floor/arbiter.ts";
 import { sessionMachine } from "../actors/session/session-machine.ts";
 import type { FloorView } from "../client/answers.ts";
+import { floorAfter, sessionAfter, sessionBefore, UNUSED_FLOOR } from "../client/floor-after.ts";
 import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
+import type { EventType } from "../protocol/event.ts";
+import type { FloorEventType } from "../protocol/event-logs.ts";
 import type { Session } from "../protocol/session.ts";
 
 /**
@@ -18,8 +21,6 @@ export interface StatelyMessage {
   createdAt: string;
   [more: string]: unknown;
 }
-
-type FloorState = Pick<FloorView, "holder" | "ducked" | "paused" | "queued" | "reserved">;
 
 interface Snapshot {
   status: "active" | "done" | "stopped";
@@ -39,9 +40,8 @@ const [ARBITER, SESSION] = [arbiterMachine, sessionMachine].map(({ config }) =>
  */
 export class StatelyFeed {
   readonly #floorId: string;
-  readonly #sessions = new Map<string, { lifecycle: string; activity: string; agentId: string }>();
-  #holder: string | undefined;
-  #reserved: string | undefined;
+  readonly #sessions = new Map<string, Session>();
+  #floor = UNUSED_FLOOR;
   #at: number;
 
   constructor(floorId: string, now: number) {
@@ -51,77 +51,69 @@ export class StatelyFeed {
 
   /** The messages for the existing actors, the floor first. */
   get actors(): StatelyMessage[] {
-    return [this.#floorActor(), ...[...this.#sessions.keys()].map((id) => this.#sessionActor(id))];
+    return [this.#floorActor(), ...[...this.#sessions.values()].map((session) => this.#sessionActor(session))];
   }
 
   /** Reset to a floor view that was read from the node. Returns the messages that replace what readers know. */
-  begin({ holder, ducked = [], paused, queued, reserved }: FloorState) {
+  begin({ holder, ducked = [], paused, queued, reserved }: Omit<FloorView, "position">) {
     this.#sessions.clear();
-    for (const session of [...(holder ? [holder] : []), ...ducked, ...paused, ...queued]) this.#keep(session);
-    this.#holder = holder?.id;
-    this.#reserved = reserved?.sessionId;
+    for (const session of [...(holder ? [holder] : []), ...ducked, ...paused, ...queued]) {
+      this.#sessions.set(session.id, session);
+    }
+    this.#floor = { ...UNUSED_FLOOR, holder: holder?.id, reserved };
     return this.actors;
   }
 
   /** The messages for an event of the floor's stream. */
   take(event: ServerEvent): StatelyMessage[] {
     this.#at = Date.parse(event.timestamp);
-    const { sessionId } = event;
+    const { holder } = this.#floor;
+    this.#floor = floorAfter(this.#floor, event);
+    const { sessionId = "" } = event;
     switch (event.type) {
       case "session_created":
-        this.#keep(event.data);
-        return [this.#sessionActor(event.data.id)];
+        this.#sessions.set(sessionId, event.data);
+        return [this.#sessionActor(event.data)];
       case "agent_switched": {
-        const session = sessionId === undefined ? undefined : this.#sessions.get(sessionId);
-        if (session) session.agentId = event.data.currentAgentId;
+        const session = this.#sessions.get(sessionId);
+        if (session) this.#sessions.set(sessionId, sessionAfter(session, event) ?? session);
         return [];
       }
-      case "session_transition":
-        return sessionId === undefined ? [] : this.#move(sessionId, event.data);
+      case "session_transition": {
+        const { from: _from, to: _to, by, event: type, ...facts } = event.data;
+        const cause = { ...facts, type };
+        const messages = this.#move(sessionId, event, { cause, by: by?.sessionId });
+        return this.#floor.holder === holder ? messages : [...messages, this.#floorSnapshot(cause)];
+      }
       case "arbitration":
         return [this.#event(this.#floorId, event.data.challenger.sessionId, { ...event.data, type: "arbitration" })];
       case "floor_updated":
-        this.#reserved = event.data.reserved?.sessionId;
         return [
           this.#event(this.#floorId, undefined, { ...event.data, type: "floor_updated" }),
-          this.#snapshot(this.#floorId, { type: "floor_updated" }, this.#floorState()),
+          this.#floorSnapshot({ type: "floor_updated" }),
         ];
       default:
+        event.type satisfies Exclude<EventType, FloorEventType>;
         return [];
     }
   }
 
-  #keep({ id, state, activity, agentId }: Session): void {
-    this.#sessions.set(id, { lifecycle: state, activity, agentId });
-  }
-
-  #move(id: string, transition: ServerEventOf<"session_transition">["data"]): StatelyMessage[] {
-    const { from, to, by, event, ...facts } = transition;
+  #move(
+    id: string,
+    event: ServerEventOf<"session_transition">,
+    { cause, by = this.#floorId }: { cause: object; by: string | undefined },
+  ): StatelyMessage[] {
     // The floor's view may lack this session, for example an archived session that is deleted.
-    const begins = this.#sessions.has(id) ? [] : this.#join(id, from);
-    const session = this.#sessions.get(id)!;
-    const [lifecycle = to, activity = facts.activity?.to] = to.split(".") as [string, string | undefined];
-    session.lifecycle = lifecycle;
-    if (activity !== undefined) session.activity = activity;
-    if (lifecycle === "archived" || lifecycle === "deleted") session.activity = "idle";
-    const cause = { ...facts, type: event };
-    const messages = [
-      ...begins,
-      this.#event(id, by?.sessionId ?? this.#floorId, cause),
-      this.#snapshot(id, cause, this.#sessionState(id)),
+    const known = this.#sessions.get(id);
+    const before = known ?? sessionBefore(id, event);
+    const after = sessionAfter(before, event);
+    if (after && after.state !== "archived") this.#sessions.set(id, after);
+    else this.#sessions.delete(id);
+    return [
+      ...(known ? [] : [this.#sessionActor(before)]),
+      this.#event(id, by, cause),
+      this.#snapshot(id, cause, snapshotOf(after ?? { ...before, state: "deleted", activity: "idle" })),
     ];
-    const before = this.#holder;
-    if (lifecycle === "active") this.#holder = id;
-    else if (this.#holder === id) this.#holder = undefined;
-    if (this.#holder !== undefined) this.#reserved = undefined;
-    if (lifecycle === "archived" || lifecycle === "deleted") this.#sessions.delete(id);
-    return this.#holder === before ? messages : [...messages, this.#snapshot(this.#floorId, cause, this.#floorState())];
-  }
-
-  #join(id: string, from: string): StatelyMessage[] {
-    const [lifecycle = from, activity = "idle"] = from.split(".") as [string, string | undefined];
-    this.#sessions.set(id, { lifecycle, activity, agentId: "" });
-    return [this.#sessionActor(id)];
   }
 
   #floorActor(): StatelyMessage {
@@ -132,29 +124,24 @@ export class StatelyFeed {
     });
   }
 
-  #sessionActor(id: string): StatelyMessage {
-    const agentId = this.#sessions.get(id)?.agentId;
+  #sessionActor(session: Session): StatelyMessage {
+    const { id, agentId } = session;
     return this.#message("@xstate.actor", id, {
       name: agentId ? `${agentId} ${id}` : id,
       parentId: this.#floorId,
       definition: SESSION,
-      snapshot: this.#sessionState(id),
+      snapshot: snapshotOf(session),
     });
   }
 
   #floorState(): Snapshot {
-    const value = this.#holder !== undefined ? "held" : this.#reserved !== undefined ? "reserved" : "free";
-    return {
-      status: "active",
-      value,
-      context: { floorId: this.#floorId, holder: this.#holder, reserved: this.#reserved },
-    };
+    const { holder, reserved } = this.#floor;
+    const value = holder !== undefined ? "held" : reserved ? "reserved" : "free";
+    return { status: "active", value, context: { floorId: this.#floorId, holder, reserved: reserved?.sessionId } };
   }
 
-  #sessionState(id: string): Snapshot {
-    const { lifecycle, activity, agentId } = this.#sessions.get(id)!;
-    const status = lifecycle === "deleted" ? "stopped" : lifecycle === "archived" ? "done" : "active";
-    return { status, value: { lifecycle, activity }, context: { id, agentId } };
+  #floorSnapshot(cause: object): StatelyMessage {
+    return this.#snapshot(this.#floorId, cause, this.#floorState());
   }
 
   #event(sessionId: string, sourceId: string | undefined, event: object): StatelyMessage {
@@ -169,4 +156,11 @@ export class StatelyFeed {
     const createdAt = String(this.#at);
     return { type, sessionId, rootId: this.#floorId, ...more, createdAt, id: null, _version: VERSION };
   }
+}
+
+type Shown = Pick<Session, "id" | "agentId" | "activity"> & { state: Session["state"] | "deleted" };
+
+function snapshotOf({ id, agentId, state: lifecycle, activity }: Shown): Snapshot {
+  const status = lifecycle === "deleted" ? "stopped" : lifecycle === "archived" ? "done" : "active";
+  return { status, value: { lifecycle, activity }, context: { id, agentId } };
 }

@@ -1,6 +1,8 @@
+import type { LiveType } from "../../protocol/event.ts";
 import type { LogLine, Message } from "../../protocol/message.ts";
-import type { Activity, Session, SessionState } from "../../protocol/session.ts";
+import type { Session } from "../../protocol/session.ts";
 import type { Client } from "../client.ts";
+import { standingAfter } from "../floor-after.ts";
 import { type MessageText, MessageTexts } from "../message-texts.ts";
 import type { ServerEvent, ServerEventOf } from "../server-event.ts";
 import { keepLease, type Lease } from "./lease.ts";
@@ -189,15 +191,22 @@ export class LiveSession extends Live<SessionLiveView> {
       case "complete":
         return this.#complete(event.data);
       default:
+        event.type satisfies
+          | LiveType
+          | "session_created"
+          | "arbitration"
+          | "message"
+          | "usage"
+          | "data"
+          | "floor_updated";
         return undefined;
     }
   }
 
-  #move({ to, activity }: ServerEventOf<"session_transition">["data"]): void {
-    const [state, shown] = to.split(".") as [SessionState | "deleted", Activity | undefined];
-    if (state === "deleted") return this.change({ isDeleted: true });
-    const next = shown ?? activity?.to ?? (state === "archived" ? "idle" : undefined);
-    this.#edit({ state, ...(next && { activity: next }) });
+  #move(transition: ServerEventOf<"session_transition">["data"]): void {
+    const session = this.known.session && standingAfter(this.known.session, transition);
+    if (!session) return this.change({ isDeleted: true });
+    this.change({ session });
     void this.#readSession();
     void this.#readWaiting();
   }
@@ -209,7 +218,7 @@ export class LiveSession extends Live<SessionLiveView> {
       this.#messages.set(reply.id, { ...reply, playedUpTo: change.played!.upTo });
       this.change({ messages: [...this.#messages.values()] });
     }
-    this.#edit(withoutGaps(change) as Partial<Session>);
+    this.#edit(change as Partial<Session>);
   }
 
   #edit(change: Partial<Session>): void {
@@ -339,6 +348,3 @@ function before(position: string): string {
   const [epoch, seq] = position.split(".");
   return `${epoch}.${Math.max(0, Number(seq) - REPLAYED_EVENTS)}`;
 }
-
-const withoutGaps = (data: object): object =>
-  Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined));

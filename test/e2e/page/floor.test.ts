@@ -1,6 +1,5 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { pictureOf } from "../../../page/log/floor-picture.ts";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
@@ -244,36 +243,4 @@ describeInChromium("the floor view", (open) => {
     await expect.poll(() => page.title()).toBe("Interlock");
     expect(faults).toEqual([]);
   });
-});
-
-test("a floor's log is sufficient for the floor's state, after every kind of change", async () => {
-  const user = node.newUser();
-  const make = async (agentId: string, activate: boolean) =>
-    (await node.post("/session/create", { agentId, userId: user, activate })).body.session?.id;
-  const music = await make("music", true);
-  const patient = await make("patient", false);
-  await node.post(`/session/${patient}/activate`);
-  const phone = await make("phone", true);
-  await node.post(`/session/${phone}/pause`);
-  await make("planner", true);
-  await make("chat", true);
-  await node.post(`/session/${phone}/resume`);
-  await make("vehicle", false);
-  const gone = await make("general", false);
-  await node.send("DELETE", `/session/${gone}`);
-  await client.setFlags(`u:${user}`, { night: true });
-  await node.post(`/session/${music}/archive`);
-  const { events } = await client.readFloorLog(`u:${user}`, { limit: 2_000 });
-  const floor = await client.getFloor(`u:${user}`);
-  const picture = pictureOf(events.toReversed());
-  const brief = ({ holder, paused, queued, flags }: Pick<typeof floor, "holder" | "paused" | "queued" | "flags">) => {
-    const of = (session: typeof holder) =>
-      session && [session.id, session.state, session.activity, session.pausedBy, session.priority];
-    return { holder: of(holder), paused: paused.map(of), queued: queued.map(of), flags };
-  };
-  expect(floor.paused.length + floor.queued.length).toBeGreaterThan(1);
-  expect(
-    brief({ ...picture, paused: [...picture.paused], queued: [...picture.queued], flags: { ...picture.flags } }),
-  ).toEqual(brief(floor));
-  expect(picture.decisions).toEqual(floor.decisions);
 });

@@ -7,7 +7,7 @@ import {
   lastWordsOf,
   transcriptOf,
 } from "../../../page/log/conversation-log.ts";
-import { PictureBook, pictureOf } from "../../../page/log/floor-picture.ts";
+import { PictureBook } from "../../../page/log/floor-picture.ts";
 import { countUpTo, type LogEvent } from "../../../page/log/log-event.ts";
 import { placesIndex } from "../../../page/log/log-index.ts";
 
@@ -294,7 +294,7 @@ describe("the picture of a floor", () => {
     expect(log.length).toBeGreaterThan(4_000);
     const book = new PictureBook(log);
     for (const count of [log.length, 4_500, 17, 2_000, 2_001, 0, 1, log.length - 1, 3_999]) {
-      expect(book.at(count), `${count}`).toEqual(pictureOf(log.slice(0, count)));
+      expect(book.at(count), `${count}`).toEqual(new PictureBook(log.slice(0, count)).at(count));
     }
     expect(book.at(log.length).paused.map(({ id }) => id)).toEqual(ids.toReversed());
   });
@@ -331,7 +331,7 @@ describe("the picture of a floor", () => {
   });
 
   test("a floor's picture names a session whose first events are no longer kept", () => {
-    const { holder } = pictureOf(logOf(move("late", "active.running", "active.idle", "done")));
+    const { holder } = new PictureBook(logOf(move("late", "active.running", "active.idle", "done"))).at(1);
     expect(holder).toMatchObject({ id: "late", title: "late", state: "active", activity: "idle" });
   });
 

@@ -1,0 +1,74 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Claim } from "../../../src/actors/floor/claim.ts";
+import { floorAfter, sessionAfter, sessionBefore, UNUSED_FLOOR } from "../../../src/client/floor-after.ts";
+import type { ServerEvent } from "../../../src/client/server-event.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { Session } from "../../../src/protocol/session.ts";
+import { beginHistory, commandOf, type Step, step, type World, world } from "../../support/floors/floor-histories.ts";
+import type { LooseCommand } from "../../support/floors/floor-stage.ts";
+
+/** The fields of a session that its events tell. */
+const told = ({ state, activity, pausedBy, level, queuedAt, agentId, archivedAt, failure }: Session) => ({
+  state,
+  activity,
+  pausedBy,
+  level,
+  queuedAt,
+  agentId,
+  archivedAt,
+  failure: failure?.runId,
+});
+
+/** Play a history, and follow the floor by its events alone. */
+function play(setting: World, steps: Step[]): void {
+  const history = beginHistory(setting);
+  const { floor } = history;
+  let followed = UNUSED_FLOOR;
+  const sessions = new Map<string, Session | undefined>();
+  let at = floor.now;
+  const carryOut = (command: LooseCommand) => {
+    at = floor.now;
+    for (const fact of floor.deliver(command).facts) {
+      if (fact.type === "at") at = fact.now;
+      if (fact.type !== "event") continue;
+      const event = { ...fact.event, timestamp: new Date(at).toISOString() } as ServerEvent;
+      followed = floorAfter(followed, event);
+      const { sessionId: id } = event;
+      if (id !== undefined) sessions.set(id, sessionAfter(sessions.get(id) ?? sessionBefore(id, event), event));
+    }
+    compare();
+  };
+  const compare = () => {
+    const { holder, ducked, queued, reserved } = floor.actors.context.floor;
+    const ids = (claims: readonly Claim[]) => claims.map(({ sessionId }) => sessionId);
+    const paused = [...sessions.keys()].filter((id) => floor.view(id)?.state === "paused");
+    const pausedSince = followed.paused.map((id) => floor.actors.machineState(id as SessionId)!.context.pausedSince);
+    expect(pausedSince).toEqual(pausedSince.toSorted((one, other) => other! - one!));
+    expect(followed.decisions).toEqual(floor.events("arbitration").slice(-50));
+    expect([followed.holder, followed.ducked.toSorted(), followed.paused.toSorted(), followed.queued]).toEqual([
+      holder?.sessionId,
+      ids(ducked).sort(),
+      paused.sort(),
+      ids(queued),
+    ]);
+    expect([followed.reserved?.sessionId, followed.flags]).toEqual([reserved?.sessionId, floor.actors.context.flags]);
+    for (const [id, session] of sessions) {
+      const view = floor.state(id) === "deleted" ? undefined : floor.view(id);
+      expect(session && told(session), id).toEqual(view && told(view));
+    }
+  };
+  for (const each of steps) {
+    floor.now += each.do === "pass" || each.do === "away" ? each.ms : 1_000;
+    if (each.do === "restart") floor.restart();
+    carryOut({ type: "alarm" });
+    // The log does not tell that a user pauses a paused session, which then no longer resumes by itself.
+    const isUntold = each.do === "verb" && each.verb === "pause" && floor.state(each.sessionId) === "paused";
+    const command = commandOf(each, history);
+    if (command && !isUntold) carryOut(command);
+  }
+}
+
+test("a floor and its sessions, followed by their events alone, are as the floor's actors have them", () => {
+  fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), play), { numRuns: 400 });
+});
