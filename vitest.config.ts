@@ -8,16 +8,7 @@ import { EndOfRun } from "./test/support/runner/end-of-run.ts";
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/compile", import.meta.url));
 
 /** What takes long begins first, so that no core is idle at the end. The simulation computes without a pause. */
-const LONG = [
-  "/simulation/",
-  "/real-agents/",
-  "/deploy/",
-  "/cluster/",
-  "/page/",
-  "/attacks/",
-  "/first-minutes",
-  "/crash/",
-];
+const LONG = ["/simulation/", "/real-agents/", "/deploy/", "/cluster/", "/page/", "/attacks/"];
 
 /**
  * Long files first, and the files of a project that shares its processes last and together: a process is only used again
@@ -47,8 +38,13 @@ const retry = fails ? 1 : RETRIES;
 
 /** Their files run one after another in a few processes, which saves loading the same modules for each of them. */
 const SHARING = { isolate: false, restoreMocks: true, unstubEnvs: true };
-/** Files that talk to a node in their own process, and leave nothing in it. */
-const IN_PROCESS = ["test/e2e/contract/**/*.test.ts", "test/e2e/doors/**/*.test.ts"];
+/** Files that talk to nodes, in their own process or another, and leave nothing in it. */
+const TALKING = [
+  "test/e2e/*.test.ts",
+  ...["client", "contract", "crash", "doors", "minds", "streams", "watching"].map(
+    (name) => `test/e2e/${name}/**/*.test.ts`,
+  ),
+];
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
  * page whose server or sign-in is gone, its sessions, keys, sheets, copies and deletions, and each view in each theme,
@@ -101,14 +97,17 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts", "test/faults/**/*.test.ts"],
-          exclude: [...IN_PROCESS, ...LONG_TESTS, ...ALONE],
+          exclude: [...TALKING, ...LONG_TESTS, ...ALONE],
           testTimeout: 60_000,
           retry,
         },
       },
       { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, testTimeout: 60_000, retry } },
       { extends: true, test: { name: "alone", include: ALONE, retry, sequence: { groupOrder: 1 } } },
-      { extends: true, test: { name: "in-process", include: IN_PROCESS, testTimeout: 60_000, retry, ...SHARING } },
+      {
+        extends: true,
+        test: { name: "talking", include: TALKING, exclude: LONG_TESTS, testTimeout: 60_000, retry, ...SHARING },
+      },
     ],
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.
     testTimeout: 90_000,
