@@ -11,6 +11,7 @@ import { createClient } from "../../src/client/client.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
+import { testWith } from "../support/programs/suites.ts";
 import { freePort } from "../support/servers/free-port.ts";
 
 const node = await NodeUnderTest.start();
@@ -171,35 +172,39 @@ test.each(["a store that lasts", "a new store, with a new session"])(
   },
 );
 
-test("in a terminal the prompt stays below what happens, and Ctrl-C leaves the terminal as it was", async () => {
-  const user = node.newUser();
-  const { session } = await client.createSession({ userId: user });
-  await client.send({ type: "chat", sessionId: session.id, content: "earlier" });
-  const command = `stty -g; ${process.execPath} ${ENTRY} chat --url ${node.url} --user ${user}; stty -g`;
-  const child = spawn("script", ["-qec", command, "/dev/null"], {
-    env: { ...BARE_ENV, SHELL: "/bin/sh", NO_COLOR: "1" },
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  let text = "";
-  let from = 0;
-  const until = async (wanted: string) => {
-    while (!text.includes(wanted, from)) await once(child.stdout, "data");
-    from = text.indexOf(wanted, from) + wanted.length;
-  };
-  child.stdout.setEncoding("utf8").on("data", (piece) => (text += piece));
-  await until("you ‹ earlier");
-  await until("/help lists");
-  await until("General> ");
-  child.stdin.write("hel");
-  await until("hel");
-  await client.renameSession(session.id, "another title");
-  child.stdin.write("lo\r");
-  await until("General › Hello there.");
-  child.stdin.write("\u0003");
-  await once(child, "close");
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: NO_COLOR leaves no sequence for colours
-  expect(text).not.toMatch(/\u001b\[\d*m/);
-  const modes = text.split("\r\n").filter((line) => /^[0-9a-f]+(:[0-9a-f]+)+$/.test(line));
-  expect(modes).toHaveLength(2);
-  expect(modes[0]).toBe(modes[1]);
-});
+testWith(
+  ["script", "coreutils"],
+  "in a terminal the prompt stays below what happens, and Ctrl-C leaves the terminal as it was",
+  async () => {
+    const user = node.newUser();
+    const { session } = await client.createSession({ userId: user });
+    await client.send({ type: "chat", sessionId: session.id, content: "earlier" });
+    const command = `stty -g; ${process.execPath} ${ENTRY} chat --url ${node.url} --user ${user}; stty -g`;
+    const child = spawn("script", ["-qec", command, "/dev/null"], {
+      env: { ...BARE_ENV, SHELL: "/bin/sh", NO_COLOR: "1" },
+    });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    let text = "";
+    let from = 0;
+    const until = async (wanted: string) => {
+      while (!text.includes(wanted, from)) await once(child.stdout, "data");
+      from = text.indexOf(wanted, from) + wanted.length;
+    };
+    child.stdout.setEncoding("utf8").on("data", (piece) => (text += piece));
+    await until("you ‹ earlier");
+    await until("/help lists");
+    await until("General> ");
+    child.stdin.write("hel");
+    await until("hel");
+    await client.renameSession(session.id, "another title");
+    child.stdin.write("lo\r");
+    await until("General › Hello there.");
+    child.stdin.write("\u0003");
+    await once(child, "close");
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: NO_COLOR leaves no sequence for colours
+    expect(text).not.toMatch(/\u001b\[\d*m/);
+    const modes = text.split("\r\n").filter((line) => /^[0-9a-f]+(:[0-9a-f]+)+$/.test(line));
+    expect(modes).toHaveLength(2);
+    expect(modes[0]).toBe(modes[1]);
+  },
+);

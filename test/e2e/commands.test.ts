@@ -16,6 +16,7 @@ import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
+import { testWith } from "../support/programs/suites.ts";
 import { ServerProcess } from "../support/servers/server-process.ts";
 
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
@@ -206,7 +207,7 @@ test("why names what a session is heard beneath, the restriction that silences i
   expect((await why(prompt.id))[0]).toBe("prompt has ended: it asks no more");
 });
 
-test("Ctrl-C ends prove at once, and leaves the terminal as it was", async () => {
+testWith(["script", "coreutils"], "Ctrl-C ends prove at once, and leaves the terminal as it was", async () => {
   const command = `trap : INT; stty -g; ${process.execPath} ${ENTRY} prove --seconds 600; echo "code $?"; stty -g`;
   const env = { ...BARE_ENV, SHELL: "/bin/sh", NO_COLOR: "1" };
   const child = spawn("script", ["-qec", command, "/dev/null"], { cwd: await newFolder(), env });

@@ -14,7 +14,7 @@ const isFault = ({ msg }: LogLine) => msg.startsWith("the catalogue has faults")
 const isReplaced = ({ msg }: LogLine) => msg === "the catalogue was replaced";
 
 testWith(
-  ["mkfifo"],
+  ["coreutils"],
   "a named pipe in the catalogue's place is a fault, and delays neither the next catalogue nor the node's end",
   async () => {
     const installation = await makeInstallation(OLD);

@@ -57,7 +57,9 @@ export const PROGRAMS = {
   bash: program("bash", "bash"),
   systemd: program("systemd", "systemd-analyze"),
   prlimit: program("prlimit", "prlimit", ["util-linux"]),
-  mkfifo: program("mkfifo", "mkfifo", ["coreutils"]),
+  coreutils: { title: "coreutils", files: [["cat", "mkfifo", "sleep", "stty"]], packages: ["coreutils"] },
+  grep: program("grep", "grep"),
+  script: program("script", "script", ["bsdutils"]),
   // What examples/car plays and hears with.
   mpv: program("mpv", "mpv"),
   pulseaudio: program("PulseAudio", "pulseaudio", ["pulseaudio"]),
