@@ -6,7 +6,6 @@ import { gone, processesWith, running } from "../../support/agents/processes.ts"
 import { commandAdapter } from "../../support/agents/programs.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
-import { testWith } from "../../support/programs/suites.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 /** A node whose agent is a program that ignores SIGTERM and starts another one in a separate process session. */
@@ -88,30 +87,26 @@ test.each(["is held for too long", "is held by a worker that is stopped", "is he
   },
 );
 
-testWith(
-  ["grep"],
-  "a program gets a secret that its worker has from a file, and finds it in no environment of the worker",
-  async () => {
-    const { folder, remove } = await makeFolder();
-    onTestFinished(remove);
-    const file = join(folder, "key");
-    await writeFile(file, "from-a-file-0123456789\n");
-    const look = `echo "\${#GIVEN} $(grep -c from-a-file /proc/$PPID/environ)"`;
-    const adapter = { kind: "command", command: "sh", args: ["-c", look], env: ["GIVEN=THE_SECRET"] };
-    const installation = await makeInstallation({ agents: [{ name: "looker", adapter }] });
-    const answerWith = async (settings: Record<string, string>, id: string) => {
-      const server = await installation.start({ settings });
-      const warned = server.log.some(({ msg }) => msg.includes("can read these variables"));
-      await server.post("/session/create", { id, agentId: "looker", activate: true });
-      const reader = await new SessionReader(`${server.url}/session/${id}/events`).open();
-      await server.post("/message", { type: "chat", sessionId: id, content: "go" });
-      await reader.until(() => reader.transcript.logs.get(id)?.some(({ type }) => type === "complete") ?? false);
-      const { body } = await server.ask("GET", `/session/${id}/messages`);
-      reader.close();
-      await server.kill();
-      return [body.messages.at(-1)!.content, warned];
-    };
-    expect(await answerWith({ THE_SECRET: "from-a-file-0123456789" }, "by-variable")).toEqual(["22 1", true]);
-    expect(await answerWith({ THE_SECRET_FILE: file }, "by-file")).toEqual(["22 0", false]);
-  },
-);
+test("a program gets a secret that its worker has from a file, and finds it in no environment of the worker", async () => {
+  const { folder, remove } = await makeFolder();
+  onTestFinished(remove);
+  const file = join(folder, "key");
+  await writeFile(file, "from-a-file-0123456789\n");
+  const look = `echo "\${#GIVEN} $(/bin/grep -c from-a-file /proc/$PPID/environ)"`;
+  const adapter = { kind: "command", command: "sh", args: ["-c", look], env: ["GIVEN=THE_SECRET"] };
+  const installation = await makeInstallation({ agents: [{ name: "looker", adapter }] });
+  const answerWith = async (settings: Record<string, string>, id: string) => {
+    const server = await installation.start({ settings });
+    const warned = server.log.some(({ msg }) => msg.includes("can read these variables"));
+    await server.post("/session/create", { id, agentId: "looker", activate: true });
+    const reader = await new SessionReader(`${server.url}/session/${id}/events`).open();
+    await server.post("/message", { type: "chat", sessionId: id, content: "go" });
+    await reader.until(() => reader.transcript.logs.get(id)?.some(({ type }) => type === "complete") ?? false);
+    const { body } = await server.ask("GET", `/session/${id}/messages`);
+    reader.close();
+    await server.kill();
+    return [body.messages.at(-1)!.content, warned];
+  };
+  expect(await answerWith({ THE_SECRET: "from-a-file-0123456789" }, "by-variable")).toEqual(["22 1", true]);
+  expect(await answerWith({ THE_SECRET_FILE: file }, "by-file")).toEqual(["22 0", false]);
+});

@@ -23,9 +23,13 @@ const SIZES = [
   { width: 1280, height: 720 },
   { width: 1920, height: 1080 },
 ];
-const LOOKS = (["light", "dark"] as const)
-  .flatMap((colorScheme) => ["en-US", "zh-CN"].map((locale) => ({ colorScheme, locale })))
-  .map((look, index) => ({ ...look, index }));
+const LOOKS = [
+  // axe takes seconds: it sees each theme once, and each language once.
+  { colorScheme: "light", locale: "en-US", isChecked: true },
+  { colorScheme: "dark", locale: "zh-CN", isChecked: true },
+  { colorScheme: "light", locale: "zh-CN", isChecked: false },
+  { colorScheme: "dark", locale: "en-US", isChecked: false },
+] as const;
 
 /** An element that each view has once it is rendered, in any language. */
 const VIEWS: readonly (readonly [path: (floor: string, asked: string) => string, drawn: string])[] = [
@@ -91,22 +95,22 @@ async function resize(page: Page, size: (typeof SIZES)[number]): Promise<void> {
 
 describeInChromium("every view", (open) => {
   test.each(LOOKS)(
-    "the page passes axe and fits the screen at three sizes: $colorScheme $locale",
-    async ({ colorScheme, locale, index }) => {
+    "the page fits the screen at three sizes and, if $isChecked, passes axe: $colorScheme $locale",
+    async ({ colorScheme, locale, isChecked }) => {
       const { page, faults } = await open(node.url, { colorScheme, locale, viewport: SIZES[0]! });
       for (const [place, [path, drawn]] of VIEWS.entries()) {
         const name = path("floor", "session");
+        await page.setViewportSize(SIZES[0]!);
         await page.goto(`${node.url}/#/${path(floor, asked)}`);
         await page.locator(drawn).first().waitFor();
         for (const size of SIZES) {
           await resize(page, size);
           expect(await beyondScreen(page), `${name} at ${size.width}`).toEqual([]);
         }
-        // axe takes seconds: each view is checked once in each look, with the sizes distributed over the looks.
-        await resize(page, SIZES[(place + index) % SIZES.length]!);
+        if (!isChecked) continue;
+        await resize(page, SIZES[place % SIZES.length]!);
         const { violations } = await new AxeBuilder({ page }).analyze();
         expect(violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes[0]?.html}`)).toEqual([]);
-        await resize(page, SIZES[0]!);
       }
       expect(faults.filter((fault) => !fault.includes("404"))).toEqual([]);
     },

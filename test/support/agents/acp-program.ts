@@ -316,7 +316,7 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
   },
   // A tool whose command is without the mark of the run. The shell between them ends with the turn, the command does not.
   clears: async () => {
-    const shell = spawn("/bin/sh", ["-c", "env -i /bin/sleep 600 & echo $!; wait"], {
+    const shell = spawn("/bin/sh", ["-c", "/usr/bin/env -i /bin/sleep 600 & echo $!; wait"], {
       detached: true,
       stdio: ["ignore", "pipe", "ignore"],
     });

@@ -146,7 +146,7 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
   },
   // A process without a mark of its run, and without a parent that has one, keeps the pipe open.
   escapes: () => {
-    const command = "(ulimit -Sm unlimited; env -i setsid sh -c 'echo $$; exec sleep 30' &)";
+    const command = "(ulimit -Sm unlimited; /usr/bin/env -i /usr/bin/setsid sh -c 'echo $$; exec /bin/sleep 30' &)";
     spawn("/bin/sh", ["-c", command], { stdio: ["ignore", "inherit", "inherit"] }).unref();
   },
   // Its child is in a process session of its own, and without the mark of the run.

@@ -47,9 +47,9 @@ export async function running(word: string, count: number): Promise<number[]> {
  */
 export const LEAVERS: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries({
-    "": 'env -i sh -c "$p" &',
-    ", lost its parent": '(env -i sh -c "$p" &)',
-    ", left the process session": 'setsid env -i sh -c "$p" &',
-    ", lost two parents and left the process session": `(env -i setsid sh -c "sh -c '$p' &" &)`,
-  }).map(([left, line]) => [left, `p='echo $$; exec sleep 600 >/dev/null 2>&1'; pid=$( ${line} ); echo "$pid"`]),
+    "": '/usr/bin/env -i sh -c "$p" &',
+    ", lost its parent": '(/usr/bin/env -i sh -c "$p" &)',
+    ", left the process session": '/usr/bin/setsid /usr/bin/env -i sh -c "$p" &',
+    ", lost two parents and left the process session": `(/usr/bin/env -i /usr/bin/setsid sh -c "sh -c '$p' &" &)`,
+  }).map(([left, line]) => [left, `p='echo $$; exec /bin/sleep 600 >/dev/null 2>&1'; pid=$( ${line} ); echo "$pid"`]),
 );

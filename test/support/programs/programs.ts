@@ -57,8 +57,7 @@ export const PROGRAMS = {
   bash: program("bash", "bash"),
   systemd: program("systemd", "systemd-analyze"),
   prlimit: program("prlimit", "prlimit", ["util-linux"]),
-  coreutils: { title: "coreutils", files: [["cat", "mkfifo", "sleep", "stty"]], packages: ["coreutils"] },
-  grep: program("grep", "grep"),
+  coreutils: { title: "coreutils", files: [["mkfifo", "stty"]], packages: ["coreutils"] },
   script: program("script", "script", ["bsdutils"]),
   // What examples/car plays and hears with.
   mpv: program("mpv", "mpv"),

@@ -324,7 +324,7 @@ describe("the end of the calling agent", () => {
   test("an abort ends every process of a tree of sub-agents", async () => {
     // Each of ten programs starts 60 processes, in sessions of their own, and every second one without its environment.
     const script =
-      'i=0; while [ $((i += 1)) -le 30 ]; do for e in env "env -i"; do $e setsid sleep 600 & echo $!; done; done; wait';
+      'i=0; while [ $((i += 1)) -le 30 ]; do for e in "" -i; do /usr/bin/env $e /usr/bin/setsid /bin/sleep 600 & echo $!; done; done; wait';
     const program = { name: "program", adapter: { kind: "command", command: "/bin/sh", args: ["-c", script] } };
     const setup = makeAgents([{ name: "master" }, delegating("middle", "program"), program]);
     onTestFinished(() => setup.registry.close());

@@ -68,7 +68,7 @@ describe("a worker that is killed with SIGKILL", () => {
   test.each(Object.entries(LEAVERS))(
     "a worker that is killed with SIGKILL leaves no process behind that cleared its environment%s",
     async (_, script) => {
-      const { worker } = spawnWorker(["/bin/sh", "-c", `${script}; exec cat`]);
+      const { worker } = spawnWorker(["/bin/sh", "-c", `${script}; exec /bin/cat`]);
       const [pid] = (await once(worker.stdout!, "data")).map(Number);
       onTestFinished(() => void (isAlive(pid!) && process.kill(pid!, "SIGKILL")));
       worker.kill("SIGKILL");
