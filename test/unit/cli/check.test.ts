@@ -221,6 +221,8 @@ ${rest}`;
 
   it.each([
     ["a limit", ", max_hold: 1h"],
+    ["a limit of its silence", ", idle_timeout: 10m"],
+    ["a critical one", ", critical: true"],
     ["a turn that ends its hold", ", after_turn: yield"],
     ["an agent that it yields to", ", yields_to: [news]", ", priority: 95"],
     ["a critical agent that says so", "", ", critical: true, beneath: { call: pause }"],
@@ -260,6 +262,9 @@ it("an agent that stays paused because nothing brings it back is a warning, unle
   expect((await check(pair("").replace("manual", "auto"))).lines).toHaveLength(1);
   // An agent that is never paused.
   expect((await check(pair("").replace("priority: 10", "priority: 95"))).lines).toHaveLength(1);
+  // Another session of its own is what its user asked for.
+  const alone = "agents: [{ name: chat, resume: manual }]\npolicy: { ties: newest }\n";
+  expect((await check(alone)).lines).toHaveLength(1);
 });
 
 describe("a tie that decides by accident", () => {
@@ -274,6 +279,10 @@ ${rest}`;
       "warning: music and news have the same priority 20, so whichever speaks first keeps the floor: set policy.ties if that is " +
         "meant, or other priorities",
     ]);
+    // Also if only one of them can lose the floor to the other.
+    expect((await check(trio("", ", interruptible: false, max_hold: 1h"))).lines[1]).toContain(
+      "music and news have the",
+    );
     expect((await check(trio("policy: { ties: newest }"))).lines).toHaveLength(1);
     expect(
       (
@@ -290,6 +299,8 @@ ${rest}`;
       'warning: music, news and chat have the same priority 20 with the rule "night", so whichever speaks first keeps the floor: ' +
         "set other priorities",
     ]);
+    // Those that are equal without it are not its doing.
+    expect((await check(trio(`policy: { ties: reject }\n${rules.replace("10", "5")}`))).lines).toHaveLength(1);
     const users = "user_preferences: { ann: { agent_priority_overrides: { chat: 20 } } }";
     expect((await check(trio(`policy: { ties: newest }\n${users}`))).lines.slice(1)).toEqual([
       'warning: music, news and chat have the same priority 20 for "ann", so whichever asks last gets the floor: set other ' +
