@@ -1,37 +1,54 @@
 import { randomUUID } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { gone } from "../../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter } from "../../../support/agents/programs.ts";
 import { SessionReader } from "../../../support/clients/session-reader.ts";
-import { makeInstallation } from "../../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../../support/nodes/child-server.ts";
 
-/** A node whose agents are programs, with a session of each and a reader in it. */
-async function open(adapters: Record<string, object>) {
-  const tag = `tag-${randomUUID()}`;
-  const agents = Object.entries(adapters).map(([name, adapter]) => ({
+const tag = `tag-${randomUUID()}`;
+const PROGRAMS = {
+  tells: commandAdapter("secret"),
+  works: commandAdapter("works"),
+  command: commandAdapter("flood", "lines"),
+  acp: acpAdapter(),
+  lines: { ...commandAdapter("nested"), format: "jsonl" },
+  missing: { kind: "command", command: "no-such-program-anywhere" },
+};
+const closing: (() => Promise<void>)[] = [];
+/** A node whose agents are these programs. */
+let server: ChildServer;
+
+beforeAll(async () => {
+  const agents = Object.entries(PROGRAMS).map(([name, adapter]) => ({
     name,
     adapter: { ...adapter, env: ["THE_KEY"], set: { TEST_TAG: tag } },
   }));
-  const installation = await makeInstallation({ agents }, { THE_KEY: "sk-very-secret-1234" });
-  const server = await installation.start();
-  const play = async (agentId: string, content: string) => {
-    await server.post("/session/create", { id: agentId, agentId, userId: agentId, activate: true });
-    const reader = await new SessionReader(`${server.url}/session/${agentId}/events`).open();
-    await server.post("/message", { type: "chat", sessionId: agentId, content });
-    const events = () => reader.transcript.logs.get(agentId) ?? [];
-    await reader.until(() => events().some(({ type }) => type === "complete"));
-    await gone(tag);
-    const { messages } = (await server.ask("GET", `/session/${agentId}/messages`)).body;
-    return { events: events(), received: reader.stream.events, reply: messages.at(-1)! };
-  };
-  return { server, play };
+  const settings = { THE_KEY: "sk-very-secret-1234" };
+  server = await (await makeInstallation({ agents }, settings, (close) => void closing.push(close))).start();
+});
+afterAll(async () => {
+  for (const close of closing.toReversed()) await close();
+});
+
+/** A turn of a new session of an agent, with a reader in it. */
+async function play(agentId: keyof typeof PROGRAMS, content: string) {
+  const id = `${agentId}-${content}`;
+  await server.post("/session/create", { id, agentId, userId: id, activate: true });
+  const reader = await new SessionReader(`${server.url}/session/${id}/events`).open();
+  await server.post("/message", { type: "chat", sessionId: id, content });
+  const events = () => reader.transcript.logs.get(id) ?? [];
+  await reader.until(() => events().some(({ type }) => type === "complete"));
+  await gone(tag);
+  const { messages } = (await server.ask("GET", `/session/${id}/messages`)).body;
+  const received = reader.stream.events;
+  reader.close();
+  return { id, events: events(), received, reply: messages.at(-1)! };
 }
 
 describe("an agent that is a program", () => {
   test("an agent that is a program shows its log, in pages, and its one exit, but never its secrets", async () => {
-    const { server, play } = await open({ tells: commandAdapter("secret") });
-    const { events, received, reply } = await play("tells", "go");
-    const path = `/session/tells/messages/${reply.id}/logs`;
+    const { id, events, received, reply } = await play("tells", "go");
+    const path = `/session/${id}/messages/${reply.id}/logs`;
     const { body } = await server.ask("GET", path);
     expect(body).toMatchObject({ logs: [{ stream: "stderr", text: "using [THE_KEY]" }], hasMore: false });
     const [line] = (body as unknown as { logs: { id: string }[] }).logs;
@@ -53,7 +70,6 @@ describe("an agent that is a program", () => {
   });
 
   test("readers of a program's session get what it prints as it comes, and once", async () => {
-    const { server } = await open({ works: commandAdapter("works") });
     await server.post("/session/create", { id: "s", agentId: "works", userId: "ann", activate: true });
     const { stream } = await new SessionReader(`${server.url}/session/s/events`).open();
     await server.post("/message", { type: "chat", sessionId: "s", content: "go" });
@@ -66,13 +82,9 @@ describe("an agent that is a program", () => {
     expect([stream, again].map((each) => each.typesHeard().filter((type) => type === "log").length)).toEqual([1, 0]);
   });
 
-  test.each([
-    ["command", commandAdapter("flood", "lines")],
-    ["acp", acpAdapter()],
-  ])(
+  test.each(["command", "acp"] as const)(
     "a hundred megabytes of output of a program (%s) are cut at the limit, with a clear error",
-    async (name, adapter) => {
-      const { play } = await open({ [name]: adapter });
+    async (name) => {
       const { events } = await play(name, "floods");
       expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
         { errorCode: "too_large", message: "The reply is longer than 4,194,304 characters, and was cut there." },
@@ -88,26 +100,19 @@ describe("an agent that is a program", () => {
     },
   );
 
-  test.each([
-    ["command", { ...commandAdapter("nested"), format: "jsonl" }],
-    ["acp", acpAdapter()],
-  ])("a program (%s) whose output is nested a hundred thousand levels deep ends no node", async (name, adapter) => {
-    const { server, play } = await open({ [name]: adapter });
-    const { events, reply } = await play(name, "nests");
-    expect(reply).toMatchObject({ content: "Still here.", status: "success" });
-    expect(events.filter(({ type }) => type === "error")).toEqual([]);
-    expect((await server.ask("GET", "/health")).status).toBe(200);
-  });
+  test.each(["lines", "acp"] as const)(
+    "a program (%s) whose output is nested a hundred thousand levels deep ends no node",
+    async (name) => {
+      const { events, reply } = await play(name, "nests");
+      expect(reply).toMatchObject({ content: "Still here.", status: "success" });
+      expect(events.filter(({ type }) => type === "error")).toEqual([]);
+      expect((await server.ask("GET", "/health")).status).toBe(200);
+    },
+  );
 
   test("an agent that is a program is available where its program is found", async () => {
-    const missing = { kind: "command", command: "no-such-program-anywhere" };
-    const { server } = await open({ here: commandAdapter("echo"), missing });
     const { body } = await server.ask("GET", "/agents");
-    expect(body).toMatchObject({
-      agents: [
-        { id: "here", available: true },
-        { id: "missing", available: false },
-      ],
-    });
+    const available = Object.keys(PROGRAMS).map((id) => ({ id, available: id !== "missing" }));
+    expect(body).toMatchObject({ agents: available });
   });
 });

@@ -1,11 +1,11 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Message } from "../../../../src/protocol/message.ts";
 import { commandAdapter } from "../../../support/agents/programs.ts";
-import { type ChildServer, makeInstallation } from "../../../support/nodes/child-server.ts";
+import { type ChildServer, type Installation, makeInstallation } from "../../../support/nodes/child-server.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
-import { startProviderServer } from "../../../support/servers/provider-server.ts";
+import { type ProviderServer, startProviderServer } from "../../../support/servers/provider-server.ts";
 
 type Shown = Pick<Message, "content" | "status" | "finishReason" | "errorCode" | "errorMessage">;
 
@@ -42,13 +42,38 @@ const REPLIES = [
   [{ text: ["Hello."] }, "Hello.", undefined],
 ] as const;
 
+const FAILING = [
+  { name: "missing", adapter: { kind: "command", command: "no-such-program-here" } },
+  { name: "exits", adapter: { kind: "command", command: "sh", args: ["-c", "echo half; exit 3"] } },
+  { name: "whole", adapter: { ...commandAdapter("whole-then-fails"), format: "jsonl" } },
+  { name: "scripted", adapter: { kind: "scripted", replies: [{ match: ".", fail: { code: "provider_refused" } }] } },
+];
+
+let provider: ProviderServer;
+let installation: Installation;
+let node: ChildServer;
+
+/** What depends on the store, on one node that is started again. */
 function suite(settings: () => Promise<Record<string, string>>): void {
-  test("replies that are cut by the model or its provider, empty, or only reasoning are reported as such, to readers, after a restart and in the log; a whole one is not", async () => {
-    const provider = await startProviderServer();
-    onTestFinished(() => provider.close());
+  const closing: (() => Promise<void>)[] = [];
+  beforeAll(async () => {
+    provider = await startProviderServer();
+    closing.push(() => provider.close());
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
-    const installation = await makeInstallation({ agents: [{ name: "model", adapter }] }, await settings());
-    const node = await installation.start();
+    const agents = [
+      { name: "model", adapter },
+      { name: "mute", adapter: commandAdapter("mute") },
+      { name: "short", adapter: { ...commandAdapter("short"), format: "jsonl" } },
+      ...FAILING,
+    ];
+    installation = await makeInstallation({ agents }, await settings(), (close) => void closing.push(close));
+    node = await installation.start();
+  });
+  afterAll(async () => {
+    for (const close of closing.toReversed()) await close();
+  });
+
+  test("replies that are cut by the model or its provider, empty, or only reasoning are reported as such, to readers, after a restart and in the log; a whole one is not", async () => {
     const asked: { sessionId: string; runId: string; shown: object }[] = [];
     for (const [reply, content, finishReason] of REPLIES) {
       provider.willReply({ kind: "stream", ...reply });
@@ -65,16 +90,11 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     // The log arrives through a separate pipe, so it may be read after the events.
     await expect.poll(lines, { timeout: 15_000 }).toEqual(expected.map((line) => expect.objectContaining(line)));
     await node.kill();
-    const next = await installation.start();
-    for (const { sessionId, shown } of asked) expect((await keptOf(next, sessionId)).map(shownOf)).toEqual([shown]);
+    node = await installation.start();
+    for (const { sessionId, shown } of asked) expect((await keptOf(node, sessionId)).map(shownOf)).toEqual([shown]);
   });
 
   test("a silent program's reply is an empty message marked as such, and a JSON reply reports its model's finish", async () => {
-    const agents = [
-      { name: "mute", adapter: commandAdapter("mute") },
-      { name: "short", adapter: { ...commandAdapter("short"), format: "jsonl" } },
-    ];
-    const node = await (await makeInstallation({ agents }, await settings())).start();
     const mute = await ask(node, "mute");
     expect(mute.streamed).toMatchObject([{ content: "", status: "success", finishReason: "empty" }]);
     const short = await ask(node, "short");
@@ -83,50 +103,39 @@ function suite(settings: () => Promise<Record<string, string>>): void {
   });
 }
 
-test("why a run failed is in one message, the session, its export and the node's report, also after a restart", async () => {
-  const provider = await startProviderServer();
-  onTestFinished(() => provider.close());
-  const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
-  const agents = [
-    { name: "cut", adapter: model },
-    { name: "refused", adapter: model },
-    { name: "missing", adapter: { kind: "command", command: "no-such-program-here" } },
-    { name: "exits", adapter: { kind: "command", command: "sh", args: ["-c", "echo half; exit 3"] } },
-    { name: "whole", adapter: { ...commandAdapter("whole-then-fails"), format: "jsonl" } },
-    { name: "scripted", adapter: { kind: "scripted", replies: [{ match: ".", fail: { code: "provider_refused" } }] } },
-  ];
-  const installation = await makeInstallation({ agents });
-  const node = await installation.start();
-  provider.willReply({ kind: "stream", text: ["half"], ending: "cut" }, { kind: "refusal", status: 400 });
-  const sessions: { id: string; reason: object; content: string }[] = [];
-  for (const [agentId, content] of [
-    ["cut", "half"],
-    ["refused", ""],
-    ["missing", ""],
-    ["exits", "half"],
-    ["whole", "Done."],
-    ["scripted", ""],
-  ] as const) {
-    const { sessionId, streamed } = await ask(node, agentId);
-    expect(streamed).toMatchObject([{ content, status: "error", errorMessage: expect.any(String) }]);
-    const { errorCode, errorMessage } = streamed[0]!;
-    sessions.push({ id: sessionId, content, reason: { errorCode, errorMessage } });
-    const { body } = await node.ask("GET", "/nodes");
-    expect(body).toMatchObject({ nodes: [{ lastFailure: { agentId, errorCode } }] });
-  }
-  await node.kill();
-  const next = await installation.start();
-  for (const { id, content, reason } of sessions) {
-    const { errorCode, errorMessage } = reason as { errorCode: string; errorMessage: string };
-    expect(await keptOf(next, id)).toMatchObject([{ content, status: "error", ...reason }]);
-    const { session } = (await next.ask("GET", `/session/${id}`)).body;
-    expect(session).toMatchObject({ activity: "failed", failure: { errorCode, message: errorMessage } });
-    const exported = await (await fetch(`${next.url}/session/${id}/export`)).text();
-    expect(exported).toContain(`_failed: ${errorMessage}_`);
-  }
-});
+describe("a reply on SQLite", () => {
+  suite(async () => ({}));
 
-describe("a reply on SQLite", () => suite(async () => ({})));
+  test("why a run failed is in one message, the session, its export and the node's report, also after a restart", async () => {
+    provider.willReply({ kind: "stream", text: ["half"], ending: "cut" }, { kind: "refusal", status: 400 });
+    const sessions: { id: string; reason: object; content: string }[] = [];
+    for (const [agentId, content] of [
+      ["model", "half"],
+      ["model", ""],
+      ["missing", ""],
+      ["exits", "half"],
+      ["whole", "Done."],
+      ["scripted", ""],
+    ] as const) {
+      const { sessionId, streamed } = await ask(node, agentId);
+      expect(streamed).toMatchObject([{ content, status: "error", errorMessage: expect.any(String) }]);
+      const { errorCode, errorMessage } = streamed[0]!;
+      sessions.push({ id: sessionId, content, reason: { errorCode, errorMessage } });
+      const { body } = await node.ask("GET", "/nodes");
+      expect(body).toMatchObject({ nodes: [{ lastFailure: { agentId, errorCode } }] });
+    }
+    await node.kill();
+    node = await installation.start();
+    for (const { id, content, reason } of sessions) {
+      const { errorCode, errorMessage } = reason as { errorCode: string; errorMessage: string };
+      expect(await keptOf(node, id)).toMatchObject([{ content, status: "error", ...reason }]);
+      const { session } = (await node.ask("GET", `/session/${id}`)).body;
+      expect(session).toMatchObject({ activity: "failed", failure: { errorCode, message: errorMessage } });
+      const exported = await (await fetch(`${node.url}/session/${id}/export`)).text();
+      expect(exported).toContain(`_failed: ${errorMessage}_`);
+    }
+  });
+});
 
 describeWith([POSTGRES], "a reply on PostgreSQL", (start) => {
   const server = serverOf(start);
