@@ -1,3 +1,4 @@
+import { endsWait } from "../../src/client/floor-after.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 import type { Transition } from "../../src/protocol/event.ts";
 import type { LogEvent } from "../log/log-event.ts";
@@ -33,15 +34,16 @@ function take(flights: Flights, event: LogEvent, place: number): void {
   if ((flight.isBusy || flight.isQueued) !== was) flight.turns.push(place);
 }
 
-function decide(flight: Flight, { outcome, reason }: Decision): void {
-  if (outcome === "queued") flight.isQueued = true;
-  else if (outcome === "granted" || reason === "queue_timeout") flight.isQueued = false;
+function decide(flight: Flight, decision: Decision): void {
+  if (decision.outcome === "queued") flight.isQueued = true;
+  else if (decision.outcome === "granted" || endsWait(decision)) flight.isQueued = false;
 }
 
-function move(flight: Flight, { to, activity }: Transition): void {
+function move(flight: Flight, { to, event, activity }: Transition): void {
   const [state, shown = activity?.to] = to.split(".");
   const isOver = state === "archived" || state === "deleted";
-  if (isOver) flight.isQueued = false;
+  // A paused session that yields no longer waits to come back.
+  if (isOver || event === "yield") flight.isQueued = false;
   // Without an activity nothing changes: a paused session keeps its run.
   if (isOver || shown !== undefined) flight.isBusy = shown === "running" || shown === "waiting";
 }

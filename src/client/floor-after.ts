@@ -93,7 +93,8 @@ const without = (floor: FollowedFloor, id: string): FollowedFloor => ({
 const dropped = (ids: readonly string[], id: string): readonly string[] =>
   ids.includes(id) ? ids.filter((each) => each !== id) : ids;
 
-const endsWait = ({ reason }: Decision): boolean => reason === "queue_timeout" || reason === "lease_expired";
+/** Whether a session leaves the queue by a decision without getting the floor. */
+export const endsWait = ({ reason }: Decision): boolean => reason === "queue_timeout" || reason === "lease_expired";
 
 const PAUSED_BY: Partial<Record<Transition["event"], PausedBy>> = {
   preempt: "preemption",

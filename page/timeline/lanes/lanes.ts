@@ -1,3 +1,4 @@
+import { endsWait } from "../../../src/client/floor-after.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { WrittenState } from "../../../src/protocol/event.ts";
 import { countLeading } from "../../log/count-leading.ts";
@@ -94,9 +95,9 @@ function mark({ marks, marksOf }: Lanes, made: Mark): void {
   else marksOf.set(key, [made]);
 }
 
-function decide(lane: Lane, { outcome, reason }: Decision, at: number): void {
-  if (outcome === "queued") change(lane, "queued", at);
-  if (reason === "queue_timeout") change(lane, "created", at);
+function decide(lane: Lane, decision: Decision, at: number): void {
+  if (decision.outcome === "queued") change(lane, "queued", at);
+  if (endsWait(decision)) change(lane, "created", at);
 }
 
 function move(lane: Lane, to: WrittenState, at: number): void {

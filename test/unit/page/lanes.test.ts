@@ -47,6 +47,17 @@ describe("lanes", () => {
     expect([from, to]).toEqual([AT, AT + 8_000]);
   });
 
+  test("a lane shows that a wait ended without the floor", () => {
+    for (const reason of ["queue_timeout", "lease_expired"]) {
+      const { lanes } = laneIndex().of([
+        event(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
+        event(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
+        event(2, "arbitration", { outcome: "rejected", reason, challenger: { sessionId: "a" } }, "a"),
+      ]);
+      expect(lanes[0]?.looks, reason).toEqual(["created", "queued", "created"]);
+    }
+  });
+
   test("the lanes of a span are those of the sessions that existed at some time in it", () => {
     const lane = (sessionId: string, start: number, endsAt?: number) => ({
       sessionId,
