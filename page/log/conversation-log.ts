@@ -1,4 +1,9 @@
-import type { PendingInteraction, SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
+import {
+  type PendingInteraction,
+  type SessionMessage,
+  shownMessage,
+  type ToolUse,
+} from "../../src/client/live/live-session.ts";
 import type { ServerEventOf } from "../../src/client/server-event.ts";
 import type { LogEvent } from "./log-event.ts";
 
@@ -77,15 +82,14 @@ class Pass {
       case "complete":
         return this.#complete(event.data, isEnd);
       default:
+        event.type satisfies "session_created" | "arbitration" | "agent_switched" | "usage" | "data" | "floor_updated";
         return;
     }
   }
 
-  #say({ streaming, ...message }: ServerEventOf<"message">["data"], at: string): void {
+  #say(message: ServerEventOf<"message">["data"], at: string): void {
     if (message.role === "user" && message.status === "success") this.#begunAt = at;
-    const thoughts = (message.parts ?? []).filter((part) => part["type"] === "reasoning");
-    const reasoning = thoughts.map((part) => String(part["text"])).join("");
-    this.#messages.set(message.id, { ...message, reasoning, isStreaming: streaming } as SessionMessage);
+    this.#messages.set(message.id, shownMessage(message));
   }
 
   #play({ played }: ServerEventOf<"session_updated">["data"]): void {

@@ -146,7 +146,7 @@ export class LiveSession extends Live<SessionLiveView> {
     const { session: loaded, position } = await this.#client.loadSession({ sessionId: this.id }, { signal });
     const { messages, hasMore, ...session } = loaded;
     this.#texts = new MessageTexts();
-    this.#messages = new Map(messages.map((message) => [message.id, messageOf(message)]));
+    this.#messages = new Map(messages.map((message) => [message.id, shownMessage(message)]));
     this.#wentBackTo = session.activity === "waiting" ? before(position) : undefined;
     this.#position = this.#wentBackTo ?? position;
     const { status } = this.known;
@@ -254,7 +254,7 @@ export class LiveSession extends Live<SessionLiveView> {
 
   #write({ messageId, text, reasoning, isStreaming, runId, agent }: MessageText, event: ServerEvent): void {
     const known = this.#messages.get(messageId);
-    const whole = event.type === "message" ? messageOf(event.data) : undefined;
+    const whole = event.type === "message" ? shownMessage(event.data) : undefined;
     const createdAt = Date.parse(event.timestamp);
     const begun = { createdAt, ...(agent && { agent }), ...(runId && { runId: runId as never }) };
     this.#messages.set(messageId, {
@@ -336,7 +336,8 @@ export class LiveSession extends Live<SessionLiveView> {
 
 const isWaiting = ({ status }: Pick<Message, "status">): boolean => status === "queued";
 
-function messageOf(message: Message & { streaming?: boolean }): SessionMessage {
+/** A logged or stored message, as views show it. */
+export function shownMessage(message: Message & { streaming?: boolean }): SessionMessage {
   const { streaming, ...rest } = message;
   const thoughts = (message.parts ?? []).filter((part) => part["type"] === "reasoning");
   const reasoning = thoughts.map((part) => String(part["text"])).join("");
