@@ -1,4 +1,5 @@
 import type { AgentRef } from "../protocol/message.ts";
+import { reasoningOf } from "../protocol/reasoning.ts";
 import { RecentMap } from "../protocol/recent-map.ts";
 import type { ServerEvent, ServerEventOf } from "./server-event.ts";
 
@@ -84,7 +85,7 @@ export class MessageTexts {
     const { id: messageId, sessionId, runId, agent, content, parts, streaming } = message;
     const key = `${sessionId} ${messageId}`;
     const known = this.#drafts.get(key);
-    const reasoning = (parts ?? []).map((part) => (part["type"] === "reasoning" ? String(part["text"]) : "")).join("");
+    const reasoning = reasoningOf(parts);
     const whole = { messageId, sessionId, runId, agent, text: content, reasoning, isStreaming: streaming };
     if (!streaming) {
       this.#drafts.delete(key);

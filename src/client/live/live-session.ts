@@ -1,5 +1,6 @@
 import type { LiveType } from "../../protocol/event.ts";
 import type { LogLine, Message } from "../../protocol/message.ts";
+import { reasoningOf } from "../../protocol/reasoning.ts";
 import type { Session } from "../../protocol/session.ts";
 import type { Client } from "../client.ts";
 import { standingAfter } from "../floor-after.ts";
@@ -339,9 +340,7 @@ const isWaiting = ({ status }: Pick<Message, "status">): boolean => status === "
 /** A logged or stored message, as views show it. */
 export function shownMessage(message: Message & { streaming?: boolean }): SessionMessage {
   const { streaming, ...rest } = message;
-  const thoughts = (message.parts ?? []).filter((part) => part["type"] === "reasoning");
-  const reasoning = thoughts.map((part) => String(part["text"])).join("");
-  return { ...rest, reasoning, isStreaming: streaming ?? message.status === "running" };
+  return { ...rest, reasoning: reasoningOf(rest.parts), isStreaming: streaming ?? message.status === "running" };
 }
 
 /** The position some events earlier, so that pending questions are sent again. */

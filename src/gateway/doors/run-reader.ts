@@ -3,6 +3,7 @@ import { parseFrame } from "../../protocol/frames.ts";
 import type { MessageId, RequestId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { AgentRef } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
+import { reasoningOf } from "../../protocol/reasoning.ts";
 import type { Draft } from "../streams/draft-board.ts";
 import type { FollowedLog } from "../streams/followed-log.ts";
 import type { FollowedEntry, Follower } from "../streams/follower.ts";
@@ -213,8 +214,3 @@ export class RunReader implements TrackReader, DraftReader {
 }
 
 const speakerOf = ({ path, calls = [] }: AgentRef): string => [...path, ...calls].join("\n");
-
-function reasoningOf(parts: LoggedData<"message">["parts"]): string {
-  const texts = parts?.map(({ type, text }) => (type === "reasoning" && typeof text === "string" ? text : "")) ?? [];
-  return texts.join("");
-}
