@@ -6,7 +6,6 @@ import type { Envelope } from "../../src/protocol/internal/command.ts";
 import { encodeFloorMessage, floorTopic } from "../../src/protocol/internal/floor-message.ts";
 import { FloorFeed } from "../support/floors/floor-feed.ts";
 import { HostStage } from "../support/floors/host-stage.ts";
-import { FaultyBus } from "../support/networks/faulty-bus.ts";
 import { UnreliableBus } from "../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
@@ -31,7 +30,7 @@ test("a floor's commands are counted as waiting until they are committed", async
 });
 
 test("a mailbox counts the waiting requests to this node and to others, and those that it repeats", async () => {
-  const bus = new FaultyBus(new UnreliableBus());
+  const bus = new UnreliableBus();
   const clock = new VirtualClock();
   let ids = 0;
   let repeated = 0;

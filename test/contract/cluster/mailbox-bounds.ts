@@ -38,7 +38,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       const asked = mail.asker.mailbox.ask(envelope);
       await pass(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
-      await mail.asker.bus.deliverLate();
+      await mail.asker.bus.deliverReversed();
       const next = envelopeOf();
       expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
       expect(served).toEqual([envelope, next]);

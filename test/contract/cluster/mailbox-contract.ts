@@ -100,7 +100,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       mail.asker.bus.fates.push("delay", "delay", "delay");
       const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()];
       const asked = envelopes.map((envelope) => mail.asker.mailbox.ask(envelope));
-      await mail.asker.bus.deliverLate();
+      await mail.asker.bus.deliverReversed();
       expect(await Promise.all(asked)).toEqual(envelopes.map(({ commandId }) => replyOf(commandId)));
     });
 
@@ -138,7 +138,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       await pass(DEADLINE_MS + 1);
       expect((await asked).code).toBe("unavailable");
       mail.asker.bus.fates.length = 0;
-      await mail.asker.bus.deliverLate();
+      await mail.asker.bus.deliverReversed();
       const next = envelopeOf();
       expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
       expect(served.map(({ commandId }) => commandId)).toEqual([next.commandId]);
@@ -162,7 +162,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       const asked = mail.asker.mailbox.ask(envelope);
       mail.server.clock.jump(-600_000);
       await pass(ASK_AGAIN_MS);
-      await mail.asker.bus.deliverLate();
+      await mail.asker.bus.deliverReversed();
       expect(await asked).toEqual(replyOf(envelope.commandId));
       expect(served).toHaveLength(1);
     });

@@ -1,11 +1,12 @@
 import { createMCPClient } from "@ai-sdk/mcp";
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import OpenAI from "openai";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { HeadlessChat } from "../../support/clients/headless-chat.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 
 /** Replies for three seconds. */
 const SLOW = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["tock "], delay: "50ms", repeat: 60 }] } };
@@ -14,19 +15,16 @@ const ALL = "tock ".repeat(60);
 const WHOLE = "tick ".repeat(40);
 
 describeClusters("the doors of several gateways", (servers) => {
-  const closing: (() => Promise<void>)[] = [];
+  const atEnd = atEndOfSuite();
   let cluster: Cluster;
   let here: ChildServer;
   let there: ChildServer;
   let count = 0;
 
   beforeAll(async () => {
-    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd: (close) => void closing.push(close) });
+    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd });
     [here, there] = await cluster.startAll(["gateway"], ["gateway"], ["orchestrator"], ["worker"]);
   }, 60_000);
-  afterAll(async () => {
-    for (const close of closing.reverse()) await close();
-  });
 
   const newId = () => `door-${process.pid}-${count++}-${Date.now().toString(36)}`;
   const openai = (node: ChildServer) => new OpenAI({ baseURL: `${node.url}/v1`, apiKey: "none", maxRetries: 0 });

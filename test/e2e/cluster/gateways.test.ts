@@ -1,10 +1,11 @@
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { DeafProxy } from "../../support/networks/deaf-proxy.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { clientOf } from "../../support/nodes/load.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { within } from "../../support/runner/within.ts";
 
 const CATALOG = {
@@ -31,7 +32,7 @@ const MENDED_MS = 4_500;
 const RESUMED_MS = 25_000;
 
 describeClusters("several gateways", (servers) => {
-  const closing: (() => Promise<void>)[] = [];
+  const atEnd = atEndOfSuite();
   let cluster: Cluster;
   let here: ChildServer;
   let there: ChildServer;
@@ -39,13 +40,10 @@ describeClusters("several gateways", (servers) => {
   let worker: ChildServer;
 
   beforeAll(async () => {
-    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd: (close) => void closing.push(close) });
+    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd });
     const nodes = [["gateway"], ["gateway"], ["orchestrator"], ["worker"]] as const;
     [here, there, orchestrator, worker] = await cluster.startAll(...nodes);
   }, 60_000);
-  afterAll(async () => {
-    for (const close of closing.reverse()) await close();
-  });
 
   const read = async (node: ChildServer, path: string) => {
     const reader = new SessionReader(`${node.url}${path}`);

@@ -1,12 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 
 describeClusters("over several nodes", (servers) => {
-  const closing: (() => Promise<void>)[] = [];
+  const atEnd = atEndOfSuite();
   let provider: ProviderServer;
   let cluster: Cluster;
   let gateway: ChildServer;
@@ -14,19 +15,15 @@ describeClusters("over several nodes", (servers) => {
 
   beforeAll(async () => {
     provider = await startProviderServer();
-    closing.push(() => provider.close());
+    atEnd(() => provider.close());
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
     const agents = [
       { name: "model", adapter: { ...adapter, summary: { after: 1, keep: 0 } } },
       { name: "choosing", tools: ["clock"], modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }], adapter },
     ];
-    const atEnd = (close: () => Promise<void>) => void closing.push(close);
     cluster = await Cluster.make(servers, { catalog: { agents }, atEnd });
     [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"]);
   }, 60_000);
-  afterAll(async () => {
-    for (const close of closing.reverse()) await close();
-  });
 
   const create = async (agentId: string) =>
     (await gateway.post("/session/create", { agentId, activate: true })).body.session.id;

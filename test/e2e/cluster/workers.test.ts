@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { within } from "../../support/runner/within.ts";
 
 const SONG = Array.from({ length: 80 }, (_, n) => `la${n} `);
@@ -19,18 +20,15 @@ const CATALOG = {
 const NOTICED_MS = 30_000;
 
 describeClusters("a lost worker", (servers) => {
-  const closing: (() => Promise<void>)[] = [];
+  const atEnd = atEndOfSuite();
   let cluster: Cluster;
   let gateway: ChildServer;
   let workers: ChildServer[];
 
   beforeAll(async () => {
-    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd: (close) => void closing.push(close) });
+    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd });
     [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"], ["worker"]);
   }, 60_000);
-  afterAll(async () => {
-    for (const close of closing.reverse()) await close();
-  });
 
   const messagesOf = async (id: string) => (await gateway.ask("GET", `/session/${id}/messages`)).body.messages;
   const textsOf = (reader: SessionReader) => [...reader.transcript.writing.values()];

@@ -1,7 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 
 const CATALOG = {
   agents: [
@@ -30,10 +31,10 @@ let installation: Installation;
 /** The node on the damaged file. */
 let second: ChildServer;
 let ofNewerRelease: string;
-const closing: (() => Promise<void>)[] = [];
+const atEnd = atEndOfSuite();
 
 beforeAll(async () => {
-  installation = await makeInstallation(CATALOG, {}, (close) => void closing.push(close));
+  installation = await makeInstallation(CATALOG, {}, atEnd);
   installation.leaveUnchecked();
   const first = await installation.start();
   for (const userId of ["text", "alien", "hollow", "removed", "children", "well"]) {
@@ -64,9 +65,6 @@ beforeAll(async () => {
   tamper(installation, "UPDATE floors SET format = 99 WHERE id = ?", "u:newer");
   ofNewerRelease = snapshotOf(installation, "u:newer");
   second = await installation.start();
-});
-afterAll(async () => {
-  for (const close of closing.toReversed()) await close();
 });
 
 test("floors whose rows are broken or foreign are out of order, and no other floor is", async () => {

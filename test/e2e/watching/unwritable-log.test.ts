@@ -1,7 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, expect } from "vitest";
+import { beforeAll, expect } from "vitest";
 import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
 import { testWith } from "../../support/programs/suites.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
@@ -11,9 +12,9 @@ const LINES = 1_200;
 
 /** A file with a floor whose every command writes a log line. */
 let wordy: Installation;
-const closing: (() => Promise<void>)[] = [];
+const atEnd = atEndOfSuite();
 beforeAll(async () => {
-  wordy = await makeInstallation(CATALOG, {}, (close) => void closing.push(close));
+  wordy = await makeInstallation(CATALOG, {}, atEnd);
   // Its floors are damaged on purpose.
   wordy.leaveUnchecked();
   const first = await wordy.start();
@@ -22,9 +23,6 @@ beforeAll(async () => {
   const db = new DatabaseSync(wordy.file);
   db.prepare("UPDATE floors SET snapshot = 'no JSON'").run();
   db.close();
-});
-afterAll(async () => {
-  for (const close of closing.toReversed()) await close();
 });
 
 /** Every answer arrives, also that of another floor. */

@@ -5,7 +5,7 @@ import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import type { BusSubject } from "../../contract/bus/bus-contract.ts";
-import { FaultyBus } from "../networks/faulty-bus.ts";
+import { UnreliableBus } from "../networks/unreliable-bus.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
 
 export const TOPIC = "floors";
@@ -14,7 +14,7 @@ export const DEADLINE_MS = 5_000;
 /** A node: its mailbox, and the messages that it publishes. */
 export interface MailNode {
   mailbox: Mailbox;
-  bus: FaultyBus;
+  bus: UnreliableBus;
   clock: VirtualClock;
 }
 
@@ -27,7 +27,7 @@ export function mailStage(open: () => Promise<BusSubject>) {
   let ids = 0;
 
   async function startNode(local?: MailboxOptions["local"]): Promise<MailNode> {
-    const bus = new FaultyBus(await subject.connect());
+    const bus = new UnreliableBus(await subject.connect());
     const clock = new VirtualClock();
     const newId = () => `id${++ids}`;
     const mailbox = new Mailbox({ bus, clock, newId, nodeId: newId(), topicOf: () => TOPIC, local });

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
+import { beforeAll, describe, expect, onTestFinished } from "vitest";
 import type { ReceivedEvent } from "../clients/event-stream.ts";
 import { SessionReader } from "../clients/session-reader.ts";
+import { atEndOfSuite } from "../runner/at-end-of-suite.ts";
 import { type ChildServer, type Installation, makeInstallation } from "./child-server.ts";
 import { Cluster, describeClusters } from "./cluster.ts";
 
@@ -65,16 +66,13 @@ const embedded: Start = async ({ catalog, settings = {} }, atEnd) => {
 };
 
 function suiteOver(options: ShapeOptions, start: Start, suite: (shape: Shape) => void): void {
-  const closing: (() => Promise<void>)[] = [];
+  const atEnd = atEndOfSuite();
   let started: Started;
   let nodes: Nodes;
   beforeAll(async () => {
-    started = await start(options, (close) => void closing.push(close));
+    started = await start(options, atEnd);
     nodes = started.nodes;
   }, 120_000);
-  afterAll(async () => {
-    for (const close of closing.reverse()) await close();
-  }, 60_000);
   suite({
     get here() {
       return nodes[0];

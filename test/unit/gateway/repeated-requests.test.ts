@@ -1,13 +1,12 @@
 import { expect, onTestFinished, test } from "vitest";
-import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import type { Identity } from "../../../src/gateway/commands.ts";
 import { RepeatedRequests } from "../../../src/gateway/doors/repeated-requests.ts";
-import { FaultyBus } from "../../support/networks/faulty-bus.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 /** Two nodes, whose clients send the same request again and again. */
 async function makeNodes() {
-  const bus = new FaultyBus(new MemoryBus());
+  const bus = new UnreliableBus();
   const clock = new VirtualClock();
   const nodes = [0, 1].map(() => new RepeatedRequests({ bus, clock, epoch: "e" }));
   onTestFinished(() => {

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { makeInstallation } from "../../../support/nodes/child-server.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
+import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
@@ -63,12 +64,9 @@ let stage: Awaited<ReturnType<typeof open>>;
 
 /** What depends on the store, on one node. */
 function suite(settings: () => Promise<Record<string, string>>): void {
-  const closing: (() => Promise<void>)[] = [];
+  const atEnd = atEndOfSuite();
   beforeAll(async () => {
-    stage = await open(await settings(), (close) => void closing.push(close));
-  });
-  afterAll(async () => {
-    for (const close of closing.toReversed()) await close();
+    stage = await open(await settings(), atEnd);
   });
 
   test("a mode selects the tools of a turn; the first one applies until another is chosen, also after a restart", async () => {

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { gone } from "../../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter } from "../../../support/agents/programs.ts";
 import { SessionReader } from "../../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../../support/nodes/child-server.ts";
+import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 
 const tag = `tag-${randomUUID()}`;
 const PROGRAMS = {
@@ -14,7 +15,7 @@ const PROGRAMS = {
   lines: { ...commandAdapter("nested"), format: "jsonl" },
   missing: { kind: "command", command: "no-such-program-anywhere" },
 };
-const closing: (() => Promise<void>)[] = [];
+const atEnd = atEndOfSuite();
 /** A node whose agents are these programs. */
 let server: ChildServer;
 
@@ -24,10 +25,7 @@ beforeAll(async () => {
     adapter: { ...adapter, env: ["THE_KEY"], set: { TEST_TAG: tag } },
   }));
   const settings = { THE_KEY: "sk-very-secret-1234" };
-  server = await (await makeInstallation({ agents }, settings, (close) => void closing.push(close))).start();
-});
-afterAll(async () => {
-  for (const close of closing.toReversed()) await close();
+  server = await (await makeInstallation({ agents }, settings, atEnd)).start();
 });
 
 /** A turn of a new session of an agent, with a reader in it. */

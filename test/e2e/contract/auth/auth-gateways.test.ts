@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
+import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { REDIS } from "../../../support/servers/redis-server.ts";
@@ -20,22 +21,22 @@ interface Issued {
 
 describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) => {
   const postgres = serverOf(startPostgres);
-  const closing: (() => Promise<unknown>)[] = [];
+  const atEnd = atEndOfSuite();
   let settings: Record<string, string>;
   let nodes: [NodeUnderTest, NodeUnderTest];
 
   beforeAll(async () => {
     const server = await startRedis();
-    closing.push(() => server.stop());
+    atEnd(() => server.stop());
     const { url, drop } = await postgres().makeDatabase();
-    closing.push(drop);
+    atEnd(drop);
     const people = [
       { owner: "ann", key: ANN },
       { owner: "bob", key: BOB },
       { owner: "eva", key: EVA, operator: true },
     ];
     const entries = [...people, ...COUNTED];
-    const keys = await writeTemporary("keys.yaml", keysFile(entries), (remove) => closing.push(remove));
+    const keys = await writeTemporary("keys.yaml", keysFile(entries), atEnd);
     settings = {
       INTERLOCK_STORE: url,
       INTERLOCK_BUS: server.url,
@@ -43,10 +44,7 @@ describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) 
       INTERLOCK_RATE_LIMITS: "owner=20/1d,address=off,refused=off",
     };
     nodes = [await NodeUnderTest.start({ settings }), await NodeUnderTest.start({ settings })];
-    closing.push(() => Promise.all(nodes.map((node) => node.stop())));
-  }, 60_000);
-  afterAll(async () => {
-    for (const close of closing.reverse()) await close();
+    atEnd(() => Promise.all(nodes.map((node) => node.stop())));
   }, 60_000);
 
   test("any gateway accepts a ticket that another issued, and all gateways together accept it once", async () => {

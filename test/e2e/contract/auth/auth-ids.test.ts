@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
+import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { REDIS } from "../../../support/servers/redis-server.ts";
@@ -67,17 +68,14 @@ function kind({ status, body: { session } }: Answer, id: string): unknown {
 }
 
 function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
-  const closing: (() => Promise<unknown>)[] = [];
+  const atEnd = atEndOfSuite();
   let ann: Caller;
   let bob: Caller;
   let ops: Caller;
   beforeAll(async () => {
-    [ann, bob, ops] = (await start((close) => closing.push(close))) as [Caller, Caller, Caller];
+    [ann, bob, ops] = (await start(atEnd)) as [Caller, Caller, Caller];
     // One session is held, so that routes about floors return something.
     await accepted(ann.post("/session/create", { id: "call", agentId: "phone", activate: true }));
-  }, 60_000);
-  afterAll(async () => {
-    for (const close of closing.reverse()) await close();
   }, 60_000);
 
   test.each(WAYS)("another owner's id and an unused one get the same answer: %s", async (_, ask) => {

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { makeInstallation, type ToldEvent } from "../../../support/nodes/child-server.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
+import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
@@ -78,12 +79,9 @@ let shared: Installed;
 
 /** One installation for all tests of a suite. */
 function installAll(settings: () => Promise<Record<string, string>>): void {
-  const closing: (() => Promise<void>)[] = [];
+  const atEnd = atEndOfSuite();
   beforeAll(async () => {
-    shared = await install(await settings(), (close) => void closing.push(close));
-  });
-  afterAll(async () => {
-    for (const close of closing.toReversed()) await close();
+    shared = await install(await settings(), atEnd);
   });
 }
 

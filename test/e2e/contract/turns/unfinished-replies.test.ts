@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { Message } from "../../../../src/protocol/message.ts";
 import { commandAdapter } from "../../../support/agents/programs.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../../support/nodes/child-server.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
+import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { type ProviderServer, startProviderServer } from "../../../support/servers/provider-server.ts";
@@ -55,10 +56,10 @@ let node: ChildServer;
 
 /** What depends on the store, on one node that is started again. */
 function suite(settings: () => Promise<Record<string, string>>): void {
-  const closing: (() => Promise<void>)[] = [];
+  const atEnd = atEndOfSuite();
   beforeAll(async () => {
     provider = await startProviderServer();
-    closing.push(() => provider.close());
+    atEnd(() => provider.close());
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
     const agents = [
       { name: "model", adapter },
@@ -66,11 +67,8 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       { name: "short", adapter: { ...commandAdapter("short"), format: "jsonl" } },
       ...FAILING,
     ];
-    installation = await makeInstallation({ agents }, await settings(), (close) => void closing.push(close));
+    installation = await makeInstallation({ agents }, await settings(), atEnd);
     node = await installation.start();
-  });
-  afterAll(async () => {
-    for (const close of closing.toReversed()) await close();
   });
 
   test("replies that are cut by the model or its provider, empty, or only reasoning are reported as such, to readers, after a restart and in the log; a whole one is not", async () => {
