@@ -5,7 +5,7 @@ import type { FloorId, SessionId } from "../src/protocol/ids.ts";
 import type { Session } from "../src/protocol/session.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { FloorChange } from "../src/store/store.ts";
-import { SystemClock } from "../src/system-clock.ts";
+import { SystemClock } from "../src/system/system-clock.ts";
 import { newSession } from "../test/support/documents/made-log.ts";
 import { Child } from "./support/child.ts";
 import { measureCost, type Send } from "./support/command-rate.ts";

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { createApp } from "../src/app.ts";
 import { type Client, createClient } from "../src/client/client.ts";
 import { readSettings } from "../src/config/settings.ts";
+import { createApp } from "../src/node/app.ts";
 
 /**
  * Takes screenshots of the page on a real node with the shipped catalogue: `npm run screenshots` those of the two

@@ -5,11 +5,11 @@ import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { optimiseEarly } from "../../src/cli/early-optimisation.ts";
 import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
-import { createLog } from "../../src/log.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import { encodeFloorMessage, floorTopic, toWire } from "../../src/protocol/internal/floor-message.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { SystemClock } from "../../src/system-clock.ts";
+import { createLog } from "../../src/system/log.ts";
+import { SystemClock } from "../../src/system/system-clock.ts";
 import { serveParent } from "../support/child.ts";
 import { FRAME_BYTES } from "../support/readers.ts";
 

@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createApp } from "../../src/app.ts";
 import { optimiseEarly } from "../../src/cli/early-optimisation.ts";
 import { readSettings } from "../../src/config/settings.ts";
+import { createApp } from "../../src/node/app.ts";
 import { serveParent } from "../support/child.ts";
 
 /**
- * A real node in the embedded shape. Arguments: the SQLite file (default: a new one), and `together` for a catalogue
+ * A real node in the embedded deployment. Arguments: the SQLite file (default: a new one), and `together` for a catalogue
  * whose sessions are heard together.
  */
 const ALONE = `

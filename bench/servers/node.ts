@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createApp } from "../../src/app.ts";
 import { optimiseEarly } from "../../src/cli/early-optimisation.ts";
 import { readSettings } from "../../src/config/settings.ts";
+import { createApp } from "../../src/node/app.ts";
 import { serveParent } from "../support/child.ts";
 
 /** A real node with the flags it is given: `node.ts --roles gateway --store postgres://…`. */

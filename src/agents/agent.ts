@@ -1,7 +1,7 @@
 import type { AgentId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Answer, Interaction, ToolCall } from "../protocol/interaction.ts";
 import type { AgentRef, FinishReason, ImageRef, Message, Usage } from "../protocol/message.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import type { TreeBudget } from "./tree-budget.ts";
 
 /** Answers turns. An agent knows nothing of floors, stores or streams. All adapters pass one contract suite. */

@@ -2,7 +2,7 @@ import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
 import { type AgentEntry, inMode } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import { backoffMs } from "../protocol/waiting.ts";
+import { backoffMs } from "../shared/waiting.ts";
 import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
 import { toModelMessages } from "./conversation.ts";
 import { apiKeyOf, findKeyProblem, hostOf, loadModel } from "./language-model.ts";

@@ -11,7 +11,7 @@ import type { AgentEntry } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { FinishReason, Usage } from "../protocol/message.ts";
-import { raceAborted } from "../protocol/waiting.ts";
+import { raceAborted } from "../shared/waiting.ts";
 import type { Part, RunControl, Turn } from "./agent.ts";
 import { mergeParts } from "./merged-parts.ts";
 import type { Places } from "./places.ts";

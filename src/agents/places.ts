@@ -1,4 +1,4 @@
-import { unlessAborted } from "../protocol/waiting.ts";
+import { unlessAborted } from "../shared/waiting.ts";
 
 /** A number of places that all runs of a node share. A run that finds none free waits, first come first served. */
 export class Places {

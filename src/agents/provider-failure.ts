@@ -1,5 +1,5 @@
 import { AppError } from "../protocol/errors.ts";
-import { cutText, textWithin } from "../protocol/text.ts";
+import { cutText, textWithin } from "../shared/text.ts";
 import { OversizedAnswer } from "./bounded-fetch.ts";
 import { BrokenAnswer } from "./provider-answer.ts";
 import { TokenTimeout } from "./token-timeout.ts";

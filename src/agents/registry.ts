@@ -1,7 +1,7 @@
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
 import { createAcpAgent } from "./acp/acp-agent.ts";
 import { programOf } from "./acp/profiles.ts";
 import type { Agent, Turn } from "./agent.ts";

@@ -2,7 +2,7 @@ import type { ScriptedAdapter, ScriptedReply } from "../config/catalog/adapter.t
 import type { AgentEntry } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Answer, ToolCall } from "../protocol/interaction.ts";
-import { cleanText, cutText } from "../protocol/text.ts";
+import { cleanText, cutText } from "../shared/text.ts";
 import type { Agent, Part, RunControl, Turn } from "./agent.ts";
 import { type Delegate, SUB_AGENT_TOOL, treeOf } from "./sub-agent.ts";
 import { makeToolCallId } from "./tool-call-id.ts";

@@ -3,7 +3,7 @@ import { type AgentEntry, type Catalog, findAgent, takesTurns } from "../config/
 import { AppError, ERRORS, type ErrorCode } from "../protocol/errors.ts";
 import type { AgentId, MessageId } from "../protocol/ids.ts";
 import type { AgentRef } from "../protocol/message.ts";
-import { cutText } from "../protocol/text.ts";
+import { cutText } from "../shared/text.ts";
 import type { Agent, CallTree, Part, RunControl, Turn } from "./agent.ts";
 import { RunApprovals } from "./tools/approvals.ts";
 import { TreeBudget } from "./tree-budget.ts";

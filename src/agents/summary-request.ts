@@ -1,5 +1,5 @@
 import type { Message } from "../protocol/message.ts";
-import { cutText } from "../protocol/text.ts";
+import { cutText } from "../shared/text.ts";
 import type { SummaryRequest } from "./agent.ts";
 import { asHeard } from "./conversation.ts";
 import { toLine } from "./transcript.ts";

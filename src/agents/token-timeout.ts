@@ -1,4 +1,4 @@
-import type { Timer } from "../protocol/ports/clock.ts";
+import type { Timer } from "../shared/ports/clock.ts";
 import type { RunControl } from "./agent.ts";
 
 /** A provider sent no token within its timeout. */

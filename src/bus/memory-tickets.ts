@@ -1,4 +1,4 @@
-import type { Clock } from "../protocol/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import type { TicketStore } from "./ticket-store.ts";
 
 /** Unused tickets; beyond this the oldest is discarded. Each takes about 300 bytes and lives for seconds. */

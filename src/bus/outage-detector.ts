@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
 
 /**
  * The interval between two beats, in ms. After two missed beats the bus counts as away. An outage is therefore detected

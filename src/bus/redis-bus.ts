@@ -1,6 +1,6 @@
 import { AppError } from "../protocol/errors.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
 import { type Bus, type Listener, MAX_BUS_MESSAGE, type Subscription, type Unsubscribe } from "./bus.ts";
 import { readRedisAddresses } from "./redis-address.ts";
 import { RedisLink } from "./redis-link.ts";

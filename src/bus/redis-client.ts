@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
-import type { Clock } from "../protocol/ports/clock.ts";
-import { backoffMs } from "../protocol/waiting.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import { isNetworkError, Unreachable } from "../shared/unreachable.ts";
+import { backoffMs } from "../shared/waiting.ts";
 import type { RedisAddress, RedisOptions } from "./redis-address.ts";
 
 /** How long connecting and logging in may take when a node starts, in ms. */

@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
-import type { Clock } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
 import { LogThrottle } from "../shared/log-throttle.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
 import type { Listener, Subscription } from "./bus.ts";
 import { OutageDetector } from "./outage-detector.ts";
 import type { RedisAddress } from "./redis-address.ts";

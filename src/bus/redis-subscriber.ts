@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import { AppError } from "../protocol/errors.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import { type Listener, MAX_BUS_MESSAGE, type Subscription } from "./bus.ts";
 
 /** How long the server may take to acknowledge a subscription, in ms. */

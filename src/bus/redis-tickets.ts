@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import { AppError } from "../protocol/errors.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import { readRedisAddresses } from "./redis-address.ts";
 import { connectRedis } from "./redis-client.ts";
 import type { TicketStore } from "./ticket-store.ts";

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { SETTINGS } from "../config/settings.ts";
 import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../system/version.ts";
 import {
   type CommandLine,
   languageOption,

@@ -1,7 +1,7 @@
-import { type App, createApp } from "../app.ts";
 import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
-import { STDOUT } from "../log.ts";
+import { type App, createApp } from "../node/app.ts";
+import { STDOUT } from "../system/log.ts";
 import { optimiseEarly } from "./early-optimisation.ts";
 import { startLines } from "./start-lines.ts";
 

@@ -1,4 +1,4 @@
-import { visibleJson } from "../protocol/text.ts";
+import { visibleJson } from "../shared/text.ts";
 
 /**
  * A tool call's arguments for a person who decides about it: indented, with escapes for characters that would hide or

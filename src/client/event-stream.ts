@@ -1,6 +1,6 @@
 import { createParser } from "eventsource-parser";
 import type { ByeReason } from "../protocol/event.ts";
-import { backoffMs } from "../protocol/waiting.ts";
+import { backoffMs } from "../shared/waiting.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
 import { type Delay, delay } from "./delay.ts";
 import type { HeaderSource } from "./requester.ts";

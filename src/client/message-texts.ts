@@ -1,6 +1,6 @@
 import type { AgentRef } from "../protocol/message.ts";
 import { reasoningOf } from "../protocol/reasoning.ts";
-import { RecentMap } from "../protocol/recent-map.ts";
+import { RecentMap } from "../shared/recent-map.ts";
 import type { ServerEvent, ServerEventOf } from "./server-event.ts";
 
 /** A message's text, as far as it is known. */

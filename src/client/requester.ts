@@ -1,4 +1,4 @@
-import { backoffMs } from "../protocol/waiting.ts";
+import { backoffMs } from "../shared/waiting.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
 import { type Delay, delay } from "./delay.ts";
 import { SignInGate } from "./sign-in-gate.ts";

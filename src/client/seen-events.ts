@@ -1,5 +1,5 @@
 import { EVENT_LOGS } from "../protocol/event-logs.ts";
-import { RecentMap } from "../protocol/recent-map.ts";
+import { RecentMap } from "../shared/recent-map.ts";
 import type { ServerEvent } from "./server-event.ts";
 
 /** Sessions whose place is remembered; beyond it a session without a recent event is dropped. A floor may have thousands. */

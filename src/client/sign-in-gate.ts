@@ -1,4 +1,4 @@
-import { raceAborted } from "../protocol/waiting.ts";
+import { raceAborted } from "../shared/waiting.ts";
 import { ClientError } from "./client-error.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
 
 /** An instant in ms since 1970, and what to do when it passes. */
 export interface Deadline {

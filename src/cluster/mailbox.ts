@@ -6,8 +6,8 @@ import type { FloorId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { Envelope } from "../protocol/internal/command.ts";
 import { Reply } from "../protocol/internal/reply.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import type { Tracer } from "../protocol/ports/tracer.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Tracer } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import { Deadlines } from "./deadlines.ts";
 

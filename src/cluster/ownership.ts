@@ -4,8 +4,8 @@ import { ownersOf } from "../bus/rendezvous.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { FLOOR_HASHES, floorHash } from "../protocol/internal/floor-hash.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
 import type { StoreWatch } from "./store-watch.ts";
 
 /** The orchestrators that are alive. Each is a member for one lease at a time. */

@@ -1,6 +1,6 @@
 import { NODE_ROLES, type NodeRole } from "../protocol/internal/node-report.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
 import type { Membership } from "./ownership.ts";
 
 export interface RoleWatchOptions {

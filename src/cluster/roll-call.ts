@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { type HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 
 export interface RollCallOptions {
   bus: Bus;

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
 
 export interface StoreWatchOptions {
   /** Measures elapsed time: it must not jump. */

@@ -1,12 +1,12 @@
+import { checkContent, keepImages } from "../copies/turn-content.ts";
 import type { ClientMessage } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
 import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
 import type { CommandOf, WantedSession } from "../protocol/internal/command.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import type { Store } from "../store/store.ts";
 import { type Caller, checkUser, ownerOf } from "./access/caller.ts";
 import type { Commands, Identity } from "./commands.ts";
-import { checkContent, keepImages } from "./histories/turn-content.ts";
 
 /** A user's message, as every door passes it on. */
 export interface Chat extends Pick<Extract<ClientMessage, { type: "chat" }>, "id" | "content" | "images"> {

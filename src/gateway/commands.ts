@@ -5,9 +5,9 @@ import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } f
 import { broughtBy, type Command, type Envelope } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
-import type { Trace } from "../protocol/ports/tracer.ts";
 import { bornOf, logPosition } from "../protocol/position.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { Trace } from "../shared/ports/tracer.ts";
 import type { ConnectionRow, Receipt, Slot, Store } from "../store/store.ts";
 import type { Caller } from "./access/caller.ts";
 import type { KnownPlaces } from "./access/known-places.ts";

@@ -1,9 +1,9 @@
 import { z } from "zod";
+import { cleanText } from "../shared/text.ts";
 import { AgentId, CommandId, ConnectionId, MessageId, Name, RequestId, SessionId } from "./ids.ts";
 import { ConfirmationResponse, QuestionResponse } from "./interaction.ts";
 import { Locale } from "./locale.ts";
 import { Played } from "./message.ts";
-import { cleanText } from "./text.ts";
 
 /** The maximum length of a user's message, in UTF-16 units. A longer one is refused with `too_large`. */
 export const MAX_CONTENT = 262_144;

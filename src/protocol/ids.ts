@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { cleanText } from "./text.ts";
+import { cleanText } from "../shared/text.ts";
 
 /** Ids chosen by clients or derived by the server. URLs, SSE frames and file names contain them unescaped. */
 const ID = /^[A-Za-z0-9_-]{1,64}$/;

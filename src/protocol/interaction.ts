@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { cleanText } from "../shared/text.ts";
 import { RequestId } from "./ids.ts";
-import { cleanText } from "./text.ts";
 
 /** The longest question, the longest option, in UTF-16 units, and the maximum number of options. */
 export const MAX_QUESTION_UNITS = 16_384;

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { cutText } from "../shared/text.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { MessageId, RunId, SessionId } from "./ids.ts";
-import { cutText } from "./text.ts";
 
 /**
  * Who wrote it: the session's agent, or a sub-agent it called. `path` names the agents from the master to this one;

@@ -2,10 +2,10 @@ import type { FloorId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
 import { type Alarm, alarmOf, type Effect } from "../protocol/internal/effect.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
-import { sleep } from "../protocol/waiting.ts";
 import { LogThrottle } from "../shared/log-throttle.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
+import { sleep } from "../shared/waiting.ts";
 import type { DueQuery, Store } from "../store/store.ts";
 import type { Queued, RunQueue } from "./run-queue.ts";
 

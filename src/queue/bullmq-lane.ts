@@ -1,8 +1,8 @@
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Alarm } from "../protocol/internal/effect.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
-import { sleep } from "../protocol/waiting.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import { sleep } from "../shared/waiting.ts";
 import { BullmqWork, type Handler } from "./bullmq-work.ts";
 import type { Queued, WaitingRuns } from "./run-queue.ts";
 

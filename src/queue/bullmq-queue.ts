@@ -4,9 +4,9 @@ import { connectRedis, redisReasonOf } from "../bus/redis-client.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import type { Alarm } from "../protocol/internal/effect.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
-import { RecentMap } from "../protocol/recent-map.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
+import { RecentMap } from "../shared/recent-map.ts";
 import { BullmqLane } from "./bullmq-lane.ts";
 import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 

@@ -1,8 +1,8 @@
 import type { Job, Worker } from "bullmq";
 import type { Redis } from "ioredis";
 import { AppError } from "../protocol/errors.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
-import { sleep } from "../protocol/waiting.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import { sleep } from "../shared/waiting.ts";
 import type { Processing, Queued } from "./run-queue.ts";
 
 /** How long a worker keeps a job without renewing its lock, and how often workers check for stalled jobs, in ms. */

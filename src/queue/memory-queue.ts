@@ -1,6 +1,6 @@
 import { AppError } from "../protocol/errors.ts";
 import type { EffectId, FloorId } from "../protocol/ids.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 

@@ -2,7 +2,7 @@ import type { NewInteraction, Part } from "../agents/agent.ts";
 import { MAX_OPTION_UNITS, MAX_OPTIONS, MAX_QUESTION_UNITS, type ToolCall } from "../protocol/interaction.ts";
 import { isTooDeep } from "../protocol/internal/json-depth.ts";
 import type { Usage } from "../protocol/message.ts";
-import { cleanText, cutText, textWithin, visibleJson, visibleName } from "../protocol/text.ts";
+import { cleanText, cutText, textWithin, visibleJson, visibleName } from "../shared/text.ts";
 
 /** The longest id and the longest name of a tool, of a call and of data, in UTF-16 units. */
 const MAX_NAME_UNITS = 256;

@@ -10,7 +10,7 @@ import {
   speakerOf,
   type Usage,
 } from "../protocol/message.ts";
-import { cleanText, cutText, textWithin } from "../protocol/text.ts";
+import { cleanText, cutText, textWithin } from "../shared/text.ts";
 
 /** The longest message, in UTF-16 units; longer text continues in another message. */
 const MAX_MESSAGE_UNITS = 131_072;

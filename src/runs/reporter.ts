@@ -3,8 +3,8 @@ import type { RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { ReportPart, RunOutcome, Standing } from "../protocol/internal/run.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import { backoffMs, sleep } from "../protocol/waiting.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import { backoffMs, sleep } from "../shared/waiting.ts";
 
 /** The longest delay of a part's report, in ms … */
 const REPORT_AFTER_MS = 250;

@@ -6,7 +6,7 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 import { runTopic } from "../protocol/internal/floor-message.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal } from "../protocol/internal/run.ts";
-import type { Clock } from "../protocol/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 
 /** How long a worker waits for an answer from the run's present driver, in ms (rule C10). */
 const WHO_DRIVES_MS = 250;

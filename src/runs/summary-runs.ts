@@ -7,7 +7,7 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 import { runTopic } from "../protocol/internal/floor-message.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { RunSignal, type SummaryResult } from "../protocol/internal/run.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
+import type { Logger } from "../shared/ports/logger.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
 import { SummaryWriter, type SummaryWriterOptions } from "./summary-writer.ts";
 

@@ -5,10 +5,10 @@ import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { SummaryResult, SummaryTask } from "../protocol/internal/run.ts";
 import { addUsage, headlineOf, type Usage } from "../protocol/message.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
-import { cleanText, cutText } from "../protocol/text.ts";
-import { sleep } from "../protocol/waiting.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
+import { cleanText, cutText } from "../shared/text.ts";
+import { sleep } from "../shared/waiting.ts";
 import type { Store } from "../store/store.ts";
 import { readSummaryWork } from "./summary-reader.ts";
 

@@ -10,12 +10,12 @@ import { encodeFloorMessage, floorTopic, homeTopic, runTopic } from "../protocol
 import type { RunFailure } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { type RunOutcome, RunSignal, type RunTask } from "../protocol/internal/run.ts";
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import { type Logger, withFacts } from "../protocol/ports/logger.ts";
-import { type Tracer, traceIdOf } from "../protocol/ports/tracer.ts";
-import { sleep } from "../protocol/waiting.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import { type Logger, withFacts } from "../shared/ports/logger.ts";
+import { type Tracer, traceIdOf } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
+import { sleep } from "../shared/waiting.ts";
 import type { Store } from "../store/store.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
 import { RunDriver } from "./run-driver.ts";

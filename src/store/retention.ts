@@ -1,6 +1,6 @@
-import type { Clock, Timer } from "../protocol/ports/clock.ts";
-import type { Logger } from "../protocol/ports/logger.ts";
-import { sleep } from "../protocol/waiting.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
+import { sleep } from "../shared/waiting.ts";
 import type { Store } from "./store.ts";
 
 /** How long a blob of an unknown session waits for the command that brings its message, in ms. */

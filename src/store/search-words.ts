@@ -1,4 +1,4 @@
-import { cutText } from "../protocol/text.ts";
+import { cutText } from "../shared/text.ts";
 
 /**
  * Splits text into words for the search index, in the same way for every store. Latin words stay whole, in lower case

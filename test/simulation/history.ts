@@ -1,6 +1,6 @@
 import { must } from "../../src/policy/arrangement-check.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
-import { sleep } from "../../src/protocol/waiting.ts";
+import { sleep } from "../../src/shared/waiting.ts";
 import { Promptness } from "./checks/promptness.ts";
 import { bindMade } from "./clients/binder.ts";
 import { Client } from "./clients/client.ts";

@@ -2,11 +2,11 @@ import type { ServerResponse } from "node:http";
 import type { SessionContext } from "../../src/actors/session/session-context.ts";
 import type { Bus, Listener, Subscription, Unsubscribe } from "../../src/bus/bus.ts";
 import type { AgentEntry, Catalog } from "../../src/config/catalog/catalog.ts";
-import { DatabaseTime } from "../../src/database-time.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { CommandId } from "../../src/protocol/ids.ts";
 import type { Command } from "../../src/protocol/internal/command.ts";
 import type { CommitOutcome, FloorChange, LogSlice } from "../../src/store/store.ts";
+import { DatabaseTime } from "../../src/system/database-time.ts";
 import { MemoryStore } from "./services/memory-store.ts";
 import type { Staging } from "./world.ts";
 

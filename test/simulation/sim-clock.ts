@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../../src/protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../src/shared/ports/clock.ts";
 import { NOON } from "../support/stores/floor-writer.ts";
 
 interface Entry {

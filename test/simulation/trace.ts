@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Clock } from "../../src/protocol/ports/clock.ts";
+import type { Clock } from "../../src/shared/ports/clock.ts";
 
 /** The trace of a history, line by line: the same seed writes the same lines. */
 export class Trace {

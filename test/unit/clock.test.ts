@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { DatabaseTime, keepComparing } from "../../src/database-time.ts";
-import { SystemClock } from "../../src/system-clock.ts";
+import { DatabaseTime, keepComparing } from "../../src/system/database-time.ts";
+import { SystemClock } from "../../src/system/system-clock.ts";
 import { VirtualClock } from "../support/runner/virtual-clock.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 

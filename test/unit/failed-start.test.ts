@@ -3,16 +3,16 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { type App, createApp } from "../../src/app.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { Mailbox } from "../../src/cluster/mailbox.ts";
 import { RollCall } from "../../src/cluster/roll-call.ts";
 import { readSettings, type Settings } from "../../src/config/settings.ts";
-import { DefinedCatalog } from "../../src/defined-catalog.ts";
-import { Orchestrator } from "../../src/orchestrator.ts";
-import type { Logger } from "../../src/protocol/ports/logger.ts";
+import { type App, createApp } from "../../src/node/app.ts";
+import { DefinedCatalog } from "../../src/node/defined-catalog.ts";
+import { Orchestrator } from "../../src/node/orchestrator.ts";
 import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { Worker } from "../../src/runs/worker.ts";
+import type { Logger } from "../../src/shared/ports/logger.ts";
 import { keysFile } from "../support/clients/callers.ts";
 
 /** Some start a node dozens of times. */

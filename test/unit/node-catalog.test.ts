@@ -1,8 +1,8 @@
 import { rename, writeFile } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
-import { openCatalog, readNodeCatalog } from "../../src/node-catalog.ts";
-import type { Shape } from "../../src/shape.ts";
+import type { Deployment } from "../../src/node/deployment.ts";
+import { openCatalog, readNodeCatalog } from "../../src/node/node-catalog.ts";
 import { RealClock, ReceivedLog } from "../support/catalogs/watched-file.ts";
 import { writeTemporary } from "../support/clients/callers.ts";
 
@@ -11,8 +11,8 @@ async function loggedChange(before: object[], after: object[]): Promise<string[]
   const path = await writeTemporary("agents.yaml", JSON.stringify({ agents: before }), onTestFinished);
   const log = new ReceivedLog();
   const store = { epoch: "e", definitionsVersion: async () => 0, listDefinitions: async () => [] };
-  const shape = { store, bus: new MemoryBus(), clock: new RealClock() } as unknown as Shape;
-  const catalog = await openCatalog(path, await readNodeCatalog(path), shape, log as never);
+  const deployment = { store, bus: new MemoryBus(), clock: new RealClock() } as unknown as Deployment;
+  const catalog = await openCatalog(path, await readNodeCatalog(path), deployment, log as never);
   try {
     await writeFile(`${path}.new`, JSON.stringify({ agents: after }));
     await rename(`${path}.new`, path);

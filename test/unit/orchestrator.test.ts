@@ -3,11 +3,11 @@ import type { Bus } from "../../src/bus/bus.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { Mailbox } from "../../src/cluster/mailbox.ts";
 import { readSettings } from "../../src/config/settings.ts";
-import { newId } from "../../src/new-id.ts";
-import { Orchestrator } from "../../src/orchestrator.ts";
+import { Orchestrator } from "../../src/node/orchestrator.ts";
 import type { RunEffect } from "../../src/protocol/internal/effect.ts";
 import { MemoryQueue } from "../../src/queue/memory-queue.ts";
-import { SystemClock } from "../../src/system-clock.ts";
+import { newId } from "../../src/system/new-id.ts";
+import { SystemClock } from "../../src/system/system-clock.ts";
 import { stillMetrics } from "../support/nodes/still-metrics.ts";
 import { FloorWriter } from "../support/stores/floor-writer.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
@@ -32,7 +32,7 @@ test("due effects are armed again as soon as a bus returns that may have lost th
   const log = new KeptLog();
   const orchestrator = new Orchestrator({
     settings: reading.settings,
-    shape: {
+    deployment: {
       store,
       bus,
       queue,

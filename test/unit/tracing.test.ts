@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readTraceSettings } from "../../src/config/traces.ts";
+import { Tracing } from "../../src/node/tracing.ts";
 import { Envelope } from "../../src/protocol/internal/command.ts";
-import { Tracing } from "../../src/tracing.ts";
 import { json, SmallServer } from "../support/servers/small-server.ts";
 
 /** A full batch of spans, which is sent without waiting for more. */

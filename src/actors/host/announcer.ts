@@ -12,7 +12,7 @@ import {
   toWire,
   type WireEntry,
 } from "../../protocol/internal/floor-message.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { Store } from "../../store/store.ts";
 import type { Batch } from "./ledger.ts";
 

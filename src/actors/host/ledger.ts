@@ -3,7 +3,7 @@ import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } fr
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { RunSignal } from "../../protocol/internal/run.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { Trace } from "../../protocol/ports/tracer.ts";
+import type { Trace } from "../../shared/ports/tracer.ts";
 import type { AdoptedHistory, FloorChange, LogRow, MessageWrite, Receipt, SessionRow } from "../../store/store.ts";
 import type { DraftClose, Fact, Given } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";

@@ -1,6 +1,6 @@
 import type { FloorId } from "../../protocol/ids.ts";
 import type { Envelope } from "../../protocol/internal/command.ts";
-import { type Span, type Trace, type Tracer, traceIdOf } from "../../protocol/ports/tracer.ts";
+import { type Span, type Trace, type Tracer, traceIdOf } from "../../shared/ports/tracer.ts";
 
 /** A command in a batch. */
 export interface TracedAsk {

@@ -1,4 +1,4 @@
-import { cutText } from "../../protocol/text.ts";
+import { cutText } from "../../shared/text.ts";
 
 /** The longest title taken from a message, in UTF-16 units, ellipsis included. */
 const TITLE_UNITS = 60;

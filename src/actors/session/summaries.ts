@@ -4,7 +4,7 @@ import type { RunId } from "../../protocol/ids.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { SummaryResult } from "../../protocol/internal/run.ts";
 import { type Message, masterRef } from "../../protocol/message.ts";
-import { backoffMs } from "../../protocol/waiting.ts";
+import { backoffMs } from "../../shared/waiting.ts";
 import { effectId } from "../facts.ts";
 import { addTokens, type SessionContext, type SummaryWork } from "./session-context.ts";
 import {

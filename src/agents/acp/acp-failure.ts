@@ -1,6 +1,6 @@
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import type { Usage } from "../../protocol/message.ts";
-import { textWithin } from "../../protocol/text.ts";
+import { textWithin } from "../../shared/text.ts";
 
 type ProviderCode = Extract<ErrorCode, `provider_${string}`>;
 

@@ -3,7 +3,7 @@ import type { ClientConnection, ContentBlock, PromptResponse } from "@agentclien
 import type { AcpAdapter } from "../../config/catalog/adapter.ts";
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { CallTree, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { Line } from "../process/line-reader.ts";
 import { type ProgramRun, programLate } from "../process/program-run.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Answer, MAX_OPTION_UNITS } from "../../protocol/interaction.ts";
-import { textWithin } from "../../protocol/text.ts";
+import { textWithin } from "../../shared/text.ts";
 import type { NewInteraction } from "../agent.ts";
 import { ToolUpdate } from "./updates.ts";
 

@@ -1,7 +1,7 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
-import { cutText } from "../../protocol/text.ts";
-import { unlessAborted } from "../../protocol/waiting.ts";
+import { cutText } from "../../shared/text.ts";
+import { unlessAborted } from "../../shared/waiting.ts";
 import type { CallTree, Part, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { makeToolCallId } from "../tool-call-id.ts";

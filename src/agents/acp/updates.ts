@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ToolCall } from "../../protocol/interaction.ts";
-import { cleanText, copyText, cutText, textWithin } from "../../protocol/text.ts";
+import { cleanText, copyText, cutText, textWithin } from "../../shared/text.ts";
 import type { Part } from "../agent.ts";
 import type { Redactor } from "../process/redactor.ts";
 

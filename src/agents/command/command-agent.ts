@@ -1,7 +1,7 @@
 import type { CommandAdapter } from "../../config/catalog/adapter.ts";
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { cleanText } from "../../protocol/text.ts";
+import { cleanText } from "../../shared/text.ts";
 import type { Agent, Part, RunControl, Turn } from "../agent.ts";
 import type { Exit } from "../process/child-program.ts";
 import { ProgramRun, type ProgramTools, startPartOf } from "../process/program-run.ts";

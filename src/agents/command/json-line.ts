@@ -2,7 +2,7 @@ import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { FINISH_REASONS } from "../../protocol/message.ts";
-import { cleanText } from "../../protocol/text.ts";
+import { cleanText } from "../../shared/text.ts";
 import type { Part } from "../agent.ts";
 
 /** The result of a program's line of JSON. */

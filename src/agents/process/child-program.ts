@@ -1,8 +1,8 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import { limitCommand } from "./marker.ts";
 import { findMarked, killMarked, type ProcessName } from "./process-sweep.ts";
 import type { SystemUser } from "./program.ts";

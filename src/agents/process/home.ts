@@ -1,6 +1,6 @@
 import { link, readFile, unlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { isThere, makeFolder, unlessExists } from "../../shared/make-folder.ts";
+import { isThere, makeFolder, unlessExists } from "../../system/make-folder.ts";
 import type { Environment } from "./program.ts";
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;

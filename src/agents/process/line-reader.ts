@@ -1,5 +1,5 @@
 import { StringDecoder } from "node:string_decoder";
-import { cutText } from "../../protocol/text.ts";
+import { cutText } from "../../shared/text.ts";
 import { inTurns } from "./output-pace.ts";
 
 /** A line, or a piece of a long line. */

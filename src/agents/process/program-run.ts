@@ -1,7 +1,7 @@
 import { AppError } from "../../protocol/errors.ts";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
-import { cutText } from "../../protocol/text.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
+import { cutText } from "../../shared/text.ts";
 import type { Part, Turn } from "../agent.ts";
 import type { Places } from "../places.ts";
 import { BoundedQueue } from "./bounded-queue.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "../../protocol/errors.ts";
-import { textWithin } from "../../protocol/text.ts";
-import { raceAborted } from "../../protocol/waiting.ts";
+import { textWithin } from "../../shared/text.ts";
+import { raceAborted } from "../../shared/waiting.ts";
 import type { Approvals, RunControl, Turn } from "../agent.ts";
 import { fail, type Tool, type ToolInput, type ToolOutcome } from "./tool.ts";
 

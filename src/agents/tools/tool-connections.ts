@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
 
 /** How long a request may take to arrive completely, in ms. */
 const ARRIVAL_MS = 30_000;

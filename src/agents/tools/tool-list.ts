@@ -1,5 +1,5 @@
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
-import { textWithin } from "../../protocol/text.ts";
+import { textWithin } from "../../shared/text.ts";
 import type { Redactor } from "../process/redactor.ts";
 import { modelNameOf } from "./model-name.ts";
 import type { Tool } from "./tool.ts";

@@ -4,7 +4,7 @@ import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
-import { cleanText } from "../../protocol/text.ts";
+import { cleanText } from "../../shared/text.ts";
 import { textOfPage } from "./page-text.ts";
 import { createAddressCheck } from "./public-address.ts";
 import { defineTool, fail, succeed, type Tool } from "./tool.ts";

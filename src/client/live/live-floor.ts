@@ -1,5 +1,5 @@
 import type { Decision } from "../../protocol/decision.ts";
-import { omit } from "../../protocol/omit.ts";
+import { omit } from "../../shared/omit.ts";
 import type { FloorView } from "../answers.ts";
 import type { Client } from "../client.ts";
 import type { ServerEvent } from "../server-event.ts";

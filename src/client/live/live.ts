@@ -1,5 +1,5 @@
 import type { ByeReason } from "../../protocol/event.ts";
-import { backoffMs } from "../../protocol/waiting.ts";
+import { backoffMs } from "../../shared/waiting.ts";
 import { ClientError } from "../client-error.ts";
 import { delay } from "../delay.ts";
 import type { StreamState, StreamStatus } from "../event-stream.ts";

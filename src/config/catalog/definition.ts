@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { AgentId, Name } from "../../protocol/ids.ts";
-import { cleanText } from "../../protocol/text.ts";
+import { cleanText } from "../../shared/text.ts";
 import { type AgentEntry, type Catalog, definedId } from "./catalog.ts";
 
 /** The longest instructions of a definition, in UTF-16 units. */

@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Fault } from "../fault.ts";
 import type { Catalog } from "./catalog.ts";
 import { compareCatalogs } from "./catalog-change.ts";

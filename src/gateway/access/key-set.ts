@@ -1,8 +1,8 @@
 import type { JWTVerifyOptions } from "jose";
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import { keepListening } from "../streams/keep-listening.ts";
 import { PublishedKeys, type VerifiedToken } from "./published-keys.ts";
 

@@ -1,6 +1,6 @@
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
-import { RecentMap } from "../../protocol/recent-map.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import { RecentMap } from "../../shared/recent-map.ts";
 
 /** A session's floor and owner. */
 export interface SessionAddress {

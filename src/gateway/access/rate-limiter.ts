@@ -2,7 +2,7 @@ import rateLimit from "@fastify/rate-limit";
 import type { FastifyRequest } from "fastify";
 import type { RateLimit, RateLimits } from "../../config/rate-limits.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import { networkOf } from "../http/network-address.ts";
 import { afterNextTurn } from "../http/sockets/stand-still.ts";
 import type { Routes } from "../route-context.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../protocol/ports/clock.ts";
-import { RecentMap } from "../../protocol/recent-map.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import { RecentMap } from "../../shared/recent-map.ts";
 
 interface Window {
   current: number;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import type { TicketStore } from "../../bus/ticket-store.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { Caller } from "./caller.ts";
 
 /** Long enough to open a stream, too short for a ticket to be found in a log and used, in ms. */

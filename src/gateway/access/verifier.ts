@@ -1,6 +1,6 @@
 import type { Bus } from "../../bus/bus.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 
 /** The identity behind a credential. */
 export interface Verified {

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { isLoopback } from "../../config/network.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 
 export interface OriginOptions {
   /** The address that the node listens on. */

@@ -4,8 +4,8 @@ import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { Decision } from "../../protocol/decision.ts";
 import { AppError, ERROR_CODES, ERRORS } from "../../protocol/errors.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
 import { AgentInfo } from "../../protocol/session.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import type { KnownPaths } from "./known-paths.ts";
 
 /** A fault in a catalogue, for the person who edits it. Line and column count from 1. */

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Span, Trace, type Tracer, traceIdOf } from "../../protocol/ports/tracer.ts";
+import { type Span, Trace, type Tracer, traceIdOf } from "../../shared/ports/tracer.ts";
 
 /** Probes, which repeat forever and are not traced. */
 const UNTRACED: ReadonlySet<string> = new Set(["/health", "/ready", "/metrics", "/nodes", "/openapi.json"]);

@@ -1,12 +1,12 @@
 import { z } from "zod";
+import { isFinished } from "../../copies/copied-history.ts";
+import { Copies } from "../../copies/copies.ts";
 import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, MessageId, type RunId, SessionId } from "../../protocol/ids.ts";
 import type { Message } from "../../protocol/message.ts";
-import { cleanText } from "../../protocol/text.ts";
+import { cleanText } from "../../shared/text.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
-import { Copies } from "../copies.ts";
-import { isFinished } from "../histories/copied-history.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { SessionAnswerSchema, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
 import { SessionParams } from "./session-command.ts";

@@ -1,12 +1,12 @@
 import { z } from "zod";
+import { listPoints, RollbackPoint } from "../../copies/rollback-points.ts";
+import { mustHaveRoom } from "../../doors/run-stream.ts";
+import { WaitingReply } from "../../doors/whole-run.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { LoggedData } from "../../protocol/event.ts";
 import { parseFrame } from "../../protocol/frames.ts";
 import { CommandId, type FloorId, type Seq, SessionId } from "../../protocol/ids.ts";
 import { Usage } from "../../protocol/message.ts";
-import { mustHaveRoom } from "../doors/run-stream.ts";
-import { WaitingReply } from "../doors/whole-run.ts";
-import { listPoints, RollbackPoint } from "../histories/rollback-points.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { FollowedSessionLog } from "../streams/followed-log.ts";
 import type { FollowedEntry } from "../streams/follower.ts";

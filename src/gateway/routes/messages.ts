@@ -1,5 +1,7 @@
 import { z } from "zod";
 import { listAgents } from "../../config/catalog/catalog.ts";
+import { Copies } from "../../copies/copies.ts";
+import { findPoint } from "../../copies/rollback-points.ts";
 import { ClientMessage, findAgentIdFault } from "../../protocol/client-message.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../../protocol/frames.ts";
@@ -8,15 +10,13 @@ import { confirmationAnswer, questionAnswer } from "../../protocol/interaction.t
 import type { Command } from "../../protocol/internal/command.ts";
 import { encodeFloorMessage, floorTopic } from "../../protocol/internal/floor-message.ts";
 import { SwitchOutcome } from "../../protocol/internal/reply.ts";
-import type { Trace } from "../../protocol/ports/tracer.ts";
 import { STATES } from "../../protocol/session.ts";
+import type { Trace } from "../../shared/ports/tracer.ts";
 import type { ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
-import { Copies } from "../copies.ts";
-import { findPoint } from "../histories/rollback-points.ts";
 import { toAppError } from "../http/problem.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { liveSlots } from "../streams/connections.ts";

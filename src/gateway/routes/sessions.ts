@@ -7,7 +7,7 @@ import { Locale } from "../../protocol/locale.ts";
 import { Message } from "../../protocol/message.ts";
 import { bornOf, logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
-import { cleanText } from "../../protocol/text.ts";
+import { cleanText } from "../../shared/text.ts";
 import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";

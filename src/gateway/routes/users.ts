@@ -1,10 +1,10 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
+import { exportedPieces, LINES_VERSION, MEDIA_TYPES } from "../../copies/exported-history.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { type FloorId, floorOfUser, Name, type SessionId } from "../../protocol/ids.ts";
 import { type Caller, checkUser } from "../access/caller.ts";
-import { exportedPieces, LINES_VERSION, MEDIA_TYPES } from "../histories/exported-history.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { sendFile } from "./exports.ts";
 import { plainAnswer } from "./openapi.ts";

@@ -1,7 +1,7 @@
 import type { LogEntry, Transition } from "../../protocol/event.ts";
 import { parseFrame, placeFrame } from "../../protocol/frames.ts";
 import { type FloorId, type FloorSeq, floorOf, type Seq, type SessionId, userOf } from "../../protocol/ids.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { Slot, Store } from "../../store/store.ts";
 import type { FollowedEntry, Follower } from "./follower.ts";
 import { readFloorPage, readSessionLog, readSessionPage } from "./log-pages.ts";

@@ -6,11 +6,11 @@ import type { ConnectionId, FloorId, Seq, SessionId } from "../../protocol/ids.t
 import { readMessage } from "../../protocol/internal/bus-message.ts";
 import { ConnectionMessage, connectionTopic } from "../../protocol/internal/connection-message.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
 import { type ConnectionPosition, connectionPosition } from "../../protocol/position.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
 import type { LogThrottle } from "../../shared/log-throttle.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";

@@ -4,7 +4,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { ConnectionId, SessionId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import { type ConnectionMessage, connectionTopic } from "../../protocol/internal/connection-message.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
 
 /** Slots that a connection may use in its lifetime. Positions name slots by number. */

@@ -1,7 +1,7 @@
 import type { Delta } from "../../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { AgentRef, Message } from "../../protocol/message.ts";
-import { RecentMap } from "../../protocol/recent-map.ts";
+import { RecentMap } from "../../shared/recent-map.ts";
 import { TransientMap } from "../../shared/transient-map.ts";
 
 /** An unfinished message of a floor, with the text that this node has. */

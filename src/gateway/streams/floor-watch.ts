@@ -1,9 +1,9 @@
 import type { FloorSummary } from "../../protocol/floor.ts";
 import type { FloorId } from "../../protocol/ids.ts";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
 import { logPosition } from "../../protocol/position.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import type { FloorRow, Store } from "../../store/store.ts";
 
 /** How often the floors are read while there are watchers, in ms. */

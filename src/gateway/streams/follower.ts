@@ -11,7 +11,7 @@ import {
   type WireEntry,
 } from "../../protocol/internal/floor-message.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import type { TurnBudget } from "../../shared/turn-budget.ts";
 import type { Store } from "../../store/store.ts";
 import { DraftBoard } from "./draft-board.ts";

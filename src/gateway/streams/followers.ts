@@ -1,7 +1,7 @@
 import { BOUNDS } from "../../config/bounds.ts";
 import type { FloorId } from "../../protocol/ids.ts";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import { Follower, type FollowerOptions } from "./follower.ts";
 
 /** Floors whose unfinished messages are read at a time, after messages may have been lost. Each is one small read. */

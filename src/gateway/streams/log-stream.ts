@@ -1,8 +1,8 @@
 import type { LogEntry } from "../../protocol/event.ts";
 import { type Frame, placeFrame } from "../../protocol/frames.ts";
 import type { SessionId } from "../../protocol/ids.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { FollowedLog, LogStore } from "./followed-log.ts";
 import type { FollowedEntry, Follower } from "./follower.ts";
 import type { Followers } from "./followers.ts";

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { BOUNDS } from "../../config/bounds.ts";
 import type { ByeReason } from "../../protocol/event.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
-import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { SilentPeers, type Unanswered } from "./silent-peers.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { Trace } from "../../shared/ports/tracer.ts";
 import { AgentId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids.ts";
 import { Answer } from "../interaction.ts";
 import { ImageRef, Played } from "../message.ts";
-import { Trace } from "../ports/tracer.ts";
 import { Origin } from "../session.ts";
 import { ReportPart, RunOutcome, SummaryResult } from "./run.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { Trace } from "../../shared/ports/tracer.ts";
 import { AgentId, EffectId, FloorId, RunId, SessionId } from "../ids.ts";
-import { Trace } from "../ports/tracer.ts";
 
 /**
  * Work that a floor requests outside its actors. It is committed with the change that requests it and carried out

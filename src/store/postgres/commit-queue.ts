@@ -1,7 +1,7 @@
 import { AppError } from "../../protocol/errors.ts";
 import type { FloorId } from "../../protocol/ids.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
-import { RecentMap } from "../../protocol/recent-map.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import { RecentMap } from "../../shared/recent-map.ts";
 import type { CommitOutcome, FloorChange } from "../store.ts";
 import { PATIENCE_MS, RowsLocked } from "./connections/connection-pool.ts";
 

@@ -1,6 +1,6 @@
 import type { MessageId, SessionId } from "../../protocol/ids.ts";
 import { floorHash } from "../../protocol/internal/floor-hash.ts";
-import { cleanText } from "../../protocol/text.ts";
+import { cleanText } from "../../shared/text.ts";
 import { detailsOf, newsOf, sessionText } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
 import type { CommitOutcome, FloorChange, MessageWrite } from "../store.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "../../protocol/errors.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import type { Meta } from "../meta.ts";
 import type { Store } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";

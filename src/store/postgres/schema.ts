@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import type { Client } from "pg";
-import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import { type Meta, newMeta } from "../meta.ts";
 import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
 import {

@@ -1,7 +1,7 @@
 import type { Stats } from "node:fs";
 import { chmod, lstat, open, readlink, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { makeFolder, unlessExists } from "../../shared/make-folder.ts";
+import { makeFolder, unlessExists } from "../../system/make-folder.ts";
 
 /**
  * A database holds private conversations, so other users of the machine can read neither the files nor a folder made

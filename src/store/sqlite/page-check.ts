@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 
 /** What the check's thread gets. */
 export interface PageCheckData {

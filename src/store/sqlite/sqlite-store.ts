@@ -15,9 +15,9 @@ import {
 } from "../../protocol/ids.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { Clock } from "../../protocol/ports/clock.ts";
-import type { Logger } from "../../protocol/ports/logger.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import { TurnBudget } from "../../shared/turn-budget.ts";
 import type { Meta } from "../meta.ts";
 import type {

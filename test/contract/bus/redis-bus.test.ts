@@ -6,7 +6,7 @@ import { type Bus, MAX_BUS_MESSAGE } from "../../../src/bus/bus.ts";
 import { Mailbox } from "../../../src/cluster/mailbox.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { RedisBuses } from "../../support/servers/redis-buses.ts";

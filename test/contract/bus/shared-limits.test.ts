@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { RedisTickets } from "../../../src/bus/redis-tickets.ts";
 import { limitRates } from "../../../src/gateway/access/rate-limiter.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { OWN_REDIS } from "../../support/servers/redis-server.ts";
 

@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { MemoryTickets } from "../../../src/bus/memory-tickets.ts";
 import { RedisTickets } from "../../../src/bus/redis-tickets.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { OWN_REDIS, REDIS, type RedisServer } from "../../support/servers/redis-server.ts";

@@ -2,7 +2,7 @@ import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { StallingProxy } from "../../support/networks/stalling-proxy.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";

@@ -8,12 +8,12 @@ import type { AgentId, EffectId, FloorId, FloorSeq, RunId, SessionId } from "../
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Effect, RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { alarmOf } from "../../../src/protocol/internal/effect.ts";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import type { RunQueue } from "../../../src/queue/run-queue.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
 import { describeWith } from "../../support/programs/suites.ts";

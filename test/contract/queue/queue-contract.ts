@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import { type Alarm, alarmOf, type RunEffect } from "../../../src/protocol/internal/effect.ts";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import type { Queued, RunQueue } from "../../../src/queue/run-queue.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
 
 /** A queue under test, and its clock, which is real. */
 export interface QueueSubject {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { BullmqQueues } from "../../support/servers/bullmq-queues.ts";

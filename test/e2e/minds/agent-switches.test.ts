@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { acpAdapter } from "../../support/agents/programs.ts";
-import { describeShapes, type Shape, Talk } from "../../support/nodes/shapes.ts";
+import { type DeploymentUnderTest, describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
@@ -42,18 +42,18 @@ const switchTo = (talk: Talk, agentId: string) => talk.send({ type: "switch_agen
 const conversationsOf = async (talk: Talk) =>
   ((await talk.session()) as unknown as { agentSessions: Record<string, string> }).agentSessions;
 
-const LOSSES: Record<string, (shape: Shape) => Promise<void>> = {
-  "every node": (shape) => shape.restart(),
-  "the worker": (shape) => shape.loseWorker(),
+const LOSSES: Record<string, (deployment: DeploymentUnderTest) => Promise<void>> = {
+  "every node": (deployment) => deployment.restart(),
+  "the worker": (deployment) => deployment.loseWorker(),
 };
 
 // Both coding agents keep their conversations below the worker's home.
 const settings = { XDG_STATE_HOME: folder };
-describeShapes("a session whose agents change", { catalog: () => CATALOG, settings }, (shape) => {
+describeDeployments("a session whose agents change", { catalog: () => CATALOG, settings }, (deployment) => {
   test.each(Object.keys(LOSSES))(
     "a session continues with each agent where that agent was, even after %s was killed",
     async (lost) => {
-      const talk = await Talk.open(shape, "coder");
+      const talk = await Talk.open(deployment, "coder");
       expect(await speak(talk, "coder", "a red house")).toEqual(["speak of a red house"]);
       const { coder } = await conversationsOf(talk);
       await switchTo(talk, "model");
@@ -63,7 +63,7 @@ describeShapes("a session whose agents change", { catalog: () => CATALOG, settin
       expect(painted).toHaveLength(1);
       expectAll(painted[0]!, ["a red house", "a green tree", "It is green.", "a blue sky"], []);
 
-      await LOSSES[lost]!(shape);
+      await LOSSES[lost]!(deployment);
       await talk.comeBack();
 
       await switchTo(talk, "coder");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { gone, running } from "../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter } from "../../support/agents/programs.ts";
-import { describeShapes, Talk } from "../../support/nodes/shapes.ts";
+import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
@@ -38,9 +38,9 @@ async function expectCancelled(talk: Talk, runId: string): Promise<void> {
   expect(talk.eventsOf("error")).toEqual([]);
 }
 
-describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
+describeDeployments("a cancel", { catalog: () => CATALOG }, (deployment) => {
   test("an abort before the provider's first token releases the connection, and the next turn is answered", async () => {
-    const talk = await Talk.open(shape, "model");
+    const talk = await Talk.open(deployment, "model");
     provider.willReply({ kind: "stream", ending: "never" });
     const asked = provider.nextRequest();
     const runId = await talk.say("hello");
@@ -54,7 +54,7 @@ describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
   });
 
   test("an abort in the first chunk keeps the text so far, and releases the connection", async () => {
-    const talk = await Talk.open(shape, "model");
+    const talk = await Talk.open(deployment, "model");
     provider.willReply({ ...says("Once upon"), ending: "never" });
     const asked = provider.nextRequest();
     const runId = await talk.say("hello");
@@ -72,7 +72,7 @@ describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
     ["while a program is in the middle of a tool", "coder", 2],
     ["while a program ignores it", "program", 2],
   ])("a cancel %s leaves no process behind", { timeout: 120_000 }, async (_, agentId, processes) => {
-    const talk = await Talk.open(shape, agentId);
+    const talk = await Talk.open(deployment, agentId);
     const runId = await talk.say("tool");
     await running(tag, processes);
     await abort(talk);
@@ -84,7 +84,7 @@ describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
     const { folder, remove } = await makeFolder();
     onTestFinished(remove);
     const gate = join(folder, "go");
-    const talk = await Talk.open(shape, "coder");
+    const talk = await Talk.open(deployment, "coder");
     const runId = await talk.say(`reconsiders ${gate}`);
     const asked = [await talk.asked("tool_confirmation_request"), await talk.asked("user_question_request")];
     expect(talk.state).toBe("active.waiting");
@@ -96,13 +96,13 @@ describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
       asked.map(({ requestId }) => requestId).toSorted(),
     );
     const late = { type: "tool_confirmation_response", sessionId: talk.id, requestId: asked[0]!.requestId };
-    const { status, body } = await shape.there.post("/message", { ...late, response: "approve" });
+    const { status, body } = await deployment.there.post("/message", { ...late, response: "approve" });
     expect([status, body.errorCode]).toEqual([404, "interaction_not_found"]);
     expect((await talk.messages()).at(-1)).toMatchObject({ content: "[-32800,-32800]", status: "success" });
   });
 
   test("an abort after the end changes nothing, and does not end the next turn", async () => {
-    const talk = await Talk.open(shape, "model");
+    const talk = await Talk.open(deployment, "model");
     provider.willReply(says("First."), says("Second."));
     const first = await talk.say("one");
     expect((await talk.ended(first)).data.cancelled).toBeUndefined();
@@ -115,9 +115,9 @@ describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
   });
 
   test("an abort before a worker has taken the run drops it, and the next turn is answered", async () => {
-    const talk = await Talk.open(shape, "model");
+    const talk = await Talk.open(deployment, "model");
     // In one process this moment does not exist: the abort arrives while the run is being claimed.
-    const worker = shape.workers.find((node) => node !== shape.here);
+    const worker = deployment.workers.find((node) => node !== deployment.here);
     provider.replyBy(() => ({ kind: "stream", ending: "never" }));
     const asked = provider.requests.length;
     worker?.freeze();

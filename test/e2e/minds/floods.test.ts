@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, expect, test } from "vitest";
-import { describeShapes, Talk } from "../../support/nodes/shapes.ts";
+import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
 
@@ -45,9 +45,9 @@ const CATALOG = {
   ],
 };
 
-describeShapes("a provider", { catalog: () => CATALOG }, (shape) => {
+describeDeployments("a provider", { catalog: () => CATALOG }, (deployment) => {
   test("a reply of a hundred megabytes is cut at the limit with an error and not read further, while others are answered", async () => {
-    const [talk, other] = [await Talk.open(shape, "sea"), await Talk.open(shape, "general")];
+    const [talk, other] = [await Talk.open(deployment, "sea"), await Talk.open(deployment, "general")];
     const runId = await talk.say("speak");
     await other.ask("hello");
     expect((await other.messages()).at(-1)!.content).toBe("You said: hello");
@@ -69,8 +69,8 @@ describeShapes("a provider", { catalog: () => CATALOG }, (shape) => {
     const refusal = { kind: "refusal", status: 429, headers: { "retry-after": "3" } } as const;
     provider.replyBy(() => refusal);
     const asked = provider.requests.length;
-    const talks = await Promise.all(Array.from({ length: 10 }, () => Talk.open(shape, "model")));
-    const other = await Talk.open(shape, "general");
+    const talks = await Promise.all(Array.from({ length: 10 }, () => Talk.open(deployment, "model")));
+    const other = await Talk.open(deployment, "general");
     const failing = talks.map(async (talk) => {
       for (let turn = 0; turn < 10; turn += 1) await talk.ask(`turn ${turn}`);
     });

@@ -6,7 +6,7 @@ import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import type { AgentRef } from "../../../src/protocol/message.ts";
 import { gone, running } from "../../support/agents/processes.ts";
 import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
-import { describeShapes, Talk } from "../../support/nodes/shapes.ts";
+import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { type ProviderReply, startProviderServer } from "../../support/servers/provider-server.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../support/agents/mcp-program-server.ts", import.meta.url));
@@ -69,9 +69,9 @@ const results = (events: readonly ReceivedEvent[]) => events.filter(({ type }) =
 const lastRequest = () => provider.requests.at(-1)!.body;
 
 const settings = { GIVEN_THERE: "given", SECRET: "never" };
-describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shape) => {
+describeDeployments("a model with tools", { catalog: () => CATALOG, settings }, (deployment) => {
   test("a model reads the clock and a listed page, and no other; the log has each call and its end, live and later", async () => {
-    const talk = await Talk.open(shape, "reader");
+    const talk = await Talk.open(deployment, "reader");
     provider.willReply(
       calls(
         call("clock", { timezone: "Asia/Shanghai" }, "a"),
@@ -105,7 +105,7 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
     ["reject", "error"],
     [{ type: "reject_with_reply", reason: "not at night" }, "error"],
   ] as const)("a model calls a tool that needs confirmation as the user decides: %j", async (verdict, status) => {
-    const talk = await Talk.open(shape, "careful");
+    const talk = await Talk.open(deployment, "careful");
     provider.willReply(calls(call("clock", {})), says("So be it."));
     const runId = await talk.say("the time?");
     const request = await talk.asked("tool_confirmation_request");
@@ -120,18 +120,18 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
   });
 
   test("a tool that is approved for a session needs no confirmation, even after a kill of all nodes; another session asks", async () => {
-    const talk = await Talk.open(shape, "careful");
+    const talk = await Talk.open(deployment, "careful");
     provider.willReply(calls(call("clock", {}, "a"), call("clock", {}, "b")), says("Once."));
     const runId = await talk.say("the time?");
     await talk.answer(await talk.asked("tool_confirmation_request"), "approve_always");
     await talk.ended(runId);
-    await shape.restart();
+    await deployment.restart();
     await talk.comeBack();
     provider.willReply(calls(call("clock", {})), says("Twice."));
     await talk.ask("and now?");
     expect(talk.eventsOf("tool_confirmation_request")).toHaveLength(1);
     expect(results(talk.events).map(({ data }) => data.status)).toEqual(["success", "success", "success"]);
-    const other = await Talk.open(shape, "careful");
+    const other = await Talk.open(deployment, "careful");
     provider.willReply(calls(call("clock", {})));
     const run = await other.say("the time?");
     await other.asked("tool_confirmation_request");
@@ -140,7 +140,7 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
   });
 
   test("a model asks the user, who answers at another node, and the model gets the answer", async () => {
-    const talk = await Talk.open(shape, "reader");
+    const talk = await Talk.open(deployment, "reader");
     provider.willReply(calls(call("ask-user", { question: "Which?", options: ["red", "blue"] })), says("Blue it is."));
     const runId = await talk.say("paint");
     const request = await talk.asked("user_question_request");
@@ -152,7 +152,7 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
   });
 
   test("a model calls an MCP server's tools, which see only their own variables; one that may write needs confirmation", async () => {
-    const talk = await Talk.open(shape, "filer");
+    const talk = await Talk.open(deployment, "filer");
     const text = { text: "hi; $(rm -rf /) `x`" };
     provider.willReply(calls(call("files_echo", text, "a"), call("files_write", text, "b")), says("Filed."));
     const runId = await talk.say("file it");
@@ -164,11 +164,11 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
   });
 
   test("a worker that is killed during a call leaves no process of an MCP server", async () => {
-    const talk = await Talk.open(shape, "filer");
+    const talk = await Talk.open(deployment, "filer");
     provider.willReply(calls(call("files_hang", { text: "x" })));
     const runId = await talk.say("hang");
     await running(tag, 2);
-    await shape.loseWorker();
+    await deployment.loseWorker();
     await gone(tag);
     await talk.comeBack();
     await talk.ended(runId);
@@ -176,7 +176,7 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
   });
 
   test("a message keeps its model's reasoning separate from its text", async () => {
-    const talk = await Talk.open(shape, "master");
+    const talk = await Talk.open(deployment, "master");
     provider.willReply({ kind: "stream", reasoning: ["Hm, ", "well."], text: ["Yes."] });
     await talk.ask("really?");
     const reply = (await talk.messages()).at(-1);
@@ -205,7 +205,7 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
     }
 
     test("forty sub-agents, some of which delegate further, have separate paths, order, results and usage, live and stored", async () => {
-      const talk = await Talk.open(shape, "master");
+      const talk = await Talk.open(deployment, "master");
       answerForty();
       const events = await talk.ask("go");
       const ids = events.flatMap((event) =>
@@ -248,22 +248,22 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
     });
 
     test("a pause holds the whole tree of sub-agents: a running tool ends, and no model is asked until the session resumes", async () => {
-      const talk = await Talk.open(shape, "master");
+      const talk = await Talk.open(deployment, "master");
       const read = Promise.withResolvers<ServerResponse>();
       page = (_, response) => read.resolve(response);
       provider.willReply(calls(call("sub-agent", { name: "reader", task: "read" })));
       provider.willReply(calls(call("web-fetch", { url: `http://${site}/slow` })));
       const runId = await talk.say("go");
       const response = await read.promise;
-      expect((await shape.here.post(`/session/${talk.id}/pause`)).status).toBe(200);
+      expect((await deployment.here.post(`/session/${talk.id}/pause`)).status).toBe(200);
       await talk.until(() => talk.state === "paused");
       const asked = provider.requests.length;
       response.writeHead(200, { "content-type": "text/plain" }).end("A slow page.");
       // Work that would happen meanwhile is done when a complete turn of another session is over.
-      await (await Talk.open(shape, "speaker")).ask("hello");
+      await (await Talk.open(deployment, "speaker")).ask("hello");
       expect(provider.requests).toHaveLength(asked);
       provider.willReply(says("It is slow."), says("So it is."));
-      expect((await shape.here.post(`/session/${talk.id}/resume`)).status).toBe(200);
+      expect((await deployment.here.post(`/session/${talk.id}/resume`)).status).toBe(200);
       await talk.ended(runId);
       expect(provider.requests[asked]!.body).toContain("A slow page.");
       const said = (await talk.messages()).filter(({ role }) => role === "assistant");
@@ -271,7 +271,7 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
     });
 
     test("an abort during a sub-agent aborts the whole tree, and the session takes the next turn", async () => {
-      const talk = await Talk.open(shape, "master");
+      const talk = await Talk.open(deployment, "master");
       provider.willReply(calls(call("sub-agent", { name: "helper", task: "wait" })));
       provider.willReply({ ...says("I wait"), ending: "never" } as ProviderReply);
       const runId = await talk.say("go");
@@ -293,7 +293,7 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
   });
 
   test("an abort during a tool closes the tool's connection, and the session takes the next turn", async () => {
-    const talk = await Talk.open(shape, "reader");
+    const talk = await Talk.open(deployment, "reader");
     const read = Promise.withResolvers<ServerResponse>();
     page = (_, response) => read.resolve(response);
     provider.willReply(calls(call("web-fetch", { url: `http://${site}/slow` })));
@@ -310,17 +310,17 @@ describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shap
   });
 
   test("a run that waited for a confirmation when its worker was killed is lost, calls no tool, and the session takes the next turn", async () => {
-    const talk = await Talk.open(shape, "careful");
+    const talk = await Talk.open(deployment, "careful");
     provider.willReply(calls(call("clock", {})));
     const runId = await talk.say("the time?");
     const request = await talk.asked("tool_confirmation_request");
-    await shape.loseWorker();
+    await deployment.loseWorker();
     await talk.comeBack();
     await talk.ended(runId);
     expect(talk.eventsOf("error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
     expect(talk.eventsOf("interaction_resolved").map(({ requestId }) => requestId)).toEqual([request.requestId]);
     const late = { type: "tool_confirmation_response", requestId: request.requestId, response: "approve" };
-    const { body } = await shape.there.post("/message", { ...late, sessionId: talk.id });
+    const { body } = await deployment.there.post("/message", { ...late, sessionId: talk.id });
     expect(body.errorCode).toBe("interaction_not_found");
     provider.willReply(says("Here I am."));
     await talk.ask("are you there?");

@@ -1,5 +1,5 @@
 import type { SessionId } from "../../../src/protocol/ids.ts";
-import { sleep } from "../../../src/protocol/waiting.ts";
+import { sleep } from "../../../src/shared/waiting.ts";
 import type { Cluster } from "../nodes/cluster.ts";
 import type { World } from "../world.ts";
 import type { ConnectionReading } from "./connection-reading.ts";

@@ -1,7 +1,7 @@
 import { must } from "../../../src/policy/arrangement-check.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
-import { sleep } from "../../../src/protocol/waiting.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
+import { sleep } from "../../../src/shared/waiting.ts";
 import type { Cluster } from "../nodes/cluster.ts";
 import type { World } from "../world.ts";
 import { askNode } from "./client.ts";

@@ -15,10 +15,10 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import { placeFrame } from "../../../src/protocol/frames.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { toWire } from "../../../src/protocol/internal/floor-message.ts";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
-import type { Logger } from "../../../src/protocol/ports/logger.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../../src/protocol/position.ts";
 import { LogThrottle } from "../../../src/shared/log-throttle.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
+import type { Logger } from "../../../src/shared/ports/logger.ts";
 import type { ConnectionRow, Store } from "../../../src/store/store.ts";
 import type { Wire } from "../clients/wire.ts";
 

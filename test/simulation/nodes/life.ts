@@ -1,4 +1,4 @@
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
 import type { SimClock } from "../sim-clock.ts";
 
 /** Inputs of a node. Messages may be lost while it sleeps; all other inputs wait. */

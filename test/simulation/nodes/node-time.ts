@@ -1,7 +1,7 @@
-import { keepComparing } from "../../../src/database-time.ts";
-import type { Clock, Timer } from "../../../src/protocol/ports/clock.ts";
-import type { Logger } from "../../../src/protocol/ports/logger.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import type { Clock, Timer } from "../../../src/shared/ports/clock.ts";
+import type { Logger } from "../../../src/shared/ports/logger.ts";
+import { keepComparing } from "../../../src/system/database-time.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import type { DatabaseClock } from "../services/database-clock.ts";
 import type { Life } from "./life.ts";
 import type { Seams } from "./seams.ts";

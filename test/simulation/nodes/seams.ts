@@ -3,11 +3,11 @@ import type { Bus } from "../../../src/bus/bus.ts";
 import type { Serve } from "../../../src/cluster/mailbox.ts";
 import type { StoreWatch } from "../../../src/cluster/store-watch.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
-import { DatabaseTime } from "../../../src/database-time.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import type { ConnectionPosition } from "../../../src/protocol/position.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { DatabaseTime } from "../../../src/system/database-time.ts";
 import { MemoryStore } from "../services/memory-store.ts";
 
 export type Ask = (envelope: Envelope) => Promise<Reply>;

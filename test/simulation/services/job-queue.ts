@@ -1,7 +1,7 @@
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { EffectId } from "../../../src/protocol/ids.ts";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import type { Processing, Queued, RunQueue } from "../../../src/queue/run-queue.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
 import type { Chance } from "../../support/runner/chance.ts";
 import type { Life } from "../nodes/life.ts";
 import type { SimClock } from "../sim-clock.ts";

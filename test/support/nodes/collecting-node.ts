@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createApp } from "../../../src/app.ts";
 import { readSettings } from "../../../src/config/settings.ts";
+import { createApp } from "../../../src/node/app.ts";
 import { collectYoung, oldBytes } from "../runner/heap.ts";
 
 /** A node in a process of its own. It answers each message with its old generation's bytes, after minor collections. */

@@ -3,7 +3,7 @@ import type { Bus } from "../../../src/bus/bus.ts";
 import { createGateway, type Gateway } from "../../../src/gateway/gateway.ts";
 import type { Unanswered } from "../../../src/gateway/streams/silent-peers.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../catalogs/catalog.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";

@@ -3,8 +3,8 @@ import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { type App, createApp } from "../../../src/app.ts";
 import { readSettings } from "../../../src/config/settings.ts";
+import { type App, createApp } from "../../../src/node/app.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import { ERRORS, type ErrorCode } from "../../../src/protocol/errors.ts";
 import type { SwitchOutcome } from "../../../src/protocol/internal/reply.ts";

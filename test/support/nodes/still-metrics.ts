@@ -1,4 +1,4 @@
-import { Metrics } from "../../../src/metrics.ts";
+import { Metrics } from "../../../src/node/metrics.ts";
 
 const none = () => 0;
 

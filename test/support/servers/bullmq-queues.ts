@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
 import type { RunQueue } from "../../../src/queue/run-queue.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
 
 /** The run queue as the nodes of one store use it, over one Redis. */

@@ -1,5 +1,5 @@
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
 
 /** A process that takes every run and finishes none; it reports the runs that it took. */

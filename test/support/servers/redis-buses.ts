@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Bus } from "../../../src/bus/bus.ts";
 import { openRedisBus } from "../../../src/bus/redis-bus.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
 
 /** Buses of the nodes of one store, over the same servers. */

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
-import type { Logger } from "../../../src/protocol/ports/logger.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
+import type { Logger } from "../../../src/shared/ports/logger.ts";
 import { NOON } from "./floor-writer.ts";
 
 /** A clock that stands still until the test moves it; its waits never end. */

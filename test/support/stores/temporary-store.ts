@@ -1,5 +1,5 @@
 import { onTestFinished } from "vitest";
-import type { Clock } from "../../../src/protocol/ports/clock.ts";
+import type { Clock } from "../../../src/shared/ports/clock.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { KeptLog, StandingClock } from "./sqlite-place.ts";

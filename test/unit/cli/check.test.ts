@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { checkCatalog } from "../../../src/cli/check/check.ts";
-import { readNodeCatalog } from "../../../src/node-catalog.ts";
+import { readNodeCatalog } from "../../../src/node/node-catalog.ts";
 
 let folder: string;
 let path: string;

@@ -5,7 +5,7 @@ import type { ConnectionId, FloorId } from "../../../src/protocol/ids.ts";
 import { readMessage } from "../../../src/protocol/internal/bus-message.ts";
 import { connectionTopic } from "../../../src/protocol/internal/connection-message.ts";
 import { floorTopic } from "../../../src/protocol/internal/floor-message.ts";
-import { SystemClock } from "../../../src/system-clock.ts";
+import { SystemClock } from "../../../src/system/system-clock.ts";
 import { SseReader } from "../../support/clients/sse-reader.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";

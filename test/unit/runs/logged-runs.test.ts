@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
-import { createLog } from "../../../src/log.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { WorkerOptions } from "../../../src/runs/worker.ts";
+import { createLog } from "../../../src/system/log.ts";
 import { giveAway, singer, startLoneWorker } from "../../support/nodes/lone-worker.ts";
 
 /** Every log line about this run has these fields. */

@@ -1,6 +1,6 @@
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { createParser } from "eventsource-parser";
-import type { Clock } from "../../../protocol/ports/clock.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
 import { boundedMcpFetch } from "../../bounded-fetch.ts";
 import { isObject, type RpcId, readMcpAnswer } from "./mcp-answer.ts";
 

@@ -1,6 +1,6 @@
 import type { MCPClient, MCPTransport } from "@ai-sdk/mcp";
 import type { McpServer } from "../../../config/catalog/tool-entry.ts";
-import { textWithin } from "../../../protocol/text.ts";
+import { textWithin } from "../../../shared/text.ts";
 import type { ChildProgram } from "../../process/child-program.ts";
 import {
   createRedactor,

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http";
 import { BlockList, isIPv6, type Socket } from "node:net";
 import { BOUNDS } from "../../../config/bounds.ts";
-import type { Clock, Timer } from "../../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../../shared/ports/clock.ts";
 import { isEventStream } from "../../streams/sse-writer.ts";
 import { networkOf } from "../network-address.ts";
 import { endsWithClient } from "./hang-up.ts";

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../../../protocol/ports/clock.ts";
+import type { Clock, Timer } from "../../../shared/ports/clock.ts";
 
 /** How often the process shows that it runs, in ms. */
 const BEAT_MS = 1_000;

@@ -1,8 +1,8 @@
 import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
 import { AppError } from "../../../protocol/errors.ts";
-import type { Clock } from "../../../protocol/ports/clock.ts";
-import type { Logger } from "../../../protocol/ports/logger.ts";
 import { LogThrottle } from "../../../shared/log-throttle.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
+import type { Logger } from "../../../shared/ports/logger.ts";
 import {
   hasNoRoomToConnect,
   isConnectionDoubtful,

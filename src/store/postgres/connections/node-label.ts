@@ -1,5 +1,5 @@
 import type { Client } from "pg";
-import type { Logger } from "../../../protocol/ports/logger.ts";
+import type { Logger } from "../../../shared/ports/logger.ts";
 
 /** Which node connects, for other nodes of the same database and for its administrators. */
 export interface NodeLabel {

@@ -1,4 +1,4 @@
-import { RecentMap } from "../../../protocol/recent-map.ts";
+import { RecentMap } from "../../../shared/recent-map.ts";
 
 export interface KnownFloor {
   key: number;

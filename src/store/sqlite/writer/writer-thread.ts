@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import type { Clock, Timer } from "../../../protocol/ports/clock.ts";
-import type { Logger } from "../../../protocol/ports/logger.ts";
+import type { Clock, Timer } from "../../../shared/ports/clock.ts";
+import type { Logger } from "../../../shared/ports/logger.ts";
 import type { Carrier } from "./write-queue.ts";
 import {
   isFailure,

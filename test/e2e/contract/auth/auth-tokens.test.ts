@@ -1,8 +1,8 @@
 import { createHmac, generateKeyPairSync } from "node:crypto";
 import { type CryptoKey, exportSPKI, importJWK } from "jose";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { createApp } from "../../../../src/app.ts";
 import { readSettings } from "../../../../src/config/settings.ts";
+import { createApp } from "../../../../src/node/app.ts";
 import { Caller, writeTemporary } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { MemoryBus } from "../../../../src/bus/memory-bus.ts";
-import { SystemClock } from "../../../../src/system-clock.ts";
+import { SystemClock } from "../../../../src/system/system-clock.ts";
 import { openGateway } from "../../../support/nodes/gateway-stage.ts";
 import type { AnswerBody } from "../../../support/nodes/node-under-test.ts";
 import { openTemporaryStore } from "../../../support/stores/temporary-store.ts";

@@ -4,7 +4,7 @@ import { createRegistry } from "../../../../src/agents/registry.ts";
 import { AppError } from "../../../../src/protocol/errors.ts";
 import type { AgentId } from "../../../../src/protocol/ids.ts";
 import { masterRef } from "../../../../src/protocol/message.ts";
-import type { Clock } from "../../../../src/protocol/ports/clock.ts";
+import type { Clock } from "../../../../src/shared/ports/clock.ts";
 import { gone, running } from "../../../support/agents/processes.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import {

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { createRegistry } from "../../../../src/agents/registry.ts";
 import { type Serving, ToolServers } from "../../../../src/agents/tools/tool-server.ts";
 import type { AgentId } from "../../../../src/protocol/ids.ts";
-import type { Clock } from "../../../../src/protocol/ports/clock.ts";
+import type { Clock } from "../../../../src/shared/ports/clock.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, ofType, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
 import { makeCatalog } from "../../../support/catalogs/catalog.ts";

@@ -1,0 +1,183 @@
+import type { Caller } from "../gateway/access/caller.ts";
+import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
+import type { Identity, Write } from "../gateway/commands.ts";
+import type { RouteContext } from "../gateway/route-context.ts";
+import type { ImageInput } from "../protocol/client-message.ts";
+import { AppError } from "../protocol/errors.ts";
+import {
+  type AgentId,
+  type ConnectionId,
+  floorOf,
+  type MessageId,
+  type RunId,
+  type SessionId,
+} from "../protocol/ids.ts";
+import type { CommandOf, TurnInput } from "../protocol/internal/command.ts";
+import type { Accepted } from "../protocol/internal/reply.ts";
+import type { Message } from "../protocol/message.ts";
+import { NEW_TITLE, type Origin, type Session } from "../protocol/session.ts";
+import { type CopyEnd, copyHistory, copyImages, isFinished } from "./copied-history.ts";
+import type { StagedHistory } from "./staged-history.ts";
+import { checkContent, keepImages } from "./turn-content.ts";
+
+const ALREADY_REPLACED = "A copy has replaced this session already.";
+
+/** The settings of the source that a copy begins with. */
+interface Copy {
+  source: Session;
+  end: CopyEnd;
+  by: Origin["by"];
+  agentId?: AgentId | undefined;
+  activate?: boolean;
+  /** The session that is archived and replaced by the copy. */
+  replaces?: Session | undefined;
+}
+
+/** A message of the user that is edited or repeated in a copy. */
+interface Edit {
+  /** The session that has the message. */
+  source: SessionId;
+  messageId: MessageId;
+  content: string;
+  /** Default: those of the message. */
+  images?: readonly ImageInput[] | undefined;
+  /** Default: that of the session which is replaced, else of the source. */
+  agentId?: AgentId | undefined;
+  /** The session that is archived and replaced by the copy. */
+  replaces?: SessionId | undefined;
+  connectionId?: ConnectionId | undefined;
+}
+
+/** Creates sessions that begin with another session's messages. */
+export class Copies {
+  readonly #context: Pick<RouteContext, "commands" | "store" | "clock" | "visibleTo" | "histories">;
+
+  constructor(context: Pick<RouteContext, "commands" | "store" | "clock" | "visibleTo" | "histories">) {
+    this.#context = context;
+  }
+
+  /**
+   * Copy a session's messages, and make the command that creates a session with them.
+   * @throws AppError `session_archived` if another copy has replaced the session that this one is to replace
+   */
+  async copy(caller: Caller, history: StagedHistory, { source, end, by, ...of }: Copy) {
+    const { store, clock, visibleTo } = this.#context;
+    const sessions = visibleTo(caller);
+    if (of.replaces?.replacedBy !== undefined) throw new AppError("session_archived", ALREADY_REPLACED);
+    const messageId = await copyHistory({ store, clock, sessions, source: source.id, into: history }, end);
+    const { replaces } = of;
+    const { userId, zone, locale, ownerId, workspaceId, title, agentId, mode } = replaces ?? source;
+    const { sessionId } = history;
+    const floorId = floorOf(sessionId, userId, zone);
+    const command: CommandOf<"session.continue"> = {
+      type: "session.continue",
+      sessionId,
+      session: {
+        sessionId,
+        agentId: of.agentId ?? agentId,
+        ...{ userId, zone, locale, ownerId, workspaceId },
+        // A mode belongs to its agent.
+        ...((of.agentId ?? agentId) === agentId && { mode }),
+        ...(title !== NEW_TITLE && { title }),
+      },
+      history: await history.finish({ by, sessionId: source.id, ...(messageId !== undefined && { messageId }) }),
+      // A session without a user has its own floor, so it passes no floor on.
+      activate: of.activate ?? (replaces !== undefined && floorId !== replaces.floorId && replaces.state === "active"),
+      ...(replaces && floorId === replaces.floorId && { replaces: replaces.id }),
+    };
+    return { floorId, command };
+  }
+
+  /**
+   * Edit a message of the user: a copy ends before it and goes on with the new content. If the floor is refused, no copy is
+   * made.
+   * @throws AppError `not_found`, `illegal_command`, `rejected`, or for the content
+   */
+  async edit(identity: Identity, { source: of, messageId, content, images, ...rest }: Edit): Promise<Accepted> {
+    const { store, clock, visibleTo, histories, commands } = this.#context;
+    const { caller } = identity;
+    const { agentId, replaces: replaced, connectionId } = rest;
+    const plan = async (history: StagedHistory): Promise<Write> => {
+      const sessions = visibleTo(caller);
+      const { session: source } = await sessions.view(of, 0);
+      const replaces = replaced && (replaced === of ? source : (await sessions.view(replaced, 0)).session);
+      const edited = await this.userMessage(caller, source.id, messageId);
+      checkContent(content, (images ?? edited.images)?.length ?? 0);
+      const { floorId, command } = await this.copy(caller, history, {
+        ...{ source, end: { before: messageId }, by: "edit" as const, agentId, replaces },
+      });
+      if (!images) await copyImages({ store, clock, source: source.id, into: history }, edited.images ?? []);
+      const shown = images ? await keepImages(this.#context, history.sessionId, images) : (edited.images ?? []);
+      const turn: TurnInput = {
+        messageId: commands.deriveId<MessageId>(identity, "message"),
+        runId: commands.deriveId<RunId>(identity, "run"),
+        content,
+        ...(shown.length > 0 && { images: shown }),
+      };
+      return { floorId, command: { ...command, turn, activate: true } };
+    };
+    const reply = await histories.create(identity, connectionId, plan);
+    if (replaced !== undefined) await this.supersede(caller, identity, reply, replaced);
+    return reply;
+  }
+
+  /**
+   * Take back the end of a session: a copy without it replaces the session.
+   * @param findStart the user's message with which the part to take back begins
+   * @throws AppError `session_not_found`, `session_archived`, or what `findStart` throws
+   */
+  async rollBack(
+    identity: Identity,
+    id: SessionId,
+    findStart: (sessions: VisibleSessions, source: SessionId) => Promise<MessageId>,
+  ): Promise<Accepted> {
+    const { visibleTo, histories } = this.#context;
+    const { caller } = identity;
+    const reply = await histories.create(identity, undefined, async (history) => {
+      const sessions = visibleTo(caller);
+      const { session: source } = await sessions.view(id, 0);
+      const before = await findStart(sessions, source.id);
+      return await this.copy(caller, history, { source, end: { before }, by: "rollback", replaces: source });
+    });
+    await this.supersede(caller, identity, reply, id);
+    return reply;
+  }
+
+  /**
+   * Archive the session that a copy replaces, if it is on another floor. The two floors commit one after the other; if
+   * the node is lost in between, a repeat of the request continues here.
+   * @throws AppError `session_archived` if another copy has replaced it; this copy is archived then
+   */
+  async supersede(caller: Caller, identity: Identity, { sessionId }: Accepted, replaced: SessionId): Promise<void> {
+    const { commands, visibleTo } = this.#context;
+    const sessions = visibleTo(caller);
+    const made = sessionId && (await sessions.find(sessionId));
+    // The copy may be deleted before a late repeat.
+    if (!made || made.tombstone) return;
+    const place = await sessions.find(replaced);
+    if (!place || place.tombstone || place.floorId === made.floorId) return;
+    const { session: copied } = await sessions.view(made.sessionId, 0);
+    const by = { sessionId: copied.id, agentId: copied.agentId };
+    const own = { ...identity, commandId: commands.deriveId<MessageId>(identity, "supersede"), isKeyed: true };
+    await commands.carryOut(own, async () => ({
+      floorId: place.floorId,
+      command: { type: "session.supersede", sessionId: place.sessionId, by },
+    }));
+    const { replacedBy } = (await sessions.view(place.sessionId, 0)).session;
+    if (replacedBy === undefined || replacedBy === copied.id) return;
+    // Another copy was made at the same time, and replaced it first.
+    const withdrawn = { ...identity, commandId: commands.deriveId<MessageId>(identity, "withdraw"), isKeyed: true };
+    await commands.carryOut(withdrawn, async () => ({
+      floorId: made.floorId,
+      command: { type: "session.stop", sessionId: copied.id },
+    }));
+    throw new AppError("session_archived", ALREADY_REPLACED);
+  }
+
+  /** @throws AppError `not_found`; `illegal_command` for a message of an agent, or a queued message */
+  async userMessage(caller: Caller, id: SessionId, messageId: MessageId): Promise<Message> {
+    const message = await this.#context.visibleTo(caller).message(id, messageId);
+    if (message.role === "user" && isFinished(message)) return message;
+    throw new AppError("illegal_command", "Only a message of the user that does not wait can be sent again.");
+  }
+}

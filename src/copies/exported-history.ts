@@ -1,0 +1,100 @@
+import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
+import type { ImageRef, Message } from "../protocol/message.ts";
+import type { Session } from "../protocol/session.ts";
+import { finishedMessages } from "./copied-history.ts";
+
+export const EXPORT_FORMATS = ["md", "jsonl"] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+/** The media type of each format. */
+export const MEDIA_TYPES: Record<ExportFormat, string> = {
+  md: "text/markdown; charset=utf-8",
+  jsonl: "application/x-ndjson; charset=utf-8",
+};
+
+/** The format version of exported lines, which an import must match. */
+export const LINES_VERSION = 1;
+
+/**
+ * The pieces of an exported session: its finished messages, read while they are sent. The export leaves out providers'
+ * sessions, approved tools, logs and the owner.
+ * @throws AppError if the session is deleted during the export, which then lacks its last line
+ */
+export async function* exportedPieces(
+  format: ExportFormat,
+  sessions: VisibleSessions,
+  session: Session,
+  now: number,
+): AsyncGenerator<string> {
+  yield* format === "md" ? markdown(sessions, session) : lines(sessions, session, now);
+}
+
+/**
+ * One JSON object per line: the session, its images and messages, and `end`, which proves that the file is complete.
+ */
+async function* lines(sessions: VisibleSessions, session: Session, now: number): AsyncGenerator<string> {
+  const { title, summary, agentId, workspaceId, createdAt } = session;
+  yield line({
+    type: "session",
+    version: LINES_VERSION,
+    title,
+    summary,
+    agentId,
+    workspaceId,
+    createdAt,
+    exportedAt: now,
+  });
+  const written = new Set<string>();
+  let count = 0;
+  for await (const message of finishedMessages(sessions, session.id)) {
+    for (const image of message.images ?? []) {
+      if (written.has(image.hash)) continue;
+      written.add(image.hash);
+      yield await imageLine(sessions, session, image);
+    }
+    const { sessionId: _, ...shown } = message;
+    yield line({ type: "message", ...shown });
+    count += 1;
+  }
+  yield line({ type: "end", messages: count });
+}
+
+const line = (value: object): string => `${JSON.stringify(value)}\n`;
+
+async function imageLine(sessions: VisibleSessions, { id }: Session, { hash }: ImageRef): Promise<string> {
+  const { mimeType, bytes } = await sessions.image(id, hash);
+  return line({ type: "image", hash, mimeType, data: Buffer.from(bytes).toString("base64") });
+}
+
+/** A Markdown document for people. */
+async function* markdown(sessions: VisibleSessions, session: Session): AsyncGenerator<string> {
+  const { id, title, agentId, createdAt } = session;
+  yield `# ${oneLine(title)}\n\n${agentId}, ${new Date(createdAt).toISOString()}\n`;
+  for await (const message of finishedMessages(sessions, id)) {
+    const images = (message.images ?? []).map(({ hash }) => `\n![image](/session/${id}/images/${hash})\n`).join("");
+    const text = message.content === "" ? "" : `\n${message.content}\n`;
+    yield `\n## ${headingOf(message)}\n${text}${images}${noteOf(message)}`;
+  }
+}
+
+/** How much of what was heard is repeated below an interrupted reply, in UTF-16 units: its end. */
+const MAX_HEARD = 40;
+
+const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
+
+function headingOf({ role, agent, summary, createdAt }: Message): string {
+  const who = summary ? "Summary" : agent ? agent.path.join(" › ") : role === "user" ? "User" : role;
+  return `${who}, ${new Date(createdAt).toISOString()}`;
+}
+
+/** A note for readers about an incomplete message. */
+function noteOf({ status, finishReason, nativeFinishReason, errorMessage, content, playedUpTo }: Message): string {
+  if (playedUpTo !== undefined && playedUpTo < content.length) {
+    return `\n_interrupted; heard until: …${oneLine(content.slice(0, playedUpTo)).slice(-MAX_HEARD)}_\n`;
+  }
+  if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${oneLine(errorMessage)}`}_\n`;
+  if (status === "interrupted") return "\n_interrupted_\n";
+  if (finishReason === undefined) return "";
+  const word = nativeFinishReason === undefined ? "" : ` (${oneLine(nativeFinishReason)})`;
+  return `\n_incomplete: ${finishReason}${word}_\n`;
+}

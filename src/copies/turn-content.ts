@@ -1,0 +1,34 @@
+import { createHash } from "node:crypto";
+import { type ImageInput, MAX_CONTENT, MAX_IMAGE } from "../protocol/client-message.ts";
+import { AppError } from "../protocol/errors.ts";
+import type { SessionId } from "../protocol/ids.ts";
+import type { ImageRef } from "../protocol/message.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { Store } from "../store/store.ts";
+
+/** Check a message. @throws AppError `too_large`, or `bad_request` for a message without text and images */
+export function checkContent(content: string, images: number): void {
+  if (content.length > MAX_CONTENT) throw new AppError("too_large", `content has at most ${MAX_CONTENT} characters`);
+  if (content.trim() !== "" || images > 0) return;
+  const issues = [{ path: "body.content", message: "must not be empty without images" }];
+  throw new AppError("bad_request", undefined, { facts: { issues } });
+}
+
+/** Store the images of a message first, so that only references travel (rule C22). @throws AppError `too_large` */
+export async function keepImages(
+  { store, clock }: { store: Pick<Store, "putBlob">; clock: Clock },
+  sessionId: SessionId,
+  images: readonly ImageInput[],
+): Promise<ImageRef[]> {
+  if (images.some(({ data }) => data.length > MAX_IMAGE)) {
+    throw new AppError("too_large", `An image has at most ${MAX_IMAGE} characters of base64.`);
+  }
+  const refs: ImageRef[] = [];
+  for (const { data, mimeType } of images) {
+    const bytes = Buffer.from(data, "base64");
+    const hash = createHash("sha256").update(bytes).digest("hex");
+    await store.putBlob(sessionId, { hash, mimeType, bytes, createdAt: clock.now() });
+    refs.push({ hash, mimeType, bytes: bytes.byteLength });
+  }
+  return refs;
+}

@@ -1,0 +1,328 @@
+import { z } from "zod";
+import { isOpenTo } from "../../config/catalog/catalog.ts";
+import type { Caller } from "../../gateway/access/caller.ts";
+import { newTarget } from "../../gateway/chat-commands.ts";
+import type { Identity } from "../../gateway/commands.ts";
+import type { RouteContext } from "../../gateway/route-context.ts";
+import { noticeOf } from "../../gateway/routes/command-answer.ts";
+import { MAX_CONTENT } from "../../protocol/client-message.ts";
+import { AppError } from "../../protocol/errors.ts";
+import { AgentId, type FloorId, floorOf, Name, RequestId, SessionId } from "../../protocol/ids.ts";
+import {
+  type Answer,
+  ConfirmationResponse,
+  confirmationAnswer,
+  QuestionResponse,
+  questionAnswer,
+} from "../../protocol/interaction.ts";
+import type { Command } from "../../protocol/internal/command.ts";
+import type { Timer } from "../../shared/ports/clock.ts";
+import { cleanText } from "../../shared/text.ts";
+import type { Following, LiveRuns, RunPlace } from "../live-runs.ts";
+import { mustHaveRoom } from "../run-stream.ts";
+import type { RunSummary } from "../run-summary.ts";
+import { WholeRun } from "../whole-run.ts";
+
+/** A command of Interlock as a tool. Its promise resolves with the tool's result. */
+export interface McpCommand {
+  readonly name: string;
+  readonly description: string;
+  readonly input: z.ZodObject;
+  readonly isReadOnly: boolean;
+  run(input: never, call: McpCall): Promise<object>;
+}
+
+/** What may end a call before its time. */
+export interface McpCall {
+  /** The key and the content of the call, by which a repeat of it is recognised. */
+  identity: Identity;
+  /** The client has cancelled the call: its result is not sent, and a run that it began or continued is aborted. */
+  cancelled: AbortSignal;
+  /**
+   * From now on, answer only as long as the client keeps both sides of its connection open. The run continues without it,
+   * because the client can read the reply in another call.
+   * @returns aborts when the client has disconnected
+   */
+  endWithClient: () => AbortSignal;
+  /** Tell the client how long the call has waited, and how long it may, in s. Absent: the client has not asked for it. */
+  progress: ((waited: number, total: number) => void) | undefined;
+}
+
+export interface McpCommandsOptions {
+  context: RouteContext;
+  runs: LiveRuns;
+  caller: Caller;
+}
+
+/** How long a tool waits for a reply by default, in s: less than most clients wait for a tool. */
+const WAIT_S = 45;
+const MAX_WAIT_S = 600;
+/** How often a client that asked for it learns that its call still waits, in s. */
+const PROGRESS_S = 1;
+/** The maximum number of sessions and decisions in a floor's view. */
+const SHOWN_SESSIONS = 50;
+const SHOWN_DECISIONS = 10;
+
+const Session = { sessionId: SessionId.describe("The session id that ask_for_floor returned.") };
+const Wait = {
+  waitSeconds: z
+    .number()
+    .min(0)
+    .max(MAX_WAIT_S)
+    .default(WAIT_S)
+    .describe("How long to wait for the reply. The run continues afterwards, and read_reply can wait for it again."),
+};
+const Place = {
+  userId: Name.optional().describe("The user for whose attention sessions compete. Default: you."),
+  zone: Name.optional().describe("One of the user's places, such as a seat."),
+};
+
+/** The tools for one caller. */
+export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpCommand[] {
+  const { commands, streams, clock, catalog } = context;
+  const sessions = context.visibleTo(caller);
+  const reader = caller.ownerId === undefined ? undefined : caller;
+
+  async function send(
+    id: SessionId,
+    type: "activate" | "pause" | "resume" | "archive",
+    { identity }: Pick<McpCall, "identity">,
+  ) {
+    const { session, decision } = await commands.carryOut(identity, async () => {
+      const { sessionId, floorId } = await sessions.locate(id);
+      const command: Command = { type: `session.${type}`, sessionId };
+      return { floorId, command };
+    });
+    return { sessionId: id, state: session?.state, ...(decision && { decision }) };
+  }
+
+  async function open(wanted: Parameters<typeof newTarget>[2], { identity }: Pick<McpCall, "identity">) {
+    const { sessionId, floorId, brings } = newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    const command: Command = { type: "session.create", sessionId, session: brings!, activate: true };
+    const { session, decision } = await commands.carryOut(identity, async () => ({ floorId, command }));
+    return { sessionId, state: session?.state, ...(decision && { decision }), ...noticeOf(brings!) };
+  }
+
+  /** Collect the output of a run for a limited time. The run continues afterwards. */
+  async function readReply(
+    place: RunPlace,
+    waitSeconds: number,
+    { cancelled, endWithClient, progress }: Omit<McpCall, "identity">,
+  ) {
+    const whole = new WholeRun();
+    streams.add(whole, reader);
+    let beat: Timer | undefined;
+    const tell = (waited: number) => {
+      progress?.(waited, waitSeconds);
+      if (progress) beat = clock.after(PROGRESS_S * 1_000, () => tell(waited + PROGRESS_S));
+    };
+    tell(0);
+    const timer = clock.after(waitSeconds * 1_000, () => whole.settle());
+    const over = AbortSignal.any([cancelled, endWithClient()]);
+    const onOver = () => whole.settle();
+    over.addEventListener("abort", onOver, { once: true });
+    if (over.aborted) onOver();
+    let following: Following | undefined;
+    try {
+      following = await runs.follow(place, whole);
+      return replyOf(place, await whole.read(following));
+    } finally {
+      timer.cancel();
+      beat?.cancel();
+      over.removeEventListener("abort", onOver);
+      whole.settle();
+      // Its stream may have been closed before the reading began.
+      following?.close();
+    }
+  }
+
+  /** The same for a run that the call itself has begun or continued. */
+  async function readOwnReply(place: RunPlace, waitSeconds: number, call: McpCall) {
+    try {
+      return await readReply(place, waitSeconds, call);
+    } finally {
+      if (call.cancelled.aborted) await runs.abort(commands.newIdentity(caller), place);
+    }
+  }
+
+  const floorIn = (userId: string | undefined, zone: string | undefined): FloorId => {
+    const user = userId ?? caller.ownerId;
+    if (user === undefined)
+      throw new AppError("bad_request", "userId is required, because this node does not authenticate callers.");
+    return floorOf("" as SessionId, user, zone);
+  };
+
+  const define = <Shape extends z.ZodRawShape>(
+    name: string,
+    description: string,
+    shape: Shape,
+    run: (input: z.infer<z.ZodObject<Shape>>, call: McpCall) => Promise<object>,
+    isReadOnly = false,
+  ): McpCommand => ({ name, description, input: z.object(shape), isReadOnly, run: run as McpCommand["run"] });
+
+  return [
+    define(
+      "list_agents",
+      "List the agents that can request the floor, with their priorities.",
+      {},
+      async () => {
+        const enabled = [...catalog().agents.values()].filter((agent) => agent.enabled && isOpenTo(agent, undefined));
+        return {
+          agents: enabled.map(({ id, label, description, priority, interruptible }) => {
+            return { id, name: label, description, priority, interruptible, available: context.isAvailable(id) };
+          }),
+        };
+      },
+      true,
+    ),
+    define(
+      "ask_for_floor",
+      "Request the floor for an agent, so that it may speak: for a new or an existing session. The decision has the reason.",
+      { sessionId: SessionId.optional().describe("Absent: a new session."), agentId: AgentId.optional(), ...Place },
+      async ({ sessionId, ...wanted }, call) =>
+        sessionId === undefined ? open(wanted, call) : send(sessionId, "activate", call),
+    ),
+    define(
+      "speak",
+      "Send a message to a session's agent, and get its reply. A session without the floor requests it.",
+      {
+        ...Session,
+        content: z.string().min(1).max(MAX_CONTENT),
+        played: z
+          .int()
+          .nonnegative()
+          .optional()
+          .describe("How much of the reply before was spoken, in UTF-16 units, if it was interrupted."),
+        ...Wait,
+      },
+      async ({ sessionId, content, played: playedUpTo, waitSeconds }, call) => {
+        await sessions.place(sessionId);
+        mustHaveRoom(streams, reader);
+        const chat = { content: cleanText(content) };
+        return runs.begin(call.identity, { sessionId, chat, playedUpTo }, (place) =>
+          readOwnReply(place, waitSeconds, call),
+        );
+      },
+    ),
+    define(
+      "read_reply",
+      "Continue to wait for the current reply.",
+      { ...Session, ...Wait },
+      async ({ sessionId, waitSeconds }, call) => {
+        mustHaveRoom(streams, reader);
+        const place = await runs.find(caller, sessionId);
+        return place ? readReply(place, waitSeconds, call) : { sessionId, isRunning: false };
+      },
+      true,
+    ),
+    define(
+      "answer",
+      "Answer the question or the confirmation at the end of a reply.",
+      {
+        ...Session,
+        requestId: RequestId,
+        response: QuestionResponse.optional().describe(
+          "To a question: the answer, or {selected, customInput, cancelled}.",
+        ),
+        verdict: ConfirmationResponse.optional().describe("To a confirmation."),
+        ...Wait,
+      },
+      async ({ sessionId, requestId, response, verdict, waitSeconds }, call) => {
+        mustHaveRoom(streams, reader);
+        let answer: Answer;
+        if (verdict !== undefined) answer = confirmationAnswer(requestId, verdict);
+        else if (response !== undefined) answer = questionAnswer(requestId, response);
+        else throw new AppError("bad_request", "Either response or verdict is required.");
+        return runs.answer(call.identity, sessionId, [answer], (place) => readOwnReply(place, waitSeconds, call));
+      },
+    ),
+    define(
+      "pause",
+      "Pause a session: its run waits, and another session may speak.",
+      Session,
+      async ({ sessionId }, call) => send(sessionId, "pause", call),
+    ),
+    define(
+      "resume",
+      "Request the floor for a paused session, which continues where it stopped.",
+      Session,
+      async ({ sessionId }, call) => send(sessionId, "resume", call),
+    ),
+    define(
+      "abort",
+      "End the run of a session. Its text so far is kept.",
+      Session,
+      async ({ sessionId }, { identity }) => {
+        const place = await runs.find(caller, sessionId);
+        if (place) await runs.abort(identity, place);
+        return { sessionId, aborted: place !== undefined };
+      },
+    ),
+    define(
+      "give_up_floor",
+      "End a session permanently. The next session gets the floor.",
+      Session,
+      async ({ sessionId }, call) => send(sessionId, "archive", call),
+    ),
+    define(
+      "read_floor",
+      "Read which session has the floor, which sessions wait, and the last decisions with their reasons.",
+      Place,
+      async ({ userId, zone }) => {
+        const floorId = await sessions.floor(floorIn(userId, zone));
+        const view = await sessions.floorView(floorId, { sessions: SHOWN_SESSIONS, decisions: SHOWN_DECISIONS });
+        const { holder, paused, queued, decisions, flags } = view;
+        const brief = ({ id, agentId, title, state, activity }: NonNullable<typeof holder>) => ({
+          sessionId: id,
+          agentId,
+          title,
+          state,
+          activity,
+        });
+        return {
+          floorId,
+          holder: holder ? brief(holder) : null,
+          paused: paused.map(brief),
+          queued: queued.map(brief),
+          flags,
+          decisions,
+        };
+      },
+      true,
+    ),
+    define(
+      "what_if",
+      "Preview what the arbiter would decide if an agent requested the floor now. Changes nothing.",
+      { agentId: AgentId, ...Place },
+      async ({ agentId, userId, zone }, { identity }) => {
+        const floorId = await sessions.floor(floorIn(userId, zone));
+        const { decision } = await commands.look(floorId, { type: "floor.what_if", agentId }, identity.trace);
+        return { decision };
+      },
+      true,
+    ),
+  ];
+}
+
+function replyOf({ sessionId, runId, decision, playedUpTo, notice }: RunPlace, summary: RunSummary): object {
+  const { text, outcome, asked, failure, isCancelled, finishReason, nativeFinishReason } = summary;
+  if (failure) {
+    const { code, message, retryAfterMs } = failure;
+    throw new AppError(code, message, {
+      facts: { sessionId, text, ...(retryAfterMs !== undefined && { retryAfterMs }) },
+    });
+  }
+  return {
+    sessionId,
+    runId,
+    text,
+    isRunning: outcome !== "ended",
+    ...(isCancelled && { isCancelled }),
+    ...(finishReason && { finishReason }),
+    ...(nativeFinishReason !== undefined && { nativeFinishReason }),
+    ...(asked && { asked: { kind: asked.kind, requestId: asked.requestId, ...asked.data } }),
+    ...(decision && { decision }),
+    ...(playedUpTo !== undefined && { played: playedUpTo }),
+    ...(notice !== undefined && outcome !== "ended" && { notice }),
+  };
+}

@@ -1,0 +1,65 @@
+import { z } from "zod";
+import { type AgentEntry, isOpenTo, takesTurns } from "../../config/catalog/catalog.ts";
+import type { RouteContext, Routes } from "../../gateway/route-context.ts";
+import { OpenAiProblem } from "./openai-problem.ts";
+import { readModel } from "./openai-request.ts";
+
+const Model = z
+  .object({
+    id: z.string(),
+    object: z.literal("model"),
+    created: z.number(),
+    owned_by: z.string(),
+    name: z.string(),
+    description: z.string(),
+  })
+  .meta({ id: "Model" });
+const FAILURES = { "4xx": OpenAiProblem, default: OpenAiProblem };
+
+/** `GET /v1/models`: the agents in OpenAI's list of models. */
+export function modelRoutes(app: Routes, context: RouteContext): void {
+  const modelOf = ({ id, label, description }: AgentEntry): z.infer<typeof Model> => ({
+    id,
+    object: "model",
+    created: Math.floor(context.catalogStatus().loadedAt / 1_000),
+    owned_by: "interlock",
+    name: label,
+    description,
+  });
+  app.get(
+    "/v1/models",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "listModels",
+        summary: "List the agents as models",
+        description: "The enabled agents of the catalogue, in OpenAI's format.",
+        response: { 200: z.object({ object: z.literal("list"), data: z.array(Model) }), ...FAILURES },
+      },
+    },
+    async (request) => {
+      await context.authenticate(request);
+      const isModel = (agent: AgentEntry) => agent.enabled && takesTurns(agent) && isOpenTo(agent, undefined);
+      const enabled = [...context.catalog().agents.values()].filter(isModel);
+      return { object: "list" as const, data: enabled.map(modelOf) };
+    },
+  );
+  app.get(
+    "/v1/models/:model",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "getModel",
+        summary: "Show an agent as a model",
+        description: "An unknown or disabled agent is 404.",
+        params: z.object({ model: z.string().max(128) }),
+        response: { 200: Model, ...FAILURES },
+      },
+    },
+    async (request) => {
+      await context.authenticate(request);
+      const catalog = context.catalog();
+      return modelOf(catalog.agents.get(readModel(catalog, request.params.model))!);
+    },
+  );
+}

@@ -1,0 +1,139 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { z } from "zod";
+import type { Identity } from "../../gateway/commands.ts";
+import type { RouteContext } from "../../gateway/route-context.ts";
+import { AppError } from "../../protocol/errors.ts";
+import { headersOf, type LiveRuns, type RunPlace, type WantedTurn } from "../live-runs.ts";
+import type { RepeatedRequests } from "../repeated-requests.ts";
+import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
+import type { ReadOutcome, RunSummary } from "../run-summary.ts";
+import { WholeRun } from "../whole-run.ts";
+import { errorOf, OpenAiProblem } from "./openai-problem.ts";
+import type { OpenAiTurn } from "./openai-request.ts";
+
+/** The options of a route that answers a message. @param format the name of OpenAI's format @param list its messages */
+export const openAiRoute = <B extends z.ZodType, A extends z.ZodType>(
+  operationId: string,
+  format: string,
+  { body, answer, list }: { body: B; answer: A; list: string },
+) => ({
+  schema: {
+    tags: ["doors"],
+    operationId,
+    summary: `Answer a message in the format of OpenAI's ${format}`,
+    description: "The model is an agent. docs/use/doors.md lists the differences from OpenAI.",
+    body,
+    response: { 200: answer, "4xx": OpenAiProblem, default: OpenAiProblem },
+  },
+  config: { conversation: { list, readsEarlier: true } },
+});
+
+/** The turn that a request asks for. */
+interface OpenAiRequest {
+  readonly identity: Identity;
+  /** The session and the agent of a new turn. */
+  readonly target: Omit<WantedTurn, "chat" | "title">;
+  /** Called once there is room for the run. @throws AppError for a malformed message */
+  readTurn(): OpenAiTurn;
+}
+
+/** How a run is converted to the answer of a request. */
+interface OpenAiAnswer {
+  readonly isStream: boolean;
+  translator(place: RunPlace): RunTranslator;
+  whole(place: RunPlace, summary: RunSummary): object;
+}
+
+/** What the routes of this door share. */
+export interface OpenAiDoor {
+  context: RouteContext;
+  runs: LiveRuns;
+  /** The requests of clients that repeat them by themselves. */
+  repeats: RepeatedRequests;
+}
+
+interface OpenAiRunOptions extends OpenAiDoor {
+  request: FastifyRequest;
+  reply: FastifyReply;
+}
+
+/** The error for a run that another client aborted. */
+export const ABORTED = "The reply was aborted.";
+
+/** What an answer says in `metadata`, whose values are texts. */
+export const metadataOf = ({ sessionId, runId, playedUpTo }: RunPlace) => ({
+  session: sessionId,
+  run: runId,
+  ...(playedUpTo !== undefined && { played: String(playedUpTo) }),
+});
+
+/**
+ * Answer with a run. If the client disconnects before the end, the run is aborted, because such a client has no other
+ * way to abort it.
+ */
+export async function answerWithRun(
+  { context, runs, repeats, request, reply }: OpenAiRunOptions,
+  { identity: given, target, readTurn }: OpenAiRequest,
+  answer: OpenAiAnswer,
+): Promise<FastifyReply> {
+  const { streams, log } = context;
+  mustHaveRoom(streams, request.caller);
+  const turn = readTurn();
+  const isRetry = Number(request.headers["x-stainless-retry-count"] ?? 0) > 0;
+  const { identity, end } = repeats.admit(given, { session: target.sessionId, isRetry });
+  const { caller } = identity;
+  let hasRun = false;
+  try {
+    return "answers" in turn
+      ? await runs.answer(identity, turn.sessionId, turn.answers, show)
+      : await runs.begin(identity, { ...target, ...turn }, show);
+  } catch (error) {
+    // A refusal had no effect, so a further request may be decided again.
+    if (!hasRun) end(error instanceof AppError && isRefused(error) ? "whole" : "unknown");
+    throw error;
+  }
+
+  async function show(place: RunPlace): Promise<FastifyReply> {
+    hasRun = true;
+    void reply.headers(headersOf(place));
+    if (!answer.isStream) return reply.send(await readWhole(place));
+    const onClose = (outcome: ReadOutcome | "left" | "cut") => {
+      end(outcome === "left" ? "left" : outcome === "cut" ? "unknown" : "whole");
+      if (outcome === "left") abort(place);
+    };
+    return streamRun(place, { context, runs, request, reply, translator: answer.translator(place), onClose });
+  }
+
+  async function readWhole(place: RunPlace): Promise<object> {
+    const whole = new WholeRun(reply);
+    streams.add(whole, request.caller);
+    try {
+      const summary = await whole.read(await runs.follow(place, whole));
+      const said = answer.whole(place, mustBeWhole(summary));
+      end("whole");
+      return said;
+    } catch (error) {
+      end(whole.hasLeft ? "left" : "failed");
+      if (whole.hasLeft) abort(place);
+      throw error;
+    }
+  }
+
+  function abort(place: RunPlace): void {
+    runs
+      .abort(context.commands.newIdentity(caller), place)
+      .catch((error) => log.warn({ err: error, traceId: request.id }, "a run could not be ended"));
+  }
+}
+
+const UNKNOWN: ReadonlySet<string> = new Set(["busy", "unavailable", "internal"]);
+
+/** Whether the error says that nothing has begun. */
+const isRefused = ({ code }: AppError): boolean => !UNKNOWN.has(code);
+
+/** @throws AppError for a run that failed or was aborted */
+function mustBeWhole(summary: RunSummary): RunSummary {
+  if (summary.failure) throw errorOf(summary.failure);
+  if (summary.isCancelled) throw new AppError("session_archived", ABORTED, { facts: { code: "aborted" } });
+  return summary;
+}

@@ -1,0 +1,152 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { z } from "zod";
+import { Copies } from "../../copies/copies.ts";
+import type { Caller } from "../../gateway/access/caller.ts";
+import type { Chat } from "../../gateway/chat-commands.ts";
+import type { Identity } from "../../gateway/commands.ts";
+import type { RouteContext, Routes } from "../../gateway/route-context.ts";
+import { streamAnswer } from "../../gateway/routes/openapi.ts";
+import { AppError, type ErrorCode } from "../../protocol/errors.ts";
+import { type AgentId, SessionId } from "../../protocol/ids.ts";
+import { headersOf, LiveRuns, type RunPlace } from "../live-runs.ts";
+import { mustHaveRoom, streamRun } from "../run-stream.ts";
+import { ChatSessions } from "./chat-sessions.ts";
+import { refusedReply, UiTranslator } from "./ui-message-stream.ts";
+import { readLast, UiChatBody } from "./ui-request.ts";
+
+const PROTOCOL = { "x-vercel-ai-ui-message-stream": "v1" };
+const HEADERS = { ...PROTOCOL, "cache-control": "no-cache, no-transform" };
+
+/** Refusals of a turn, which the page shows to its user as the sentence of an answer: another turn may be taken later. */
+const SAID_TO_USERS: ReadonlySet<ErrorCode> = new Set([
+  "rejected",
+  "agent_busy",
+  "session_archived",
+  "illegal_command",
+]);
+
+/** One chunk of the stream. Further types may appear; docs/use/doors.md lists those of Interlock. */
+const Chunk = z.looseObject({ type: z.string() }).meta({ id: "UiMessageChunk" });
+const CHUNKS = streamAnswer(Chunk);
+const NOTHING = { 204: z.null().meta({ description: "no reply is in progress" }) };
+
+/** `/api/chat`: the protocol of `useChat`, including resumption. */
+export function uiChatRoutes(app: Routes, context: RouteContext): void {
+  const runs = new LiveRuns(context);
+  const copies = new Copies(context);
+  const { commands, streams } = context;
+  const params = z.object({ id: SessionId });
+
+  app.post(
+    "/api/chat",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "postChat",
+        summary: "Answer the last message, for useChat",
+        description: "The reply is a UI message stream of the AI SDK. A disconnect does not abort it.",
+        body: UiChatBody,
+        response: { 200: CHUNKS },
+      },
+      config: { conversation: { list: "messages", readsEarlier: false } },
+    },
+    async (request, reply) => {
+      const caller = await context.authenticate(request);
+      mustHaveRoom(streams, request.caller);
+      const { agentId, userId, zone, workspaceId } = request.body;
+      const identity = commands.identify(caller, request, request.body);
+      const last = readLast(request.body);
+      const sessions = await ChatSessions.of(context.visibleTo(caller), request.body.id);
+      const sessionId = sessions.newest?.id ?? request.body.id;
+      if ("answers" in last) {
+        const { answers, openParts } = last;
+        return runs.answer(identity, sessionId, answers, (place) => follow(request, reply, place, openParts));
+      }
+      try {
+        const again = last.isRepeated && (await repeat(identity, sessions, last.chat, agentId));
+        if (again) return await follow(request, reply, again);
+        const { chat, playedUpTo } = last;
+        const wanted = { sessionId, agentId, userId, zone, workspaceId, chat, playedUpTo };
+        return await runs.begin(identity, wanted, (place) => follow(request, reply, place));
+      } catch (error) {
+        if (!(error instanceof AppError && SAID_TO_USERS.has(error.code))) throw error;
+        const messageId = commands.deriveId(identity, "refusal");
+        return reply.headers(HEADERS).type("text/event-stream; charset=utf-8").send(refusedReply(messageId, error));
+      }
+    },
+  );
+
+  app.get(
+    "/api/chat/:id/stream",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "resumeChat",
+        summary: "Read the current reply from its beginning",
+        description: "For useChat after a lost connection, or on another page.",
+        params,
+        response: { 200: CHUNKS, ...NOTHING },
+      },
+    },
+    async (request, reply) => {
+      const caller = await context.authenticate(request);
+      mustHaveRoom(streams, request.caller);
+      const place = await find(caller, request.params.id);
+      return place ? follow(request, reply, place) : reply.code(204).send(null);
+    },
+  );
+
+  app.delete(
+    "/api/chat/:id/stream",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "abortChat",
+        summary: "Abort the current reply",
+        description: "Closing a stream does not abort the reply, because the page may reconnect.",
+        params,
+        response: { 200: z.object({ success: z.literal(true), aborted: z.boolean() }) },
+      },
+    },
+    async (request) => {
+      const caller = await context.authenticate(request);
+      const place = await find(caller, request.params.id);
+      if (place) await runs.abort(commands.identify(caller, request), place);
+      return { success: true as const, aborted: place !== undefined };
+    },
+  );
+
+  /** The current run. A chat without a message has no session yet. */
+  async function find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
+    const { newest } = await ChatSessions.of(context.visibleTo(caller), id);
+    return newest && (await runs.find(caller, newest.id));
+  }
+
+  /**
+   * Run an edited or regenerated message in a copy that replaces the chat's session, so that the session has the page's
+   * messages. @returns undefined if the chat does not have that message, as after a refusal of the floor
+   */
+  async function repeat(
+    identity: Identity,
+    sessions: ChatSessions,
+    { id, content, images }: Chat,
+    agentId: AgentId | undefined,
+  ): Promise<RunPlace | undefined> {
+    const { newest } = sessions;
+    const source = newest && id && (await sessions.holderOf(id));
+    if (!source) return undefined;
+    const edit = { source, messageId: id, content, images, agentId, replaces: newest.id };
+    return await runs.placeOf(identity.caller, await copies.edit(identity, edit));
+  }
+
+  async function follow(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    place: RunPlace,
+    openParts?: ReadonlySet<string>,
+  ): Promise<FastifyReply> {
+    void reply.headers({ ...PROTOCOL, ...headersOf(place) });
+    const translator = new UiTranslator(place, openParts);
+    return streamRun(place, { context, runs, request, reply, translator, onClose: () => {} });
+  }
+}

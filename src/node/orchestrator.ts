@@ -1,0 +1,176 @@
+import { Host } from "../actors/host/host.ts";
+import type { Mailbox, Serve } from "../cluster/mailbox.ts";
+import { type Membership, Ownership } from "../cluster/ownership.ts";
+import type { StoreWatch } from "../cluster/store-watch.ts";
+import { BOUNDS } from "../config/bounds.ts";
+import type { Catalog } from "../config/catalog/catalog.ts";
+import type { Settings } from "../config/settings.ts";
+import type { FloorId } from "../protocol/ids.ts";
+import { Armer } from "../queue/armer.ts";
+import type { Logger } from "../shared/ports/logger.ts";
+import type { Tracer } from "../shared/ports/tracer.ts";
+import { Retention } from "../store/retention.ts";
+import { newId } from "../system/new-id.ts";
+import type { Deployment } from "./deployment.ts";
+import type { Metrics } from "./metrics.ts";
+
+export interface OrchestratorOptions {
+  settings: Settings;
+  deployment: Deployment;
+  catalog: () => Catalog;
+  mailbox: Mailbox;
+  nodeId: string;
+  /** The other orchestrators. Absent: there are none, and this one owns all floors. */
+  membership?: Membership | undefined;
+  /** Whether the store answers this node; absent when this is the only node. */
+  storeWatch?: StoreWatch | undefined;
+  log: Logger;
+  metrics: Metrics;
+  tracer?: Tracer | undefined;
+}
+
+/** The part of a node that owns floors: it executes commands, arms effects and alarms, and prunes expired data. */
+export class Orchestrator {
+  readonly #deployment: Deployment;
+  readonly #host: Host;
+  readonly #armer: Armer;
+  readonly #retention: Retention;
+  readonly #ownership: Ownership | undefined;
+  readonly #nodeId: string;
+  readonly #partitionCount: number;
+
+  constructor({
+    settings,
+    deployment,
+    catalog,
+    mailbox,
+    nodeId,
+    membership,
+    storeWatch,
+    log,
+    metrics,
+    tracer,
+  }: OrchestratorOptions) {
+    const { store, bus, queue, clock } = deployment;
+    this.#deployment = deployment;
+    this.#nodeId = nodeId;
+    this.#partitionCount = settings.partitions;
+    this.#host = new Host({
+      store,
+      bus,
+      clock,
+      time: () => clock.elapsed.now(),
+      newId,
+      catalog,
+      interactionTimeoutMs: settings.interactionTimeoutMs,
+      arm: (due) => this.#armer.arm(due),
+      maxFloors: BOUNDS.activeFloors,
+      log,
+      metrics,
+      tracer,
+    });
+    this.#armer = new Armer({
+      store,
+      queue,
+      clock: clock.elapsed,
+      wallNow: () => clock.now(),
+      waitingCount: () => this.#host.waitingCount,
+      newId,
+      ask: (envelope) => mailbox.ask(envelope),
+      askTimeoutMs: settings.commandDeadlineMs,
+      floorHashes: () => this.#ownership?.ownedHashes(),
+      onNotQueued: () => metrics.effectNotQueued(),
+      log,
+    });
+    this.#retention = new Retention({
+      store,
+      clock,
+      jumpedMs: () => clock.jumpedMs,
+      log,
+      everyMs: BOUNDS.pruneMs,
+      limit: BOUNDS.prunePage,
+      receiptMs: BOUNDS.receiptMs,
+      stagedMs: BOUNDS.stagedMs,
+      retentionMs: settings.retentionMs,
+      doubtMs: BOUNDS.receiptMs,
+      isMine: () => this.#ownership?.isFirst ?? true,
+    });
+    this.#ownership =
+      membership &&
+      new Ownership({
+        bus,
+        membership,
+        storeWatch,
+        clock,
+        nodeId,
+        epoch: store.epoch,
+        count: settings.partitions,
+        leaseMs: settings.leaseMs,
+        serve: (topic) => mailbox.serve(topic, this.#dispatch),
+        onTaken: () => this.#armer.sweep(),
+        log,
+      });
+    clock.onJump((byMs) => this.#onJump(byMs, log));
+    // Redis may have come back empty, without the effects armed before; arming an effect twice is harmless.
+    bus.onRecovered(() => this.#armer.sweep());
+  }
+
+  /** Floors whose actors are in memory. */
+  get floorCount(): number {
+    return this.#host.floorCount;
+  }
+
+  /** Commands that this node's floors have not answered yet. */
+  get waitingCount(): number {
+    return this.#host.waitingCount;
+  }
+
+  /** The runs of all nodes that wait for a worker, and for how long the oldest has, in ms. */
+  async waitingRuns(): Promise<{ count: number; oldestMs: number }> {
+    const { queue, clock } = this.#deployment;
+    const { count, since } = await queue.waitingRuns();
+    return { count, oldestMs: since === undefined ? 0 : Math.max(0, clock.now() - since) };
+  }
+
+  /** The number of partitions that this node owns: all of them when it is the only node. */
+  get partitionCount(): number {
+    return this.#ownership?.ownedCount ?? this.#partitionCount;
+  }
+
+  /** How many partitions fall to each orchestrator that is alive, by its node's id. */
+  get partitionsOf(): ReadonlyMap<string, number> {
+    return this.#ownership?.partitionsOf ?? new Map([[this.#nodeId, this.#partitionCount]]);
+  }
+
+  /** The handler of a floor's commands in this process; undefined when another node serves the floor. */
+  local(floorId: FloorId): Serve | undefined {
+    return (this.#ownership?.serves(floorId) ?? true) ? this.#dispatch : undefined;
+  }
+
+  async start(): Promise<void> {
+    await this.#ownership?.start();
+    await this.#armer.start();
+    this.#retention.start();
+  }
+
+  /** A new catalogue has come: it applies to every floor, in the background. */
+  renumber(): void {
+    this.#armer.visit((floorId) => this.#ownership?.serves(floorId) ?? true);
+  }
+
+  /** Hand the floors over to other nodes, for at most `patienceMs`. Commands that were accepted are answered. */
+  async stop(patienceMs: number): Promise<void> {
+    await this.#ownership?.stop(patienceMs);
+    await this.#armer.stop();
+    await this.#retention.stop();
+    this.#host.retireIdle();
+  }
+
+  readonly #dispatch: Serve = (envelope) => this.#host.dispatch(envelope);
+
+  #onJump(byMs: number, log: Logger): void {
+    this.#retention.suspend(byMs);
+    if (!this.#deployment.hasOwnTime) return log.warn({ byMs }, "the database's clock jumped");
+    log.warn({ byMs }, "the wall clock jumped; deadlines leave the jump out, and come after as long as before");
+  }
+}
