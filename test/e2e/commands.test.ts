@@ -15,9 +15,9 @@ import { readKeys } from "../../src/config/keys-file.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
+import { ChildServer } from "../support/nodes/child-server.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { testWith } from "../support/programs/suites.ts";
-import { ServerProcess } from "../support/servers/server-process.ts";
 
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
 
@@ -288,7 +288,7 @@ test("keys new prints a key whose hash is in the file, which stays as it is if i
 test("a backup of a busy store is restored with a new epoch, once no node uses the store", async () => {
   const folder = await newFolder();
   const store = `sqlite:${join(folder, "interlock.db")}`;
-  const server = await ServerProcess.start({ flags: ["--store", store] });
+  const server = await ChildServer.start({ INTERLOCK_STORE: store });
   const client = createClient({ baseUrl: server.url });
   const { session, position } = await client.createSession({ userId: "ann", title: "before" });
   const saved = await interlock(folder, "backup", "saved.db", "--store", store);
@@ -314,7 +314,7 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
   expect(former.prepare("SELECT count(*) AS count FROM sessions").get()).toMatchObject({ count: 2 });
   former.close();
 
-  const next = await ServerProcess.start({ flags: ["--store", store] });
+  const next = await ChildServer.start({ INTERLOCK_STORE: store });
   const found = await createClient({ baseUrl: next.url }).getSession(session.id);
   expect(found.session.title).toBe("before");
   expect(found.position!.split(".")[0]).not.toBe(position!.split(".")[0]);
@@ -324,7 +324,7 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
 test("forget deletes a user's sessions and refusals from the file, its free pages and its log, after an export", async () => {
   const folder = await newFolder();
   const file = join(folder, "interlock.db");
-  const server = await ServerProcess.start({ flags: ["--store", `sqlite:${file}`] });
+  const server = await ChildServer.start({ INTERLOCK_STORE: `sqlite:${file}` });
   const client = createClient({ baseUrl: server.url });
   const say = async (userId: string, content: string) => {
     const { session } = await client.createSession({

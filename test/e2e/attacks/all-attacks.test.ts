@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test } from "vitest";
 import { type BystanderData, type Look, peakMemory } from "../../support/clients/bystander.ts";
 import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-socket.ts";
-import { ServerProcess } from "../../support/servers/server-process.ts";
+import { ChildServer } from "../../support/nodes/child-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 /** The limits that a node with default settings keeps under any input. In MiB and ms. */
@@ -172,7 +172,7 @@ const ATTACKS: Record<string, Attack> = {
 test("a node with default settings answers other clients in bounded memory during every known attack", async () => {
   const { file, remove } = await makeFolder();
   onTestFinished(remove);
-  await using node = await ServerProcess.start({ flags: ["--store", `sqlite:${file}`] });
+  const node = await ChildServer.start({ INTERLOCK_STORE: `sqlite:${file}` });
   const stage = new Stage(node.url);
   const { session } = await stage.ask("POST", "/session/create", { userId: "bystander", agentId: "general" });
   const workerData: BystanderData = { url: node.url, pid: node.pid, sessionId: session.id };

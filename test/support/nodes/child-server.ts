@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,6 +13,10 @@ import { KeptLog, makeFolder, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+/** The arguments of `npm start`: V8's options, the program and its command. */
+const START: string[] = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"))
+  .scripts.start.split(" ")
+  .slice(1);
 const ADDRESS = /^Interlock is listening on (http:\/\/\S+)$/m;
 
 type Catalog = { agents: Record<string, unknown>[] } & Record<string, unknown>;
@@ -121,7 +125,7 @@ export class ChildServer {
 
   constructor(env: Record<string, string>, { maxFileKib, redirection = "", isDeaf = false }: StartOptions = {}) {
     const limit = maxFileKib === undefined ? "" : `ulimit -S -f ${maxFileKib}; `;
-    const own = [process.execPath, "src/cli/main.ts", "serve"];
+    const own = [process.execPath, ...START];
     const inShell = ["bash", "-c", `${limit}exec "$0" "$@" ${redirection}`, ...own];
     const [command, ...args] = limit + redirection === "" ? own : inShell;
     const child = spawn(command!, args, {
@@ -137,6 +141,17 @@ export class ChildServer {
     });
     if (!isDeaf) this.#listen();
     this.ended = once(child, isDeaf ? "exit" : "close").then(([code, signal]) => ({ code, signal }));
+  }
+
+  /**
+   * Starts a node with the shipped catalogue and these settings, on a free port; it ends with the test.
+   * @throws Error with its output, if it ends before it listens
+   */
+  static async start(settings: Record<string, string>): Promise<ChildServer> {
+    const server = new ChildServer({ PORT: "0", ...settings });
+    onTestFinished(() => server.kill());
+    await server.listening();
+    return server;
   }
 
   #listen(): void {
