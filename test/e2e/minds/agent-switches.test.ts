@@ -50,7 +50,8 @@ const LOSSES: Record<string, (deployment: DeploymentUnderTest) => Promise<void>>
 // Both coding agents keep their conversations below the worker's home.
 const settings = { XDG_STATE_HOME: folder };
 describeDeployments("a session whose agents change", { catalog: () => CATALOG, settings }, (deployment) => {
-  test.each(Object.keys(LOSSES))(
+  // A worker that is the whole node is lost with it.
+  test.each(deployment.isEmbedded ? ["every node"] : Object.keys(LOSSES))(
     "a session continues with each agent where that agent was, even after %s was killed",
     async (lost) => {
       const talk = await Talk.open(deployment, "coder");

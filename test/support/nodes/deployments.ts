@@ -9,6 +9,8 @@ type Catalog = Parameters<typeof makeInstallation>[0];
 
 /** Real nodes that answer clients, in one of the two deployments. */
 export interface DeploymentUnderTest {
+  /** Whether one process has every role. */
+  readonly isEmbedded: boolean;
   /** The node to which clients send messages. */
   readonly here: ChildServer;
   /** The node at which clients read and answer: another gateway, if there is one. */
@@ -78,6 +80,7 @@ function suiteOver(options: DeploymentOptions, start: Start, suite: (deployment:
     nodes = started.nodes;
   }, 120_000);
   suite({
+    isEmbedded: start === embedded,
     get here() {
       return nodes[0];
     },
