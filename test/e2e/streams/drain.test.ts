@@ -11,7 +11,7 @@ const CATALOG = {
   ],
 };
 /** So many that their ends are spread over time. */
-const STREAMS = 120;
+const STREAMS = 300;
 
 async function create(server: ChildServer, id: string, agentId: string, userId: string): Promise<void> {
   expect((await server.post("/session/create", { id, agentId, userId, activate: true })).status).toBe(200);
