@@ -43,7 +43,7 @@ describe("a prompt", () => {
 describe("the user of a program", () => {
   const adapter = (more: object) => ({
     kind: "command",
-    command: "sh",
+    command: "/bin/sh",
     args: [
       "-c",
       "/usr/bin/id -u; /usr/bin/id -g; /usr/bin/id -G; /bin/cat /proc/$PPID/environ > /dev/null 2>&1 && echo read; true",
