@@ -1,6 +1,5 @@
 // Plays a newcomer: clones the committed state into an empty folder, and runs the two commands of README.md as printed, with
-// a PATH that has node, npm and git, and the shell with which npm runs scripts. It is run by hand, because it runs all tests that
-// need no other program; those that start a program of coreutils fail there.
+// a PATH that has node, npm and git, and the shell with which npm runs scripts. Suites that need other programs are left out.
 import { spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,15 +19,16 @@ const folders = process.env.PATH.split(delimiter).filter((each) => !each.include
 for (const name of ["node", "npm", "npx", "git", "sh"]) symlinkSync(find(name), join(bin, name));
 const { HOME, LANG } = process.env;
 // A test that starts real processes on a busy machine gets another try, as in `.ci/run`.
-const TRIES = { TEST_RETRIES: "2" };
-const env = { PATH: bin, HOME, LANG, PORT: "0", INTERLOCK_STORE: "sqlite::memory:", ...TRIES, ...npmSettings() };
+const env = { PATH: bin, HOME, LANG, TEST_RETRIES: "2", ...npmSettings() };
+// The node takes a free port, and keeps nothing.
+const nodeEnv = { ...env, PORT: "0", INTERLOCK_STORE: "sqlite::memory:" };
 
 try {
   const cloned = spawnSync("git", ["clone", "--quiet", ROOT, clone], { stdio: "inherit" });
   if (cloned.status !== 0) throw new Error("git clone failed");
   const [start, test] = commandsOf(readFileSync(join(clone, "README.md"), "utf8"));
-  await run(test);
-  await run(start, /^Interlock is listening on http:/m);
+  await run(test, env);
+  await run(start, nodeEnv, /^Interlock is listening on http:/m);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
@@ -46,7 +46,7 @@ function commandsOf(page) {
  *
  * @param end what it prints before its program is asked to end, as Ctrl-C does
  */
-async function run(command, end) {
+async function run(command, env, end) {
   console.log(`In a fresh clone, with node, npm and git: ${command}`);
   const child = spawn("sh", ["-c", command], { cwd: clone, env, detached: true, stdio: ["ignore", "pipe", "inherit"] });
   const timer = setTimeout(() => process.kill(-child.pid, "SIGKILL"), TIMEOUT_MS);
