@@ -10,6 +10,7 @@ import {
   positionFrame,
   retryLine,
 } from "../../protocol/frames.ts";
+import { replaceSentHead, sentHeadOf } from "../http/node-internals.ts";
 
 /** The outcome of a write: written, written but the reader is behind, or the stream is closed. */
 export type Written = "ok" | "full" | "closed";
@@ -37,22 +38,18 @@ interface SseOptions {
   isChunked?: boolean;
 }
 
-/**
- * Node keeps the text of a sent head for as long as its answer is open, half a kilobyte for each stream, and uses it only
- * as a sign that a head was sent.
- */
+/** The head of every event stream, once it is sent. */
 const SENT = "HTTP/1.1 200 OK\r\n\r\n";
-type StreamResponse = ServerResponse & { _header?: string | null };
 
 /** Whether an event stream is being sent as this answer. */
-export const isEventStream = (response: StreamResponse): boolean => response._header === SENT;
+export const isEventStream = (response: ServerResponse): boolean => sentHeadOf(response) === SENT;
 
 /** Shared by all streams. */
 const ignore = () => {};
 
 /** Writes frames to one event stream. Reports when the reader falls behind, and when it has caught up. */
 export class SseWriter {
-  readonly #response: StreamResponse;
+  readonly #response: ServerResponse;
   /**
    * Frames are written to the socket: each write of a response costs another cork and callback. Null if the client left
    * before.
@@ -74,7 +71,7 @@ export class SseWriter {
   onClose: (writer: object) => void = ignore;
 
   constructor(
-    response: StreamResponse,
+    response: ServerResponse,
     headers: Record<string, string>,
     now: number,
     { opening = retryLine(BOUNDS.retryMs), isChunked = false }: SseOptions = {},
@@ -89,7 +86,7 @@ export class SseWriter {
     // Flushed alone: joined to the first frame, the head would stay in memory in dozens of pieces while the stream
     // lives.
     response.flushHeaders();
-    response._header = SENT;
+    replaceSentHead(response, SENT);
     this.#socket = response.socket;
     // Whether it was asked for, and the client's version of HTTP has it.
     this.#isChunked = response.chunkedEncoding;

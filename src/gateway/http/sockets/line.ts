@@ -1,15 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-
-/** Called by a socket's parser with the head of each request. */
-export type OnHead = (request: IncomingMessage, keepsAlive: boolean) => number;
-
-/** A socket with the parser that node:http gives it. `incoming`: the newest request, unless all of it has been read. */
-export type HttpSocket = Socket & { parser?: { onIncoming: OnHead; incoming?: IncomingMessage | null } | null };
+import type { OnHead } from "../node-internals.ts";
 
 /** A socket and its requests. */
 export interface HttpConnection {
-  socket: HttpSocket;
+  socket: Socket;
   /** Undefined for a trusted proxy, whose sockets count against the node's limit alone. */
   address: string | undefined;
   /** Accepted above a limit: the socket may only carry probes. */

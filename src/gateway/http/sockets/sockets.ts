@@ -4,8 +4,9 @@ import { BOUNDS } from "../../../config/bounds.ts";
 import type { Clock, Timer } from "../../../shared/ports/clock.ts";
 import { isEventStream } from "../../streams/sse-writer.ts";
 import { networkOf } from "../network-address.ts";
+import { allowHalfOpen, handleHeads, keepOpenBehind, NO_HTTP, newestRequest, type OnHead } from "../node-internals.ts";
 import { endsWithClient } from "./hang-up.ts";
-import { type HttpConnection, LINE, type LineResponse, leaveLine, type OnHead, type SocketGroup } from "./line.ts";
+import { type HttpConnection, LINE, type LineResponse, leaveLine, type SocketGroup } from "./line.ts";
 import { afterNextTurn, StandStill } from "./stand-still.ts";
 import type { TurnPace } from "./turn-pace.ts";
 
@@ -31,8 +32,6 @@ export interface SocketsOptions {
 const SPARE = 64;
 /** Paths of the probes. */
 const PROBES: ReadonlySet<string | undefined> = new Set(["/health", "/ready"]);
-/** The return value of `OnHead` that stops the parser: the next bytes are not HTTP, as after an upgrade. */
-const NO_HTTP = 2;
 /** How often unread answers are looked for, in ms. */
 const LOOK_MS = 5_000;
 
@@ -94,9 +93,8 @@ export class Sockets {
     this.#handler = handler;
     this.#refusalOf = refusalOf;
     const take: Handler = (request, response) => this.#take(request, response);
-    const server: Server & { httpAllowHalfOpen?: boolean } = createServer(options, take);
-    // A client may close its side of the connection behind a whole request, and is answered (RFC 9112, 9.6).
-    server.httpAllowHalfOpen = true;
+    const server = createServer(options, take);
+    allowHalfOpen(server);
     // Whether to read the body is known after the request is admitted.
     server.on("checkContinue", take);
     server.on("connection", (socket) => {
@@ -137,7 +135,7 @@ export class Sockets {
     if (line.farewell !== undefined) return void (socket.readableEnded && socket.destroy());
     line.farewell = answer;
     const { response, waiting } = line;
-    const broken = line.socket.parser?.incoming;
+    const broken = newestRequest(line.socket);
     if (!broken || broken.complete) return this.#endRefused(line);
     // A body that is not whole is of the newest request, so this one waits behind the others …
     if (waiting?.at(-1)?.[0] === broken) return void waiting.pop();
@@ -153,12 +151,12 @@ export class Sockets {
    * and the system would then reset it, so that the client may not read the answer. Only the socket's own side is
    * closed; its client has as long to close the other one as to read the answer.
    */
-  endAfterAnswer(response: LineResponse & { _last?: boolean }): void {
+  endAfterAnswer(response: LineResponse): void {
     const line = response[LINE];
     if (!line) return;
     response.once("prefinish", () => {
       line.farewell ??= "";
-      response._last = false;
+      keepOpenBehind(response);
     });
   }
 
@@ -257,10 +255,7 @@ export class Sockets {
    * the server would fail each of them with an error, which takes longer than answering them.
    */
   #watchHeads(line: HttpConnection): void {
-    const { parser } = line.socket;
-    if (!parser) return;
-    line.makeRequest = parser.onIncoming;
-    parser.onIncoming = this.#onHead;
+    line.makeRequest = handleHeads(line.socket, this.#onHead);
   }
 
   /**
@@ -301,9 +296,9 @@ export class Sockets {
     if (!response) return;
     const hasLeft = farewell === undefined && waiting?.length;
     if (hasLeft || isEventStream(response) || endsWithClient(response)) return void socket.end();
-    const last: ServerResponse & { _last?: boolean } = waiting?.at(-1)?.[1] ?? response;
+    const last = waiting?.at(-1)?.[1] ?? response;
     if (farewell === undefined) last.shouldKeepAlive = false;
-    else last._last = false;
+    else keepOpenBehind(last);
   }
 
   /** Until the response is closed, the line's other requests wait. */
