@@ -1,3 +1,4 @@
+// Rule C22 of docs/inside/correctness.md.
 import { AppError } from "../protocol/errors.ts";
 import { MAX_BUS_MESSAGE } from "./bus.ts";
 

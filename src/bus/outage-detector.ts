@@ -1,3 +1,4 @@
+// Rule C21 of docs/inside/correctness.md.
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 
 /**

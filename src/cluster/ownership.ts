@@ -1,3 +1,4 @@
+// Rule C23 of docs/inside/correctness.md.
 import { z } from "zod";
 import type { Bus, Subscription, Unsubscribe } from "../bus/bus.ts";
 import { ownersOf } from "../bus/rendezvous.ts";

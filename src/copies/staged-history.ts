@@ -1,3 +1,4 @@
+// Rule C31 of docs/inside/correctness.md.
 import { createHmac } from "node:crypto";
 import { BOUNDS } from "../config/bounds.ts";
 import { AppError } from "../protocol/errors.ts";

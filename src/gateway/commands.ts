@@ -1,3 +1,4 @@
+// Rule C3 of docs/inside/correctness.md.
 import { createHmac, hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../protocol/errors.ts";

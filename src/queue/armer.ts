@@ -1,3 +1,4 @@
+// Rule C8 of docs/inside/correctness.md.
 import type { FloorId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
 import { type Alarm, alarmOf, type Effect } from "../protocol/internal/effect.ts";

@@ -1,3 +1,4 @@
+// Rule C14 of docs/inside/correctness.md.
 import { type RunId, userOf } from "../protocol/ids.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 

@@ -1,3 +1,4 @@
+// Rule C30 of docs/inside/correctness.md.
 /**
  * The size at which a page of an answer (messages, lines of a log) ends, in bytes. One row always fits, regardless of its
  * size.

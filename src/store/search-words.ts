@@ -1,3 +1,4 @@
+// Rule C28 of docs/inside/correctness.md.
 import { cutText } from "../shared/text.ts";
 
 /**

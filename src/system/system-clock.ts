@@ -1,3 +1,4 @@
+// Rule C9 of docs/inside/correctness.md.
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 
 /** A wall clock that deviates by more than this from the elapsed time has jumped, in ms (rule C9). */

@@ -1,3 +1,4 @@
+// Rules C10, C11, C12 and C13 of docs/inside/correctness.md.
 import type { MessageId, RunId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
@@ -9,7 +10,7 @@ import type { Run, SessionContext } from "./session-context.ts";
 import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
 import { claimSummary, isSummary, isWriting } from "./summaries.ts";
 
-/** The commands of workers, and the session's replies. Rules C10 to C13. */
+/** The commands of workers, and the session's replies. */
 
 /** `run.claim`: the floor assigns the attempt (rule C10) and decides what is repeated (rule C11). */
 export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHeard: boolean): void {

@@ -1,3 +1,4 @@
+// Rule C29 of docs/inside/correctness.md.
 import { hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { TicketStore } from "../../bus/ticket-store.ts";

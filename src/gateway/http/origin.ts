@@ -1,3 +1,4 @@
+// Rule C25 of docs/inside/correctness.md.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { isLoopback } from "../../config/network.ts";
 import { AppError } from "../../protocol/errors.ts";

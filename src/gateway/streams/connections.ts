@@ -1,3 +1,4 @@
+// Rule C19 of docs/inside/correctness.md.
 import type { Bus } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";

@@ -1,3 +1,4 @@
+// Rule C15 of docs/inside/correctness.md.
 import type { Delta } from "../../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { AgentRef, Message } from "../../protocol/message.ts";

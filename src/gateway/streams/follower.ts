@@ -1,3 +1,4 @@
+// Rules C17 and C18 of docs/inside/correctness.md.
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { type Delta, storedSubject } from "../../protocol/event.ts";

@@ -1,3 +1,4 @@
+// Rule C20 of docs/inside/correctness.md.
 import type { LogEntry } from "../../protocol/event.ts";
 import { type Frame, placeFrame } from "../../protocol/frames.ts";
 import type { SessionId } from "../../protocol/ids.ts";

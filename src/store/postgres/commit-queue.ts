@@ -1,3 +1,4 @@
+// Rule C5 of docs/inside/correctness.md.
 import { AppError } from "../../protocol/errors.ts";
 import type { FloorId } from "../../protocol/ids.ts";
 import type { Clock } from "../../shared/ports/clock.ts";

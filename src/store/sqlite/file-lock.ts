@@ -1,3 +1,4 @@
+// Rule C27 of docs/inside/correctness.md.
 import { DatabaseSync } from "node:sqlite";
 import { lockOf } from "./file-identity.ts";
 import { isBusy } from "./result-code.ts";

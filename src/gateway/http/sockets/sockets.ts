@@ -1,3 +1,4 @@
+// Rule C29 of docs/inside/correctness.md.
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http";
 import { BlockList, isIPv6, type Socket } from "node:net";
 import { BOUNDS } from "../../../config/bounds.ts";

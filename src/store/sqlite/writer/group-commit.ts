@@ -1,3 +1,4 @@
+// Rule C5 of docs/inside/correctness.md.
 import { isFailure, type Result, type WriteFailure } from "./writer-job.ts";
 
 /** Runs jobs in one transaction: all become durable, each with its own outcome, or none does. */

@@ -1,0 +1,24 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+const ROOT = join(import.meta.dirname, "../..");
+const page = readFileSync(join(ROOT, "docs/inside/correctness.md"), "utf8");
+const RULES = [...page.matchAll(/^\*\*(C\d+)\. /gm)].map(([, rule]) => rule!);
+
+const files = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).filter((file) =>
+  file.endsWith(".ts"),
+);
+const texts = files.map((file) => [file, readFileSync(join(ROOT, "src", file), "utf8")] as const);
+const rulesIn = (text: string) => text.match(/\bC\d+\b/g) ?? [];
+
+test("each rule of correctness.md is at the head of the files that keep it, and the code names no other", () => {
+  expect(RULES.length).toBeGreaterThan(25);
+  const heads = texts.map(([, text]) => /^\/\/ Rules? (.+) of docs\/inside\/correctness\.md\.\n/.exec(text)?.[1] ?? "");
+  const kept = new Set(heads.flatMap(rulesIn));
+  expect(RULES.filter((rule) => !kept.has(rule))).toEqual([]);
+  const unknown = texts.flatMap(([file, text]) =>
+    rulesIn(text).flatMap((rule) => (RULES.includes(rule) ? [] : `${file}: ${rule}`)),
+  );
+  expect(unknown).toEqual([]);
+});
