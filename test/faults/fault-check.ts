@@ -32,7 +32,7 @@ interface Asked {
   path: string;
   body?: object;
   key: string;
-  answer?: { status: number; body: AnswerBody };
+  answer?: { status: number; body: AnswerBody } | undefined;
 }
 
 /**
@@ -70,6 +70,8 @@ class Client {
   async ask(node: ChildServer, asked: Asked): Promise<void> {
     const answer = await node.ask(asked.method, asked.path, asked.body, asked.key);
     if (answer.status === UNDECIDED) return;
+    // A refusal that needs no floor is decided again.
+    if (asked.answer?.body.errorCode === "too_many_bindings") asked.answer = undefined;
     asked.answer ??= answer;
     const isSame = { status: answer.status, body: { ...answer.body, traceId: "" } };
     expect(isSame, `${asked.method} ${asked.path}, ${asked.key}, again`).toEqual({

@@ -4,7 +4,7 @@ import { Cluster, printLogsOfFailures } from "../../support/nodes/cluster.ts";
 import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
 import { WatchedSession } from "../../support/nodes/watched-session.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { askDatabase, smallPostgres } from "../../support/servers/postgres-server.ts";
+import { connectDatabase, smallPostgres } from "../../support/servers/postgres-server.ts";
 import { REDIS_PROCESS } from "../../support/servers/redis-server.ts";
 
 /** The timeout for requests that need nothing that is down. */
@@ -49,10 +49,13 @@ describeWith([smallPostgres(DISK_MIB), REDIS_PROCESS], TITLE, (startDatabase, st
     const isReady = () => Promise.all(nodes.map(async (node) => (await node.ask("GET", "/ready")).status));
     const failures = () => [...load.failures.values()].flat();
 
+    const own = await connectDatabase(database.url);
     await server.fillDisk();
     await expect.poll(() => failures().length, { timeout: UNDER_WAY_MS }).toBeGreaterThan(20);
     for (const until = Date.now() + FULL_MS; Date.now() < until; ) {
-      if (server.isMounted) expect(await read()).toBe("200 ");
+      const answer = await read();
+      // On a busy machine its log may be full already.
+      if (server.isMounted && !server.hasEnded) expect(answer).toBe("200 ");
       expect(await isReady()).toEqual([200, 200]);
     }
     if (server.isMounted) {
@@ -62,8 +65,15 @@ describeWith([smallPostgres(DISK_MIB), REDIS_PROCESS], TITLE, (startDatabase, st
       for (const node of nodes) expect(linesOf(node, "the database does not answer statements")).toBe(0);
     }
 
-    // Another file of the write-ahead log finds no room: the server panics, and cannot recover.
-    while (!server.hasEnded) await askDatabase(database.url, "SELECT pg_switch_wal()").catch(() => {});
+    // Another file of the write-ahead log finds no room: the server panics, and cannot recover. A file in which nothing was
+    // written yet is not switched.
+    const fillLog = "SELECT pg_logical_emit_message(false, 'test', 'more'), pg_switch_wal()";
+    const isOver = () =>
+      own.query(fillLog).then(
+        () => server.hasEnded,
+        () => server.hasEnded,
+      );
+    await expect.poll(isOver, { timeout: UNDER_WAY_MS }).toBe(true);
     await expect.poll(read, { timeout: UNDER_WAY_MS }).toBe("503 unavailable");
     for (const until = Date.now() + FULL_MS; Date.now() < until; ) expect(await isReady()).toEqual([200, 200]);
     for (const { stream } of watched.readers) expect(stream.ending).toBeUndefined();

@@ -81,12 +81,18 @@ async function makeDatabase(url: string) {
   return { url: own.href, drop };
 }
 
-/** Query the database directly. Rejects if its server ends before the answer. */
-export async function askDatabase(url: string, sql: string): Promise<Record<string, unknown>[]> {
+/** A connection of the test's own: a server without room on its disk may take no new one. */
+export async function connectDatabase(url: string): Promise<pg.Client> {
   const client = new pg.Client(url);
   // A server may end at any time: the statement fails, and this error comes in addition.
   client.on("error", () => {});
   await client.connect();
+  return client;
+}
+
+/** Query the database directly. Rejects if its server ends before the answer. */
+export async function askDatabase(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = await connectDatabase(url);
   try {
     const { rows } = await client.query(sql);
     return rows;
