@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { addressAtRest, closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -310,6 +310,7 @@ describeInChromium("the timeline", (open) => {
     await page.mouse.move(x + width * 0.25, y + height / 2);
     await page.waitForURL(/from=\d+/);
     await page.mouse.up();
+    await addressAtRest(page);
     const half = spanOf();
     // The button was released, so this is not a drag.
     await page.mouse.move(x + width * 0.3, y + height / 2);
@@ -317,6 +318,7 @@ describeInChromium("the timeline", (open) => {
     await page.mouse.move(x + 1, y + height / 2);
     await page.mouse.up();
     await expect.poll(spanOf).toBeLessThan(half);
+    await addressAtRest(page);
     const less = spanOf();
     // A drag that began elsewhere is not one either.
     await page.mouse.move(x - 100, y - 20);

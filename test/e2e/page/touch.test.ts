@@ -1,7 +1,7 @@
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { type BrowserPage, closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { addressAtRest, type BrowserPage, closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
@@ -47,6 +47,12 @@ function spanOf(page: Page): { from: number; to: number } | undefined {
   return to > 0 ? { from, to } : undefined;
 }
 
+/** The same once it follows the fingers no longer. */
+async function spanAtRest(page: Page): Promise<{ from: number; to: number }> {
+  await addressAtRest(page);
+  return spanOf(page)!;
+}
+
 describeInChromium("fingers on the timeline", (open) => {
   test("two fingers on the overview choose the part between them and follow; a remaining finger chooses nothing", async () => {
     const { page, faults } = await openLog(open);
@@ -56,10 +62,10 @@ describeInChromium("fingers on the timeline", (open) => {
     await touch(at(0.75));
     await touch(at(0.75), at(0.25));
     await page.waitForURL(/from=\d+/);
-    const half = spanOf(page)!;
+    const half = await spanAtRest(page);
     await touch(at(0.95), at(0.05));
     await expect.poll(() => spanOf(page)!.from).toBeLessThan(half.from);
-    const most = spanOf(page)!;
+    const most = await spanAtRest(page);
     expect(most.to).toBeGreaterThan(half.to);
     expect((most.to - most.from) / (half.to - half.from)).toBeCloseTo(0.9 / 0.5, 2);
 
@@ -83,7 +89,7 @@ describeInChromium("fingers on the timeline", (open) => {
     await touch(at(0.1), at(0.9));
     await touch();
     await page.waitForURL(/from=\d+/);
-    const near = spanOf(page)!;
+    const near = await spanAtRest(page);
     expect(page.url()).not.toContain("at=");
 
     await touch(at(0.1));
@@ -91,7 +97,7 @@ describeInChromium("fingers on the timeline", (open) => {
     await touch(at(0.4), at(0.6));
     await touch();
     await expect.poll(() => spanOf(page)!.from).toBeLessThan(near.from);
-    const far = spanOf(page)!;
+    const far = await spanAtRest(page);
     expect((far.to - far.from) / (near.to - near.from)).toBeCloseTo(4, 2);
 
     await touch(at(0.5));

@@ -1,5 +1,5 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import type { Program } from "../programs/programs.ts";
 import { describeWith } from "../programs/suites.ts";
 
@@ -58,6 +58,17 @@ async function openPage(
   page.setDefaultTimeout(PATIENCE_MS);
   await page.goto(url);
   return { page, faults };
+}
+
+/** Waits until the page's address, which follows a pointer, is the same at two looks. */
+export async function addressAtRest(page: Page): Promise<void> {
+  let before: string | undefined;
+  const isAtRest = () => {
+    const former = before;
+    before = page.url();
+    return former === before;
+  };
+  await expect.poll(isAtRest, { interval: 250 }).toBe(true);
 }
 
 /** Closes the browser of this file; call it in `afterAll`. */
