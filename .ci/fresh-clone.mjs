@@ -71,10 +71,10 @@ function leafOf(pid) {
   return children === "" ? pid : leafOf(Number(children.split(" ").at(-1)));
 }
 
-/** npm's settings that the environment holds, such as the address of its registry. */
+/** What the environment says of npm's registry and of the way there. */
 function npmSettings() {
-  const own = Object.entries(process.env).filter(([name]) => /^npm_config_(registry|cache)$/i.test(name));
-  return Object.fromEntries(own);
+  const isOfNpm = /^(npm_config_(?!prefix$).*|(https?|all|no)_proxy|node_extra_ca_certs|ssl_cert_(file|dir))$/i;
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => isOfNpm.test(name)));
 }
 
 function find(name) {
