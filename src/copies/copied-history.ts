@@ -3,7 +3,7 @@ import { AppError } from "../protocol/errors.ts";
 import type { MessageId, SessionId } from "../protocol/ids.ts";
 import type { ImageRef, Message } from "../protocol/message.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import type { Store } from "../store/store.ts";
+import type { BlobStore } from "../store/store.ts";
 import type { StagedHistory } from "./staged-history.ts";
 
 /** Messages per read. A page ends earlier with the message that reaches its size limit. */
@@ -54,7 +54,7 @@ async function* messagesBefore(
 }
 
 export interface CopyOptions {
-  store: Pick<Store, "copyBlob">;
+  store: BlobStore;
   clock: Clock;
   /** The sessions that the caller may see. */
   sessions: VisibleSessions;

@@ -7,11 +7,11 @@ import { AppError } from "../protocol/errors.ts";
 import type { ConnectionId, SessionId } from "../protocol/ids.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import type { Store } from "../store/store.ts";
+import type { StagedCopies, StoreSecret } from "../store/store.ts";
 import { StagedHistory } from "./staged-history.ts";
 
 export interface HistoriesOptions {
-  store: Pick<Store, "secret" | "stageMessages" | "discardStaged">;
+  store: StagedCopies & StoreSecret;
   clock: Clock;
   newId: () => string;
   commands: Commands;

@@ -7,7 +7,7 @@ import { AgentId, MessageId, RunId, type SessionId } from "../protocol/ids.ts";
 import { FINISH_REASONS, type ImageRef, type Message, ROLES, Usage } from "../protocol/message.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { cleanText } from "../shared/text.ts";
-import type { Store } from "../store/store.ts";
+import type { BlobStore } from "../store/store.ts";
 import type { ByteLines } from "./byte-lines.ts";
 import { LINES_VERSION } from "./exported-history.ts";
 import type { StagedHistory } from "./staged-history.ts";
@@ -81,7 +81,7 @@ const EndLine = z.object({ type: z.literal("end"), messages: z.number().int() })
 const Line = z.discriminatedUnion("type", [SessionLine, ImageLine, MessageLine, EndLine]);
 
 export interface ImportOptions {
-  store: Pick<Store, "putBlob">;
+  store: BlobStore;
   clock: Clock;
   into: StagedHistory;
 }

@@ -7,14 +7,14 @@ import type { History } from "../protocol/internal/command.ts";
 import { headlineOf, type Message } from "../protocol/message.ts";
 import type { Origin } from "../protocol/session.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import type { StagedId, Store } from "../store/store.ts";
+import type { StagedCopies, StagedId, StoreSecret } from "../store/store.ts";
 
 /** Messages and bytes per write to the store. Other writes can run between two of them. */
 const PIECE_MESSAGES = 64;
 const PIECE_BYTES = 262_144;
 
 export interface StagedHistoryOptions {
-  store: Pick<Store, "secret" | "stageMessages" | "discardStaged">;
+  store: StagedCopies & StoreSecret;
   clock: Clock;
   newId: () => string;
   /** The id of the session that will begin with this history. */

@@ -4,7 +4,7 @@ import { AppError } from "../protocol/errors.ts";
 import type { SessionId } from "../protocol/ids.ts";
 import type { ImageRef } from "../protocol/message.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import type { Store } from "../store/store.ts";
+import type { BlobStore } from "../store/store.ts";
 
 /** Check a message. @throws AppError `too_large`, or `bad_request` for a message without text and images */
 export function checkContent(content: string, images: number): void {
@@ -16,7 +16,7 @@ export function checkContent(content: string, images: number): void {
 
 /** Store the images of a message first, so that only references travel (rule C22). @throws AppError `too_large` */
 export async function keepImages(
-  { store, clock }: { store: Pick<Store, "putBlob">; clock: Clock },
+  { store, clock }: { store: BlobStore; clock: Clock },
   sessionId: SessionId,
   images: readonly ImageInput[],
 ): Promise<ImageRef[]> {

@@ -4,7 +4,7 @@ import { AppError } from "../protocol/errors.ts";
 import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
 import type { CommandOf, WantedSession } from "../protocol/internal/command.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import type { Store } from "../store/store.ts";
+import type { BlobStore } from "../store/store.ts";
 import { type Caller, checkUser, ownerOf } from "./access/caller.ts";
 import type { Commands, Identity } from "./commands.ts";
 
@@ -39,9 +39,9 @@ export function newTarget(
 
 /** Makes the commands that carry users' messages to their sessions. */
 export class ChatCommands {
-  readonly #options: { store: Pick<Store, "putBlob">; commands: Commands; clock: Clock };
+  readonly #options: { store: BlobStore; commands: Commands; clock: Clock };
 
-  constructor(options: { store: Pick<Store, "putBlob">; commands: Commands; clock: Clock }) {
+  constructor(options: { store: BlobStore; commands: Commands; clock: Clock }) {
     this.#options = options;
   }
 

@@ -9,7 +9,7 @@ import { type Locale, localeOf } from "../protocol/locale.ts";
 import { bornOf, logPosition } from "../protocol/position.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
-import type { ConnectionRow, Receipt, Slot, Store } from "../store/store.ts";
+import type { ConnectionRow, Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
 import type { Caller } from "./access/caller.ts";
 import type { KnownPlaces } from "./access/known-places.ts";
 import type { Connections } from "./streams/connections.ts";
@@ -29,7 +29,7 @@ export interface Identity {
 
 export interface CommandsOptions {
   ask: (envelope: Envelope) => Promise<Reply>;
-  store: Pick<Store, "epoch" | "secret" | "findReceipts">;
+  store: StoreEpoch & StoreSecret & ReceiptStore;
   connections: Pick<Connections, "reserve" | "release" | "bindMade">;
   places: KnownPlaces;
   clock: Clock;

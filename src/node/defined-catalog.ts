@@ -4,13 +4,13 @@ import { AgentDefinition, withDefinitions } from "../config/catalog/definition.t
 import type { AgentId } from "../protocol/ids.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
-import type { DefinitionRow, Store } from "../store/store.ts";
+import type { DefinitionRow, DefinitionStore, StoreEpoch } from "../store/store.ts";
 
 /** How often the definitions' version is read from the store, in ms, because a message on the bus may be lost. */
 const POLL_MS = 5_000;
 
 export interface DefinedCatalogOptions {
-  store: Pick<Store, "epoch" | "definitionsVersion" | "listDefinitions">;
+  store: StoreEpoch & DefinitionStore;
   bus: Bus;
   clock: Clock;
   log: Logger;

@@ -7,7 +7,7 @@ import { LogThrottle } from "../shared/log-throttle.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { sleep } from "../shared/waiting.ts";
-import type { DueQuery, Store } from "../store/store.ts";
+import type { DueQuery, EffectStore, ViewStore } from "../store/store.ts";
 import type { Queued, RunQueue } from "./run-queue.ts";
 
 /** The interval between two sweeps, in ms. Each sweep arms only what is due soon (rules C8 and C9). */
@@ -25,7 +25,7 @@ const LOOK_MS = 20;
 const GIVE_WAY_MS = 1_000;
 
 export interface ArmerOptions {
-  store: Pick<Store, "dueEffects" | "dueAlarms" | "listFloors">;
+  store: EffectStore & Pick<ViewStore, "listFloors">;
   queue: RunQueue;
   /** Its time is the floors'. */
   clock: Clock;

@@ -2,7 +2,7 @@ import type { SummaryRequest } from "../agents/agent.ts";
 import type { MessageId, SessionId } from "../protocol/ids.ts";
 import type { SummaryTask } from "../protocol/internal/run.ts";
 import { isForModel, type Message } from "../protocol/message.ts";
-import type { Store } from "../store/store.ts";
+import type { MessageStore } from "../store/store.ts";
 
 /** Messages of one read. */
 const PAGE = 100;
@@ -25,7 +25,7 @@ export interface SummaryRange {
  * @returns undefined if nothing was said, or the session is gone
  */
 export async function readSummaryWork(
-  store: Pick<Store, "findMessage" | "listMessages">,
+  store: MessageStore,
   sessionId: SessionId,
   { runId, attempt, previousId, before }: SummaryTask,
 ): Promise<SummaryRange | undefined> {

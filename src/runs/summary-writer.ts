@@ -9,7 +9,7 @@ import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { cleanText, cutText } from "../shared/text.ts";
 import { sleep } from "../shared/waiting.ts";
-import type { Store } from "../store/store.ts";
+import type { MessageStore } from "../store/store.ts";
 import { readSummaryWork } from "./summary-reader.ts";
 
 /** The longest summary, in UTF-16 units; more of it is cut. */
@@ -25,7 +25,7 @@ export interface SummaryWriterOptions {
   agent: Agent | undefined;
   task: SummaryTask;
   sessionId: SessionId;
-  store: Pick<Store, "findMessage" | "listMessages">;
+  store: MessageStore;
   clock: Clock;
   /** Sends a command to the session's floor; rejects with an `AppError` if the floor is unreachable. */
   ask: (command: Command) => Promise<Reply>;

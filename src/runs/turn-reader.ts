@@ -2,7 +2,7 @@ import type { Summary, Turn } from "../agents/agent.ts";
 import type { MessageId, SessionId } from "../protocol/ids.ts";
 import type { RunTask } from "../protocol/internal/run.ts";
 import type { Message } from "../protocol/message.ts";
-import type { Store } from "../store/store.ts";
+import type { MessageStore } from "../store/store.ts";
 
 /** Messages of the conversation passed to an agent. */
 const HISTORY_MESSAGES = 200;
@@ -16,7 +16,7 @@ const HISTORY_MESSAGES = 200;
  * @returns undefined if the message to answer is gone
  */
 export async function readTurn(
-  store: Pick<Store, "findMessage" | "listMessages">,
+  store: MessageStore,
   sessionId: SessionId,
   task: RunTask,
   home: string | undefined,
@@ -49,7 +49,7 @@ export async function readTurn(
 }
 
 async function readSummary(
-  store: Pick<Store, "findMessage">,
+  store: MessageStore,
   sessionId: SessionId,
   summaryId: MessageId | undefined,
 ): Promise<Summary | undefined> {

@@ -16,7 +16,7 @@ import { type Logger, withFacts } from "../shared/ports/logger.ts";
 import { type Tracer, traceIdOf } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import { sleep } from "../shared/waiting.ts";
-import type { Store } from "../store/store.ts";
+import type { BlobStore, MessageStore, StoreEpoch } from "../store/store.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
 import { RunDriver } from "./run-driver.ts";
 import { RunLimits, type RunLimitsOptions } from "./run-limits.ts";
@@ -31,7 +31,7 @@ const MAX_HEARD = 16;
 export interface WorkerOptions {
   queue: RunQueue;
   bus: Bus;
-  store: Pick<Store, "epoch" | "listMessages" | "findMessage" | "getBlob">;
+  store: StoreEpoch & MessageStore & Pick<BlobStore, "getBlob">;
   ask: (envelope: Envelope) => Promise<Reply>;
   agents: {
     find(id: AgentId): Agent | undefined;

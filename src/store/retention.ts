@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { sleep } from "../shared/waiting.ts";
-import type { Store } from "./store.ts";
+import type { RetentionStore } from "./store.ts";
 
 /** How long a blob of an unknown session waits for the command that brings its message, in ms. */
 export const BLOB_GRACE_MS = 600_000;
@@ -14,7 +14,7 @@ const SAVE_AGAIN_MS = 1_000;
 const LEAST_REST_MS = 3_600_000;
 
 export interface RetentionOptions {
-  store: Pick<Store, "prune" | "loadJumps" | "saveJumps">;
+  store: RetentionStore;
   clock: Clock;
   /** The sum of the wall clock's jumps, in ms, which is saved with the doubt. */
   jumpedMs: () => number;

@@ -16,20 +16,22 @@ import type { Effect } from "../protocol/internal/effect.ts";
 import type { LogLine, Message, MessageStatus } from "../protocol/message.ts";
 import type { Session, SessionState } from "../protocol/session.ts";
 
-/**
- * The system of record: it holds everything that was acknowledged. One implementation per database, and one contract
- * suite for all. A method that cannot reach the database or write to it throws `AppError("unavailable")`.
- */
-export interface Store {
+/** Which store this is. */
+export interface StoreEpoch {
   /**
    * Identifies this store in positions. Changes when the store is created again. At most 6 characters of a-z and 0-9.
    */
   readonly epoch: string;
+}
+
+/** What ids are derived from. */
+export interface StoreSecret {
   /** Random bytes created with the store. Ids derived from them cannot be guessed (rule C3). */
   readonly secret: string;
+}
 
-  // Floors: written by the host.
-
+/** Floors and their sessions, as the host loads and writes them. */
+export interface FloorStore {
   loadFloor(id: FloorId): Promise<FloorRecord | undefined>;
   /**
    * Commit a floor's change durably, all of it or nothing. `conflict`: the floor's version is not the expected one, or
@@ -45,58 +47,83 @@ export interface Store {
   loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]>;
   /** The floor's sessions with a deadline, the earliest first, without these. */
   loadDue(id: FloorId, except: readonly SessionId[], limit: number): Promise<SessionRow[]>;
-  /**
-   * The messages of a floor that are being written, with their text so far, oldest first. A page ends with the message
-   * that reaches the size limit of an answer (C30). Each page is a snapshot of its own.
-   * @param after the `next` of the page before
-   */
-  loadDrafts(id: FloorId, after?: number): Promise<DraftPage>;
-  findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined>;
+}
+
+/** Recorded answers of commands. `FloorStore.commit` and `DefinitionStore.changeDefinition` write them. */
+export interface ReceiptStore {
   /** The existing receipts for these keys, in any order. */
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
+}
+
+/** What is to be done at a time: the outbox of effects, and the floors' alarms. */
+export interface EffectStore {
   /** The due effects, ordered by `dueAt` and id. */
   dueEffects(query: DueQuery): Promise<Effect[]>;
   /** The floors whose alarm is due, ordered by it and their ids. */
   dueAlarms(query: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]>;
-  /** When the newest event was logged, in ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
-  newestTime(): Promise<number>;
-  /** What was saved of the wall clock's jumps (rule C9). */
-  loadJumps(): Promise<Jumps>;
-  saveJumps(jumps: Jumps): Promise<void>;
+}
 
-  // Reads for answers and streams. Each is one consistent snapshot. A page ends after `limit` rows, or with the row
-  // that reaches the size limit in row-page.ts; it has at least one row if there is any (C30).
-
-  whereIs(id: SessionId): Promise<Whereabouts | undefined>;
-  /** A session with its newest `messages` messages, oldest first. */
-  viewSession(id: SessionId, messages: number): Promise<StoredSessionView | undefined>;
-  /** Each list, and the decisions, end like a page. */
-  viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView>;
-  listSessions(query: StoredSessionQuery): Promise<StoredSessionPage>;
+/** Messages of sessions. A page is one consistent snapshot, and ends as in `ViewStore`. */
+export interface MessageStore {
+  findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined>;
   /** Oldest first; without `after` and `before`, the newest. Undefined for an unknown session. */
   listMessages(id: SessionId, range: MessageRange): Promise<StoredMessagePage | undefined>;
-  listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<StoredLogPage>;
+}
+
+/**
+ * What streams show: logs, and messages that are being written. A page is one consistent snapshot, and ends as in
+ * `ViewStore`.
+ */
+export interface LogStore extends StoreEpoch {
+  /** The floor whose log has the session's events; for a deleted session, with its last one. */
+  whereIs(id: SessionId): Promise<Whereabouts | undefined>;
   /** Events of a session's log after a place, in order. Undefined for an unknown session. */
   readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined>;
   /** Events of a floor's log after a place, in order. Empty for an unused floor. */
   readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice>;
   /** Events of a floor's log before a place, newest first; without `before`, from the end. */
   readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice>;
-  /** Used floors, by id. */
-  listFloors(query: StoredFloorQuery): Promise<StoredFloorPage>;
   /** The head of each floor's log, in one query. Floors without a row are left out. */
   heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>>;
+  /**
+   * The messages of a floor that are being written, with their text so far, oldest first.
+   * @param after the `next` of the page before
+   */
+  loadDrafts(id: FloorId, after?: number): Promise<DraftPage>;
+}
 
-  // Connections (rule C19) and blobs (rule C22): written by a gateway.
+/**
+ * Sessions and floors as answers show them. Each read is one consistent snapshot. A page ends after `limit` rows, or with
+ * the row that reaches the size limit in row-page.ts; it has at least one row if there is any (C30).
+ */
+export interface ViewStore {
+  /** A session with its newest `messages` messages, oldest first. */
+  viewSession(id: SessionId, messages: number): Promise<StoredSessionView | undefined>;
+  /** Each list, and the decisions, end like a page. */
+  viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView>;
+  listSessions(query: StoredSessionQuery): Promise<StoredSessionPage>;
+  listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<StoredLogPage>;
+  /** Used floors, by id. */
+  listFloors(query: StoredFloorQuery): Promise<StoredFloorPage>;
+}
 
+/** The connections of clients (rule C19): written by a gateway. */
+export interface ConnectionStore {
   loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined>;
   /** Compare-and-set on `version` (0: no row may exist). The row is stored with `version + 1`. */
   saveConnection(row: ConnectionRow): Promise<"saved" | "conflict">;
+}
+
+/** Images of messages (rule C22): written by a gateway. */
+export interface BlobStore {
   putBlob(sessionId: SessionId, blob: Blob): Promise<void>;
   getBlob(sessionId: SessionId, hash: string): Promise<Blob | undefined>;
+  /** Copy an image for a session that is being staged. @returns false if there is no such image */
+  copyBlob(from: SessionId, to: SessionId, hash: string, now: number): Promise<boolean>;
+}
 
-  // Staged sessions: histories that are copied or imported in pieces, before a commit makes their sessions.
-
+/** Staged sessions: histories that are copied or imported in pieces, before a commit makes their sessions. */
+export interface StagedCopies {
   /**
    * Add finished messages to a staged session, in this order; the first call makes it. Readers do not see it. It becomes
    * a session by `FloorChange.adopted`, or is pruned. The messages have the id that their session is to have, and their
@@ -105,11 +132,10 @@ export interface Store {
   stageMessages(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void>;
   /** Let the next pruning delete it. Does nothing for a staged session that is unknown or was adopted. */
   discardStaged(stagedAs: StagedId): Promise<void>;
-  /** Copy an image for a session that is being staged. @returns false if there is no such image */
-  copyBlob(from: SessionId, to: SessionId, hash: string, now: number): Promise<boolean>;
+}
 
-  // Definitions of agents: written by a gateway, read by every node.
-
+/** Definitions of agents: written by a gateway, read by every node. */
+export interface DefinitionStore {
   /** A number that rises with each change of a definition. */
   definitionsVersion(): Promise<number>;
   /** By id, after this one. Empty after the last one. */
@@ -119,16 +145,43 @@ export interface Store {
    * or the receipt's key exists; nothing is written.
    */
   changeDefinition(change: StoredDefinitionChange): Promise<"saved" | "conflict">;
+}
 
+/** Deletes what has expired. */
+export interface RetentionStore {
+  /** Delete expired rows, a limited number at a time. True while more remain. */
+  prune(limits: PruneLimits): Promise<boolean>;
+  /** What was saved of the wall clock's jumps (rule C9). */
+  loadJumps(): Promise<Jumps>;
+  saveJumps(jumps: Jumps): Promise<void>;
+}
+
+/**
+ * The system of record: it holds everything that was acknowledged. One implementation per database, and one contract
+ * suite for all. Other parts take the ports that they need. Any method throws `AppError("unavailable")` if it cannot reach
+ * the database or write to it.
+ */
+export interface Store
+  extends StoreSecret,
+    FloorStore,
+    ReceiptStore,
+    EffectStore,
+    MessageStore,
+    LogStore,
+    ViewStore,
+    ConnectionStore,
+    BlobStore,
+    StagedCopies,
+    DefinitionStore,
+    RetentionStore {
+  /** When the newest event was logged, in ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
+  newestTime(): Promise<number>;
   /**
    * Delete all that is about a user whose sessions are deleted: the events and decisions of its floors, receipts, images,
    * tombstones and connections. Of a floor its id, version and head stay, because none of them may begin again.
    * `conflict`: the user has sessions; nothing is deleted. It may take seconds, and other writes wait for it.
    */
   forgetUser(userId: string): Promise<"conflict" | Forgotten>;
-
-  /** Delete expired rows, a limited number at a time. True while more remain. */
-  prune(limits: PruneLimits): Promise<boolean>;
   close(): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
-import type { SessionRow, Store } from "../../store/store.ts";
+import type { FloorStore, LogStore, SessionRow } from "../../store/store.ts";
 import { FloorActors } from "./floor-actors.ts";
 import { draftKey, type LedgerState } from "./ledger.ts";
 import { BrokenSnapshot, readSnapshot, withSessions } from "./snapshot.ts";
@@ -15,7 +15,7 @@ export class CommitConflict extends Error {
   override readonly name = "CommitConflict";
 }
 
-type Reads = Pick<Store, "loadFloor" | "loadSessions" | "loadDrafts" | "confirm">;
+type Reads = FloorStore & LogStore;
 
 /** Restore a floor from its row and the rows of its sessions. @throws CommitConflict, BrokenSnapshot, AppError */
 export async function loadActivation(id: FloorId, store: Reads): Promise<Activation> {

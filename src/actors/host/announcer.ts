@@ -13,11 +13,11 @@ import {
   type WireEntry,
 } from "../../protocol/internal/floor-message.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
-import type { Store } from "../../store/store.ts";
+import type { StoreEpoch } from "../../store/store.ts";
 import type { Batch } from "./ledger.ts";
 
 export interface AnnouncerOptions {
-  store: Pick<Store, "epoch">;
+  store: StoreEpoch;
   bus: Bus;
   clock: Clock;
   /** Arm a committed effect, or the floor's new alarm, if it is due soon. */

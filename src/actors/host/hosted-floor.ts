@@ -8,7 +8,7 @@ import { answerJson } from "../../protocol/session-json.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Tracer } from "../../shared/ports/tracer.ts";
-import type { Receipt, SessionRow, Store } from "../../store/store.ts";
+import type { Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
 import type { Given } from "../facts.ts";
 import { type Activation, CommitConflict, loadActivation } from "./activation.ts";
 import type { Announcer } from "./announcer.ts";
@@ -21,8 +21,7 @@ import { BrokenSnapshot } from "./snapshot.ts";
 import { factsOf, type TracedAsk, traceBatch, traceOf } from "./traced-batch.ts";
 
 export interface HostedFloorOptions {
-  store: PreparationStore &
-    Pick<Store, "loadFloor" | "loadSessions" | "loadDue" | "loadDrafts" | "findReceipts" | "commit" | "confirm">;
+  store: PreparationStore & ReceiptStore;
   clock: Clock;
   /** The floors' time, in ms: as the clock's, without its jumps (rule C9). Default: the clock's. */
   time?: (() => number) | undefined;

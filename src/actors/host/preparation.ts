@@ -1,7 +1,7 @@
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import { broughtBy, type CommandOf, type Envelope } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
-import type { SessionRow, Store } from "../../store/store.ts";
+import type { FloorStore, LogStore, MessageStore, SessionRow } from "../../store/store.ts";
 import { isStopping } from "../session/fencing.ts";
 import { recallSession } from "../session/session-context.ts";
 import type { Activation } from "./activation.ts";
@@ -17,7 +17,7 @@ export interface PreparedAsk {
   isSuspect: boolean;
 }
 
-export type PreparationStore = Pick<Store, "loadSession" | "findMessage" | "whereIs">;
+export type PreparationStore = FloorStore & MessageStore & LogStore;
 
 /** Whether there are rows to load for the command. */
 export function needsPreparation({ command }: Envelope, { actors }: Activation): boolean {

@@ -8,9 +8,13 @@ import type { Message } from "../../protocol/message.ts";
 import type { Session } from "../../protocol/session.ts";
 import type {
   Blob,
+  BlobStore,
   FloorRow,
+  FloorStore,
   LogSlice,
-  Store,
+  LogStore,
+  MessageRange,
+  MessageStore,
   StoredFloorPage,
   StoredFloorQuery,
   StoredFloorView,
@@ -19,28 +23,15 @@ import type {
   StoredSessionPage,
   StoredSessionQuery,
   StoredSessionView,
+  StoreSecret,
+  ViewStore,
   Whereabouts,
 } from "../../store/store.ts";
 import type { Caller } from "./caller.ts";
 import type { KnownPlaces, SessionAddress } from "./known-places.ts";
 
 export interface VisibleSessionsOptions {
-  store: Pick<
-    Store,
-    | "secret"
-    | "whereIs"
-    | "viewSession"
-    | "viewFloor"
-    | "listSessions"
-    | "listMessages"
-    | "findMessage"
-    | "loadSession"
-    | "listLogs"
-    | "getBlob"
-    | "readSessionLog"
-    | "readFloorLogBack"
-    | "listFloors"
-  >;
+  store: ViewStore & MessageStore & LogStore & BlobStore & StoreSecret & Pick<FloorStore, "loadSession">;
   places: KnownPlaces;
 }
 
@@ -161,10 +152,7 @@ export class VisibleSessions {
   }
 
   /** @throws AppError `session_not_found` */
-  async messages(
-    id: SessionId,
-    range: Parameters<Store["listMessages"]>[1],
-  ): Promise<StoredMessagePage & { createdAt: number }> {
+  async messages(id: SessionId, range: MessageRange): Promise<StoredMessagePage & { createdAt: number }> {
     const { session } = await this.view(id, 0);
     const page = await this.#options.store.listMessages(session.id, range);
     if (!page) throw new AppError("session_not_found");
@@ -205,7 +193,7 @@ export class VisibleSessions {
   }
 
   /** @throws AppError `session_not_found`, `not_found` */
-  async logs(id: SessionId, messageId: MessageId, range: Parameters<Store["listLogs"]>[2]): Promise<StoredLogPage> {
+  async logs(id: SessionId, messageId: MessageId, range: Parameters<ViewStore["listLogs"]>[2]): Promise<StoredLogPage> {
     const { sessionId } = await this.place(id);
     return this.#options.store.listLogs(sessionId, messageId, range);
   }

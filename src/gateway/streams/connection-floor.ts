@@ -2,7 +2,7 @@ import type { LogEntry, Transition } from "../../protocol/event.ts";
 import { parseFrame, placeFrame } from "../../protocol/frames.ts";
 import { type FloorId, type FloorSeq, floorOf, type Seq, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
-import type { Slot, Store } from "../../store/store.ts";
+import type { LogStore, Slot } from "../../store/store.ts";
 import type { FollowedEntry, Follower } from "./follower.ts";
 import { readFloorPage, readSessionLog, readSessionPage } from "./log-pages.ts";
 import type { SseWriter } from "./sse-writer.ts";
@@ -36,7 +36,7 @@ export interface FloorConnection {
 }
 
 export interface ConnectionFloorContext {
-  store: Pick<Store, "whereIs" | "readSessionLog" | "readFloorLog">;
+  store: LogStore;
   clock: Clock;
 }
 

@@ -11,7 +11,7 @@ import type { AgentInfo } from "../../protocol/session.ts";
 import type { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
-import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
+import type { ConnectionRow, LogStore, Slot } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { type Binding, ConnectionFloor, type FloorConnection } from "./connection-floor.ts";
@@ -49,7 +49,7 @@ interface Fresh {
 export interface ConnectionStreamContext {
   connections: Connections;
   followers: Followers;
-  store: Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "readFloorLog">;
+  store: LogStore;
   bus: Bus;
   clock: Clock;
   /** The sessions that a caller may see, which may differ from those its connection was bound to before (rule C26). */

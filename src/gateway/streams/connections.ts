@@ -6,7 +6,7 @@ import type { ConnectionId, SessionId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import { type ConnectionMessage, connectionTopic } from "../../protocol/internal/connection-message.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
-import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
+import type { ConnectionRow, ConnectionStore, Slot, StoreEpoch } from "../../store/store.ts";
 
 /** Slots that a connection may use in its lifetime. Positions name slots by number. */
 export const MAX_SLOTS = 10_000;
@@ -14,7 +14,7 @@ export const MAX_SLOTS = 10_000;
 const MAX_TRIES = 16;
 
 export interface ConnectionsOptions {
-  store: Pick<Store, "epoch" | "loadConnection" | "saveConnection">;
+  store: StoreEpoch & ConnectionStore;
   bus: Bus;
   clock: Clock;
   newConnectionId: () => ConnectionId;

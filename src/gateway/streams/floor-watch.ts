@@ -4,7 +4,7 @@ import { logPosition } from "../../protocol/position.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
-import type { FloorRow, Store } from "../../store/store.ts";
+import type { FloorRow, StoreEpoch, ViewStore } from "../../store/store.ts";
 
 /** How often the floors are read while there are watchers, in ms. */
 const SWEEP_MS = 1_000;
@@ -28,7 +28,7 @@ export interface WatchedFloor {
 }
 
 export interface FloorWatchOptions {
-  store: Pick<Store, "epoch" | "listFloors">;
+  store: StoreEpoch & ViewStore;
   clock: Clock;
   log: Logger;
 }

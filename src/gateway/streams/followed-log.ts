@@ -1,13 +1,10 @@
 import type { LogEntry } from "../../protocol/event.ts";
 import { isFloorEvent } from "../../protocol/event-logs.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
-import type { Store } from "../../store/store.ts";
+import type { LogStore } from "../../store/store.ts";
 import type { FollowedEntry } from "./follower.ts";
 import { readFloorPage, readSessionPage } from "./log-pages.ts";
 import type { HistoryPage } from "./track.ts";
-
-/** What streams read of a store. */
-export type LogStore = Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "readFloorLog">;
 
 /** A log that a stream shows: which entries of the floor belong to it, and their numbers in it. */
 export interface FollowedLog {

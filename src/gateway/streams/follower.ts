@@ -14,7 +14,7 @@ import {
 import type { Message } from "../../protocol/message.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { TurnBudget } from "../../shared/turn-budget.ts";
-import type { Store } from "../../store/store.ts";
+import type { LogStore } from "../../store/store.ts";
 import { DraftBoard } from "./draft-board.ts";
 import { keepListening } from "./keep-listening.ts";
 
@@ -50,7 +50,7 @@ export interface FloorListener {
 
 export interface FollowerOptions {
   bus: Bus;
-  store: Pick<Store, "epoch" | "heads" | "readFloorLog" | "loadDrafts">;
+  store: LogStore;
   now: () => number;
   log: Logger;
   /** Limits the events of history that are read in one turn of the event loop, for all readers together. Default: none. */

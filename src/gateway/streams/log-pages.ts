@@ -1,12 +1,12 @@
 import type { FloorId, FloorSeq, Seq, SessionId } from "../../protocol/ids.ts";
-import type { LogSlice, Store } from "../../store/store.ts";
+import type { LogSlice, LogStore } from "../../store/store.ts";
 import type { HistoryPage } from "./track.ts";
 
 /**
  * A session's log after a position; for a deleted session, its last event (rule C20). Undefined for an unknown session.
  */
 export async function readSessionLog(
-  store: Pick<Store, "readSessionLog" | "whereIs">,
+  store: LogStore,
   id: SessionId,
   after: Seq,
   limit: number,
@@ -20,19 +20,14 @@ export async function readSessionLog(
 }
 
 /** A page of a session's log after a position. */
-export async function readSessionPage(
-  store: Pick<Store, "readSessionLog" | "whereIs">,
-  id: SessionId,
-  after: Seq,
-  limit: number,
-): Promise<HistoryPage> {
+export async function readSessionPage(store: LogStore, id: SessionId, after: Seq, limit: number): Promise<HistoryPage> {
   const { entries, head } = (await readSessionLog(store, id, after, limit)) ?? { entries: [], head: 0 };
   return { entries, isLast: entries.length === 0 || entries.at(-1)!.seq! >= head };
 }
 
 /** A page of a floor's log after a place. */
 export async function readFloorPage(
-  store: Pick<Store, "readFloorLog">,
+  store: LogStore,
   id: FloorId,
   after: FloorSeq,
   limit: number,

@@ -4,19 +4,17 @@ import { readSnapshot } from "../../../src/actors/host/snapshot.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { checkArrangement, must } from "../../../src/policy/arrangement-check.ts";
 import type { FloorId, FloorSeq } from "../../../src/protocol/ids.ts";
-import type { Store } from "../../../src/store/store.ts";
+import type { FloorStore, LogStore, ViewStore } from "../../../src/store/store.ts";
 import { FloorLogCheck } from "../floors/floor-log-check.ts";
 
 const PAGE = 500;
-
-type FloorStore = Pick<Store, "listFloors" | "readFloorLog" | "loadFloor">;
 
 /**
  * Check every floor of a store that no node uses any more, its log and its state, against the invariants of
  * docs/use/arbitration.md. Throws `Broken` with the floor's id.
  * @returns the number of floors
  */
-export async function checkStoredFloors(store: FloorStore, catalog: Catalog): Promise<number> {
+export async function checkStoredFloors(store: FloorStore & LogStore & ViewStore, catalog: Catalog): Promise<number> {
   let count = 0;
   let after: FloorId | undefined;
   for (;;) {
@@ -28,7 +26,7 @@ export async function checkStoredFloors(store: FloorStore, catalog: Catalog): Pr
   }
 }
 
-async function checkFloor(store: FloorStore, floorId: FloorId, catalog: Catalog): Promise<void> {
+async function checkFloor(store: FloorStore & LogStore & ViewStore, floorId: FloorId, catalog: Catalog): Promise<void> {
   const check = new FloorLogCheck(catalog, false);
   let place: FloorSeq = 0;
   let at = Number.NEGATIVE_INFINITY;
