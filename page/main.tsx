@@ -6,7 +6,7 @@ import "./tokens.css";
 import "./page.css";
 import { Opening } from "./moment/opening.ts";
 import { parseAddress } from "./shell/address.ts";
-import { beginAnew, takeNewOwner } from "./shell/another-user.ts";
+import { beginAnew, receiveNewOwner } from "./shell/another-user.ts";
 import { readOwner, watchOwner } from "./shell/choices.ts";
 import { PageFrame } from "./shell/frame.tsx";
 import { SignInDemand } from "./shell/sign-in-demand.ts";
@@ -23,7 +23,7 @@ const language = preferredLanguage();
 const baseUrl = new URL(".", location.href).href;
 const signIn = new SignInDemand({ ownerId: readOwner(), beginAnew });
 watchOwner(signIn.changedElsewhere);
-const newOwner = takeNewOwner();
+const newOwner = receiveNewOwner();
 document.documentElement.lang = tagOf(language);
 const headers = {
   /** The server's sentences, such as the reason of a decision, are in the language of the page, not in the browser's. */
@@ -31,14 +31,14 @@ const headers = {
     return document.documentElement.lang;
   },
 };
-const client = createClient({ baseUrl, headers, patienceMs: PATIENCE_MS, signInAgain: signIn.ask });
+const client = createClient({ baseUrl, headers, patienceMs: PATIENCE_MS, signInAgain: signIn.signIn });
 const address = parseAddress(location.hash);
 const opening = new Opening(liveViewsOf(client), { ...address, view: viewOf(address.view).name });
-const place = document.getElementById("page");
-if (!place) throw new Error("index.html has no #page");
+const root = document.getElementById("page");
+if (!root) throw new Error("index.html has no #page");
 // Not a top-level await: a chunk that imports from this one would wait for it, and it for the chunk.
 void loadWords(language).then((words) =>
-  createRoot(place).render(
+  createRoot(root).render(
     <StrictMode>
       <Speaking first={{ language, words }}>
         <InterlockProvider client={client}>

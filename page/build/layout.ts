@@ -54,7 +54,7 @@ export async function drawRegion(region: MachineRegion): Promise<RegionLayout> {
   const drawn = isStart ? states.filter((state) => state.name !== initial) : states;
   const arrows = [startOf(region, isStart), ...arrowsOf(region, framed, isStart ? initial : undefined)];
   const sketch = { states: drawn.map((state) => state.name), arrows, framed };
-  const [wide, tall] = await Promise.all([place(sketch, "wide"), place(sketch, "tall")]);
+  const [wide, tall] = await Promise.all([layOut(sketch, "wide"), layOut(sketch, "tall")]);
   return { name, states: drawn, arrows, framed, wide, tall };
 }
 
@@ -113,7 +113,7 @@ interface Sketch {
   framed: readonly string[];
 }
 
-async function place({ states, arrows, framed }: Sketch, direction: keyof typeof DIRECTIONS): Promise<Layout> {
+async function layOut({ states, arrows, framed }: Sketch, direction: keyof typeof DIRECTIONS): Promise<Layout> {
   const nodeOf = (name: string): ElkNode => ({ id: name, width: widthOf(`* ${name}`, STATE), height: STATE.height });
   const frame: ElkNode = {
     id: FRAME,

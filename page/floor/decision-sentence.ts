@@ -5,7 +5,7 @@ import { joined, type Say } from "../words/sentence.ts";
 const SIGNS = { granted: "✓", queued: "◔", rejected: "✕" } as const;
 
 /** The inputs of a sentence besides the decision. */
-export interface Telling {
+export interface SentenceContext {
   say: Say;
   agentName: (id: string) => string;
 }
@@ -13,18 +13,18 @@ export interface Telling {
 export const signOfDecision = ({ outcome }: Decision): string => SIGNS[outcome];
 
 /** A decision as a sentence: the sessions and their numbers. */
-export function decisionSentence(decision: Decision, { say, agentName }: Telling, isWhatIf = false): string {
+export function decisionSentence(decision: Decision, { say, agentName }: SentenceContext, isWhatIf = false): string {
   const values = valuesOf(decision, agentName);
   const outcome = decision.reason === "beneath" ? "heard" : decision.outcome;
   return joined(say(`${isWhatIf ? "whatif" : "decided"}.${outcome}`, values), say(reasonOf(decision), values));
 }
 
 /** The second half of the sentence: the reason. */
-export function reasonSentence(decision: Decision, { say, agentName }: Telling): string {
+export function reasonSentence(decision: Decision, { say, agentName }: SentenceContext): string {
   return say(reasonOf(decision), valuesOf(decision, agentName));
 }
 
-function valuesOf({ challenger, holder }: Decision, agentName: Telling["agentName"]) {
+function valuesOf({ challenger, holder }: Decision, agentName: SentenceContext["agentName"]) {
   return {
     who: agentName(challenger.agentId),
     p: challenger.priority,

@@ -29,9 +29,9 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
       <section className={styles["scroll"]} tabIndex={0} aria-label={say("decisions.all")}>
         <ol>
-          {newest.map((decision, place) => (
-            // At a past moment the elements are keyed by their place, because each step changes all decisions.
-            <li key={isLive ? keyOfDecision(decision) : place} data-outcome={decision.outcome}>
+          {newest.map((decision, index) => (
+            // At a past moment the elements are keyed by their index, because each step changes all decisions.
+            <li key={isLive ? keyOfDecision(decision) : index} data-outcome={decision.outcome}>
               <FoldedDecision decision={decision} />
             </li>
           ))}

@@ -33,7 +33,7 @@ export function FloorScreen() {
   const isNarrow = useMedia("(max-width: 700px)");
   const isWide = useMedia("(min-width: 1800px)");
   if (floorId === undefined) return <StartView />;
-  const tellArchived = ({ archived }: { archived: readonly string[] }) =>
+  const archivedSentence = ({ archived }: { archived: readonly string[] }) =>
     say("told.stopped", { count: archived.length });
   const considered = { whatIf, onWhatIf: setWhatIf };
   const decisions = floor?.decisions ?? NONE;
@@ -46,7 +46,7 @@ export function FloorScreen() {
           type="button"
           data-risky
           disabled={!isLive || isBusy || !floor?.holder}
-          onClick={() => void act(() => client.stopFloor(floorId), tellArchived)}
+          onClick={() => void act(() => client.stopFloor(floorId), archivedSentence)}
         >
           {say("floor.stop")}
         </button>
@@ -54,7 +54,7 @@ export function FloorScreen() {
           type="button"
           data-risky
           disabled={!isLive || isBusy || !floor}
-          onClick={() => void act(() => client.stopAll(floorId), tellArchived)}
+          onClick={() => void act(() => client.stopAll(floorId), archivedSentence)}
         >
           {say("floor.stopall")}
         </button>

@@ -37,8 +37,8 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
   const { say } = useWords();
   const { ducked, paused, queued } = floor;
   const keyOf = useCardKey();
-  const place = useRef<HTMLDivElement>(null);
-  useMoves(place);
+  const root = useRef<HTMLDivElement>(null);
+  useMoves(root);
   const isStill = useMedia(STILL);
   const { fate, effects } = outcomeOf(whatIf);
   const named = isStill ? fate : undefined;
@@ -47,7 +47,7 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
   // Sessions are heard beneath the holder, so without them there is no heading of their own.
   const isNamedInFront = named === "front" || (named === "beneath" && ducked.length === 0);
   return (
-    <div ref={place} className={styles["columns"]}>
+    <div ref={root} className={styles["columns"]}>
       <div>
         <Heading ghost={isNamedInFront && ghost}>{say("stack.holder")}</Heading>
         {carded === "front" && ghost}
@@ -56,8 +56,8 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
           <Heading ghost={named === "beneath" && ghost}>{say("stack.ducked")}</Heading>
         )}
         {carded === "beneath" && ghost}
-        {ducked.map((session, place) => (
-          <Card key={keyOf(session, place)} session={session} effect={effects?.get(session.id)} />
+        {ducked.map((session, index) => (
+          <Card key={keyOf(session, index)} session={session} effect={effects?.get(session.id)} />
         ))}
         <Heading>{say("stack.paused", { count: paused.length })}</Heading>
         {paused.length === 0 && <p className={styles["quiet"]}>{say("stack.nonepaused")}</p>}
@@ -78,10 +78,10 @@ const outcomeOf = (whatIf: WhatIf | undefined) =>
 
 type Effects = ReadonlyMap<string, PredictedEffect> | undefined;
 
-/** At a past moment cards are keyed by their place: a step may change all sessions, and no card has state to keep. */
-function useCardKey(): (session: Session, place: number) => string | number {
+/** At a past moment cards are keyed by their index: a step may change all sessions, and no card has state to keep. */
+function useCardKey(): (session: Session, index: number) => string | number {
   const { isLive } = useHere();
-  return ({ id }, place) => (isLive ? id : place);
+  return ({ id }, index) => (isLive ? id : index);
 }
 
 /** The holder, or a line that says that there is none. */
@@ -122,7 +122,7 @@ function Heading({ ghost, children }: { ghost?: ReactNode; children: ReactNode }
 interface CardsProps {
   sessions: readonly Session[];
   effects: Effects;
-  /** Whether the cards show their places, from 1. */
+  /** Whether the cards show their ranks, from 1. */
   isNumbered?: boolean;
 }
 
@@ -131,11 +131,11 @@ function Cards({ sessions, effects, isNumbered }: CardsProps): ReactNode {
   const keyOf = useCardKey();
   return (
     <>
-      {sessions.slice(0, MAX_CARDS).map((session, place) => (
+      {sessions.slice(0, MAX_CARDS).map((session, index) => (
         <Card
-          key={keyOf(session, place)}
+          key={keyOf(session, index)}
           session={session}
-          place={isNumbered ? place + 1 : undefined}
+          rank={isNumbered ? index + 1 : undefined}
           effect={effects?.get(session.id)}
         />
       ))}
@@ -150,12 +150,12 @@ interface CardProps {
   session: Session;
   isFront?: boolean;
   /** In the queue, from 1. */
-  place?: number | undefined;
+  rank?: number | undefined;
   /** The effect of the considered start on the session. */
   effect?: PredictedEffect | undefined;
 }
 
-function Card({ session, isFront = false, place, effect }: CardProps) {
+function Card({ session, isFront = false, rank, effect }: CardProps) {
   const { say } = useWords();
   const client = useClient();
   const { agents, agentName, isLive, floorId = "", linkTo } = useHere();
@@ -164,7 +164,7 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
   const [isAborting, setAborting] = useState(false);
   const { id, title, agentId, priority, interruptible, level, activity, state } = session;
   const look: Look = lookOf(session);
-  const tellState = useStateSentence();
+  const stateSentence = useStateSentence();
   const name = agentName(agentId);
   const disabled = !isLive || isBusy;
   const controls = { session, disabled, act, onAborting: setAborting };
@@ -178,7 +178,7 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
       aria-label={`${name}: ${say(`state.${look}`)}`}
     >
       <header>
-        {place !== undefined && <span className={styles["place"]}>{place}.</span>}
+        {rank !== undefined && <span className={styles["rank"]}>{rank}.</span>}
         <StateSign look={look} />
         <a data-row href={linkTo("session", { floorId, sessionId: id })}>
           <b>{name}</b>
@@ -222,7 +222,7 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
           <button
             type="button"
             disabled={disabled}
-            onClick={() => void act(() => client.activateSession(id), tellState)}
+            onClick={() => void act(() => client.activateSession(id), stateSentence)}
           >
             {say("session.activate")}
           </button>
@@ -231,7 +231,7 @@ function Card({ session, isFront = false, place, effect }: CardProps) {
           type="button"
           data-risky
           disabled={disabled}
-          onClick={() => void act(() => client.archiveSession(id), tellState)}
+          onClick={() => void act(() => client.archiveSession(id), stateSentence)}
         >
           {say("session.archive")}
         </button>
@@ -288,37 +288,37 @@ const MAX_MOVES = 12;
 /** Positions are measured again after this time without a change, in ms, because measuring forces a layout. */
 const SETTLE_MS = 100;
 
-/** Animates cards from their former places. During fast changes nothing is animated. */
-function useMoves(place: RefObject<HTMLElement | null>): void {
-  const known = useRef<ReturnType<typeof placesOf>>(undefined);
+/** Animates cards from where they were. During fast changes nothing is animated. */
+function useMoves(root: RefObject<HTMLElement | null>): void {
+  const known = useRef<ReturnType<typeof offsetsOf>>(undefined);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useLayoutEffect(() => {
     const before = known.current;
     known.current = undefined;
-    if (before && !matchMedia("(prefers-reduced-motion: reduce)").matches) travel(place.current!, before);
+    if (before && !matchMedia("(prefers-reduced-motion: reduce)").matches) travel(root.current!, before);
     clearTimeout(timer.current);
     timer.current = setTimeout(() => {
-      known.current = placesOf(place.current!);
+      known.current = offsetsOf(root.current!);
     }, SETTLE_MS);
   });
   useEffect(() => () => clearTimeout(timer.current), []);
 }
 
-const cardsIn = (place: HTMLElement) => [...place.querySelectorAll<HTMLElement>("[data-card]")];
+const cardsIn = (root: HTMLElement) => [...root.querySelectorAll<HTMLElement>("[data-card]")];
 /** Relative to the stack, so that scrolling the page moves no card. */
-function placesOf(place: HTMLElement): Map<string, { left: number; top: number }> {
-  const origin = place.getBoundingClientRect();
+function offsetsOf(root: HTMLElement): Map<string, { left: number; top: number }> {
+  const origin = root.getBoundingClientRect();
   return new Map(
-    cardsIn(place).map((card) => {
+    cardsIn(root).map((card) => {
       const { left, top } = card.getBoundingClientRect();
       return [card.dataset["card"]!, { left: left - origin.left, top: top - origin.top }];
     }),
   );
 }
 
-function travel(place: HTMLElement, before: ReturnType<typeof placesOf>): void {
-  const now = placesOf(place);
-  const moved = cardsIn(place).flatMap((card) => {
+function travel(root: HTMLElement, before: ReturnType<typeof offsetsOf>): void {
+  const now = offsetsOf(root);
+  const moved = cardsIn(root).flatMap((card) => {
     const [from, to] = [before.get(card.dataset["card"]!), now.get(card.dataset["card"]!)!];
     const [dx, dy] = from ? [from.left - to.left, from.top - to.top] : [0, 0];
     return Math.abs(dx) > 1 || Math.abs(dy) > 1 ? [{ card, dx, dy }] : [];

@@ -18,17 +18,17 @@ export interface Transcript {
 
 /**
  * A session's conversation after the first `count` events of its floor's log, from the log only.
- * @param places of the session's events in the log
+ * @param indices of the session's events in the log
  */
 export function transcriptOf(
   events: readonly LogEvent[],
-  places: readonly number[] = [],
+  indices: readonly number[] = [],
   count = events.length,
 ): Transcript {
   const pass = new Pass();
-  for (const [nth, place] of places.entries()) {
-    if (place >= count) break;
-    pass.take(events[place]!, () => endsWith(events, places, nth));
+  for (const [nth, eventIndex] of indices.entries()) {
+    if (eventIndex >= count) break;
+    pass.add(events[eventIndex]!, () => endsWith(events, indices, nth));
   }
   return pass.transcript;
 }
@@ -52,7 +52,7 @@ class Pass {
   }
 
   /** @param isEnd whether the session ends with the event */
-  take(event: LogEvent, isEnd: () => boolean): void {
+  add(event: LogEvent, isEnd: () => boolean): void {
     switch (event.type) {
       case "message":
         return this.#say(event.data, event.timestamp);
@@ -129,10 +129,10 @@ function firstWaiting(messages: ReadonlyMap<string, SessionMessage>, runId?: str
  * Whether the session ended with an event: turns that wait then end without a run, and their messages stay. Otherwise
  * such a turn was withdrawn, which the log does not say in another way.
  */
-function endsWith(events: readonly LogEvent[], places: readonly number[], nth: number): boolean {
-  const { timestamp } = events[places[nth]!]!;
-  for (let next = nth + 1; next < places.length; next += 1) {
-    const event = events[places[next]!]!;
+function endsWith(events: readonly LogEvent[], indices: readonly number[], nth: number): boolean {
+  const { timestamp } = events[indices[nth]!]!;
+  for (let next = nth + 1; next < indices.length; next += 1) {
+    const event = events[indices[next]!]!;
     if (event.timestamp !== timestamp) return false;
     if (event.type === "session_transition" && /^(?:archived|deleted)$/.test(event.data.to)) return true;
   }
@@ -181,24 +181,24 @@ export function itemsOf({ messages, toolUses }: Pick<Transcript, "messages" | "t
     ...messages.map((message) => ({ kind: "message" as const, at: message.createdAt, message })),
     ...toolUses.map((use) => ({ kind: "tool" as const, at: Date.parse(use.timestamp), use })),
   ];
-  return placeSummaries(items.sort((one, other) => one.at - other.at));
+  return insertSummaries(items.sort((one, other) => one.at - other.at));
 }
 
 /**
  * A summary is written during later turns: it is placed before the user's next message after the last one that it
  * covers. A covered message that is not among the items is older than all of them.
  */
-function placeSummaries(items: Item[]): Item[] {
-  const placed = items.filter((item) => !coveredBy(item));
-  if (placed.length === items.length) return items;
+function insertSummaries(items: Item[]): Item[] {
+  const ordered = items.filter((item) => !coveredBy(item));
+  if (ordered.length === items.length) return items;
   for (const item of items) {
     const upTo = coveredBy(item);
     if (!upTo) continue;
-    const last = placed.findIndex((each) => each.kind === "message" && each.message.id === upTo);
-    const next = placed.findIndex((each, index) => index > last && isOfUser(each));
-    placed.splice(next === -1 ? placed.length : next, 0, item);
+    const last = ordered.findIndex((each) => each.kind === "message" && each.message.id === upTo);
+    const next = ordered.findIndex((each, index) => index > last && isOfUser(each));
+    ordered.splice(next === -1 ? ordered.length : next, 0, item);
   }
-  return placed;
+  return ordered;
 }
 
 const coveredBy = (item: Item) => (item.kind === "message" ? item.message.summary?.upTo : undefined);
@@ -212,10 +212,10 @@ const isOfUser = (item: Item) => item.kind === "message" && item.message.role ==
  */
 export function callTree(items: readonly Item[]): CallNode[] {
   const root: Branch = { nodes: [], calls: new Map(), last: undefined };
-  const taken = new Map<string, number>();
+  const uses = new Map<string, number>();
   const keyFor = (name: string) => {
-    const times = taken.get(name) ?? 0;
-    taken.set(name, times + 1);
+    const times = uses.get(name) ?? 0;
+    uses.set(name, times + 1);
     return times === 0 ? name : `${name}:${times}`;
   };
   /** The branch of an agent's call below `branch`; begins one if there is none. */

@@ -1,5 +1,5 @@
 import type { Transition } from "../../src/protocol/event.ts";
-import { decisionSentence, signOfDecision, type Telling } from "../floor/decision-sentence.ts";
+import { decisionSentence, type SentenceContext, signOfDecision } from "../floor/decision-sentence.ts";
 import { becauseOf } from "../parts/because.ts";
 import { failureText } from "../words/failure-text.ts";
 import type { LogEvent } from "./log-event.ts";
@@ -16,12 +16,15 @@ export interface EventLine {
   text: string;
 }
 
-export function lineOf(event: LogEvent, telling: Telling): EventLine {
-  const { name, sign, text } = wordsOf(event, telling);
+export function lineOf(event: LogEvent, context: SentenceContext): EventLine {
+  const { name, sign, text } = wordsOf(event, context);
   return { ...(name !== undefined && { name }), ...(sign !== undefined && { sign }), text: text.slice(0, MAX_TEXT) };
 }
 
-function transitionText({ from, to, by, activity, level, reason }: Transition, { say, agentName }: Telling): string {
+function transitionText(
+  { from, to, by, activity, level, reason }: Transition,
+  { say, agentName }: SentenceContext,
+): string {
   const because = becauseOf(reason, say);
   const parts = [
     activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`,
@@ -32,13 +35,13 @@ function transitionText({ from, to, by, activity, level, reason }: Transition, {
   return parts.join("");
 }
 
-function wordsOf(event: LogEvent, telling: Telling): EventLine {
-  const { say, agentName } = telling;
+function wordsOf(event: LogEvent, context: SentenceContext): EventLine {
+  const { say, agentName } = context;
   switch (event.type) {
     case "arbitration":
-      return { sign: signOfDecision(event.data), text: decisionSentence(event.data, telling) };
+      return { sign: signOfDecision(event.data), text: decisionSentence(event.data, context) };
     case "session_transition":
-      return { name: event.data.event, text: transitionText(event.data, telling) };
+      return { name: event.data.event, text: transitionText(event.data, context) };
     case "session_created":
       return { name: "created", text: `${agentName(event.data.agentId)}: ${event.data.title}` };
     case "session_updated":

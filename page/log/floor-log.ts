@@ -1,6 +1,6 @@
 import type { Client } from "../../src/client/client.ts";
 import { Watchers } from "../../src/client/watchers.ts";
-import { type LogEvent, placeOf } from "./log-event.ts";
+import { floorSeqOf, type LogEvent } from "./log-event.ts";
 
 export interface LogView {
   /** Oldest first. The array grows in place; `revision` changes each time. */
@@ -92,13 +92,13 @@ export class FloorLog {
 
   /** The events after the newest known one, newest first. If none is known: the newest page of the log. */
   async #readAdded(client: Client): Promise<LogEvent[]> {
-    const known = this.#events.length === 0 ? 0 : placeOf(this.#events.at(-1)!);
+    const known = this.#events.length === 0 ? 0 : floorSeqOf(this.#events.at(-1)!);
     const added: LogEvent[] = [];
     let before: string | undefined;
     for (;;) {
       const limit = known === 0 ? PAGE / 4 : before === undefined ? ADDED : PAGE;
       const page = await client.readFloorLog(this.floorId, { limit, ...(before && { before }) });
-      const fresh = page.events.filter((event) => placeOf(event) > known);
+      const fresh = page.events.filter((event) => floorSeqOf(event) > known);
       added.push(...fresh);
       before = page.events.at(-1)?.position;
       // The first time one page is enough: `reachBack` reads the older ones.
@@ -109,7 +109,7 @@ export class FloorLog {
 
   async #reachBack(): Promise<void> {
     this.#change({ isReading: true });
-    let toldAt = 0;
+    let notifiedAt = 0;
     try {
       while (this.#view.hasOlder && this.#events.length > 0 && this.#events.length < MAX_EVENTS) {
         const before = this.#events[0]!.position;
@@ -118,8 +118,8 @@ export class FloorLog {
         this.#events.unshift(...page.events.reverse());
         const hasOlder = page.hasMore && page.events.length > 0;
         // Everything derived from the log is computed again after a change at its beginning.
-        if (hasOlder && Date.now() - toldAt < REFRESH_MS) continue;
-        toldAt = Date.now();
+        if (hasOlder && Date.now() - notifiedAt < REFRESH_MS) continue;
+        notifiedAt = Date.now();
         this.#change({ hasOlder, failure: undefined });
       }
     } catch (error) {

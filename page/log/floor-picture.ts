@@ -29,13 +29,13 @@ class Pass {
   /** The number of processed events. */
   count = 0;
 
-  take(event: LogEvent): void {
+  apply(event: LogEvent): void {
     this.count += 1;
     this.floors.note(this.count, floorAfter(this.floors.last ?? UNUSED_FLOOR, event));
-    if (event.sessionId !== undefined) this.#takeOf(event.sessionId, event);
+    if (event.sessionId !== undefined) this.#applyToSession(event.sessionId, event);
   }
 
-  #takeOf(id: string, event: LogEvent): void {
+  #applyToSession(id: string, event: LogEvent): void {
     const history = this.sessions.get(id) ?? new History();
     const before = history.last ?? sessionBefore(id, event);
     const after = sessionAfter(before, event);
@@ -118,7 +118,7 @@ export class PictureBook {
 
   #readTo(count: number): Pass {
     const wanted = Math.min(count, this.#events.length);
-    while (this.#pass.count < wanted) this.#pass.take(this.#events[this.#pass.count]!);
+    while (this.#pass.count < wanted) this.#pass.apply(this.#events[this.#pass.count]!);
     return this.#pass;
   }
 }

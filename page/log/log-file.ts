@@ -1,6 +1,6 @@
 import { SAVED_LOG } from "../../src/client/saved-log.ts";
 import { PageError } from "../words/failure-text.ts";
-import { type LogEvent, placeOf } from "./log-event.ts";
+import { floorSeqOf, type LogEvent } from "./log-event.ts";
 import { type LogSchema, type SchemaFault, schemaFault } from "./schema-fault.ts";
 
 const HEAD = `{"format":"${SAVED_LOG.format}"`;
@@ -32,25 +32,25 @@ export function readLogFile(text: string, schema: LogSchema): LogFile {
   let before = 0;
   for (const [index, event] of events.entries()) {
     const { path, expected } = faultOf(event, schema, before) ?? {};
-    if (path !== undefined) throw new PageError(...placed(text, index, events.length, { path, expected: expected! }));
-    before = placeOf(event);
+    if (path !== undefined) throw new PageError(...faultAt(text, index, events.length, { path, expected: expected! }));
+    before = floorSeqOf(event);
   }
   return { floorId: floorId as string, events };
 }
 
-/** @param before the place of the event before */
+/** @param before the number of the event before */
 function faultOf(event: unknown, { event: envelope, data, $defs }: LogSchema, before: number): SchemaFault | undefined {
   const fault = schemaFault(event, envelope, $defs);
   if (fault) return fault.path === "" ? { ...fault, path: "event" } : fault;
   const known = event as LogEvent;
-  if (placeOf(known) <= before) return { path: "position", expected: `> ${before}` };
+  if (floorSeqOf(known) <= before) return { path: "position", expected: `> ${before}` };
   return schemaFault(known.data, data[known.type]!, $defs, "data");
 }
 
 type Fault = ConstructorParameters<typeof PageError>;
 
 /** The fault of an event, with its line if the file has a line for each event, as `writeLogFile` writes them. */
-function placed(text: string, index: number, count: number, fault: SchemaFault): Fault {
+function faultAt(text: string, index: number, count: number, fault: SchemaFault): Fault {
   const lines = linesOf(text);
   const isByLine = lines.length === count + 2 || lines.length === 1;
   const values = { ...fault, number: index + 1, line: lines.length === 1 ? 1 : index + 2 };

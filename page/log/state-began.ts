@@ -4,9 +4,9 @@ import { countLeading } from "./count-leading.ts";
 import { timeOf } from "./log-event.ts";
 import { LogIndex } from "./log-index.ts";
 
-/** The transitions of one session that changed its state: their places in the log, and their times. */
+/** The transitions of one session that changed its state: their indices in the log, and their times. */
 interface Begun {
-  places: number[];
+  indices: number[];
   times: number[];
 }
 
@@ -14,10 +14,10 @@ interface Begun {
 export const begunIndex = () =>
   new LogIndex<Map<string, Begun>>(
     () => new Map(),
-    (index, event, place) => {
+    (index, event, eventIndex) => {
       if (event.sessionId === undefined || !isChange(event)) return;
-      const begun = index.get(event.sessionId) ?? { places: [], times: [] };
-      begun.places.push(place);
+      const begun = index.get(event.sessionId) ?? { indices: [], times: [] };
+      begun.indices.push(eventIndex);
       begun.times.push(timeOf(event));
       index.set(event.sessionId, begun);
     },
@@ -43,6 +43,6 @@ export function stateBegan(
   if (state === "created") return queuedAt ?? createdAt;
   const ahead = recent.findLast((event) => event.sessionId === id && isChange(event));
   if (ahead) return Date.parse(ahead.timestamp);
-  const { places, times } = begun.get(id) ?? { places: [], times: [] };
-  return times[countLeading(places.length, (index) => places[index]! < count) - 1];
+  const { indices, times } = begun.get(id) ?? { indices: [], times: [] };
+  return times[countLeading(indices.length, (index) => indices[index]! < count) - 1];
 }

@@ -27,13 +27,13 @@ interface Props {
   /** Further information about that state. */
   note?: string | undefined;
   /** The last transition's arrow, and a key that differs for each transition. */
-  taken?: { arrow: number; key: string } | undefined;
+  traversed?: { arrow: number; key: string } | undefined;
   /** The scale at which the charts fit the height of their column, if they stand in one. */
   fitting?: number | undefined;
 }
 
 /** A region of a machine: its states, its transitions, and the current state. */
-export function ChartFigure({ title, region, state, note, taken, fitting = 1 }: Props) {
+export function ChartFigure({ title, region, state, note, traversed, fitting = 1 }: Props) {
   const { say } = useWords();
   const { isLive } = useHere();
   const box = useRef<HTMLElement>(null);
@@ -48,7 +48,7 @@ export function ChartFigure({ title, region, state, note, taken, fitting = 1 }: 
   const isWide = width >= region.wide.width * MIN_SCALE;
   const layout = isWide ? region.wide : region.tall;
   const scale = Math.min(1, Math.max(MIN_SCALE, Math.min(fitting, width / layout.width)));
-  const arrow = taken && region.arrows[taken.arrow];
+  const arrow = traversed && region.arrows[traversed.arrow];
   const sentence = [
     state === undefined ? say("machine.unknown") : say("machine.in", { state }),
     ...(arrow ? [say("machine.came", { from: arrow.from.join(", "), to: arrow.to })] : []),
@@ -80,11 +80,11 @@ export function ChartFigure({ title, region, state, note, taken, fitting = 1 }: 
             <Arrow
               key={`${each.from.join()} ${each.to}`}
               arrow={each}
-              place={layout.arrows[index]!}
-              isTaken={taken?.arrow === index}
+              layout={layout.arrows[index]!}
+              isTraversed={traversed?.arrow === index}
             />
           ))}
-          {taken && isLive && <Runner key={taken.key} points={layout.arrows[taken.arrow]!.points} />}
+          {traversed && isLive && <Runner key={traversed.key} points={layout.arrows[traversed.arrow]!.points} />}
           {region.states.map((each) => (
             <State
               key={each.name}
@@ -131,15 +131,15 @@ const State = memo(function State({ name, box: { x, y, width, height }, stays, i
 
 interface ArrowProps {
   arrow: ArrowLayout;
-  place: Layout["arrows"][number];
-  isTaken: boolean;
+  layout: Layout["arrows"][number];
+  isTraversed: boolean;
 }
 
-const Arrow = memo(function Arrow({ arrow: { words }, place: { points, label }, isTaken }: ArrowProps) {
+const Arrow = memo(function Arrow({ arrow: { words }, layout: { points, label }, isTraversed }: ArrowProps) {
   // The label may omit some words.
   const about = words.map(wordText).join("\n");
   return (
-    <g className={styles["arrow"]} data-taken={isTaken}>
+    <g className={styles["arrow"]} data-traversed={isTraversed}>
       {about !== "" && <title>{about}</title>}
       <path d={pathOf(points)} />
       <polygon points={headOf(points)} />

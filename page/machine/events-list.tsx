@@ -120,7 +120,7 @@ function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
   const plain = PLAIN[event];
   const text = WITH_TEXT[event];
   const choice = WITH_CHOICE[event];
-  const asked = WITH_QUESTION[event];
+  const question = WITH_QUESTION[event];
   const send = async (command: Send, value = "") => {
     if (
       await act(
@@ -159,12 +159,12 @@ function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
         )}
         <Leads to={to} />
       </div>
-      {input !== undefined && asked && (
+      {input !== undefined && question && (
         <Sure
-          question={say(asked.question(session))}
+          question={say(question.question(session))}
           yes={say("machine.send")}
           disabled={disabled}
-          onYes={() => void send(asked.send)}
+          onYes={() => void send(question.send)}
           onNo={() => setInput(undefined)}
         />
       )}

@@ -116,25 +116,25 @@ function ArbiterChart({ arbiter, floor }: { arbiter: Chart; floor: FloorPicture 
   const { say } = useWords();
   const state = floor && arbiterState(floor);
   const before = useRef(state);
-  const [taken, setTaken] = useState<{ arrow: number; key: string }>();
+  const [traversed, setTraversed] = useState<{ arrow: number; key: string }>();
   const [region] = arbiter.regions;
   useEffect(() => {
     const from = before.current;
     before.current = state;
     if (from === undefined || state === undefined || from === state) return;
     const arrow = region!.arrows.findIndex((each) => each.to === state && each.from.includes(from));
-    setTaken((last) => (arrow < 0 ? undefined : { arrow, key: String(Number(last?.key ?? 0) + 1) }));
+    setTraversed((last) => (arrow < 0 ? undefined : { arrow, key: String(Number(last?.key ?? 0) + 1) }));
   }, [state, region]);
-  return <ChartFigure title={say("machine.arbiter")} region={region!} state={state} taken={taken} />;
+  return <ChartFigure title={say("machine.arbiter")} region={region!} state={state} traversed={traversed} />;
 }
 
 function Facts({ session, machine, transitions }: ChartsProps & { session: Session }) {
   const { say, language } = useWords();
   const { agents, agentName, isLive } = useHere();
-  const takesNoTurns = isExternal(agents, session);
+  const refusesTurns = isExternal(agents, session);
   const { accepted, refused } = useMemo(
-    () => acceptedIn(machine, statesOf({ state: session.state, activity: session.activity }), takesNoTurns),
-    [machine, session.state, session.activity, takesNoTurns],
+    () => acceptedIn(machine, statesOf({ state: session.state, activity: session.activity }), refusesTurns),
+    [machine, session.state, session.activity, refusesTurns],
   );
   return (
     <>
@@ -144,10 +144,10 @@ function Facts({ session, machine, transitions }: ChartsProps & { session: Sessi
         <h2 id="transitions">{say("machine.transitions")}</h2>
         {transitions.length === 0 && <p className={styles["quiet"]}>{say("machine.notransitions")}</p>}
         <ol className={styles["transitions"]}>
-          {transitions.toReversed().map((each, place) => {
+          {transitions.toReversed().map((each, index) => {
             const { from, to, event, by, activity, level, reason } = each.data;
             return (
-              <li key={isLive ? chartKeyOf(each) : place}>
+              <li key={isLive ? chartKeyOf(each) : index}>
                 <time>{clockOf(Date.parse(each.timestamp), language, true)}</time>{" "}
                 <b className={styles["mono"]}>{event}</b>{" "}
                 {activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`}

@@ -4,7 +4,7 @@ import { type Here, useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
-import { type ShownTransition, statesOf, takenBy, transitionIndex, transitionsOf } from "./standing.ts";
+import { arrowOf, type ShownTransition, statesOf, transitionIndex, transitionsOf } from "./standing.ts";
 
 export interface ChartsProps {
   machine: Chart;
@@ -19,9 +19,9 @@ export function SessionCharts({ machine, session, transitions, fitting }: Charts
   const { say } = useWords();
   const states = session && statesOf(session);
   return machine.regions.map((region) => {
-    const last = transitions.findLast(({ data }) => takenBy(region, data) !== undefined);
+    const last = transitions.findLast(({ data }) => arrowOf(region, data) !== undefined);
     const isNewest = last !== undefined && last === transitions.at(-1);
-    const arrow = last && takenBy(region, last.data);
+    const arrow = last && arrowOf(region, last.data);
     const isDucked = region.name === "lifecycle" && session?.state === "ducked" && session.level !== undefined;
     return (
       <ChartFigure
@@ -31,7 +31,7 @@ export function SessionCharts({ machine, session, transitions, fitting }: Charts
         state={states?.[region.name]}
         note={isDucked ? `${session.level} dB` : undefined}
         fitting={fitting}
-        taken={isNewest && arrow !== undefined ? { arrow, key: chartKeyOf(last) } : undefined}
+        traversed={isNewest && arrow !== undefined ? { arrow, key: chartKeyOf(last) } : undefined}
       />
     );
   });

@@ -2,7 +2,7 @@ import type { ServerEvent, ServerEventOf } from "../../src/client/server-event.t
 import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import type { LogEvent } from "../log/log-event.ts";
-import { placesIndex } from "../log/log-index.ts";
+import { eventIndices } from "../log/log-index.ts";
 import type { Look } from "../parts/look.ts";
 import type { ArrowLayout, Chart, RegionLayout } from "./chart.ts";
 
@@ -11,25 +11,25 @@ export type ShownTransition = ServerEventOf<"session_transition">;
 /** The number of listed transitions. */
 const MAX_TRANSITIONS = 12;
 
-/** For each session, the places of its transitions in the log. */
-export const transitionIndex = () => placesIndex(({ type }) => type === "session_transition");
+/** For each session, the indices of its transitions in the log. */
+export const transitionIndex = () => eventIndices(({ type }) => type === "session_transition");
 
 /**
  * The newest transitions of a session after the first `count` events of a log, the newest last.
- * @param places of its transitions in the log
+ * @param indices of its transitions in the log
  * @param recent events of the floor's stream, which may be ahead of the log
  */
 export function transitionsOf(
   sessionId: string,
   events: readonly LogEvent[],
-  places: readonly number[],
+  indices: readonly number[],
   count: number,
   recent: readonly ServerEvent[],
 ): ShownTransition[] {
-  const last = places.findLastIndex((place) => place < count) + 1;
-  const found = places
+  const last = indices.findLastIndex((eventIndex) => eventIndex < count) + 1;
+  const found = indices
     .slice(Math.max(0, last - MAX_TRANSITIONS), last)
-    .map((place) => events[place] as ShownTransition);
+    .map((eventIndex) => events[eventIndex] as ShownTransition);
   const newest = found.at(-1)?.seq ?? 0;
   const ahead = recent.filter(
     (event): event is ShownTransition =>
@@ -39,7 +39,7 @@ export function transitionsOf(
 }
 
 /** The index of the arrow of a region that a transition took: none, or one. */
-export function takenBy(
+export function arrowOf(
   region: RegionLayout,
   { from, to, event, activity }: ShownTransition["data"],
 ): number | undefined {
@@ -53,8 +53,8 @@ export function takenBy(
 
 /** A logged state names the lifecycle and, while the session is heard, its activity. */
 function partOf({ name }: RegionLayout, written: string, activity: string | undefined): string | undefined {
-  const [lifecycle, heard] = written.split(".");
-  return name === "lifecycle" ? lifecycle : (heard ?? activity);
+  const [lifecycle, activityPart] = written.split(".");
+  return name === "lifecycle" ? lifecycle : (activityPart ?? activity);
 }
 
 /** The log contains the name of the transition; a command for it has the same name after `session.`. */

@@ -6,7 +6,7 @@ import type { Session } from "../../src/protocol/session.ts";
 import { useClient, useLiveViews } from "../../src/react/provider.ts";
 import { FloorLog, type LogView } from "../log/floor-log.ts";
 import { type FloorPicture, PictureBook } from "../log/floor-picture.ts";
-import { countUpTo, placeOf } from "../log/log-event.ts";
+import { countUpTo, floorSeqOf } from "../log/log-event.ts";
 import type { LogFile } from "../log/log-file.ts";
 import { begunIndex, stateBegan } from "../log/state-began.ts";
 import { type Address, addressOf, pathOf, searchOf } from "../shell/address.ts";
@@ -25,7 +25,7 @@ export interface Here {
   floorId: string | undefined;
   /** The chosen session, if any. */
   sessionId: string | undefined;
-  /** A past moment, as a place in the log; undefined: now. */
+  /** A past moment, as the number of an event in the log; undefined: now. */
   at: number | undefined;
   /** The moment of the address, if that is not a position of this log. */
   unknownAt: string | undefined;
@@ -64,7 +64,7 @@ export interface Here {
   linkTo: (view: string, rest?: { floorId?: string; sessionId?: string; at?: number | undefined }) => string;
   /** Goes to an address of `linkTo`, at the moment that was chosen last. */
   follow: (link: string) => void;
-  lookAt: (place: number | undefined) => void;
+  lookAt: (floorSeq: number | undefined) => void;
   setSpan: (span: Moment["span"]) => void;
   setFilter: (filter: Partial<Pick<Moment, "only" | "isFolded">>) => void;
   openFile: (file: LogFile) => void;
@@ -102,7 +102,7 @@ export function Unhurried({ children }: { children: (isBehind: boolean) => React
 
 const NO_VIEW: FloorLiveView = { status: "connecting", floor: undefined, decisions: [], events: [] };
 
-const isUnheard = (view: LiveState): boolean => "floor" in view && view.floor === undefined;
+const hasNoFloor = (view: LiveState): boolean => "floor" in view && view.floor === undefined;
 const isUnread = ({ events }: LogView): boolean => events.length === 0;
 
 interface HereProviderProps {
@@ -121,10 +121,10 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   const floorId = isFile ? file.floorId : named || undefined;
   const followed = floorId === undefined || isFile ? undefined : floorId;
 
-  const heard = useCalm<LiveState>(sourceOf(views, { view: address.view, followed, isFile }), isUnheard);
+  const sourceView = useCalm<LiveState>(sourceOf(views, { view: address.view, followed, isFile }), hasNoFloor);
   // After the stream above has its watcher.
   useEffect(() => opening.end(), [opening]);
-  const live = followed === undefined ? NO_VIEW : (heard as FloorLiveView);
+  const live = followed === undefined ? NO_VIEW : (sourceView as FloorLiveView);
 
   const { resetAt } = live;
   // biome-ignore lint/correctness/useExhaustiveDependencies: after a reset the log is read anew.
@@ -139,15 +139,15 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.
   const book = useMemo(() => new PictureBook(events), [events, first]);
   const {
-    moment: asked,
+    moment: addressed,
     awaited,
     move,
   } = useMoment(address, (moment) =>
     linkOf(address.view, { floorId, sessionId, isFile, query: address.query, ...moment }),
   );
-  const { written } = asked;
+  const { written } = addressed;
   const isForeign = written?.epoch !== undefined && first !== undefined && !first.startsWith(`${written.epoch}.`);
-  const moment = isForeign ? { ...asked, at: undefined } : asked;
+  const moment = isForeign ? { ...addressed, at: undefined } : addressed;
   const searchAt = (moment: Moment) => searchOf(queryOf({ ...moment, isFile }));
   const follow = useFollow({ moment, awaited, searchAt });
   const { at, span, only, isFolded } = moment;
@@ -157,13 +157,13 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
   // biome-ignore lint/correctness/useExhaustiveDependencies: the position grows with each event of the floor, also with those that its stream does not carry: messages and titles. A reconnection may add more.
   useEffect(() => {
     if (followed !== undefined) log.refresh();
-  }, [log, followed, live.position, heard.status === "open"]);
+  }, [log, followed, live.position, sourceView.status === "open"]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
   const past = useMemo(() => (isPast ? book.at(count) : undefined), [book, count, isPast, revision]);
   const floor = past ?? (live.floor && { ducked: [], ...live.floor, decisions: live.decisions });
 
   const workspaceId = useWorkspace(client, { floor, floorId, sessionId, isLive: !isPast });
-  const { agents, agentName } = useAgents(opening, { client, isOpen: heard.status === "open", workspaceId });
+  const { agents, agentName } = useAgents(opening, { client, isOpen: sourceView.status === "open", workspaceId });
 
   let search: string | undefined;
   const here: Here = {
@@ -188,7 +188,7 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
     newestSessions: (limit) => book.newestAt(count, limit),
     agents,
     agentName,
-    status: heard,
+    status: sourceView,
     linkTo: (view, rest = {}) => {
       const isHere = rest.floorId === undefined || rest.floorId === floorId;
       const path = pathOf(view, pathPartsOf(rest.floorId ?? floorId, rest.sessionId));
@@ -200,9 +200,9 @@ export function HereProvider({ address, opening, children }: HereProviderProps) 
       return path + search;
     },
     follow,
-    lookAt: (place) => {
+    lookAt: (floorSeq) => {
       const last = events.at(-1);
-      move({ at: place === undefined || (last && !isFile && place > placeOf(last)) ? undefined : place });
+      move({ at: floorSeq === undefined || (last && !isFile && floorSeq > floorSeqOf(last)) ? undefined : floorSeq });
     },
     setSpan: (next) => move({ span: next }),
     setFilter: move,

@@ -4,7 +4,7 @@ import { type Address, replaceAddress } from "../shell/address.ts";
 
 /** The moment, the span and the filter in the address. */
 export interface Moment {
-  /** A place in the log; undefined: now. */
+  /** The number of an event in the log; undefined: now. */
   at: number | undefined;
   /** What the address has as `at`, as it is there. Undefined after a movement. */
   written?: { at: string; epoch: string | undefined } | undefined;
@@ -89,20 +89,20 @@ export function useMoment(address: Address, write: (moment: Moment) => string): 
   return { moment, awaited, move };
 }
 
-const PLACE = /^\d{1,15}$/;
-/** A place, or a position of the API: a place after the epoch of its store. */
+const FLOOR_SEQ = /^\d{1,15}$/;
+/** The number of an event, or a position of the API: a number after the epoch of its store. */
 const POSITION = /^(?:([a-z0-9]{1,6})\.)?(\d{1,15})$/;
 
 function momentOf({ query }: Address): Moment {
   const read = (name: string) => {
     const value = query.get(name);
-    return value !== null && PLACE.test(value) ? Number(value) : undefined;
+    return value !== null && FLOOR_SEQ.test(value) ? Number(value) : undefined;
   };
   const [from, to] = [read("from"), read("to")];
   const at = query.get("at");
-  const [, epoch, place] = POSITION.exec(at ?? "") ?? [];
+  const [, epoch, floorSeq] = POSITION.exec(at ?? "") ?? [];
   return {
-    at: place === undefined ? undefined : Number(place),
+    at: floorSeq === undefined ? undefined : Number(floorSeq),
     written: at === null ? undefined : { at, epoch },
     span: from !== undefined && to !== undefined && from < to ? { from, to } : undefined,
     only: query.get("only") ?? undefined,

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { densityIndex, heightsOf, type Density as LogDensity } from "../log/log-density.ts";
-import { countUpTo, type LogEvent, placeOf } from "../log/log-event.ts";
+import { countUpTo, floorSeqOf, type LogEvent } from "../log/log-event.ts";
 import { colourReader } from "../parts/colours.ts";
 import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
@@ -32,7 +32,7 @@ export function MomentBar() {
         // Stops the live view at the current moment, as Space does.
         onClick={() => {
           const { at: chosen } = awaited.moment ?? { at };
-          lookAt(chosen === undefined && !isFile ? placeOf(events.at(-1)!) : undefined);
+          lookAt(chosen === undefined && !isFile ? floorSeqOf(events.at(-1)!) : undefined);
         }}
       >
         {say(isFile ? "moment.end" : "moment.live")}
@@ -49,7 +49,7 @@ export function MomentBar() {
           aria-valuetext={text}
           onChange={({ target }) => {
             const event = events[Number(target.value) - 1];
-            lookAt(event === undefined ? Math.max(0, placeOf(events[0]!) - 1) : placeOf(event));
+            lookAt(event === undefined ? Math.max(0, floorSeqOf(events[0]!) - 1) : floorSeqOf(event));
           }}
         />
       </div>
@@ -73,7 +73,7 @@ function useNewer(): number {
   const last = log.events.at(-1);
   const isHeld = at !== undefined && !isFile;
   // Set during rendering: an effect would first show the count of the previous stop.
-  if (isHeld && held === undefined && last) setHeld(placeOf(last));
+  if (isHeld && held === undefined && last) setHeld(floorSeqOf(last));
   if (!isHeld && held !== undefined) setHeld(undefined);
   return isHeld && held !== undefined ? log.events.length - countUpTo(log.events, held) : 0;
 }
@@ -104,12 +104,12 @@ function drawDensity(canvas: HTMLCanvasElement, density: LogDensity, count: numb
   const colour = colourReader(canvas);
   const { size, stretches } = density;
   const heights = heightsOf(density);
-  const placeOfStretch = (index: number) => Math.min(width - 1, Math.floor((index * size * width) / count));
+  const xOfStretch = (index: number) => Math.min(width - 1, Math.floor((index * size * width) / count));
   pen.fillStyle = colour("s-created");
   const tall = new Float64Array(width);
   for (const [index, share] of heights.entries()) {
-    const from = placeOfStretch(index);
-    const to = index + 1 < heights.length ? placeOfStretch(index + 1) : width;
+    const from = xOfStretch(index);
+    const to = index + 1 < heights.length ? xOfStretch(index + 1) : width;
     for (let x = from; x < Math.max(to, from + 1); x += 1) tall[x] = Math.max(tall[x]!, share);
   }
   for (const [x, share] of tall.entries()) {
@@ -117,5 +117,5 @@ function drawDensity(canvas: HTMLCanvasElement, density: LogDensity, count: numb
     pen.fillRect(x, height - mark, 1, mark);
   }
   pen.fillStyle = colour("s-failed");
-  for (const [index, { isBad }] of stretches.entries()) if (isBad) pen.fillRect(placeOfStretch(index), 0, 2, height);
+  for (const [index, { isBad }] of stretches.entries()) if (isBad) pen.fillRect(xOfStretch(index), 0, 2, height);
 }

@@ -27,12 +27,12 @@ export class Opening {
   constructor(views: LiveViews, { view, rest: [floorId] }: Address) {
     this.#leave = sourceOf(views, { view, followed: floorId || undefined, isFile: false }).subscribe(() => undefined);
     this.#agents = views.client.listAgents();
-    // It may fail before it is taken.
+    // It may fail before its reader awaits it.
     this.#agents.catch(() => undefined);
   }
 
-  /** The catalogue without any workspace, once: a later reader asks again. */
-  takeAgents(): Promise<AgentsAnswer> | undefined {
+  /** The catalogue without any workspace, once: a later reader reads it again. */
+  receiveAgents(): Promise<AgentsAnswer> | undefined {
     const agents = this.#agents;
     this.#agents = undefined;
     return agents;

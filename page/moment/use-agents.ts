@@ -34,12 +34,11 @@ export function useWorkspace(client: Client, { floor, floorId, sessionId, isLive
   const first = present.find((session) => session.workspaceId !== undefined);
   const workspaceId = (sessionId === undefined ? first : shown)?.workspaceId;
   // Past moments use the workspace that was found first, so that the catalogue is not read for each of them.
-  const place = `${floorId} ${sessionId}`;
-  const [kept, setKept] = useState({ place, workspaceId });
-  const isKept =
-    kept.place === place && (kept.workspaceId === workspaceId || (!isLive && kept.workspaceId !== undefined));
+  const key = `${floorId} ${sessionId}`;
+  const [kept, setKept] = useState({ key, workspaceId });
+  const isKept = kept.key === key && (kept.workspaceId === workspaceId || (!isLive && kept.workspaceId !== undefined));
   if (isKept) return kept.workspaceId;
-  setKept({ place, workspaceId });
+  setKept({ key, workspaceId });
   return workspaceId;
 }
 
@@ -72,7 +71,7 @@ export function useAgents(
     const leaving = new AbortController();
     const { signal } = leaving;
     isOld.current = false;
-    const early = workspaceId === undefined ? opening.takeAgents() : undefined;
+    const early = workspaceId === undefined ? opening.receiveAgents() : undefined;
     (early ?? client.listAgents({ signal, workspaceId })).then(
       (answer) => {
         if (!signal.aborted) setAgents(answer.agents);

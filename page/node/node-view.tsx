@@ -46,13 +46,13 @@ function useReadings(): { readings: readonly Reading[]; failure: Error | undefin
   const client = useClient();
   const [readings, setReadings] = useState<readonly Reading[]>([]);
   const [failure, setFailure] = useState<Error>();
-  const isAsking = useRef(false);
+  const isPolling = useRef(false);
   useEffect(() => {
     const leaving = new AbortController();
     const { signal } = leaving;
-    const ask = async () => {
-      if (isAsking.current || document.hidden) return;
-      isAsking.current = true;
+    const poll = async () => {
+      if (isPolling.current || document.hidden) return;
+      isPolling.current = true;
       try {
         const [health, ready, text, list] = await Promise.all([
           client.getHealth({ signal }),
@@ -74,11 +74,11 @@ function useReadings(): { readings: readonly Reading[]; failure: Error | undefin
       } catch (error) {
         if (!signal.aborted) setFailure(error as Error);
       } finally {
-        isAsking.current = false;
+        isPolling.current = false;
       }
     };
-    void ask();
-    const timer = setInterval(() => void ask(), EVERY_MS);
+    void poll();
+    const timer = setInterval(() => void poll(), EVERY_MS);
     return () => {
       clearInterval(timer);
       leaving.abort();

@@ -13,11 +13,11 @@ export function rateOf(
   node: string,
   counter: "commands" | "commits",
 ): number | undefined {
-  const heard = readings.flatMap(({ at, nodes = [] }) => {
+  const reports = readings.flatMap(({ at, nodes = [] }) => {
     const report = nodes.find((each) => each.node === node && each.silentMs === undefined);
     return report ? [{ at, count: report[counter] }] : [];
   });
-  const [before, now] = heard.slice(-2);
+  const [before, now] = reports.slice(-2);
   if (!before || !now) return undefined;
   return Math.max(0, now.count - before.count) / Math.max(0.001, (now.at - before.at) / 1_000);
 }

@@ -110,11 +110,11 @@ export function Rows<T>(props: Props<T>) {
         <ul style={{ transform: `translateY(${origin * rowHeight}px)` }}>
           {items.slice(begin + first, begin + last).map((item, nth) => {
             const index = first + nth;
-            const place = index - origin;
+            const offset = index - origin;
             return (
               <li
-                key={keyOf ? keyOf(item) : place}
-                style={{ height: rowHeight, top: place * rowHeight }}
+                key={keyOf ? keyOf(item) : offset}
+                style={{ height: rowHeight, top: offset * rowHeight }}
                 aria-setsize={length}
                 aria-posinset={index + 1}
               >

@@ -36,10 +36,9 @@ const ARBITER: Party = { role: "arbiter" };
 const sessionOf = (sessionId: string | undefined): Party => ({ role: "session", sessionId });
 const runOf = (sessionId: string | undefined): Party => ({ role: "run", sessionId });
 
-export const exchangeIndex = () =>
-  new LogIndex<Exchanges>(() => ({ all: [], said: new Set(), known: new Set() }), take);
+export const exchangeIndex = () => new LogIndex<Exchanges>(() => ({ all: [], said: new Set(), known: new Set() }), add);
 
-function take(exchanges: Exchanges, event: LogEvent, index: number): void {
+function add(exchanges: Exchanges, event: LogEvent, index: number): void {
   const { all, known } = exchanges;
   const at = timeOf(event);
   const add = (from: Party, to: Party, part: Exchange["part"] = "told") =>
@@ -52,9 +51,9 @@ function take(exchanges: Exchanges, event: LogEvent, index: number): void {
       known.add(event.data.id);
       return add(CLIENT, sessionOf(event.data.id));
     case "arbitration": {
-      const asks = askerOf(event.data, known);
-      add(asks, ARBITER, "asked");
-      return add(ARBITER, asks);
+      const requester = requesterOf(event.data, known);
+      add(requester, ARBITER, "asked");
+      return add(ARBITER, requester);
     }
     case "session_transition":
       if (sessionId !== undefined) known.add(sessionId);
@@ -88,8 +87,8 @@ function take(exchanges: Exchanges, event: LogEvent, index: number): void {
   }
 }
 
-/** A refused session may not exist: then only the client is told. */
-function askerOf({ challenger, outcome }: Decision, known: ReadonlySet<string>): Party {
+/** A refused session may not exist: then only the client gets the answer. */
+function requesterOf({ challenger, outcome }: Decision, known: ReadonlySet<string>): Party {
   const { sessionId } = challenger;
   const isKnown = sessionId !== undefined && (outcome !== "rejected" || known.has(sessionId));
   return isKnown ? sessionOf(sessionId) : CLIENT;
@@ -159,7 +158,7 @@ export function columnsOf(
 ): Column[] {
   const start = Math.max(first, end - MAX_SEARCHED);
   const runs = new Set<string>();
-  /** The first place of each session; the most recent session comes first here. */
+  /** The first exchange of each session; the most recent session comes first here. */
   const appeared = new Map<string, number>();
   for (let index = end - 1; index >= start; index -= 1) {
     const { from, to } = all[index]!;
@@ -172,20 +171,20 @@ export function columnsOf(
   const known = [...appeared.keys()];
   const isChosen = chosen !== undefined && appeared.has(chosen);
   const newest = isChosen ? [chosen, ...known.filter((id) => id !== chosen)] : known;
-  const placed = newest
+  const shown = newest
     .slice(0, maxSessions)
-    // In the order of their first place, so that columns do not move as the log grows.
+    // In the order of their first exchange, so that columns do not move as the log grows.
     .sort((one, other) => appeared.get(one)! - appeared.get(other)!);
   return [
     CLIENT,
     ARBITER,
-    ...placed.flatMap((id) => (runs.has(id) ? [sessionOf(id), runOf(id)] : [sessionOf(id)])),
+    ...shown.flatMap((id) => (runs.has(id) ? [sessionOf(id), runOf(id)] : [sessionOf(id)])),
     ...(newest.length > maxSessions || start > first ? [undefined] : []),
   ];
 }
 
 /** The column of a party; the last column has the parties without one. */
-export function placeIn(columns: readonly Column[], { role, sessionId }: Party): number {
+export function columnOf(columns: readonly Column[], { role, sessionId }: Party): number {
   const found = columns.findIndex((column) => column?.role === role && column.sessionId === sessionId);
   return found < 0 ? columns.length - 1 : found;
 }

@@ -2,7 +2,7 @@ import { LineText } from "../parts/event-text.tsx";
 import { useWords } from "../words/words.tsx";
 import { ExchangeButton, type ExchangeRowProps } from "./exchange-button.tsx";
 import { useExchangeLine } from "./exchange-line.ts";
-import { placeIn } from "./exchanges.ts";
+import { columnOf } from "./exchanges.ts";
 import styles from "./folded-row.module.css";
 
 /** The height of a row, in px. */
@@ -12,12 +12,12 @@ export const FOLDED_PX = 52;
 export function FoldedRow({ exchange, columns, nameOf, isNow, onChoose }: ExchangeRowProps) {
   const { say } = useWords();
   const { from, to } = exchange;
-  const [start, end] = [placeIn(columns, from), placeIn(columns, to)];
+  const [start, end] = [columnOf(columns, from), columnOf(columns, to)];
   const line = useExchangeLine(exchange);
-  const partOf = (place: number) =>
-    place === start || place === end
+  const partOf = (index: number) =>
+    index === start || index === end
       ? "end"
-      : place > Math.min(start, end) && place < Math.max(start, end)
+      : index > Math.min(start, end) && index < Math.max(start, end)
         ? "way"
         : "off";
   return (
@@ -27,9 +27,9 @@ export function FoldedRow({ exchange, columns, nameOf, isNow, onChoose }: Exchan
         role="img"
         aria-label={say("sequence.fromto", { from: nameOf(from), to: nameOf(to) })}
       >
-        {columns.map((_, place) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: a dot is its place.
-          <i key={place} data-part={partOf(place)} />
+        {columns.map((_, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a dot is its index.
+          <i key={index} data-part={partOf(index)} />
         ))}
       </span>
       <b aria-hidden="true">{`${nameOf(from)} → ${nameOf(to)}`}</b>

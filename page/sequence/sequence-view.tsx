@@ -1,5 +1,5 @@
 import { type CSSProperties, memo, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { placeOf } from "../log/log-event.ts";
+import { floorSeqOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { LogStanding, NoEvents } from "../moment/log-standing.tsx";
@@ -10,7 +10,7 @@ import { useMedia } from "../parts/screen/use-media.ts";
 import { useWords } from "../words/words.tsx";
 import { ExchangeButton, type ExchangeRowProps } from "./exchange-button.tsx";
 import { type NameOf, useExchangeLine } from "./exchange-line.ts";
-import { type Column, columnsOf, exchangeIndex, firstFrom, placeIn } from "./exchanges.ts";
+import { type Column, columnOf, columnsOf, exchangeIndex, firstFrom } from "./exchanges.ts";
 import { FOLDED_PX, FoldedRow } from "./folded-row.tsx";
 import styles from "./sequence.module.css";
 
@@ -92,7 +92,7 @@ export function SequenceView() {
               columns={columns}
               nameOf={nameOf}
               isNow={(at !== undefined || isFile) && exchange.event === now}
-              onChoose={() => lookAt(placeOf(exchange.event))}
+              onChoose={() => lookAt(floorSeqOf(exchange.event))}
             />
           )}
         />
@@ -124,11 +124,11 @@ function Heads({ columns, nameOf }: HeadsProps) {
   const { linkTo, sessionThen } = useHere();
   return (
     <div className={styles["heads"]} style={{ paddingLeft: TIME_PX }}>
-      {columns.map((column, place) => {
+      {columns.map((column, index) => {
         const session = column?.sessionId === undefined ? undefined : sessionThen(column.sessionId);
         return (
           // biome-ignore lint/suspicious/noArrayIndexKey: a moment's columns are shown in the elements that are there.
-          <span key={place} style={{ width: COLUMN_PX }} data-role={column?.role}>
+          <span key={index} style={{ width: COLUMN_PX }} data-role={column?.role}>
             {session && column?.role === "session" ? (
               <a href={linkTo("session", { sessionId: session.id })} title={session.title}>
                 {nameOf(column)}
@@ -145,19 +145,19 @@ function Heads({ columns, nameOf }: HeadsProps) {
 
 /** One for each column. As a background of the rows they would be painted again with each row. */
 const LifeLines = memo(function LifeLines({ count }: { count: number }) {
-  return Array.from({ length: count }, (_, place) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: a line is its place.
-    <span key={place} className={styles["life"]} style={{ left: middleOf(place) }} />
+  return Array.from({ length: count }, (_, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: a line is its index.
+    <span key={index} className={styles["life"]} style={{ left: middleOf(index) }} />
   ));
 });
 
 /** The width of a column, in px. */
-const middleOf = (place: number): number => TIME_PX + (place + 0.5) * COLUMN_PX;
+const middleOf = (index: number): number => TIME_PX + (index + 0.5) * COLUMN_PX;
 
 function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: ExchangeRowProps) {
   const { say } = useWords();
   const { from, to } = exchange;
-  const [first, second] = [placeIn(columns, from), placeIn(columns, to)];
+  const [first, second] = [columnOf(columns, from), columnOf(columns, to)];
   const [start, end] = [middleOf(first), middleOf(second)];
   const other = columns[first] === undefined ? from : columns[second] === undefined ? to : undefined;
   const left = Math.min(start, end);

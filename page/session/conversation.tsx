@@ -117,7 +117,7 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
     images,
   } = message;
   const isUser = role === "user";
-  const heard = heardOf(message, session);
+  const playedText = playedPart(message, session);
   const who = isUser ? say("session.user") : agentName(agent?.name ?? session.agentId);
   return (
     <article className={styles["message"]} data-role={role} aria-label={who}>
@@ -138,11 +138,11 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
           src={`./session/${encodeURIComponent(session.id)}/images/${encodeURIComponent(hash)}`}
         />
       ))}
-      {isUser ? <p className={styles["text"]}>{content}</p> : <Markdown text={heard} isStreaming={isStreaming} />}
-      {heard !== content && (
+      {isUser ? <p className={styles["text"]}>{content}</p> : <Markdown text={playedText} isStreaming={isStreaming} />}
+      {playedText !== content && (
         <div className={styles["unheard"]}>
           <span className={styles["unfinished"]}>{say("message.unheard")}</span>
-          <Markdown text={content.slice(heard.length)} isStreaming={false} />
+          <Markdown text={content.slice(playedText.length)} isStreaming={false} />
         </div>
       )}
       {finishReason && <p className={styles["unfinished"]}>{say(`finish.${finishReason}`)}</p>}
@@ -156,7 +156,7 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
 }
 
 /** What was heard of a reply whose speech was interrupted. Speech that may go on counts as heard. */
-function heardOf({ id, content, status, isStreaming, playedUpTo }: SessionMessage, { played }: Session): string {
+function playedPart({ id, content, status, isStreaming, playedUpTo }: SessionMessage, { played }: Session): string {
   const goesOn = isStreaming || (status !== "interrupted" && played?.messageId === id);
   return goesOn ? content : content.slice(0, playedUpTo);
 }

@@ -86,9 +86,9 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
         {availableOptions
           .map(({ value }) => value)
           .filter(isVerdict)
-          .map((value, place) => (
+          .map((value, index) => (
             <button key={value} type="button" data-option disabled={disabled} onClick={() => answer(value)}>
-              <span aria-hidden="true">{place + 1}</span> {say(LABELS[value])}
+              <span aria-hidden="true">{index + 1}</span> {say(LABELS[value])}
             </button>
           ))}
       </p>

@@ -33,32 +33,32 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
   const given = useAct();
   const { act, isBusy } = given;
   const openSession = useOpenSession();
-  const [asked, setAsked] = useState<"edit" | "fork" | "rollback">();
+  const [form, setForm] = useState<"edit" | "fork" | "rollback">();
   const actions = useRef<HTMLElement>(null);
   const { id, role, content, status, agent } = message;
   const isUser = role === "user";
-  const takesTurns = isLive && session.state !== "archived" && !isExternal(agents, session);
+  const acceptsTurns = isLive && session.state !== "archived" && !isExternal(agents, session);
   const isFinished = status !== "queued" && status !== "running";
-  const turns = asked === "rollback" ? turnsFrom(id) : 0;
+  const turns = form === "rollback" ? turnsFrom(id) : 0;
   const rollBack = () => act(async () => openSession((await client.rollBackSession(session.id, { turns })).session));
   const choices = [
-    { text: say("message.fork"), choose: () => setAsked("fork") },
-    ...(isUser && takesTurns ? [{ text: say("message.rollback"), choose: () => setAsked("rollback") }] : []),
+    { text: say("message.fork"), choose: () => setForm("fork") },
+    ...(isUser && acceptsTurns ? [{ text: say("message.rollback"), choose: () => setForm("rollback") }] : []),
   ];
   const leave = () => {
-    setAsked(undefined);
+    setForm(undefined);
     actions.current?.querySelector<HTMLElement>("[aria-expanded]")?.focus();
   };
   return (
     <>
       <footer ref={actions}>
         <CopyButton text={content} act={act} />
-        {isUser && takesTurns && status !== "queued" && (
+        {isUser && acceptsTurns && status !== "queued" && (
           <button type="button" disabled={isBusy} onClick={() => void act(() => client.resendMessage(session.id, id))}>
             {say("session.again")}
           </button>
         )}
-        {isUser && takesTurns && status === "queued" && (
+        {isUser && acceptsTurns && status === "queued" && (
           <button
             type="button"
             disabled={isBusy}
@@ -73,7 +73,7 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
           </button>
         )}
         {isUser && isLive && isFinished && !isExternal(agents, session) && (
-          <button type="button" disabled={isBusy} aria-expanded={asked === "edit"} onClick={() => setAsked("edit")}>
+          <button type="button" disabled={isBusy} aria-expanded={form === "edit"} onClick={() => setForm("edit")}>
             {say("message.edit")}
           </button>
         )}
@@ -82,15 +82,15 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
           <Menu label={say("message.more")} items={choices} disabled={isBusy} />
         )}
       </footer>
-      {asked === "edit" && <EditForm message={message} session={session} onLeave={leave} />}
-      {asked === "fork" && <ForkForm session={session} messageId={id} onLeave={() => setAsked(undefined)} />}
-      {asked === "rollback" && (
+      {form === "edit" && <EditForm message={message} session={session} onLeave={leave} />}
+      {form === "fork" && <ForkForm session={session} messageId={id} onLeave={() => setForm(undefined)} />}
+      {form === "rollback" && (
         <Sure
           question={say(turns === 1 ? "rollback.one" : "rollback.many", { count: turns })}
           yes={say("rollback.yes")}
           disabled={isBusy}
           onYes={() => void rollBack()}
-          onNo={() => setAsked(undefined)}
+          onNo={() => setForm(undefined)}
         />
       )}
       <div className={styles["outcome"]}>

@@ -7,7 +7,7 @@ import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useSession } from "../../src/react/use-session.ts";
 import { type Transcript, transcriptOf } from "../log/conversation-log.ts";
-import { placesIndex } from "../log/log-index.ts";
+import { eventIndices } from "../log/log-index.ts";
 import { useHere } from "../moment/here.tsx";
 import { useMedia } from "../parts/screen/use-media.ts";
 import { useAct } from "../parts/use-act.ts";
@@ -69,7 +69,7 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
   const [isDeleting, setDeleting] = useState(false);
   const { act, isBusy } = useAct();
   const { events, revision } = log;
-  const [index] = useState(() => placesIndex());
+  const [index] = useState(() => eventIndices());
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const logged = useMemo(() => transcriptOf(events, index.of(events).get(id)), [events, index, id, revision]);
   const { session, messages, toolUses, interactions, isDeleted, error, failure, status, hasMore } = live;
@@ -126,7 +126,7 @@ function PastConversation({ id }: { id: string }) {
   const { say } = useWords();
   const { log, count, sessionThen } = useHere();
   const { events, revision } = log;
-  const [index] = useState(() => placesIndex());
+  const [index] = useState(() => eventIndices());
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const transcript = useMemo(
     () => transcriptOf(events, index.of(events).get(id), count),

@@ -43,7 +43,7 @@ export function Summarise({ session, isEmpty, failure }: Props) {
   const { id, state, summaryId } = session;
   const [request, setRequest] = useState<{ former: string | undefined; failure: Props["failure"] }>();
   if (!isLive || state === "archived" || isExternal(agents, session)) return undefined;
-  const ask = async () => {
+  const requestSummary = async () => {
     setRequest({ former: summaryId, failure });
     if (!(await act(() => client.summarizeSession(id)))) setRequest(undefined);
   };
@@ -51,7 +51,7 @@ export function Summarise({ session, isEmpty, failure }: Props) {
   const ended = isOpen && failure !== request.failure ? failure : undefined;
   return (
     <>
-      <button type="button" disabled={isBusy || isEmpty} onClick={() => void ask()}>
+      <button type="button" disabled={isBusy || isEmpty} onClick={() => void requestSummary()}>
         {say("summary.write")}
       </button>
       <span role="status" className={styles["quiet"]}>

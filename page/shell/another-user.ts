@@ -11,7 +11,7 @@ export function beginAnew(newOwner: string | undefined): void {
 }
 
 /** Who signed in in place of the page's former user, if the page was loaded anew for that. Says so once. */
-export function takeNewOwner(): string | undefined {
+export function receiveNewOwner(): string | undefined {
   const handed = history.state as Handed | null;
   if (handed !== null) history.replaceState(null, "");
   return handed?.newOwner;

@@ -8,7 +8,7 @@ import { keepFocus } from "../parts/focus/kept-focus.ts";
 import { useWords } from "../words/words.tsx";
 import { useAddress } from "./address.ts";
 import { ConnectionLamp, ConnectionLine, FloorRefused } from "./connection.tsx";
-import { DecisionTeller } from "./decision-teller.tsx";
+import { DecisionAnnouncer } from "./decision-announcer.tsx";
 import styles from "./frame.module.css";
 import { KeyList, useKeySwitch, useKeys } from "./keys.tsx";
 import { NewUserLine, SignIn, SignOut } from "./sign-in.tsx";
@@ -123,9 +123,9 @@ function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view
         <MomentBar />
       </ViewBoundary>
       <ViewBoundary key={floorId}>
-        <DecisionTeller />
+        <DecisionAnnouncer />
       </ViewBoundary>
-      <OutcomeTeller />
+      <OutcomeAnnouncer />
       {isWanted && <SignIn endedAt={endedAt} onSignedIn={signIn.signedIn} />}
     </div>
   );
@@ -163,10 +163,10 @@ function UnknownMoment() {
 }
 
 /** Announces the outcomes of commands to screen readers: a control may be gone with its command. */
-function OutcomeTeller() {
+function OutcomeAnnouncer() {
   const announced = useAnnounced();
   return (
-    <div className={styles["told"]} aria-live="polite">
+    <div className={styles["announced"]} aria-live="polite">
       {announced}
     </div>
   );

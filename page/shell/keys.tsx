@@ -1,11 +1,11 @@
 import { useEffect, useEffectEvent, useRef, useState } from "react";
-import { countUpTo, placeOf } from "../log/log-event.ts";
+import { countUpTo, floorSeqOf } from "../log/log-event.ts";
 import { type Here, useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import { useAddress } from "./address.ts";
 import { readChoice, writeChoice } from "./choices.ts";
 import styles from "./frame.module.css";
-import { closeAround, goToRow, ownsArrows, pressKey, takeOption } from "./row-keys.ts";
+import { chooseOption, closeAround, goToRow, ownsArrows, pressKey } from "./row-keys.ts";
 import { VIEWS } from "./views.ts";
 
 /** By `event.code`: the position of a key, regardless of the layout. */
@@ -36,7 +36,7 @@ export function useKeys(areOn: boolean): void {
     if (event.altKey || event.ctrlKey || event.metaKey || isField) return;
     // Escape belongs to an open menu, which closes itself.
     if (event.code === "Escape" && document.querySelector(":popover-open")) return;
-    if (takeRowKey(event) || takeKey(event, here, view)) event.preventDefault();
+    if (handleRowKey(event) || handleKey(event, here, view)) event.preventDefault();
   });
   useEffect(() => {
     const listen = (event: KeyboardEvent) => press(event);
@@ -46,10 +46,10 @@ export function useKeys(areOn: boolean): void {
 }
 
 /** Keys for controls in the view. */
-function takeRowKey({ code, shiftKey, target }: KeyboardEvent): boolean {
+function handleRowKey({ code, shiftKey, target }: KeyboardEvent): boolean {
   if (shiftKey) return false;
   const option = /^(?:Digit|Numpad)([1-4])$/.exec(code)?.[1];
-  if (option !== undefined) return takeOption(Number(option));
+  if (option !== undefined) return chooseOption(Number(option));
   switch (code) {
     case "KeyJ":
       return goToRow(1);
@@ -71,12 +71,12 @@ function takeRowKey({ code, shiftKey, target }: KeyboardEvent): boolean {
 }
 
 /** Keys for the view, the moment and the controls of the page. */
-function takeKey(event: KeyboardEvent, here: Here, shown: string): boolean {
-  return takeViewKey(event, here, shown) || takeMomentKey(event, here) || takeControlKey(event);
+function handleKey(event: KeyboardEvent, here: Here, shown: string): boolean {
+  return handleViewKey(event, here, shown) || handleMomentKey(event, here) || handleControlKey(event);
 }
 
 /** Keys that choose what the page shows. */
-function takeViewKey({ code }: KeyboardEvent, { linkTo, follow, sessionId }: Here, shown: string): boolean {
+function handleViewKey({ code }: KeyboardEvent, { linkTo, follow, sessionId }: Here, shown: string): boolean {
   const digit = /^(?:Digit|Numpad)([1-9])$/.exec(code)?.[1];
   const view = digit === undefined ? undefined : VIEWS[Number(digit) - 1];
   if (view) {
@@ -93,14 +93,14 @@ function takeViewKey({ code }: KeyboardEvent, { linkTo, follow, sessionId }: Her
 }
 
 /** Keys that choose the moment at which the floor is shown. */
-function takeMomentKey({ code, shiftKey, target }: KeyboardEvent, { log, lookAt, ...here }: Here): boolean {
+function handleMomentKey({ code, shiftKey, target }: KeyboardEvent, { log, lookAt, ...here }: Here): boolean {
   const { events } = log;
   // Keys that follow in close succession each begin where the former one ended.
   const { at } = here.awaited.moment ?? here;
   const count = at === undefined ? events.length : countUpTo(events, at);
   const go = (to: number) => {
     const event = events[Math.max(1, Math.min(events.length, to)) - 1];
-    if (event) lookAt(to > events.length ? undefined : placeOf(event));
+    if (event) lookAt(to > events.length ? undefined : floorSeqOf(event));
     return event !== undefined;
   };
   const step = STEPS[code];
@@ -117,7 +117,7 @@ function takeMomentKey({ code, shiftKey, target }: KeyboardEvent, { log, lookAt,
   }
   if (code === "Space" && !isPressable(target)) {
     const last = events.at(-1);
-    lookAt(at === undefined && last ? placeOf(last) : undefined);
+    lookAt(at === undefined && last ? floorSeqOf(last) : undefined);
     return true;
   }
   return false;
@@ -136,7 +136,7 @@ function nearestDecision(events: Here["log"]["events"], from: number, by: 1 | -1
 }
 
 /** Keys that press a control or focus a field. */
-function takeControlKey({ code, shiftKey }: KeyboardEvent): boolean {
+function handleControlKey({ code, shiftKey }: KeyboardEvent): boolean {
   if (code === "Slash" && !shiftKey) {
     const search = () => document.querySelector<HTMLElement>(`input[data-key="/"]`);
     // The list may be hidden: then the element with this key shows it.

@@ -10,10 +10,10 @@ const rowsNow = () => [...document.querySelectorAll<HTMLElement>(ROWS)].filter((
 export function goToRow(by: 1 | -1): boolean {
   const rows = rowsNow();
   const focused = document.activeElement?.closest<HTMLElement>(ROWS);
-  const place = focused ? rows.indexOf(focused) : -1;
+  const index = focused ? rows.indexOf(focused) : -1;
   const current = rows.findIndex((row) => row.getAttribute("aria-current") === "true");
   const first = current >= 0 ? current : by > 0 ? 0 : rows.length - 1;
-  const next = rows[place < 0 ? first : place + by];
+  const next = rows[index < 0 ? first : index + by];
   next?.focus();
   return next !== undefined;
 }
@@ -50,7 +50,7 @@ export function pressKey(key: string): boolean {
 }
 
 /** Chooses a numbered answer of the focused confirmation. */
-export function takeOption(number: number): boolean {
+export function chooseOption(number: number): boolean {
   const confirmation = document.activeElement?.closest("[data-options]");
   const option = confirmation?.querySelectorAll<HTMLElement>("[data-option]")[number - 1];
   if (option?.matches("input")) option.focus();

@@ -31,7 +31,7 @@ export class SignInDemand {
   }
 
   /** Resolves when the user has signed in; never if another user did, because the page then begins anew. */
-  readonly ask = (): Promise<void> => {
+  readonly signIn = (): Promise<void> => {
     this.#waiting ??= Promise.withResolvers();
     this.#show({ isWanted: true, endedAt: this.#wasIn ? Date.now() : undefined });
     return this.#waiting.promise;

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { placeOf, timeOf } from "../log/log-event.ts";
+import { floorSeqOf, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/time-text.ts";
 import { EventText } from "../parts/event-text.tsx";
@@ -14,7 +14,7 @@ import styles from "./timeline.module.css";
 interface Props {
   kind: Kind;
   onKind: (kind: Kind) => void;
-  /** The places in the log of the events of that kind, ascending. */
+  /** The indices in the log of the events of that kind, ascending. */
   shown: readonly number[];
   /** The button that shows the details of the current event. */
   opener: ReactNode;
@@ -54,14 +54,15 @@ export function EventList({ kind, onKind, shown, opener }: Props) {
         rowHeight={32}
         label={say("log.events")}
         shownIndex={current}
-        row={(place, index) => (
+        row={(eventIndex, index) => (
           <button
             type="button"
             className={styles["event"]}
             aria-current={index === current ? "true" : undefined}
-            onClick={() => lookAt(placeOf(events[place]!))}
+            onClick={() => lookAt(floorSeqOf(events[eventIndex]!))}
           >
-            <time>{clockOf(timeOf(events[place]!), language, true)}</time> <EventText event={events[place]!} />
+            <time>{clockOf(timeOf(events[eventIndex]!), language, true)}</time>{" "}
+            <EventText event={events[eventIndex]!} />
           </button>
         )}
       />

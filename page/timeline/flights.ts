@@ -9,17 +9,17 @@ import { firstAbove } from "./lanes/lanes.ts";
 interface Flight {
   isBusy: boolean;
   isQueued: boolean;
-  /** The places of the events at which work began, ended, began again, and so on. */
+  /** The indices of the events at which work began, ended, began again, and so on. */
   turns: number[];
-  /** The places of all its events. */
+  /** The indices of all its events. */
   events: number[];
 }
 
 export type Flights = Map<string, Flight>;
 
-export const flightIndex = () => new LogIndex<Flights>(() => new Map(), take);
+export const flightIndex = () => new LogIndex<Flights>(() => new Map(), add);
 
-function take(flights: Flights, event: LogEvent, place: number): void {
+function add(flights: Flights, event: LogEvent, eventIndex: number): void {
   const sessionId = event.type === "arbitration" ? event.data.challenger.sessionId : event.sessionId;
   if (sessionId === undefined) return;
   let flight = flights.get(sessionId);
@@ -28,10 +28,10 @@ function take(flights: Flights, event: LogEvent, place: number): void {
     flights.set(sessionId, flight);
   }
   const was = flight.isBusy || flight.isQueued;
-  flight.events.push(place);
+  flight.events.push(eventIndex);
   if (event.type === "arbitration") decide(flight, event.data);
   else if (event.type === "session_transition") move(flight, event.data);
-  if ((flight.isBusy || flight.isQueued) !== was) flight.turns.push(place);
+  if ((flight.isBusy || flight.isQueued) !== was) flight.turns.push(eventIndex);
 }
 
 function decide(flight: Flight, decision: Decision): void {
@@ -57,9 +57,9 @@ export function sessionsInFlight(flights: Flights, count: number): Set<string> {
   return found;
 }
 
-/** The places of that work's events, from its beginning to its end. */
+/** The indices of that work's events, from its beginning to its end. */
 export function eventsInFlight(flights: Flights, count: number): number[] {
-  const places: number[] = [];
+  const indices: number[] = [];
   for (const { turns, events } of [...flights.values()].filter((flight) => isUnderWay(flight, count))) {
     const turn = firstAbove(turns, count - 1) - 1;
     const last = turns[turn + 1] ?? Number.POSITIVE_INFINITY;
@@ -68,8 +68,8 @@ export function eventsInFlight(flights: Flights, count: number): number[] {
       index < events.length && events[index]! <= last;
       index += 1
     ) {
-      places.push(events[index]!);
+      indices.push(events[index]!);
     }
   }
-  return places.sort((one, other) => one - other);
+  return indices.sort((one, other) => one - other);
 }

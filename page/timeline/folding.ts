@@ -34,24 +34,24 @@ export const gapIndex = () =>
     },
   );
 
-/** A folded gap: its place and width on the axis, and its real length, in ms. */
+/** A folded gap: its position and width on the axis, and its real length, in ms. */
 export interface ShownGap {
-  place: number;
-  takes: number;
+  point: number;
+  width: number;
   ms: number;
 }
 
-/** Converts between time and places on an axis. Both are in ms and ascend together. */
+/** Converts between time and points of an axis. Both are in ms and ascend together. */
 export interface Axis {
-  placeOf: (at: number) => number;
-  timeAt: (place: number) => number;
+  pointOf: (at: number) => number;
+  timeAt: (point: number) => number;
   /** The folded gaps in a part of the axis; none if there are too many. */
   gapsIn: (part: LaneSpan) => readonly ShownGap[];
 }
 
 const NO_GAPS: readonly ShownGap[] = [];
 
-export const PLAIN_AXIS: Axis = { placeOf: (at) => at, timeAt: (place) => place, gapsIn: () => NO_GAPS };
+export const PLAIN_AXIS: Axis = { pointOf: (at) => at, timeAt: (point) => point, gapsIn: () => NO_GAPS };
 
 /** With more gaps than this none is marked, because there is no room for their lengths. */
 const MAX_SHOWN = 40;
@@ -59,32 +59,32 @@ const MAX_SHOWN = 40;
 /** An axis on which every gap has the same small width. */
 export function foldedAxis({ starts, ends, quiet, firstAt = 0, lastAt = 0 }: Gaps): Axis {
   const busy = lastAt - firstAt - (quiet.at(-1) ?? 0);
-  const takes = Math.min(MAX_FOLDED_MS, Math.max(MIN_FOLDED_MS, busy * FOLDED_PART));
+  const width = Math.min(MAX_FOLDED_MS, Math.max(MIN_FOLDED_MS, busy * FOLDED_PART));
   /** The folded time up to the end of each gap, and the start of each on the axis. */
-  const saved = quiet.map((ms, gap) => ms - (gap + 1) * takes);
-  const places = starts.map((start, gap) => start - (saved[gap - 1] ?? 0));
+  const saved = quiet.map((ms, gap) => ms - (gap + 1) * width);
+  const points = starts.map((start, gap) => start - (saved[gap - 1] ?? 0));
   return {
-    placeOf(at) {
+    pointOf(at) {
       const gap = firstAbove(starts, at) - 1;
       if (gap < 0) return at;
       const [start, end] = [starts[gap]!, ends[gap]!];
       if (at >= end) return at - saved[gap]!;
-      return places[gap]! + ((at - start) / (end - start)) * takes;
+      return points[gap]! + ((at - start) / (end - start)) * width;
     },
-    timeAt(place) {
-      const gap = firstAbove(places, place) - 1;
-      if (gap < 0) return place;
-      const within = place - places[gap]!;
-      if (within >= takes) return place + saved[gap]!;
-      return starts[gap]! + (within / takes) * (ends[gap]! - starts[gap]!);
+    timeAt(point) {
+      const gap = firstAbove(points, point) - 1;
+      if (gap < 0) return point;
+      const within = point - points[gap]!;
+      if (within >= width) return point + saved[gap]!;
+      return starts[gap]! + (within / width) * (ends[gap]! - starts[gap]!);
     },
     gapsIn({ from, to }) {
-      const first = firstAbove(places, from - takes);
-      const end = firstAbove(places, to);
+      const first = firstAbove(points, from - width);
+      const end = firstAbove(points, to);
       if (end - first > MAX_SHOWN) return NO_GAPS;
-      return places
+      return points
         .slice(first, end)
-        .map((place, nth) => ({ place, takes, ms: ends[first + nth]! - starts[first + nth]! }));
+        .map((point, nth) => ({ point, width, ms: ends[first + nth]! - starts[first + nth]! }));
     },
   };
 }

@@ -12,13 +12,13 @@ export const PRESETS = ["inflight", "refused", "failed"] as const satisfies read
 /** An address may contain any text; an unknown kind is no filter. */
 export const kindOf = (name: string | undefined): Kind => KINDS.find((kind) => kind === name) ?? "all";
 
-/** The events of a kind: their places in the log, and their sessions. */
+/** The events of a kind: their indices in the log, and their sessions. */
 interface OfKind {
-  places: number[];
+  indices: number[];
   sessions: Set<string>;
 }
 
-const nothing = (): OfKind => ({ places: [], sessions: new Set() });
+const nothing = (): OfKind => ({ indices: [], sessions: new Set() });
 
 export const kindIndex = () =>
   new LogIndex<Record<Lasting, OfKind>>(
@@ -29,10 +29,10 @@ export const kindIndex = () =>
       failed: nothing(),
       transitions: nothing(),
     }),
-    (index, event, place) => {
+    (index, event, eventIndex) => {
       const sessionId = event.type === "arbitration" ? event.data.challenger.sessionId : event.sessionId;
       for (const kind of kindsOf(event)) {
-        index[kind].places.push(place);
+        index[kind].indices.push(eventIndex);
         if (sessionId !== undefined) index[kind].sessions.add(sessionId);
       }
     },

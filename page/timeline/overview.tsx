@@ -44,12 +44,12 @@ export function Overview({ axis, whole, chosen, onChoose, theme }: Props) {
   }, [index, events, revision, axis, whole, theme]);
   const length = whole.to - whole.from;
   const choose = ({ at, began, width }: Fingers) => {
-    // The part between the start and the present place of one pointer, or between two pointers.
+    // The part between the start and the present point of one pointer, or between two pointers.
     const ends = at.length === 1 ? [...began, ...at] : at;
     const [first, last] = [Math.min(...ends), Math.max(...ends)];
     if (last - first < DRAG_PX) return;
-    const placeAt = (x: number) => whole.from + Math.min(1, Math.max(0, x / width)) * length;
-    onChoose({ from: placeAt(first), to: placeAt(last) });
+    const pointAt = (x: number) => whole.from + Math.min(1, Math.max(0, x / width)) * length;
+    onChoose({ from: pointAt(first), to: pointAt(last) });
   };
   const fingers = useFingers({ onDown: choose, onMove: choose });
   return (
@@ -100,7 +100,7 @@ function paint(canvas: HTMLCanvasElement, { at, isBad }: Times, axis: Axis, whol
   const counts = new Uint32Array(width);
   const bad = new Uint8Array(width);
   for (let index = 0; index < at.length; index += 1) {
-    const part = (axis.placeOf(at[index]!) - whole.from) / (whole.to - whole.from);
+    const part = (axis.pointOf(at[index]!) - whole.from) / (whole.to - whole.from);
     const x = Math.min(width - 1, Math.max(0, Math.floor(part * width)));
     counts[x]! += 1;
     if (isBad[index]) bad[x] = 1;

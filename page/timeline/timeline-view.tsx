@@ -25,13 +25,13 @@ export function TimelineView() {
   const model = index.of(events);
   const shown = useAxis(model);
   const { axis, whole, span, chosen, setChosen } = shown;
-  const { kind, setKind, lanes, places } = useKind(model.lanes);
+  const { kind, setKind, lanes, indices } = useKind(model.lanes);
   const view = useRef<HTMLDivElement>(null);
   const { room, settle } = useLaneRoom(view, lanes.length, kind);
   const theme = usePaintedTheme();
   const { inspector, opener, isBeside } = useInspector();
   const now = events[count - 1];
-  const middle = now ? axis.placeOf(timeOf(now)) : span.to;
+  const middle = now ? axis.pointOf(timeOf(now)) : span.to;
   const zoom = useZoom({ span, whole, middle, onZoom: setChosen });
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keys that the buttons above the lanes have too.
@@ -56,7 +56,7 @@ export function TimelineView() {
       <AxisTimes shown={shown} />
       <Overview axis={axis} whole={whole} chosen={chosen} onChoose={setChosen} theme={theme} />
       <LaneField shown={shown} lanes={lanes} room={room} model={model} zoom={zoom} theme={theme} />
-      <EventList kind={kind} onKind={setKind} shown={places} opener={opener} />
+      <EventList kind={kind} onKind={setKind} shown={indices} opener={opener} />
       {inspector}
     </div>
   );
@@ -67,8 +67,8 @@ function AxisTimes({ shown: { axis, span } }: { shown: ShownAxis }) {
   const { language } = useWords();
   return (
     <div className={styles["axis"]} aria-hidden="true">
-      {[span.from, (span.from + span.to) / 2, span.to].map((place) => (
-        <span key={place}>{clockOf(axis.timeAt(place), language, true)}</span>
+      {[span.from, (span.from + span.to) / 2, span.to].map((point) => (
+        <span key={point}>{clockOf(axis.timeAt(point), language, true)}</span>
       ))}
     </div>
   );

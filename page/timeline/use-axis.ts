@@ -28,9 +28,9 @@ export function useAxis({ from, to }: LaneSpan): ShownAxis {
     [index, events, revision, isFolded],
   );
   const shown = useMemo(() => {
-    const [first, last] = [axis.placeOf(from), axis.placeOf(to)];
+    const [first, last] = [axis.pointOf(from), axis.pointOf(to)];
     const whole = { from: first, to: last + (last - first) * AFTER };
-    const part = chosen && { from: axis.placeOf(chosen.from), to: axis.placeOf(chosen.to) };
+    const part = chosen && { from: axis.pointOf(chosen.from), to: axis.pointOf(chosen.to) };
     const span = part && part.from < part.to ? part : whole;
     return { axis, gaps: axis.gapsIn(span), whole, span, chosen: part };
   }, [axis, from, to, chosen]);

@@ -2,15 +2,15 @@ import { type PointerEvent, useRef } from "react";
 
 /** One or two pressed pointers on an element: fingers, or a mouse with its main button pressed. */
 export interface Fingers {
-  /** The current places, in px from the left edge of the element, in the order of the presses. */
+  /** The current positions, in px from the left edge of the element, in the order of the presses. */
   at: readonly number[];
-  /** The places at the time of the latest press. */
+  /** The positions at the time of the latest press. */
   began: readonly number[];
   /** The width of the element, in px. */
   width: number;
 }
 
-interface Told {
+interface FingerListeners {
   onDown?: (fingers: Fingers) => void;
   onMove: (fingers: Fingers) => void;
 }
@@ -19,7 +19,7 @@ interface Told {
  * Handlers that follow one or two pointers on an element. A third pointer is ignored. When one of two is lifted, the other
  * is ignored too, so that a pinch does not end as a drag.
  */
-export function useFingers({ onDown, onMove }: Told) {
+export function useFingers({ onDown, onMove }: FingerListeners) {
   const now = useRef(new Map<number, number>());
   const began = useRef<readonly number[]>([]);
   const read = (event: PointerEvent<HTMLElement>): Omit<Fingers, "at" | "began"> & { x: number } => {

@@ -9,8 +9,8 @@ interface ShownKind {
   setKind: (kind: Kind) => void;
   /** The lanes of the sessions with such events. */
   lanes: readonly Lane[];
-  /** The places of these events in the log. */
-  places: readonly number[];
+  /** The indices of these events in the log. */
+  indices: readonly number[];
 }
 
 /** The filter in the address, and the sessions of its events. */
@@ -24,13 +24,13 @@ export function useKind(all: readonly Lane[]): ShownKind {
   // biome-ignore lint/correctness/useExhaustiveDependencies: all of these grow in place; the revision says so.
   const shown = useMemo(() => {
     if (kind !== "inflight") {
-      const { places, sessions } = kinds.of(events)[kind];
-      return { places, lanes: kind === "all" ? all : all.filter(({ sessionId }) => sessions.has(sessionId)) };
+      const { indices, sessions } = kinds.of(events)[kind];
+      return { indices, lanes: kind === "all" ? all : all.filter(({ sessionId }) => sessions.has(sessionId)) };
     }
     const known = flights.of(events);
     const sessions = sessionsInFlight(known, moment!);
     return {
-      places: eventsInFlight(known, moment!),
+      indices: eventsInFlight(known, moment!),
       lanes: all.filter(({ sessionId }) => sessions.has(sessionId)),
     };
   }, [kind, kinds, flights, events, revision, all, moment]);

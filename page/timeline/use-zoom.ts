@@ -8,7 +8,7 @@ interface Zoomed {
   /** The visible part and the whole log, on the axis. */
   span: LaneSpan;
   whole: LaneSpan;
-  /** The place that zooming keeps where it is. */
+  /** The point that zooming keeps where it is. */
   middle: number;
   onZoom: (span: LaneSpan) => void;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type AgentEntry, type Catalog, findAgent, takesTurns } from "../config/catalog/catalog.ts";
+import { type AgentEntry, acceptsTurns, type Catalog, findAgent } from "../config/catalog/catalog.ts";
 import { AppError, ERRORS, type ErrorCode } from "../protocol/errors.ts";
 import type { AgentId, MessageId } from "../protocol/ids.ts";
 import type { AgentRef } from "../protocol/message.ts";
@@ -140,7 +140,7 @@ function findRefusal(
   if (caller.subAgents.length > 0 && !caller.subAgents.some(isListed)) {
     return refuse("NOT_ALLOWED", `${caller.id} may not delegate to ${name}.`);
   }
-  if (entry && !takesTurns(entry)) return refuse("NOT_ALLOWED", `${name} is external: it takes no tasks.`);
+  if (entry && !acceptsTurns(entry)) return refuse("NOT_ALLOWED", `${name} is external: it takes no tasks.`);
   return undefined;
 }
 

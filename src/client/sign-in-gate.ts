@@ -6,13 +6,13 @@ import { ClientError } from "./client-error.ts";
  * come, wait for the sign-in and are then sent as they were.
  */
 export class SignInGate {
-  readonly #ask: () => Promise<void>;
-  #asking: Promise<void> | undefined;
+  readonly #signIn: () => Promise<void>;
+  #renewing: Promise<void> | undefined;
   #signIns = 0;
 
-  /** @param ask resolves when the user has signed in again. If it rejects, all waiting requests fail with its reason. */
-  constructor(ask: () => Promise<void>) {
-    this.#ask = ask;
+  /** @param signIn resolves when the user has signed in again. If it rejects, all waiting requests fail with its reason. */
+  constructor(signIn: () => Promise<void>) {
+    this.#signIn = signIn;
   }
 
   /**
@@ -26,8 +26,8 @@ export class SignInGate {
     onRefused?: (error: ClientError) => void,
   ): Promise<T> {
     for (;;) {
-      const asking = this.#asking;
-      if (asking) await raceAborted(signal, () => asking);
+      const renewing = this.#renewing;
+      if (renewing) await raceAborted(signal, () => renewing);
       const signIns = this.#signIns;
       try {
         return await attempt();
@@ -35,17 +35,17 @@ export class SignInGate {
         if (!(error instanceof ClientError) || error.status !== 401) throw error;
         onRefused?.(error);
         // A sign-in that came while the refusal was under way is newer than the refusal.
-        if (this.#signIns === signIns) this.#asking ??= this.#renew();
+        if (this.#signIns === signIns) this.#renewing ??= this.#renew();
       }
     }
   }
 
   async #renew(): Promise<void> {
     try {
-      await this.#ask();
+      await this.#signIn();
       this.#signIns += 1;
     } finally {
-      this.#asking = undefined;
+      this.#renewing = undefined;
     }
   }
 }

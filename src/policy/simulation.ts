@@ -1,5 +1,5 @@
 import type { LoggedServerEvent } from "../client/server-event.ts";
-import { type Catalog, takesTurns } from "../config/catalog/catalog.ts";
+import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { LoggedData } from "../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
@@ -214,7 +214,7 @@ class Simulation {
     const known = step.as === undefined ? this.#idOf(name) : undefined;
     const agent = this.#floor.catalog.agents.get(known ? this.#floor.session(known)!.context.claim.agentId : name);
     if (!agent) throw new ScriptFault(line, `there is neither a session nor an agent ${name}`);
-    if (!takesTurns(agent)) throw new ScriptFault(line, `${agent.id} is external and takes no turns: use asks`);
+    if (!acceptsTurns(agent)) throw new ScriptFault(line, `${agent.id} is external and takes no turns: use asks`);
     const called = step.as ?? name;
     const sessionId = (known ?? this.#newId(called)) as SessionId;
     const runId = `run-${this.#messages}` as RunId;

@@ -37,8 +37,8 @@ export function AgentButtons(considered: Considered) {
 
   const start = ({ id: agentId, workspaceId }: AgentView) => {
     leave();
-    const place = { ...userOfFloor(floorId), ...(workspaceId !== undefined && { workspaceId }) };
-    void act(() => client.createSession({ agentId, ...place, activate: true }));
+    const where = { ...userOfFloor(floorId), ...(workspaceId !== undefined && { workspaceId }) };
+    void act(() => client.createSession({ agentId, ...where, activate: true }));
   };
   const press = (agent: AgentView) => {
     if (isPreviewing && whatIf?.agentId !== agent.id) considerNow(agent);

@@ -21,21 +21,21 @@ export interface Considered {
 export function useWhatIf({ whatIf, onWhatIf }: Considered) {
   const client = useClient();
   const { floorId = "", floor, isLive, agents } = useHere();
-  const asking = useRef<AbortController>(undefined);
+  const querying = useRef<AbortController>(undefined);
   const leaving = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(
     () => () => {
-      asking.current?.abort();
+      querying.current?.abort();
       clearTimeout(leaving.current);
     },
     [],
   );
 
-  const ask = ({ id: agentId, workspaceId }: AgentView, delayMs: number) => {
-    asking.current?.abort();
+  const query = ({ id: agentId, workspaceId }: AgentView, delayMs: number) => {
+    querying.current?.abort();
     if (!isLive) return;
     const question = new AbortController();
-    asking.current = question;
+    querying.current = question;
     const { signal } = question;
     setTimeout(() => {
       if (signal.aborted) return;
@@ -51,24 +51,24 @@ export function useWhatIf({ whatIf, onWhatIf }: Considered) {
   const stay = () => clearTimeout(leaving.current);
   const leave = () => {
     stay();
-    asking.current?.abort();
+    querying.current?.abort();
     onWhatIf(undefined);
   };
   const leaveSoon = () => {
     stay();
-    asking.current?.abort();
+    querying.current?.abort();
     leaving.current = setTimeout(leave, LINGER_MS);
   };
   const consider = (agent: AgentView, delayMs: number) => {
     stay();
-    ask(agent, delayMs);
+    query(agent, delayMs);
   };
 
   const present = floor ? [[floor.holder], floor.ducked, floor.paused, floor.queued] : [];
   const standing = present.map((each) => each.map((session) => session?.id).join()).join(";");
   const renew = useEffectEvent(() => {
     const agent = whatIf && agents.find(({ id }) => id === whatIf.agentId);
-    if (agent) ask(agent, 0);
+    if (agent) query(agent, 0);
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: other sessions give another answer.
   useEffect(() => renew(), [standing]);

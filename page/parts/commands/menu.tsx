@@ -22,7 +22,7 @@ export function Menu({ label, items, disabled = false }: Props) {
   const opener = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLUListElement>(null);
   /** Below the button, or above it if there is more room. */
-  const place = () => {
+  const moveList = () => {
     const { left, top, bottom } = opener.current!.getBoundingClientRect();
     const { style } = list.current!;
     const isBelow = bottom < innerHeight / 2;
@@ -54,7 +54,7 @@ export function Menu({ label, items, disabled = false }: Props) {
         className={styles["list"]}
         style={{ width: WIDTH }}
         aria-label={label}
-        onBeforeToggle={({ newState }) => newState === "open" && place()}
+        onBeforeToggle={({ newState }) => newState === "open" && moveList()}
       >
         {items.map((item) => (
           <li key={item.text}>

@@ -26,7 +26,7 @@ export function SessionControls({ session, disabled, act, onAborting }: Omit<Pro
   const { id, state } = session;
   const { say } = useWords();
   const client = useClient();
-  const tellState = useStateSentence();
+  const stateSentence = useStateSentence();
   const isPaused = state === "paused";
   return (
     <>
@@ -36,7 +36,7 @@ export function SessionControls({ session, disabled, act, onAborting }: Omit<Pro
           type="button"
           data-key={isPaused ? "R" : "P"}
           disabled={disabled}
-          onClick={() => void act(() => (isPaused ? client.resumeSession(id) : client.pauseSession(id)), tellState)}
+          onClick={() => void act(() => (isPaused ? client.resumeSession(id) : client.pauseSession(id)), stateSentence)}
         >
           {say(isPaused ? "session.resume" : "session.pause")}
         </button>

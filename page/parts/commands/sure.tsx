@@ -15,7 +15,7 @@ interface Props {
 /** Asks once, in place, before data is lost. It takes the focus, and returns it after a no; Escape means no. */
 export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
   const { say } = useWords();
-  const { taker, giveBack } = useBorrowedFocus<HTMLButtonElement>();
+  const { borrower, giveBack } = useBorrowedFocus<HTMLButtonElement>();
   const leave = () => {
     onNo();
     giveBack();
@@ -31,7 +31,7 @@ export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
       }}
     >
       <span>{question}</span>
-      <button ref={taker} type="button" disabled={disabled} onClick={() => onYes(giveBack)}>
+      <button ref={borrower} type="button" disabled={disabled} onClick={() => onYes(giveBack)}>
         {yes}
       </button>
       <button type="button" onClick={leave}>

@@ -1,4 +1,4 @@
-import { neighbourOf, type Place } from "./neighbour.ts";
+import { neighbourOf, type Removal } from "./neighbour.ts";
 
 /** The time in which the page itself may move the focus after a control is gone, in ms. */
 const SETTLE_MS = 50;
@@ -39,7 +39,7 @@ class FocusKeeper {
   /** The element that got the focus last; undefined after a press beside all controls. */
   #control: HTMLElement | undefined;
   /** Where the control was before it was removed. */
-  #place: Place | undefined;
+  #removal: Removal | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #observer = new MutationObserver((records) => this.#changed(records));
 
@@ -70,7 +70,7 @@ class FocusKeeper {
 
   readonly #focused = ({ target }: FocusEvent) => {
     this.#control = target instanceof HTMLElement ? target : undefined;
-    this.#place = undefined;
+    this.#removal = undefined;
   };
 
   /** A press beside all controls takes the focus away on purpose. */
@@ -82,10 +82,10 @@ class FocusKeeper {
   #changed(records: readonly MutationRecord[]): void {
     const control = this.#control;
     if (!control || !isGone(control)) return;
-    if (!control.isConnected && !this.#place) {
+    if (!control.isConnected && !this.#removal) {
       for (const { target, removedNodes, previousSibling, nextSibling } of records) {
         const removed = [...removedNodes].find((node) => node.contains(control));
-        if (removed) this.#place = { parent: target, previous: previousSibling, next: nextSibling, removed };
+        if (removed) this.#removal = { parent: target, previous: previousSibling, next: nextSibling, removed };
       }
     }
     this.check();
@@ -96,7 +96,7 @@ class FocusKeeper {
     // The other controls are disabled too while a command is under way.
     if (!control || !isGone(control) || underWay.size > 0) return;
     if (hasLostFocus() || document.activeElement === control) {
-      neighbourOf(control, this.#place)?.focus({ preventScroll: true });
+      neighbourOf(control, this.#removal)?.focus({ preventScroll: true });
     }
   }
 }

@@ -1,5 +1,5 @@
 /** Where a removed element was. */
-export interface Place {
+export interface Removal {
   parent: Node;
   previous: Node | null;
   next: Node | null;
@@ -15,14 +15,14 @@ const ROWS = "li, article, [data-row]";
 /**
  * The control that is the best place for the focus of one that was removed or disabled: the same control of the same
  * session, else the next row or the control before it, else one farther out.
- * @param place where it was, if it was removed
+ * @param removal where it was, if it was removed
  */
-export function neighbourOf(control: HTMLElement, place: Place | undefined): HTMLElement | undefined {
-  const isRow = place?.removed instanceof Element && place.removed.matches(ROWS);
-  const [previous, next] = place ? [place.previous, place.next] : siblingsOf(control);
+export function neighbourOf(control: HTMLElement, removal: Removal | undefined): HTMLElement | undefined {
+  const isRow = removal?.removed instanceof Element && removal.removed.matches(ROWS);
+  const [previous, next] = removal ? [removal.previous, removal.next] : siblingsOf(control);
   const [above, below] = [along(previous, "previousSibling"), along(next, "nextSibling")];
   const beside = isRow ? (below ?? above) : (above ?? below);
-  return sameOfCard(control) ?? beside ?? fartherOut(place ? place.parent : control.parentElement);
+  return sameOfCard(control) ?? beside ?? fartherOut(removal ? removal.parent : control.parentElement);
 }
 
 const siblingsOf = (element: Element): [Element | null, Element | null] => [

@@ -24,7 +24,7 @@ export function ForkForm({ session, messageId, onLeave }: Props) {
   const given = useAct();
   const { act, isBusy } = given;
   const openSession = useOpenSession();
-  const { taker, giveBack } = useBorrowedFocus<HTMLSelectElement>();
+  const { borrower, giveBack } = useBorrowedFocus<HTMLSelectElement>();
   const [chosen, setChosen] = useState<string>();
   const agentId = chosen ?? session.agentId;
   const isListed = agents.some(({ id }) => id === agentId);
@@ -58,7 +58,7 @@ export function ForkForm({ session, messageId, onLeave }: Props) {
       >
         <label>
           {say("fork.agent")}{" "}
-          <select ref={taker} value={agentId} onChange={({ target }) => setChosen(target.value)}>
+          <select ref={borrower} value={agentId} onChange={({ target }) => setChosen(target.value)}>
             {!isListed && <option value={agentId}>{agentName(agentId)}</option>}
             {agents.map(({ id, name, available }) => (
               <option key={id} value={id}>

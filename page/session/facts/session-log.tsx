@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { type LogEvent, placeOf, timeOf } from "../../log/log-event.ts";
+import { floorSeqOf, type LogEvent, timeOf } from "../../log/log-event.ts";
 import { useHere } from "../../moment/here.tsx";
 import { clockOf } from "../../moment/time-text.ts";
 import { EventText } from "../../parts/event-text.tsx";
@@ -11,7 +11,7 @@ const MAX_EVENTS = 50;
 /** The log is searched no further back than this many events, because it is searched again with each event. */
 const WITHIN = 5_000;
 
-/** A session's newest events up to a place in its floor's log, the newest first. */
+/** A session's newest events up to an event of its floor's log, the newest first. */
 function newestOf(events: readonly LogEvent[], sessionId: string, count: number): LogEvent[] {
   const found: LogEvent[] = [];
   for (let index = count - 1; index >= Math.max(0, count - WITHIN) && found.length < MAX_EVENTS; index -= 1) {
@@ -35,10 +35,10 @@ export function SessionLog({ sessionId }: { sessionId: string }) {
       </h2>
       {resetAt !== undefined && <p>{say("log.reset", { time: clockOf(resetAt, language) })}</p>}
       <ol className={styles["log"]}>
-        {newest.map((event, place) => (
-          // At a past moment the lines are keyed by their place, because each step changes all of them.
-          <li key={isLive ? event.position : place}>
-            <button type="button" onClick={() => lookAt(placeOf(event))}>
+        {newest.map((event, index) => (
+          // At a past moment the lines are keyed by their index, because each step changes all of them.
+          <li key={isLive ? event.position : index}>
+            <button type="button" onClick={() => lookAt(floorSeqOf(event))}>
               <time>{clockOf(timeOf(event), language)}</time>{" "}
               <span>
                 <EventText event={event} />

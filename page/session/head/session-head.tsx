@@ -40,11 +40,11 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
   const given = useAct();
   const { act, isBusy } = given;
   const [draft, setDraft] = useState<string>();
-  const [asked, setAsked] = useState<Question>();
+  const [question, setQuestion] = useState<Question>();
   const { id, agentId, state } = session;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a title that arrives ends the editing of the old one.
   useEffect(() => setDraft(undefined), [session.title]);
-  const tellState = useStateSentence();
+  const stateSentence = useStateSentence();
   const disabled = !isLive || isBusy;
   const rename = async (title: string) => {
     if (
@@ -55,7 +55,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
     )
       setDraft(undefined);
   };
-  const onAborting = (isAborting: boolean) => setAsked(isAborting ? "abort" : undefined);
+  const onAborting = (isAborting: boolean) => setQuestion(isAborting ? "abort" : undefined);
   return (
     <header className={styles["head"]}>
       <a className={styles["back"]} href={linkTo("session", { floorId })}>
@@ -73,7 +73,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
           type="button"
           data-risky
           disabled={disabled || state === "archived"}
-          onClick={() => void act(() => client.archiveSession(id), tellState)}
+          onClick={() => void act(() => client.archiveSession(id), stateSentence)}
         >
           {say("session.archive")}
         </button>
@@ -84,12 +84,18 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
             hasTurns={hasTurns}
             mayDelete={onDelete !== undefined}
             given={given}
-            onAsked={setAsked}
+            onQuestion={setQuestion}
           />
         )}
         {children}
       </div>
-      <SessionQuestions session={session} asked={asked} onAsked={setAsked} given={given} onDelete={onDelete} />
+      <SessionQuestions
+        session={session}
+        question={question}
+        onQuestion={setQuestion}
+        given={given}
+        onDelete={onDelete}
+      />
       <div className={styles["outcome"]}>
         <Outcome of={given} />
       </div>

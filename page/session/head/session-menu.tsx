@@ -13,24 +13,24 @@ interface Props {
   hasTurns: boolean;
   mayDelete: boolean;
   given: Act;
-  onAsked: (asked: Question) => void;
+  onQuestion: (question: Question) => void;
 }
 
 /** Copies a session, takes back its last turn, saves it and deletes it. */
-export function SessionMenu({ session, hasTurns, mayDelete, given: { act, isBusy }, onAsked }: Props) {
+export function SessionMenu({ session, hasTurns, mayDelete, given: { act, isBusy }, onQuestion }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { agents } = useHere();
   const { id, title, state } = session;
-  const mayTakeBack = hasTurns && state !== "archived" && !isExternal(agents, session);
+  const mayRollBack = hasTurns && state !== "archived" && !isExternal(agents, session);
   const save = (format: "md" | "jsonl") =>
     act(async () => saveFile(await client.exportSession(id, format), title, format));
   const items = [
-    { text: say("session.fork"), choose: () => onAsked("fork") },
-    ...(mayTakeBack ? [{ text: say("session.rollback"), choose: () => onAsked("rollback") }] : []),
+    { text: say("session.fork"), choose: () => onQuestion("fork") },
+    ...(mayRollBack ? [{ text: say("session.rollback"), choose: () => onQuestion("rollback") }] : []),
     { text: say("session.exportmd"), choose: () => void save("md") },
     { text: say("session.exportjsonl"), choose: () => void save("jsonl") },
-    ...(mayDelete ? [{ text: say("session.delete"), choose: () => onAsked("delete") }] : []),
+    ...(mayDelete ? [{ text: say("session.delete"), choose: () => onQuestion("delete") }] : []),
   ];
   return <Menu label={say("session.more")} items={items} disabled={isBusy} />;
 }

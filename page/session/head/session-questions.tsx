@@ -13,26 +13,26 @@ export type Question = "abort" | "fork" | "rollback" | "delete";
 
 interface Props {
   session: Session;
-  asked: Question | undefined;
-  onAsked: (asked: Question | undefined) => void;
+  question: Question | undefined;
+  onQuestion: (question: Question | undefined) => void;
   given: Act;
   onDelete: (() => Promise<void>) | undefined;
 }
 
 /** The question of a session's command, until it is answered. */
-export function SessionQuestions({ session, asked, onAsked, given: { act, isBusy }, onDelete }: Props) {
+export function SessionQuestions({ session, question, onQuestion, given: { act, isBusy }, onDelete }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
   const openSession = useOpenSession();
   const disabled = !isLive || isBusy;
-  const leave = () => onAsked(undefined);
-  const onAborting = (isAborting: boolean) => onAsked(isAborting ? "abort" : undefined);
+  const leave = () => onQuestion(undefined);
+  const onAborting = (isAborting: boolean) => onQuestion(isAborting ? "abort" : undefined);
   return (
     <>
-      <SureToAbort {...{ session, disabled, act, onAborting }} isAborting={asked === "abort"} />
-      {asked === "fork" && <ForkForm session={session} onLeave={leave} />}
-      {asked === "rollback" && (
+      <SureToAbort {...{ session, disabled, act, onAborting }} isAborting={question === "abort"} />
+      {question === "fork" && <ForkForm session={session} onLeave={leave} />}
+      {question === "rollback" && (
         <Sure
           question={say("rollback.one")}
           yes={say("rollback.yes")}
@@ -41,7 +41,7 @@ export function SessionQuestions({ session, asked, onAsked, given: { act, isBusy
           onNo={leave}
         />
       )}
-      {asked === "delete" && onDelete && (
+      {question === "delete" && onDelete && (
         // Its button is not disabled meanwhile: it would lose the focus, and a refused command may be repeated.
         <Sure
           question={say(questionToDelete(session))}

@@ -20,8 +20,8 @@ export function SessionTitle({ draft, ...rest }: Props) {
 /** It takes the focus, and returns it when it is sent or left. */
 function TitleForm({ title, draft, onDraft, onRename }: Props & { draft: string }) {
   const { say } = useWords();
-  const { taker, giveBack } = useBorrowedFocus<HTMLInputElement>();
-  useEffect(() => taker.current?.select(), [taker]);
+  const { borrower, giveBack } = useBorrowedFocus<HTMLInputElement>();
+  useEffect(() => borrower.current?.select(), [borrower]);
   const leave = () => {
     giveBack();
     onDraft(undefined);
@@ -37,7 +37,7 @@ function TitleForm({ title, draft, onDraft, onRename }: Props & { draft: string 
     <form onSubmit={submit}>
       <h1 className={styles["hidden"]}>{title}</h1>
       <input
-        ref={taker}
+        ref={borrower}
         aria-label={say("session.newtitle")}
         value={draft}
         maxLength={256}

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import { countLeading } from "../../log/count-leading.ts";
-import { placeOf, timeOf } from "../../log/log-event.ts";
+import { floorSeqOf, timeOf } from "../../log/log-event.ts";
 import { useHere } from "../../moment/here.tsx";
 import { lengthText } from "../../moment/time-text.ts";
 import { useViewport } from "../../parts/screen/use-viewport.ts";
@@ -52,7 +52,7 @@ export function LaneField({ shown, lanes, room, model: { marks, marksOf }, zoom,
   }, [lanes, marksOf, revision, axis, span, seen, rows, end, theme]);
   useZoomWheel(box, zoom);
   const choose = useChoose();
-  const fingers = useLaneFingers({ span, whole, onPress: (place) => choose(axis.timeAt(place)), onZoom: setChosen });
+  const fingers = useLaneFingers({ span, whole, onPress: (point) => choose(axis.timeAt(point)), onZoom: setChosen });
   return (
     <section
       ref={box}
@@ -95,7 +95,7 @@ function useChoose(): (time: number) => void {
   return (time) => {
     const past = countLeading(events.length, (index) => timeOf(events[index]!) <= time);
     const event = events[Math.max(0, past - 1)];
-    if (event) lookAt(placeOf(event));
+    if (event) lookAt(floorSeqOf(event));
   };
 }
 
@@ -103,21 +103,21 @@ function useChoose(): (time: number) => void {
 function Overlay({ shown: { axis, gaps, span } }: { shown: ShownAxis }) {
   const { language } = useWords();
   const { log, count, at, isFile } = useHere();
-  const part = (place: number) => `${((place - span.from) / (span.to - span.from)) * 100}%`;
+  const part = (point: number) => `${((point - span.from) / (span.to - span.from)) * 100}%`;
   const now = log.events[count - 1];
   return (
     <>
-      {gaps.map(({ place, takes, ms }) => (
+      {gaps.map(({ point, width, ms }) => (
         <span
-          key={place}
+          key={point}
           className={styles["gap"]}
-          style={{ left: part(place), width: `${(takes / (span.to - span.from)) * 100}%` }}
+          style={{ left: part(point), width: `${(width / (span.to - span.from)) * 100}%` }}
         >
           ⋯ {lengthText(ms, language)}
         </span>
       ))}
       {now && (at !== undefined || isFile) && (
-        <span className={styles["cursor"]} style={{ left: part(axis.placeOf(timeOf(now))) }} />
+        <span className={styles["cursor"]} style={{ left: part(axis.pointOf(timeOf(now))) }} />
       )}
     </>
   );

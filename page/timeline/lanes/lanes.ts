@@ -41,12 +41,12 @@ export interface Lanes {
 
 /** The sessions of a log over time. */
 export const laneIndex = () =>
-  new LogIndex<Lanes>(() => ({ lanes: [], marks: [], marksOf: new Map(), byId: new Map(), from: 0, to: 1 }), take);
+  new LogIndex<Lanes>(() => ({ lanes: [], marks: [], marksOf: new Map(), byId: new Map(), from: 0, to: 1 }), add);
 
-function take(index: Lanes, event: LogEvent, place: number): void {
+function add(index: Lanes, event: LogEvent, eventIndex: number): void {
   const { sessionId } = event;
   const at = timeOf(event);
-  if (place === 0) index.from = at;
+  if (eventIndex === 0) index.from = at;
   index.to = Math.max(index.from + 1, at);
   switch (event.type) {
     case "session_created": {
@@ -66,11 +66,11 @@ function take(index: Lanes, event: LogEvent, place: number): void {
     case "arbitration": {
       const lane = index.byId.get(event.data.challenger.sessionId ?? "");
       // A refused creation names the session that it would have made.
-      mark(index, { at, index: place, sessionId: lane?.sessionId ?? sessionId, outcome: event.data.outcome });
+      mark(index, { at, index: eventIndex, sessionId: lane?.sessionId ?? sessionId, outcome: event.data.outcome });
       return lane && decide(lane, event.data, at);
     }
     case "error":
-      return mark(index, { at, index: place, sessionId, outcome: "failed" });
+      return mark(index, { at, index: eventIndex, sessionId, outcome: "failed" });
     default:
       return;
   }
@@ -147,9 +147,9 @@ export function moved({ from, to }: LaneSpan, part: number, whole: LaneSpan): La
   return within({ from: from + by, to: to + by }, whole);
 }
 
-/** The span in which two places are at two fractions of its length. It stays within the log. */
-export function pinched(places: readonly number[], parts: readonly number[], whole: LaneSpan): LaneSpan {
-  const [first, last] = places.toSorted(ascending) as [number, number];
+/** The span in which two points are at two fractions of its length. It stays within the log. */
+export function pinched(points: readonly number[], parts: readonly number[], whole: LaneSpan): LaneSpan {
+  const [first, last] = points.toSorted(ascending) as [number, number];
   const [left, right] = parts.toSorted(ascending) as [number, number];
   const length = Math.min(
     whole.to - whole.from,

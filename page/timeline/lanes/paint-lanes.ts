@@ -49,7 +49,7 @@ export function paintLanes({ canvas, lanes, marks, axis, span: shown, first, cou
   pen.scale(ratio, ratio);
   const colour = colourReader(canvas);
   const span = { from: axis.timeAt(shown.from), to: axis.timeAt(shown.to) };
-  const xOf = (at: number) => ((axis.placeOf(at) - shown.from) / (shown.to - shown.from)) * width;
+  const xOf = (at: number) => ((axis.pointOf(at) - shown.from) / (shown.to - shown.from)) * width;
   for (let row = 0; row < count; row += 1) {
     const lane = lanes[first + row];
     if (!lane) break;
@@ -63,7 +63,7 @@ export function paintLanes({ canvas, lanes, marks, axis, span: shown, first, cou
   }
 }
 
-interface Place {
+interface LaneGeometry {
   top: number;
   span: LaneSpan;
   xOf: (at: number) => number;
@@ -73,7 +73,7 @@ interface Place {
 function paintLane(
   pen: CanvasRenderingContext2D,
   { starts, looks, endsAt }: Lane,
-  { top, span, xOf, end, width, colour }: Place & { end: number; width: number },
+  { top, span, xOf, end, width, colour }: LaneGeometry & { end: number; width: number },
 ): void {
   let painted = Number.NEGATIVE_INFINITY;
   for (let index = Math.max(0, firstAbove(starts, span.from) - 1); index < starts.length; index += 1) {
@@ -96,7 +96,11 @@ function paintLane(
   }
 }
 
-function paintMarks(pen: CanvasRenderingContext2D, marks: readonly Mark[], { top, span, xOf, colour }: Place): void {
+function paintMarks(
+  pen: CanvasRenderingContext2D,
+  marks: readonly Mark[],
+  { top, span, xOf, colour }: LaneGeometry,
+): void {
   let painted = -1;
   for (let index = firstMark(marks, span.from); index < marks.length; index += 1) {
     const { at, outcome } = marks[index]!;

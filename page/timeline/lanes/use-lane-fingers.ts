@@ -10,8 +10,8 @@ interface Lanes {
   /** The visible part and the whole log, on the axis. */
   span: LaneSpan;
   whole: LaneSpan;
-  /** Called with the place of a single pointer on the axis. */
-  onPress: (place: number) => void;
+  /** Called with the point of the axis below a single pointer. */
+  onPress: (point: number) => void;
   onZoom: (span: LaneSpan) => void;
 }
 
@@ -19,20 +19,20 @@ interface Lanes {
 export function useLaneFingers({ span, whole, onPress, onZoom }: Lanes) {
   const { at: moment, lookAt } = useHere();
   const before = useRef({ moment, span });
-  const placeIn = ({ from, to }: LaneSpan, part: number) => from + part * (to - from);
+  const pointIn = ({ from, to }: LaneSpan, part: number) => from + part * (to - from);
   return useFingers({
     onDown: ({ at, width }) => {
       if (at.length === 2) return lookAt(before.current.moment);
       before.current = { moment, span };
-      onPress(placeIn(span, at[0]! / width));
+      onPress(pointIn(span, at[0]! / width));
     },
     onMove: ({ at, began, width }) => {
-      if (at.length === 1) return onPress(placeIn(span, at[0]! / width));
+      if (at.length === 1) return onPress(pointIn(span, at[0]! / width));
       if (Math.abs(began[0]! - began[1]!) < MIN_PINCH_PX) return;
-      const places = began.map((x) => placeIn(before.current.span, x / width));
+      const points = began.map((x) => pointIn(before.current.span, x / width));
       onZoom(
         pinched(
-          places,
+          points,
           at.map((x) => x / width),
           whole,
         ),

@@ -1,5 +1,5 @@
 import { assertEvent, enqueueActions, setup } from "xstate";
-import { type AgentEntry, findAgent, findModeFault, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, acceptsTurns, findAgent, findModeFault, listAgents } from "../../config/catalog/catalog.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, CommandOf, History, TurnInput, WantedSession } from "../../protocol/internal/command.ts";
@@ -79,7 +79,8 @@ function create(step: ArbiterStep, wanted: WantedSession, ask: Creation): void {
     return refuse(step, "agent_not_found", { message: `Invalid agent ID: ${name}`, facts });
   }
   const agentId = agent.id;
-  if (ask.turn && !takesTurns(agent)) return refuse(step, "illegal_command", { message: externalTakesNoTurns(agent) });
+  if (ask.turn && !acceptsTurns(agent))
+    return refuse(step, "illegal_command", { message: externalTakesNoTurns(agent) });
   const { sessionId } = wanted;
   const claim = askingClaim(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
   const { history, replaces } = ask;

@@ -1,4 +1,4 @@
-import { findAgent, findModeFault, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
+import { acceptsTurns, findAgent, findModeFault, listAgents } from "../../config/catalog/catalog.ts";
 import { findAgentIdFault } from "../../protocol/client-message.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
@@ -53,7 +53,7 @@ export function switchAgent(
   const agentId = command.agentId.trim();
   const agent = findAgent(given.catalog, agentId, context.workspaceId);
   if (!agent?.enabled || !command.claim) return fail("agent_not_found", `Invalid agent ID: ${agentId}`);
-  if (!takesTurns(agent) && context.turns.length > 0) return fail("agent_busy");
+  if (!acceptsTurns(agent) && context.turns.length > 0) return fail("agent_busy");
 
   const outcome = { previousAgentId: context.claim.agentId, currentAgentId: agent.id, agentName: agent.label };
   logEvent(step, "agent_switched", outcome);

@@ -1,4 +1,4 @@
-import { type AgentEntry, takesTurns } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, acceptsTurns } from "../../config/catalog/catalog.ts";
 import { ERRORS } from "../../protocol/errors.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
@@ -56,7 +56,7 @@ const ALLOWED_WHEN_EXTERNAL = ["activate", "pause", "resume", "archive", "stop",
 /** An external agent takes no turns. @returns whether the turn was refused */
 export function refusesExternal(step: SessionStep): boolean {
   const agent = agentOf(step);
-  if (!agent || takesTurns(agent)) return false;
+  if (!agent || acceptsTurns(agent)) return false;
   refuseCommand(step, "illegal_command", {
     message: externalTakesNoTurns(agent),
     facts: { allowed: ALLOWED_WHEN_EXTERNAL },

@@ -1,4 +1,4 @@
-import { type AgentEntry, type Catalog, findAgent, isOpenTo, takesTurns } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, acceptsTurns, type Catalog, findAgent, isOpenTo } from "../../config/catalog/catalog.ts";
 import type { ToolEntry } from "../../config/catalog/tool-entry.ts";
 import type { Part } from "../agent.ts";
 import type { ProgramTools } from "../process/program-run.ts";
@@ -90,7 +90,7 @@ function makeBuiltIn(tool: ToolEntry, entry: AgentEntry, { catalog, programs, de
         subAgents.some((name) => findAgent(catalog(), name, workspaceId)?.id === id);
       const may = (agent: AgentEntry) =>
         agent.enabled &&
-        takesTurns(agent) &&
+        acceptsTurns(agent) &&
         isOpenTo(agent, workspaceId) &&
         agent.id !== entry.id &&
         (subAgents.length === 0 || isNamed(agent));

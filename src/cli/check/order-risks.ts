@@ -1,7 +1,7 @@
 import { decide } from "../../actors/floor/arbitration.ts";
 import { EMPTY_FLOOR, type Floor, type FloorRules, heard, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { giveFront, letBeneath, letWait, settle } from "../../actors/floor/rearrangement.ts";
-import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
 import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
 /** The most agents of which triples are tried in all orders; with more agents only pairs are. */
@@ -43,7 +43,7 @@ export function findRefusedCalls(catalog: Catalog): string[] {
   const isRefused = (agent: AgentEntry) =>
     decideAlone(loneClaimOf(agent, "first"), loneClaimOf(agent, "second", 2), agent, rules).outcome === "rejected";
   return [...catalog.agents.values()]
-    .filter((agent) => agent.enabled && !agent.interruptible && !takesTurns(agent) && isRefused(agent))
+    .filter((agent) => agent.enabled && !agent.interruptible && !acceptsTurns(agent) && isRefused(agent))
     .map(
       ({ id }) =>
         `a second session of ${id} is refused while one has the floor: yields_to: [${id}] puts the first on hold, ` +

@@ -1,6 +1,6 @@
 import { depth, type Hearing } from "../../actors/floor/arrangement.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
-import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
 import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
 /** The catalogue's settings for how an agent's sessions are heard together with others. */
@@ -16,7 +16,7 @@ export function findSharingRisks(catalog: Catalog): string[] {
 /** External agents whose failure no lease detects. */
 function findUnwatched(agents: readonly AgentEntry[]): string[] {
   return agents
-    .filter((agent) => !takesTurns(agent) && agent.leaseMs === undefined)
+    .filter((agent) => !acceptsTurns(agent) && agent.leaseMs === undefined)
     .map(({ id }) => `${id} is external and has no lease: if its program dies, its session keeps its place`);
 }
 

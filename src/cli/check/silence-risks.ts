@@ -1,6 +1,6 @@
 import { depth } from "../../actors/floor/arrangement.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
-import { type AgentEntry, type Catalog, type PriorityRule, takesTurns } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, acceptsTurns, type Catalog, type PriorityRule } from "../../config/catalog/catalog.ts";
 import { loneClaimOf } from "../../policy/lone-claims.ts";
 import { meet } from "../../policy/matrix.ts";
 import { hearingOf } from "./sharing-risks.ts";
@@ -75,7 +75,7 @@ function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rule
     .map((agent) => {
       const { id, preemptionThreshold: threshold } = agent;
       const why = threshold === undefined ? "" : `, no agent reaches its preemption_threshold of ${threshold}`;
-      const limits = takesTurns(agent) ? "max_hold or idle_timeout" : "max_hold";
+      const limits = acceptsTurns(agent) ? "max_hold or idle_timeout" : "max_hold";
       return (
         `nothing silences ${id}: it is not interruptible${why}, and nothing limits how long it has the floor, so all others ` +
         `wait or are refused until its session is paused or ended: set ${limits}, or a preemption_threshold that others reach`
@@ -92,7 +92,7 @@ function findNeverResumed(agents: readonly AgentEntry[], rules: FloorRules): str
     .flatMap((agent) => {
       const by = agents.find((other) => other !== agent && isPausedBy(agent, other));
       if (!by) return [];
-      const act = takesTurns(agent) ? "resumes it or writes to it" : "resumes it";
+      const act = acceptsTurns(agent) ? "resumes it or writes to it" : "resumes it";
       return [
         `nothing brings ${agent.id} back that was paused, as by ${by.id}, unless its user ${act}: set resume: auto, or max_pause ` +
           "to end it some time",

@@ -182,7 +182,7 @@ function toAgentEntry(entry: z.infer<typeof AgentFields>) {
 export type AgentEntry = ReturnType<typeof toAgentEntry>;
 
 /** Whether the agent answers messages. An external agent does not. */
-export const takesTurns = ({ adapter }: AgentEntry): boolean => adapter.kind !== "external";
+export const acceptsTurns = ({ adapter }: AgentEntry): boolean => adapter.kind !== "external";
 
 const Policy = z
   .strictObject({
@@ -315,7 +315,7 @@ export interface Catalog {
 export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Catalog {
   const agents = file.agents.map(toAgentEntry);
   const enabled = agents.filter((agent) => agent.enabled);
-  const fallback = enabled.find(takesTurns) ?? enabled[0] ?? agents[0]!;
+  const fallback = enabled.find(acceptsTurns) ?? enabled[0] ?? agents[0]!;
   return {
     agents: new Map(agents.map((agent) => [agent.id, agent])),
     defaultAgentId: file.default_agent ?? fallback.id,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type AgentEntry, isOpenTo, takesTurns } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, acceptsTurns, isOpenTo } from "../../config/catalog/catalog.ts";
 import type { RouteContext, Routes } from "../../gateway/route-context.ts";
 import { OpenAiProblem } from "./openai-problem.ts";
 import { readModel } from "./openai-request.ts";
@@ -39,7 +39,7 @@ export function modelRoutes(app: Routes, context: RouteContext): void {
     },
     async (request) => {
       await context.authenticate(request);
-      const isModel = (agent: AgentEntry) => agent.enabled && takesTurns(agent) && isOpenTo(agent, undefined);
+      const isModel = (agent: AgentEntry) => agent.enabled && acceptsTurns(agent) && isOpenTo(agent, undefined);
       const enabled = [...context.catalog().agents.values()].filter(isModel);
       return { object: "list" as const, data: enabled.map(modelOf) };
     },

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import { findAgent, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
+import { acceptsTurns, findAgent, listAgents } from "../../config/catalog/catalog.ts";
 import type { RouteContext } from "../../gateway/route-context.ts";
 import { ImageInput, MAX_CONTENT, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
@@ -83,7 +83,7 @@ function readWhereabouts(request: FastifyRequest, metadata: Record<string, unkno
 /** @throws AppError `agent_not_found`, shown to clients as `model_not_found` */
 export function readModel(catalog: Catalog, model: string): AgentId {
   const agent = findAgent(catalog, model, undefined);
-  if (agent?.enabled && takesTurns(agent)) return agent.id;
+  if (agent?.enabled && acceptsTurns(agent)) return agent.id;
   const facts = { availableAgents: listAgents(catalog), code: "model_not_found", param: "model" };
   throw new AppError("agent_not_found", `The model ${JSON.stringify(model)} does not exist.`, { facts });
 }

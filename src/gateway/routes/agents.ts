@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isOpenTo, takesTurns } from "../../config/catalog/catalog.ts";
+import { acceptsTurns, isOpenTo } from "../../config/catalog/catalog.ts";
 import { AgentId, Name } from "../../protocol/ids.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 
@@ -67,7 +67,7 @@ export function agentRoutes(app: Routes, context: RouteContext): void {
           ...(agent.modes.length > 0 && { modes: agent.modes.map(({ name }) => name) }),
           available: context.isAvailable(agent.id),
           ...(agent.workspaceId !== undefined && { workspaceId: agent.workspaceId }),
-          ...(!takesTurns(agent) && { external: true as const }),
+          ...(!acceptsTurns(agent) && { external: true as const }),
           ...(agent.leaseMs !== undefined && { leaseMs: agent.leaseMs }),
         })),
         defaultAgentId,

@@ -9,7 +9,7 @@ import {
 } from "../../../page/log/conversation-log.ts";
 import { PictureBook } from "../../../page/log/floor-picture.ts";
 import { countUpTo, type LogEvent } from "../../../page/log/log-event.ts";
-import { placesIndex } from "../../../page/log/log-index.ts";
+import { eventIndices } from "../../../page/log/log-index.ts";
 
 const AT = Date.parse("2026-11-22T08:00:00.000Z");
 
@@ -46,7 +46,7 @@ const message = (id: string, path: string[], at: number, content = id, calls?: s
 const said = (id: string, path: string[], calls: string[], at: number) => message(id, path, at, id, calls);
 
 const transcriptIn = (log: readonly LogEvent[], count?: number) =>
-  transcriptOf(log, placesIndex().of(log).get("s"), count);
+  transcriptOf(log, eventIndices().of(log).get("s"), count);
 
 const treeOf = (...entries: Parameters<typeof logOf>) => callTree(itemsOf(transcriptIn(logOf(...entries))));
 
@@ -311,7 +311,7 @@ describe("the picture of a floor", () => {
     expect(reads()).toBe(log.length);
     for (const count of [150, 149, 3, 100]) book.at(count);
     expect(reads()).toBe(0);
-    const index = placesIndex();
+    const index = eventIndices();
     index.of(log);
     reads();
     expect(transcriptOf(log, index.of(log).get("s70")).messages.map(({ id }) => id)).toEqual(["s70 says"]);

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import {
+  columnOf,
   columnsOf,
   type Exchange,
   exchangeIndex,
   firstFrom,
   type Party,
-  placeIn,
 } from "../../../page/sequence/exchanges.ts";
 
 const AT = Date.parse("2026-11-22T08:00:00.000Z");
@@ -101,7 +101,7 @@ describe("columns", () => {
     ]);
     expect(names(shown, 2)).toEqual(["client", "arbiter", "session a", "run a", "session c", "run c", "others"]);
     expect(names(shown, 1, "b")).toEqual(["client", "arbiter", "session b", "run b", "others"]);
-    expect(placeIn(columns(shown, 1, "b"), { role: "run", sessionId: "c" })).toBe(4);
+    expect(columnOf(columns(shown, 1, "b"), { role: "run", sessionId: "c" })).toBe(4);
   });
 
   test("the columns are those of the shown part alone", () => {

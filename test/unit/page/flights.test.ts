@@ -70,7 +70,7 @@ test("each kind of event lists its places, and the sessions concerned", () => {
       ["c", "error", {}],
     ),
   );
-  const of = (kind: keyof typeof index) => [index[kind].places, [...index[kind].sessions]];
+  const of = (kind: keyof typeof index) => [index[kind].indices, [...index[kind].sessions]];
   expect(of("all")).toEqual([
     [0, 1, 2, 3],
     ["a", "b", "c"],

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { FloorLog } from "../../../page/log/floor-log.ts";
-import { type LogEvent, placeOf } from "../../../page/log/log-event.ts";
+import { floorSeqOf, type LogEvent } from "../../../page/log/log-event.ts";
 import type { Client } from "../../../src/client/client.ts";
 
 /** As many events as a page keeps. */
@@ -21,7 +21,7 @@ class Server {
   }
 
   async readFloorLog(_: string, { before, limit = 500 }: { before?: string; limit?: number }) {
-    const end = before === undefined ? this.head : placeOf({ position: before }) - 1;
+    const end = before === undefined ? this.head : floorSeqOf({ position: before }) - 1;
     const count = Math.min(limit, end);
     this.sent += count;
     const events = Array.from({ length: count }, (_, index) => eventAt(end - index));
@@ -46,12 +46,12 @@ test("a log that is longer than a page keeps is dropped in lots, says that there
   const firsts = new Set<number>();
   for (let round = 0; round < 20; round += 1) {
     await grow(log, server, 1);
-    firsts.add(placeOf(log.view.events[0]!));
+    firsts.add(floorSeqOf(log.view.events[0]!));
   }
   expect(firsts.size).toBe(2);
   expect(log.view.hasOlder).toBe(true);
   expect(log.view.events.length).toBeLessThan(KEPT);
-  const places = log.view.events.map(placeOf);
+  const places = log.view.events.map(floorSeqOf);
   expect(places).toEqual(places.map((_, index) => places[0]! + index));
   expect(places.at(-1)).toBe(KEPT + 15);
   // Each refresh asks for a page of the newest events.
@@ -77,7 +77,7 @@ test("a page of older events that arrives after the oldest were dropped is not a
   await grow(log, server, 1_900);
   release?.();
   await vi.runAllTimersAsync();
-  const places = log.view.events.map(placeOf);
+  const places = log.view.events.map(floorSeqOf);
   expect(places).toEqual(places.map((_, index) => places[0]! + index));
   expect(log.view).toMatchObject({ hasOlder: true, isReading: false });
 });

@@ -6,7 +6,7 @@ import { PictureBook } from "../../../page/log/floor-picture.ts";
 import { densityIndex, heightsOf } from "../../../page/log/log-density.ts";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { readLogFile, writeLogFile } from "../../../page/log/log-file.ts";
-import { placesIndex } from "../../../page/log/log-index.ts";
+import { eventIndices } from "../../../page/log/log-index.ts";
 import { whenOf } from "../../../page/moment/time-text.ts";
 import { exchangeIndex } from "../../../page/sequence/exchanges.ts";
 import { flightIndex } from "../../../page/timeline/flights.ts";
@@ -84,7 +84,7 @@ function show(events: readonly LogEvent[]): void {
     }
   }
   for (const event of events) lineOf(event, telling);
-  const { messages, toolUses } = transcriptOf(events, placesIndex().of(events).get("s1"));
+  const { messages, toolUses } = transcriptOf(events, eventIndices().of(events).get("s1"));
   itemsOf({ messages, toolUses });
   for (const { createdAt } of messages) new Date(createdAt).toISOString();
   heightsOf(densityIndex().of(events));

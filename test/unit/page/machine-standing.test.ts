@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { drawCharts } from "../../../page/build/draw-charts.ts";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { arrowLabelOf, type Box } from "../../../page/machine/chart.ts";
-import { acceptedIn, takenBy, transitionIndex, transitionsOf } from "../../../page/machine/standing.ts";
+import { acceptedIn, arrowOf, transitionIndex, transitionsOf } from "../../../page/machine/standing.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 
 const [arbiter, session] = (await drawCharts()) as [Chart, Chart];
@@ -58,35 +58,35 @@ describe("the charts of the page", () => {
 });
 
 describe("a transition", () => {
-  const arrowOf = (region: Chart["regions"][number], data: object) => {
-    const taken = takenBy(region, data as Parameters<typeof takenBy>[1]);
+  const labelsOf = (region: Chart["regions"][number], data: object) => {
+    const taken = arrowOf(region, data as Parameters<typeof arrowOf>[1]);
     const arrow = taken === undefined ? undefined : region.arrows[taken];
     return arrow && [arrow.from, arrow.to, arrow.words.map(({ event, guard }) => event ?? guard)];
   };
 
   test("a transition highlights the arrow between its states that has its event", () => {
-    expect(arrowOf(lifecycle, { from: "active.running", to: "paused", event: "preempt" })?.slice(0, 2)).toEqual([
+    expect(labelsOf(lifecycle, { from: "active.running", to: "paused", event: "preempt" })?.slice(0, 2)).toEqual([
       ["active"],
       "paused",
     ]);
-    expect(arrowOf(lifecycle, { from: "paused", to: "archived", event: "expire" })).toEqual([
+    expect(labelsOf(lifecycle, { from: "paused", to: "archived", event: "expire" })).toEqual([
       ["paused"],
       "archived",
       ["expire"],
     ]);
-    expect(arrowOf(lifecycle, { from: "paused", to: "archived", event: "archive" })?.[0]).toEqual(lifecycle.framed);
-    expect(arrowOf(lifecycle, { from: "paused", to: "deleted", event: "delete" })?.[1]).toBe("deleted");
-    expect(arrowOf(lifecycle, { from: "active.idle", to: "active.running", event: "turn" })).toBeUndefined();
+    expect(labelsOf(lifecycle, { from: "paused", to: "archived", event: "archive" })?.[0]).toEqual(lifecycle.framed);
+    expect(labelsOf(lifecycle, { from: "paused", to: "deleted", event: "delete" })?.[1]).toBe("deleted");
+    expect(labelsOf(lifecycle, { from: "active.idle", to: "active.running", event: "turn" })).toBeUndefined();
   });
 
   test("a transition highlights an arrow of the activity too, even while the session is paused", () => {
-    expect(arrowOf(activity, { from: "active.idle", to: "active.running", event: "turn" })?.[1]).toBe("running");
-    expect(arrowOf(activity, { from: "ducked.waiting", to: "ducked.running", event: "answer" })?.[2]).toEqual([
+    expect(labelsOf(activity, { from: "active.idle", to: "active.running", event: "turn" })?.[1]).toBe("running");
+    expect(labelsOf(activity, { from: "ducked.waiting", to: "ducked.running", event: "answer" })?.[2]).toEqual([
       "hasNoInteraction",
     ]);
     const held = { from: "paused", to: "paused", event: "done", activity: { from: "running", to: "idle" } };
-    expect(arrowOf(activity, held)?.[1]).toBe("idle");
-    expect(arrowOf(lifecycle, held)).toBeUndefined();
+    expect(labelsOf(activity, held)?.[1]).toBe("idle");
+    expect(labelsOf(lifecycle, held)).toBeUndefined();
   });
 
   test("a transition is found in the log up to a moment, and among the stream's newer events", () => {

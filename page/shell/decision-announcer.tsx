@@ -13,17 +13,17 @@ const ANNOUNCED_MS = 2_000;
  * Announces new decisions of the floor to screen readers, in every view. Of several decisions in a short time, the latest is
  * announced. Decisions from before the page was opened and past moments are not.
  */
-export function DecisionTeller() {
+export function DecisionAnnouncer() {
   const { say } = useWords();
   const { floor, isLive, agentName } = useHere();
   const newest = floor?.decisions.at(-1);
   const first = useRef<{ decision: Decision | undefined }>(undefined);
   if (floor && isLive) first.current ??= { decision: newest };
   const isNew = isLive && newest !== undefined && first.current !== undefined && newest !== first.current.decision;
-  const told = usePaced(isNew ? newest : undefined, ANNOUNCED_MS);
+  const announced = usePaced(isNew ? newest : undefined, ANNOUNCED_MS);
   return (
-    <p className={styles["told"]} aria-live="polite">
-      {told && decisionSentence(told, { say, agentName })}
+    <p className={styles["announced"]} aria-live="polite">
+      {announced && decisionSentence(announced, { say, agentName })}
     </p>
   );
 }
