@@ -165,21 +165,6 @@ describe("the code", () => {
     expect(speaking.map((file) => relative(root, file))).toEqual([]);
   });
 
-  test("routes read sessions and floors of a caller through VisibleSessions only", () => {
-    const readers = files.filter((file) =>
-      /src\/(doors\/|gateway\/(routes\/|chat-commands|streams\/connection-stream|commands))/.test(file),
-    );
-    expect(readers.length).toBeGreaterThan(8);
-    const reading = /\b(maySee|whereIs|viewSession|viewFloor|listSessions|listMessages|listLogs|getBlob|loadSession)\b/;
-    const found = readers.flatMap((file) =>
-      readFileSync(file, "utf8")
-        .split("\n")
-        .filter((line) => reading.test(line) && !/"epoch" \| "whereIs"|^ *operationId: /.test(line))
-        .map((line) => `${relative(root, file)}: ${line.trim()}`),
-    );
-    expect(found).toEqual([]);
-  });
-
   test.each([
     ["the thread that writes to SQLite", "src/store/sqlite/writer/writer-main.ts", /^[^.]*$/],
     ["a command's help", "src/cli/main.ts", /^(fastify|yaml|xstate|pino|prom-client|src\/(node|actors|gateway)\b)/],

@@ -1,7 +1,7 @@
 import type { Caller } from "../gateway/access/caller.ts";
 import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
 import type { Identity, Write } from "../gateway/commands.ts";
-import type { RouteContext } from "../gateway/route-context.ts";
+import type { CommandContext } from "../gateway/route-context.ts";
 import type { ImageInput } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
 import {
@@ -16,7 +16,10 @@ import type { CommandOf, TurnInput } from "../protocol/internal/command.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
 import type { Message } from "../protocol/message.ts";
 import { NEW_TITLE, type Origin, type Session } from "../protocol/session.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { BlobStore } from "../store/store.ts";
 import { type CopyEnd, copyHistory, copyImages, isFinished } from "./copied-history.ts";
+import type { Histories } from "./histories.ts";
 import type { StagedHistory } from "./staged-history.ts";
 import { checkContent, keepImages } from "./turn-content.ts";
 
@@ -48,11 +51,18 @@ interface Edit {
   connectionId?: ConnectionId | undefined;
 }
 
+/** What copies depend on. */
+export interface CopiesContext extends CommandContext {
+  histories: Histories;
+  store: BlobStore;
+  clock: Clock;
+}
+
 /** Creates sessions that begin with another session's messages. */
 export class Copies {
-  readonly #context: Pick<RouteContext, "commands" | "store" | "clock" | "visibleTo" | "histories">;
+  readonly #context: CopiesContext;
 
-  constructor(context: Pick<RouteContext, "commands" | "store" | "clock" | "visibleTo" | "histories">) {
+  constructor(context: CopiesContext) {
     this.#context = context;
   }
 

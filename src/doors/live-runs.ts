@@ -1,9 +1,10 @@
 import { type Caller, ownerOf } from "../gateway/access/caller.ts";
-import { type Chat, newTarget, type Target } from "../gateway/chat-commands.ts";
+import { type Chat, type ChatCommands, newTarget, type Target } from "../gateway/chat-commands.ts";
 import type { Identity } from "../gateway/commands.ts";
-import type { RouteContext } from "../gateway/route-context.ts";
+import type { TurnContext } from "../gateway/route-context.ts";
 import { noticeOfWait } from "../gateway/routes/command-answer.ts";
 import { FollowedSessionLog } from "../gateway/streams/followed-log.ts";
+import type { Followers } from "../gateway/streams/followers.ts";
 import type { Decision } from "../protocol/decision.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { LogEntry, LoggedData } from "../protocol/event.ts";
@@ -12,6 +13,8 @@ import type { Answer, ToolCall } from "../protocol/interaction.ts";
 import type { WantedSession } from "../protocol/internal/command.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
 import type { AgentRef } from "../protocol/message.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { LogStore } from "../store/store.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
 /** A user's message and its session. The session is created if it does not exist. */
@@ -74,11 +77,19 @@ const NONE: ReadonlySet<RequestId> = new Set();
 const FIRST_PAGE = 32;
 const NEXT_PAGES = 256;
 
+/** What live runs depend on. */
+export interface LiveRunsContext extends TurnContext {
+  chats: ChatCommands;
+  followers: Followers;
+  store: LogStore;
+  clock: Clock;
+}
+
 /** Starts, reads, answers and ends runs for doors of other protocols. */
 export class LiveRuns {
-  readonly #context: RouteContext;
+  readonly #context: LiveRunsContext;
 
-  constructor(context: RouteContext) {
+  constructor(context: LiveRunsContext) {
     this.#context = context;
   }
 

@@ -1,11 +1,12 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../gateway/access/caller.ts";
 import { toAppError } from "../gateway/http/problem.ts";
-import type { RouteContext } from "../gateway/route-context.ts";
 import type { Stream, Streams } from "../gateway/streams/open-streams.ts";
 import { SseWriter } from "../gateway/streams/sse-writer.ts";
 import { AppError, type ErrorCode } from "../protocol/errors.ts";
 import type { ByeReason } from "../protocol/event.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
 import type { Following, LiveRuns, RunPlace } from "./live-runs.ts";
 import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
 import type { ReadOutcome } from "./run-summary.ts";
@@ -112,9 +113,16 @@ class RunStream implements Stream, RunListener {
   }
 }
 
+/** What streamed runs depend on. */
+export interface RunStreamContext {
+  streams: Streams;
+  stopwatch: Clock;
+  log: Logger;
+}
+
 /** The destination of a streamed run. */
 export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClose"> {
-  context: RouteContext;
+  context: RunStreamContext;
   runs: LiveRuns;
   request: FastifyRequest;
   reply: FastifyReply;

@@ -1,20 +1,27 @@
 import type { AddressInfo } from "node:net";
 import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
 import { validatorCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
+import type { Bus } from "../bus/bus.ts";
 import type { TicketStore } from "../bus/ticket-store.ts";
 import { BOUNDS } from "../config/bounds.ts";
+import type { Catalog } from "../config/catalog/catalog.ts";
+import type { CatalogStatus } from "../config/catalog/watched-catalog.ts";
 import { Histories } from "../copies/histories.ts";
 import { mcpRoutes } from "../doors/mcp/mcp-door.ts";
 import { describeOpenAiProblem, isOpenAi } from "../doors/openai/openai-problem.ts";
 import { openAiRoutes } from "../doors/openai/openai-routes.ts";
 import { uiChatRoutes } from "../doors/ui-chat/ui-chat.ts";
 import { AppError } from "../protocol/errors.ts";
-import type { ConnectionId } from "../protocol/ids.ts";
+import type { AgentId, ConnectionId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
+import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { answerJson } from "../protocol/session-json.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { Logger } from "../shared/ports/logger.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
 import { TurnBudget } from "../shared/turn-budget.ts";
+import type { BlobStore, DefinitionStore, LogStore, MessageStore, Store } from "../store/store.ts";
 import { type Authenticate, type Caller, everybodyIsOperator } from "./access/caller.ts";
 import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
 import { KnownPlaces } from "./access/known-places.ts";
@@ -28,11 +35,12 @@ import { KnownPaths } from "./http/known-paths.ts";
 import { boundAnswers } from "./http/large-answers.ts";
 import { guardKeys } from "./http/near-keys.ts";
 import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./http/origin.ts";
+import type { PageFiles } from "./http/page-files.ts";
 import { describeProblem, handleProblems, refusalOf, sendProblem, toAppError } from "./http/problem.ts";
 import { Sockets } from "./http/sockets/sockets.ts";
 import { TurnPace } from "./http/sockets/turn-pace.ts";
 import { traceRequests } from "./http/traced-requests.ts";
-import type { RouteContext, Routes } from "./route-context.ts";
+import type { Definitions, Routes, TurnContext } from "./route-context.ts";
 import { agentRoutes } from "./routes/agents.ts";
 import { catalogueRoutes } from "./routes/catalogues.ts";
 import { definitionRoutes } from "./routes/definitions.ts";
@@ -55,25 +63,28 @@ import type { FollowerOptions } from "./streams/follower.ts";
 import { Followers } from "./streams/followers.ts";
 import { Streams, type StreamsOptions } from "./streams/open-streams.ts";
 
-export interface GatewayOptions
-  extends Pick<
-    RouteContext,
-    | "store"
-    | "bus"
-    | "clock"
-    | "stopwatch"
-    | "catalog"
-    | "catalogStatus"
-    | "definitions"
-    | "isAvailable"
-    | "missing"
-    | "metrics"
-    | "absentRoles"
-    | "callNodes"
-    | "version"
-    | "log"
-    | "page"
-  > {
+export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
+  store: Store;
+  bus: Bus;
+  clock: Clock;
+  /** Measures elapsed time, and never jumps. */
+  stopwatch: Clock;
+  catalog: () => Catalog;
+  catalogStatus: () => CatalogStatus;
+  /** The agents that operators defined in the database. */
+  definitions: Definitions;
+  /** Whether an agent could answer now: whether its key is set and its program exists. */
+  isAvailable: (id: AgentId) => boolean;
+  /** Why this node is not ready; empty when it is. */
+  missing: () => string[];
+  /** Metrics as Prometheus text. */
+  metrics: () => Promise<{ contentType: string; text: string }>;
+  /** What every node of this store says of itself. */
+  callNodes: () => Promise<HeardReport[]>;
+  version: string;
+  log: Logger;
+  /** The built page; undefined if it was not built. */
+  page?: PageFiles | undefined;
   ask: (envelope: Envelope) => Promise<Reply>;
   newId: () => string;
   /** A random number from 0 (inclusive) to 1. */
@@ -163,6 +174,13 @@ interface Parts {
   pace: TurnPace;
   gate: Gate;
 }
+
+/** What routes use of the store themselves. */
+type RouteStore = LogStore &
+  BlobStore &
+  DefinitionStore &
+  Pick<MessageStore, "findMessage"> &
+  Pick<Store, "forgetUser">;
 
 /** Create the server with its routes. It listens only after `listen`. */
 export function createGateway(options: GatewayOptions): Gateway {
@@ -278,8 +296,11 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
   return app;
 }
 
-/** What the routes depend on. */
-function createContext(options: GatewayOptions, followers: Followers, streams: Streams, gate: Gate): RouteContext {
+/**
+ * What routes depend on. Each module of routes declares what it needs of it. The store's views and floors are not among
+ * it: they are read through `visibleTo` (rule C26).
+ */
+function createContext(options: GatewayOptions, followers: Followers, streams: Streams, gate: Gate) {
   const { store, bus, clock, log, newId, ask, access, commandDeadlineMs: deadlineMs } = options;
   const places = new KnownPlaces(clock);
   const connections = new Connections({
@@ -293,8 +314,11 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
   const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
   return {
     ...options,
+    store: store as RouteStore,
     authenticate: access ? admitted : everybodyIsOperator,
-    recognize: async (request) => (access ? await gate.keeper!.recognize(request) : await everybodyIsOperator(request)),
+    /** The caller on an open route; undefined for an unknown caller. */
+    recognize: async (request: FastifyRequest) =>
+      access ? await gate.keeper!.recognize(request) : await everybodyIsOperator(request),
     tickets: new Tickets(access?.tickets ?? NO_TICKETS, clock),
     followers,
     floorWatch: new FloorWatch({ store, clock, log }),
@@ -310,7 +334,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
 function addRoutes(
   app: Routes,
   { access, isGateway = true, version, clock, stopwatch }: GatewayOptions,
-  context: RouteContext,
+  context: ReturnType<typeof createContext>,
   gate: Gate,
 ): void {
   publishSchemas(app, version, access !== undefined);

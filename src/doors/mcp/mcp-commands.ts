@@ -1,10 +1,11 @@
 import { z } from "zod";
-import { isOpenTo } from "../../config/catalog/catalog.ts";
+import type { Bus } from "../../bus/bus.ts";
+import { type Catalog, isOpenTo } from "../../config/catalog/catalog.ts";
 import type { Caller } from "../../gateway/access/caller.ts";
 import { newTarget } from "../../gateway/chat-commands.ts";
 import type { Identity } from "../../gateway/commands.ts";
-import type { RouteContext } from "../../gateway/route-context.ts";
 import { noticeOf } from "../../gateway/routes/command-answer.ts";
+import type { Streams } from "../../gateway/streams/open-streams.ts";
 import { MAX_CONTENT } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, type FloorId, floorOf, Name, RequestId, SessionId } from "../../protocol/ids.ts";
@@ -17,8 +18,9 @@ import {
 } from "../../protocol/interaction.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import type { Timer } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
 import { cleanText } from "../../shared/text.ts";
-import type { Following, LiveRuns, RunPlace } from "../live-runs.ts";
+import type { Following, LiveRuns, LiveRunsContext, RunPlace } from "../live-runs.ts";
 import { mustHaveRoom } from "../run-stream.ts";
 import type { RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
@@ -48,8 +50,18 @@ export interface McpCall {
   progress: ((waited: number, total: number) => void) | undefined;
 }
 
+/** What the tools and their route depend on. */
+export interface McpContext extends LiveRunsContext {
+  streams: Streams;
+  catalog: () => Catalog;
+  isAvailable: (id: AgentId) => boolean;
+  bus: Bus;
+  log: Logger;
+  version: string;
+}
+
 export interface McpCommandsOptions {
-  context: RouteContext;
+  context: McpContext;
   runs: LiveRuns;
   caller: Caller;
 }

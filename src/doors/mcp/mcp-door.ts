@@ -6,11 +6,17 @@ import { z } from "zod";
 import { refuseMisspelt } from "../../gateway/http/near-keys.ts";
 import { toAppError } from "../../gateway/http/problem.ts";
 import { endWithClient } from "../../gateway/http/sockets/hang-up.ts";
-import type { RouteContext, Routes } from "../../gateway/route-context.ts";
+import type { Routes } from "../../gateway/route-context.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { LiveRuns } from "../live-runs.ts";
 import { McpCalls, type McpClient } from "./mcp-calls.ts";
-import { type McpCall, type McpCommand, type McpCommandsOptions, mcpCommands } from "./mcp-commands.ts";
+import {
+  type McpCall,
+  type McpCommand,
+  type McpCommandsOptions,
+  type McpContext,
+  mcpCommands,
+} from "./mcp-commands.ts";
 
 const INSTRUCTIONS =
   "Interlock decides which agent may speak to a user. Request the floor before you speak. A refusal contains the reason, and a sentence for the user.";
@@ -36,7 +42,7 @@ const SESSION_HEADER = "mcp-session-id";
  * `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Requests are independent of each other, but one
  * may cancel another of the same client.
  */
-export function mcpRoutes(app: Routes, context: RouteContext): void {
+export function mcpRoutes(app: Routes, context: McpContext): void {
   const runs = new LiveRuns(context);
   const calls = new McpCalls(context.bus, context.store.epoch);
   app.post(
@@ -157,7 +163,7 @@ async function carryOut(
   command: McpCommand,
   { given, sent }: { given: unknown; sent: unknown },
   call: () => McpCall,
-  { log }: RouteContext,
+  { log }: McpContext,
 ) {
   try {
     refuseMisspelt("arguments", sent, command.input);

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { type AgentEntry, acceptsTurns, isOpenTo } from "../../config/catalog/catalog.ts";
-import type { RouteContext, Routes } from "../../gateway/route-context.ts";
+import type { Routes } from "../../gateway/route-context.ts";
 import { OpenAiProblem } from "./openai-problem.ts";
 import { readModel } from "./openai-request.ts";
+import type { OpenAiContext } from "./openai-run.ts";
 
 const Model = z
   .object({
@@ -17,7 +18,7 @@ const Model = z
 const FAILURES = { "4xx": OpenAiProblem, default: OpenAiProblem };
 
 /** `GET /v1/models`: the agents in OpenAI's list of models. */
-export function modelRoutes(app: Routes, context: RouteContext): void {
+export function modelRoutes(app: Routes, context: OpenAiContext): void {
   const modelOf = ({ id, label, description }: AgentEntry): z.infer<typeof Model> => ({
     id,
     object: "model",

@@ -2,11 +2,11 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { acceptsTurns, findAgent, listAgents } from "../../config/catalog/catalog.ts";
-import type { RouteContext } from "../../gateway/route-context.ts";
 import { ImageInput, MAX_CONTENT, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { type AgentId, Name, RequestId, SessionId } from "../../protocol/ids.ts";
 import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../protocol/interaction.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText, cutText } from "../../shared/text.ts";
 import type { WantedTurn } from "../live-runs.ts";
 import type { Asked } from "../run-summary.ts";
@@ -52,7 +52,7 @@ const Named = z.object({
 
 /** Read what both formats have in common. @throws AppError for what agents do not support, and for an unknown model */
 export function readCommon(
-  { catalog, clock }: RouteContext,
+  { catalog, clock }: { catalog: () => Catalog; clock: Clock },
   request: FastifyRequest<{ Body: z.infer<z.ZodObject<typeof COMMON>> }>,
   format: { readonly param: string; readonly type: string | undefined },
 ): { agentId: AgentId; where: RequestedSession; createdAt: number } {

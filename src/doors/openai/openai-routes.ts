@@ -1,13 +1,13 @@
-import type { RouteContext, Routes } from "../../gateway/route-context.ts";
+import type { Routes } from "../../gateway/route-context.ts";
 import { LiveRuns } from "../live-runs.ts";
 import { RepeatedRequests } from "../repeated-requests.ts";
 import { chatCompletionRoutes } from "./chat-completions.ts";
 import { modelRoutes } from "./models.ts";
-import type { OpenAiDoor } from "./openai-run.ts";
+import type { OpenAiContext, OpenAiDoor } from "./openai-run.ts";
 import { responseRoutes } from "./responses.ts";
 
 /** The door for clients of OpenAI's API. */
-export function openAiRoutes(app: Routes, context: RouteContext): void {
+export function openAiRoutes(app: Routes, context: OpenAiContext): void {
   const { bus, clock, store } = context;
   const repeats = new RepeatedRequests({ bus, clock, epoch: store.epoch });
   app.addHook("onClose", async () => repeats.close());

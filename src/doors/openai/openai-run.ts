@@ -1,11 +1,13 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
+import type { Bus } from "../../bus/bus.ts";
+import type { Catalog } from "../../config/catalog/catalog.ts";
+import type { CatalogStatus } from "../../config/catalog/watched-catalog.ts";
 import type { Identity } from "../../gateway/commands.ts";
-import type { RouteContext } from "../../gateway/route-context.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { headersOf, type LiveRuns, type RunPlace, type WantedTurn } from "../live-runs.ts";
+import { headersOf, type LiveRuns, type LiveRunsContext, type RunPlace, type WantedTurn } from "../live-runs.ts";
 import type { RepeatedRequests } from "../repeated-requests.ts";
-import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
+import { mustHaveRoom, type RunStreamContext, type RunTranslator, streamRun } from "../run-stream.ts";
 import type { ReadOutcome, RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
 import { errorOf, OpenAiProblem } from "./openai-problem.ts";
@@ -44,9 +46,16 @@ interface OpenAiAnswer {
   whole(place: RunPlace, summary: RunSummary): object;
 }
 
+/** What the routes of this door depend on. */
+export interface OpenAiContext extends LiveRunsContext, RunStreamContext {
+  catalog: () => Catalog;
+  catalogStatus: () => CatalogStatus;
+  bus: Bus;
+}
+
 /** What the routes of this door share. */
 export interface OpenAiDoor {
-  context: RouteContext;
+  context: OpenAiContext;
   runs: LiveRuns;
   /** The requests of clients that repeat them by themselves. */
   repeats: RepeatedRequests;

@@ -1,15 +1,16 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { Copies } from "../../copies/copies.ts";
+import { Copies, type CopiesContext } from "../../copies/copies.ts";
 import type { Caller } from "../../gateway/access/caller.ts";
 import type { Chat } from "../../gateway/chat-commands.ts";
 import type { Identity } from "../../gateway/commands.ts";
-import type { RouteContext, Routes } from "../../gateway/route-context.ts";
+import type { Routes } from "../../gateway/route-context.ts";
 import { streamAnswer } from "../../gateway/routes/openapi.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import { type AgentId, SessionId } from "../../protocol/ids.ts";
-import { headersOf, LiveRuns, type RunPlace } from "../live-runs.ts";
-import { mustHaveRoom, streamRun } from "../run-stream.ts";
+import type { BlobStore, LogStore } from "../../store/store.ts";
+import { headersOf, LiveRuns, type LiveRunsContext, type RunPlace } from "../live-runs.ts";
+import { mustHaveRoom, type RunStreamContext, streamRun } from "../run-stream.ts";
 import { ChatSessions } from "./chat-sessions.ts";
 import { refusedReply, UiTranslator } from "./ui-message-stream.ts";
 import { readLast, UiChatBody } from "./ui-request.ts";
@@ -30,8 +31,13 @@ const Chunk = z.looseObject({ type: z.string() }).meta({ id: "UiMessageChunk" })
 const CHUNKS = streamAnswer(Chunk);
 const NOTHING = { 204: z.null().meta({ description: "no reply is in progress" }) };
 
+/** What these routes depend on. */
+interface Context extends CopiesContext, LiveRunsContext, RunStreamContext {
+  store: BlobStore & LogStore;
+}
+
 /** `/api/chat`: the protocol of `useChat`, including resumption. */
-export function uiChatRoutes(app: Routes, context: RouteContext): void {
+export function uiChatRoutes(app: Routes, context: Context): void {
   const runs = new LiveRuns(context);
   const copies = new Copies(context);
   const { commands, streams } = context;

@@ -1,10 +1,16 @@
 import { z } from "zod";
-import { acceptsTurns, isOpenTo } from "../../config/catalog/catalog.ts";
+import { acceptsTurns, type Catalog, isOpenTo } from "../../config/catalog/catalog.ts";
 import { AgentId, Name } from "../../protocol/ids.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { CallerContext, Routes } from "../route-context.ts";
+
+/** What these routes depend on. */
+interface Context extends CallerContext {
+  catalog: () => Catalog;
+  isAvailable: (id: AgentId) => boolean;
+}
 
 /** Lists the agents that a session can be created with. */
-export function agentRoutes(app: Routes, context: RouteContext): void {
+export function agentRoutes(app: Routes, context: Context): void {
   app.get(
     "/agents",
     {

@@ -9,7 +9,7 @@ import { minuteOf } from "../../policy/wall-clock.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { Name, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { Matrix, MatrixDifference } from "../../protocol/matrix.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { CallerContext, Definitions, Routes } from "../route-context.ts";
 
 const Flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
 /** When and for whom the matrix is made; without all of them it has the agents' own priorities. */
@@ -28,8 +28,13 @@ const Query = z.object({
 
 const hash = z.string().meta({ description: "of the catalogue's file in use" });
 
+/** What these routes depend on. */
+interface Context extends CallerContext {
+  definitions: Definitions;
+}
+
 /** Shows operators who does what to whom in the catalogue's file, and what another file would change. Writes nothing. */
-export function catalogueRoutes(app: Routes, context: RouteContext): void {
+export function catalogueRoutes(app: Routes, context: Context): void {
   const { definitions } = context;
   /** Refuse other callers before the body is read. */
   const onRequest = async (request: FastifyRequest) => {

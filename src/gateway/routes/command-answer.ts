@@ -4,7 +4,7 @@ import { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
 import { Session } from "../../protocol/session.ts";
 import type { Commands } from "../commands.ts";
-import type { RouteContext } from "../route-context.ts";
+import type { TurnContext } from "../route-context.ts";
 
 /** The answer to a command about a whole session. */
 export const SessionAnswerSchema = z.object({
@@ -42,7 +42,7 @@ export const noticeOf = (session: { userId?: string | undefined }): { notice?: s
   session.userId === undefined ? { notice: ALONE } : {};
 
 /** The notice about a turn that no node takes up; undefined: one does. */
-export const noticeOfWait = ({ absentRoles }: Pick<RouteContext, "absentRoles">): string | undefined =>
+export const noticeOfWait = ({ absentRoles }: Pick<TurnContext, "absentRoles">): string | undefined =>
   absentRoles().includes("worker") ? NO_WORKER : undefined;
 
 /** The answer of a route, from the floor's reply. */
@@ -57,7 +57,7 @@ export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<type
  * @param made the session that the command created, if it did
  */
 export function turnAnswer(
-  context: Pick<RouteContext, "commands" | "absentRoles">,
+  context: Pick<TurnContext, "commands" | "absentRoles">,
   reply: Accepted,
   made?: { userId?: string | undefined },
 ): z.infer<typeof TurnAnswer> {

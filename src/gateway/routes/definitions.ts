@@ -10,9 +10,9 @@ import {
 } from "../../config/catalog/definition.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, Name } from "../../protocol/ids.ts";
-import type { StoredDefinitionChange } from "../../store/store.ts";
-import type { Identity } from "../commands.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { DefinitionStore, StoredDefinitionChange } from "../../store/store.ts";
+import type { Commands, Identity } from "../commands.ts";
+import type { CallerContext, Definitions, Routes } from "../route-context.ts";
 
 /** Attempts of a change that conflicts with another one. After the last attempt the answer is `busy`. */
 const MAX_TRIES = 4;
@@ -38,8 +38,15 @@ type ShownDefinition = z.infer<typeof ShownDefinition>;
 
 const Answer = z.object({ success: z.literal(true), definition: ShownDefinition });
 
+/** What these routes depend on. */
+interface Context extends CallerContext {
+  commands: Commands;
+  definitions: Definitions;
+  store: DefinitionStore;
+}
+
 /** Lets operators define agents for a workspace, in the database. */
-export function definitionRoutes(app: Routes, context: RouteContext): void {
+export function definitionRoutes(app: Routes, context: Context): void {
   const { commands, store, definitions } = context;
 
   /** Refuse other callers before the body is read. */

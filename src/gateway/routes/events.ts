@@ -1,6 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { listAgents } from "../../config/catalog/catalog.ts";
+import type { Bus } from "../../bus/bus.ts";
+import { type Catalog, listAgents } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { ByeReason } from "../../protocol/event.ts";
 import { placeFrame } from "../../protocol/frames.ts";
@@ -14,15 +15,20 @@ import {
   parseConnectionPosition,
 } from "../../protocol/position.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
-import type { ConnectionRow, FloorRow } from "../../store/store.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
+import type { ConnectionRow, FloorRow, LogStore } from "../../store/store.ts";
 import { type Caller, checkUser } from "../access/caller.ts";
 import { toAppError } from "../http/problem.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { Routes, SightContext } from "../route-context.ts";
 import { ConnectionStream } from "../streams/connection-stream.ts";
+import type { Connections } from "../streams/connections.ts";
+import type { FloorWatch } from "../streams/floor-watch.ts";
 import { FloorsStream } from "../streams/floors-stream.ts";
 import { FollowedFloorLog, FollowedSessionLog } from "../streams/followed-log.ts";
+import type { Followers } from "../streams/followers.ts";
 import { LogStream, type LogStreamOptions, startAfter } from "../streams/log-stream.ts";
-import type { Stream } from "../streams/open-streams.ts";
+import type { Stream, Streams } from "../streams/open-streams.ts";
 import { SseWriter } from "../streams/sse-writer.ts";
 import { ConnectionStreamEvent, FloorStreamEvent, FloorsStreamEvent, SessionStreamEvent } from "./event-schemas.ts";
 import { FloorParams } from "./floors.ts";
@@ -53,8 +59,22 @@ const ConnectionQuery = z.object({
   ticket: Ticket,
 });
 
+/** What these routes depend on. */
+interface Context extends SightContext {
+  catalog: () => Catalog;
+  connections: Connections;
+  floorWatch: FloorWatch;
+  followers: Followers;
+  streams: Streams;
+  store: LogStore;
+  bus: Bus;
+  clock: Clock;
+  stopwatch: Clock;
+  log: Logger;
+}
+
 /** The event streams. They rarely refuse, because a browser reconnects only after a 200. */
-export function eventRoutes(app: Routes, context: RouteContext): void {
+export function eventRoutes(app: Routes, context: Context): void {
   const { store, clock, stopwatch, followers, streams, connections, bus, log } = context;
   const faultNotes = new LogThrottle();
   const config = { isStream: true } as const;

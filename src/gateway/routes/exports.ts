@@ -2,9 +2,10 @@ import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
-import { findAgent } from "../../config/catalog/catalog.ts";
+import { type Catalog, findAgent } from "../../config/catalog/catalog.ts";
 import { ByteLines } from "../../copies/byte-lines.ts";
 import { EXPORT_FORMATS, exportedPieces, MEDIA_TYPES } from "../../copies/exported-history.ts";
+import type { Histories } from "../../copies/histories.ts";
 import { type ImportedSession, importHistory, MAX_LINE_BYTES } from "../../copies/imported-history.ts";
 import type { StagedHistory } from "../../copies/staged-history.ts";
 import { AppError } from "../../protocol/errors.ts";
@@ -12,9 +13,10 @@ import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../.
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import { NEW_TITLE, Session } from "../../protocol/session.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
+import type { BlobStore } from "../../store/store.ts";
 import { checkUser, ownerOf } from "../access/caller.ts";
 import { inviteBody } from "../http/json-bodies.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { CommandContext, Routes } from "../route-context.ts";
 import { sessionAnswer } from "./command-answer.ts";
 import { plainAnswer } from "./openapi.ts";
 
@@ -64,8 +66,16 @@ export function sendFile(reply: FastifyReply, pieces: AsyncIterable<string>, { t
   }
 }
 
+/** What these routes depend on. */
+interface Context extends CommandContext {
+  catalog: () => Catalog;
+  histories: Histories;
+  store: BlobStore;
+  clock: Clock;
+}
+
 /** Exports sessions to files, and imports them. */
-export function exportRoutes(app: Routes, context: RouteContext): void {
+export function exportRoutes(app: Routes, context: Context): void {
   const { commands, store, clock, visibleTo, histories } = context;
 
   app.get(

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
-import { findAgent, restrictionsBy } from "../../config/catalog/catalog.ts";
+import { type Catalog, findAgent, restrictionsBy } from "../../config/catalog/catalog.ts";
 import { Decision } from "../../protocol/decision.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { FLOOR_STATES, FloorSummary, MAX_FLAGS, Reservation } from "../../protocol/floor.ts";
@@ -10,9 +10,10 @@ import { AgentId, CommandId, FloorId, Name, SessionId, SHORT_NAME, SHORT_NAME_FO
 import { localeOf } from "../../protocol/locale.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import { Session } from "../../protocol/session.ts";
+import type { StoreEpoch } from "../../store/store.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { sendLargeJson } from "../http/compression.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { CommandContext, Routes } from "../route-context.ts";
 import { summaryOf } from "../streams/floor-watch.ts";
 import { LoggedEventSchema } from "./event-schemas.ts";
 import { KeyedBody } from "./session-command.ts";
@@ -70,8 +71,14 @@ async function logJson(sessions: VisibleSessions, { floorId, epoch, before, limi
   }
 }
 
+/** What these routes depend on. */
+interface Context extends CommandContext {
+  catalog: () => Catalog;
+  store: StoreEpoch;
+}
+
 /** Floors: their holders, their decisions, and what operators may change. */
-export function floorRoutes(app: Routes, context: RouteContext): void {
+export function floorRoutes(app: Routes, context: Context): void {
   const { commands, store } = context;
   /** Refuse non-operators before the body is read, so that they cost nothing more than the refusal. */
   const admitOperator = async (request: FastifyRequest) => {

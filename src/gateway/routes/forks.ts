@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { isFinished } from "../../copies/copied-history.ts";
-import { Copies } from "../../copies/copies.ts";
+import { Copies, type CopiesContext } from "../../copies/copies.ts";
 import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, MessageId, type RunId, SessionId } from "../../protocol/ids.ts";
 import type { Message } from "../../protocol/message.ts";
 import { cleanText } from "../../shared/text.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { Routes, TurnContext } from "../route-context.ts";
 import { SessionAnswerSchema, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
 import { SessionParams } from "./session-command.ts";
 
@@ -18,8 +18,11 @@ const PAGE = 100;
 
 const WithMessage = z.object({ id: SessionId, messageId: MessageId });
 
+/** What these routes depend on. */
+interface Context extends TurnContext, CopiesContext {}
+
 /** Copies sessions, repeats and edits messages, and takes turns back. */
-export function forkRoutes(app: Routes, context: RouteContext): void {
+export function forkRoutes(app: Routes, context: Context): void {
   const { commands, visibleTo, histories } = context;
   const copies = new Copies(context);
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Histories } from "../../copies/histories.ts";
 import { listPoints, RollbackPoint } from "../../copies/rollback-points.ts";
 import { mustHaveRoom } from "../../doors/run-stream.ts";
 import { WaitingReply } from "../../doors/whole-run.ts";
@@ -7,13 +8,26 @@ import type { LoggedData } from "../../protocol/event.ts";
 import { parseFrame } from "../../protocol/frames.ts";
 import { CommandId, type FloorId, type Seq, SessionId } from "../../protocol/ids.ts";
 import { Usage } from "../../protocol/message.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { LogStore, MessageStore } from "../../store/store.ts";
+import type { CommandContext, Routes } from "../route-context.ts";
 import { FollowedSessionLog } from "../streams/followed-log.ts";
 import type { FollowedEntry } from "../streams/follower.ts";
+import type { Followers } from "../streams/followers.ts";
+import type { Streams } from "../streams/open-streams.ts";
 import { Track, type TrackReader } from "../streams/track.ts";
 
+/** What these routes depend on. */
+interface Context extends CommandContext {
+  followers: Followers;
+  histories: Histories;
+  streams: Streams;
+  store: LogStore & Pick<MessageStore, "findMessage">;
+  clock: Clock;
+}
+
 /** Requests of the clients of the service before this one, which name a session in the query or the body. */
-export function formerClientRoutes(app: Routes, context: RouteContext): void {
+export function formerClientRoutes(app: Routes, context: Context): void {
   const { commands, followers, store, streams, visibleTo } = context;
 
   app.get(

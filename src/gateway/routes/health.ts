@@ -1,10 +1,13 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
+import type { CatalogStatus } from "../../config/catalog/watched-catalog.ts";
 import type { Fault } from "../../config/fault.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { HeardReport, NODE_ROLES } from "../../protocol/internal/node-report.ts";
+import type { Caller } from "../access/caller.ts";
 import { CatalogFault } from "../http/problem.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { CallerContext, Routes } from "../route-context.ts";
+import type { Streams } from "../streams/open-streams.ts";
 import { plainAnswer } from "./openapi.ts";
 
 const CatalogState = z.object({
@@ -23,12 +26,23 @@ const Readiness = z.object({
   catalog: CatalogState,
 });
 
+/** What these routes depend on. */
+interface Context extends CallerContext {
+  recognize: (request: FastifyRequest) => Promise<Caller | undefined>;
+  catalogStatus: () => CatalogStatus;
+  missing: () => string[];
+  metrics: () => Promise<{ contentType: string; text: string }>;
+  callNodes: () => Promise<HeardReport[]>;
+  streams: Streams;
+  version: string;
+}
+
 /**
  * Health and metrics of this node, for operations. Liveness is open to every client, and by HEAD too, which monitors send.
  * Metrics are for operators, wherever they connect from, because behind a proxy on this machine every client seems to come
  * from loopback.
  */
-export function healthRoutes(app: Routes, context: RouteContext): void {
+export function healthRoutes(app: Routes, context: Context): void {
   const config = { isOpen: true, isProbe: true, takesAnyHost: true } as const;
   app.get(
     "/health",

@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { listAgents } from "../../config/catalog/catalog.ts";
-import { Copies } from "../../copies/copies.ts";
+import type { Bus } from "../../bus/bus.ts";
+import { type Catalog, listAgents } from "../../config/catalog/catalog.ts";
+import { Copies, type CopiesContext } from "../../copies/copies.ts";
 import { findPoint } from "../../copies/rollback-points.ts";
 import { ClientMessage, findAgentIdFault } from "../../protocol/client-message.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
@@ -12,14 +13,14 @@ import { encodeFloorMessage, floorTopic } from "../../protocol/internal/floor-me
 import { SwitchOutcome } from "../../protocol/internal/reply.ts";
 import { STATES } from "../../protocol/session.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
-import type { ConnectionRow } from "../../store/store.ts";
+import type { BlobStore, ConnectionRow, StoreEpoch } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
-import { newTarget, type Target } from "../chat-commands.ts";
+import { type ChatCommands, newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
 import { toAppError } from "../http/problem.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
-import { liveSlots } from "../streams/connections.ts";
+import type { Routes, TurnContext } from "../route-context.ts";
+import { type Connections, liveSlots } from "../streams/connections.ts";
 import { TurnAnswer, turnAnswer } from "./command-answer.ts";
 
 /**
@@ -56,8 +57,17 @@ const MessageAnswer = TurnAnswer.extend({
     .meta({ description: "in reply to `heartbeat`: as in the session; absent for a session without a place to lose" }),
 });
 
+/** What these routes depend on. */
+interface Context extends TurnContext, CopiesContext {
+  catalog: () => Catalog;
+  chats: ChatCommands;
+  connections: Connections;
+  store: BlobStore & StoreEpoch;
+  bus: Bus;
+}
+
 /** `POST /message`: a client's message, to a session or to a new one. */
-export function messageRoutes(app: Routes, context: RouteContext): void {
+export function messageRoutes(app: Routes, context: Context): void {
   const { commands, connections, store, chats } = context;
   const copies = new Copies(context);
 

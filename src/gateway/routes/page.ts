@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { AppError } from "../../protocol/errors.ts";
 import { acceptedEncodings } from "../http/compression.ts";
-import type { PageFile } from "../http/page-files.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { PageFile, PageFiles } from "../http/page-files.ts";
+import type { Routes } from "../route-context.ts";
 
 /** Loads from this origin only; no inline scripts or styles; no string becomes code or HTML. */
 const POLICY = [
@@ -37,7 +37,7 @@ const FOR_EVER = "public, max-age=31536000, immutable";
  * The page at `/` and its files. They need no authentication, because they hold no user's data. The page reads its data
  * by the same routes as every client.
  */
-export function pageRoutes(app: Routes, { page }: Pick<RouteContext, "page">): void {
+export function pageRoutes(app: Routes, { page }: { page?: PageFiles | undefined }): void {
   const options = { exposeHeadRoute: true, config: { isOpen: true }, schema: { hide: true } } as const;
   const files = (path: string): PageFile => {
     const file = page?.get(path);

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { CommandId, SessionId } from "../../protocol/ids.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
-import type { RouteContext } from "../route-context.ts";
+import type { CommandContext } from "../route-context.ts";
 
 /** The session that a path names. */
 export const SessionParams = z.object({ id: SessionId });
@@ -17,7 +17,7 @@ export const KeyedBody = z.object({ commandId: CommandId.optional() }).default({
  * @throws AppError for a refusal; `session_not_found` also for a session that the caller may not see
  */
 export async function commandSession(
-  { authenticate, commands, visibleTo }: RouteContext,
+  { authenticate, commands, visibleTo }: CommandContext,
   request: FastifyRequest,
   id: SessionId,
   makeCommand: (sessionId: SessionId) => Command,

@@ -3,12 +3,18 @@ import { AppError } from "../../protocol/errors.ts";
 import { MessageId, SessionId } from "../../protocol/ids.ts";
 import { LogLine, Message } from "../../protocol/message.ts";
 import { bornOf, logPosition } from "../../protocol/position.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { StoreEpoch } from "../../store/store.ts";
+import type { CommandContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
 import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
 
+/** What these routes depend on. */
+interface Context extends CommandContext {
+  store: StoreEpoch;
+}
+
 /** Serves a session's messages, their images, and their agents' logs. */
-export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
+export function sessionMessageRoutes(app: Routes, context: Context): void {
   const { store, visibleTo } = context;
 
   app.get(

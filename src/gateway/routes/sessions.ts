@@ -8,8 +8,10 @@ import { Message } from "../../protocol/message.ts";
 import { bornOf, logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
 import { cleanText } from "../../shared/text.ts";
+import type { StoreEpoch } from "../../store/store.ts";
 import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { CommandContext, Routes } from "../route-context.ts";
+import type { Connections } from "../streams/connections.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
 import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
 
@@ -81,8 +83,14 @@ const VERBS = [
   },
 ] as const;
 
+/** What these routes depend on. */
+interface Context extends CommandContext {
+  connections: Connections;
+  store: StoreEpoch;
+}
+
 /** Create, find and end sessions. */
-export function sessionRoutes(app: Routes, context: RouteContext): void {
+export function sessionRoutes(app: Routes, context: Context): void {
   const { commands, connections, store, visibleTo } = context;
   const position = (seq: number, { createdAt }: Session) => logPosition(store.epoch, seq, bornOf(createdAt));
 

@@ -1,21 +1,29 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import { cookieNameFor, credentialOf } from "../access/credential.ts";
+import type { Tickets } from "../access/tickets.ts";
 import { ownOrigin } from "../http/origin.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { CallerContext, Routes } from "../route-context.ts";
 
 /** Browsers keep no cookie longer than this, in s. */
 const MAX_COOKIE_S = 34_560_000;
 
 const Nothing = z.object({}).default({});
 
+/** What these routes depend on. */
+interface Context extends CallerContext {
+  tickets: Tickets;
+  clock: Clock;
+}
+
 /**
  * Sign-in for pages, whose `EventSource` cannot send headers: a ticket for one stream, or a cookie for the node's own
  * pages. Both carry the identity of the token they were issued for, and expire with it. With authentication off, both
  * routes exist and have no effect.
  */
-export function signInRoutes(app: Routes, context: RouteContext): void {
+export function signInRoutes(app: Routes, context: Context): void {
   app.post(
     "/ticket",
     {

@@ -2,10 +2,13 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { exportedPieces, LINES_VERSION, MEDIA_TYPES } from "../../copies/exported-history.ts";
+import type { Histories } from "../../copies/histories.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { type FloorId, floorOfUser, Name, type SessionId } from "../../protocol/ids.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { LogStore, Store } from "../../store/store.ts";
 import { type Caller, checkUser } from "../access/caller.ts";
-import type { RouteContext, Routes } from "../route-context.ts";
+import type { CommandContext, Routes } from "../route-context.ts";
 import { sendFile } from "./exports.ts";
 import { plainAnswer } from "./openapi.ts";
 
@@ -15,8 +18,15 @@ const PAGE = 200;
 /** How often sessions that were made during the deletion are deleted too, before it is `busy`. */
 const ROUNDS = 5;
 
+/** What these routes depend on. */
+interface Context extends CommandContext {
+  histories: Histories;
+  store: LogStore & Pick<Store, "forgetUser">;
+  clock: Clock;
+}
+
 /** What the store has of one user: its export, and its deletion. */
-export function userRoutes(app: Routes, context: RouteContext): void {
+export function userRoutes(app: Routes, context: Context): void {
   const { commands, store, clock, histories, visibleTo } = context;
 
   app.delete(
