@@ -41,7 +41,7 @@ const host = new Host({
   metrics,
 });
 const gateway = createGateway({
-  ask: (envelope) => host.dispatch(envelope),
+  send: (envelope) => host.dispatch(envelope),
   store,
   bus,
   clock,

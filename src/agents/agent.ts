@@ -86,7 +86,7 @@ export interface Approvals {
   /** Whether the user approved the tool of this name for the rest of the session. */
   has(name: string): boolean;
   /** Resolves with the user's verdict on the call; rejects if the run ends first. */
-  ask(confirmation: Confirmation, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict>;
+  askUser(confirmation: Confirmation, control: Pick<RunControl, "askUser" | "signal">): Promise<Verdict>;
 }
 
 /** What the user is asked about a tool call. */
@@ -114,7 +114,7 @@ export interface RunControl {
    * Put a question to the user. Resolves with the answer; rejects if the run ends first.
    * @param withdrawn withdraws the question: the user sees that it is gone, and the promise rejects with the reason
    */
-  ask(interaction: NewInteraction, withdrawn?: AbortSignal): Promise<Answer>;
+  askUser(interaction: NewInteraction, withdrawn?: AbortSignal): Promise<Answer>;
   /** Wait; rejects if the run is aborted. */
   sleep(delayMs: number): Promise<void>;
   /** Call back once, unless the timer is cancelled. The caller cancels timers that it no longer needs. */

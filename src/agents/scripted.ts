@@ -58,7 +58,7 @@ export function createScriptedAgent(entry: AgentEntry, adapter: ScriptedAdapter,
 
 /** The steps before `say`. Undefined if the user or the sub-agent declined. */
 async function* act(rule: ScriptedReply, script: Script): AsyncGenerator<Part, Findings | undefined> {
-  const answer = rule.ask ? await ask(rule.ask, script) : "";
+  const answer = rule.ask ? await askUser(rule.ask, script) : "";
   if (answer === undefined) return undefined;
   if (rule.confirm && !(yield* confirm(rule.confirm, script))) return undefined;
   const result = rule.delegate ? yield* handOver(rule.delegate, script) : "";
@@ -82,11 +82,11 @@ function failIfDue(rule: ScriptedReply, { input, history }: Turn, replies: reado
   if (earlier.length < rule.fail.times) throw new AppError(rule.fail.code, rule.fail.message);
 }
 
-async function ask(
+async function askUser(
   { question, options, multi_select }: NonNullable<ScriptedReply["ask"]>,
   { control }: Script,
 ): Promise<string | undefined> {
-  const answer = await control.ask({ kind: "question", question, options, multiSelect: multi_select });
+  const answer = await control.askUser({ kind: "question", question, options, multiSelect: multi_select });
   mustAnswer(answer, "question");
   if (answer.cancelled) return undefined;
   return answer.selected.length > 0 ? answer.selected.join(", ") : (answer.customInput ?? "");
@@ -101,7 +101,7 @@ async function* confirm(action: NonNullable<ScriptedReply["confirm"]>, script: S
     yield toolResult(call, "Approved for the session.", true);
     return true;
   }
-  const verdict = await approvals.ask({ toolCall: call, isSensitive: action.sensitive }, control);
+  const verdict = await approvals.askUser({ toolCall: call, isSensitive: action.sensitive }, control);
   const rejected = !verdict.isApproved && verdict.reason ? `Rejected: ${verdict.reason}` : "Rejected.";
   yield toolResult(call, verdict.isApproved ? "Approved." : rejected, verdict.isApproved);
   return verdict.isApproved;

@@ -44,7 +44,7 @@ export class TerminalChat {
   /** Whether something was refused or failed. */
   hasFailed = false;
   readonly #narrator: Narrator;
-  readonly #asked = new Map<string, PendingInteraction>();
+  readonly #questions = new Map<string, PendingInteraction>();
   /** Finished messages that were shown, or typed here. */
   readonly #shown = new Set<string>();
   readonly #runs = new Map<string, PromiseWithResolvers<void>>();
@@ -96,7 +96,7 @@ export class TerminalChat {
   async choose(sessionId: string): Promise<void> {
     this.current = sessionId;
     await this.showMessages(sessionId);
-    const asked = this.#asked.get(sessionId);
+    const asked = this.#questions.get(sessionId);
     if (asked) for (const line of questionLines(asked)) this.say(line);
   }
 
@@ -127,14 +127,14 @@ export class TerminalChat {
 
   /** Resolves when no run that was begun here is under way, or one asks. */
   async settled(): Promise<void> {
-    while (this.#runs.size > 0 && ![...this.sessions.keys()].some((id) => this.#asked.has(id))) {
+    while (this.#runs.size > 0 && ![...this.sessions.keys()].some((id) => this.#questions.has(id))) {
       await Promise.race([...this.#runs.values()].map(({ promise }) => promise));
     }
   }
 
   /** Whether an agent waits for an answer in the session that messages go to. */
   get isAsked(): boolean {
-    return this.current !== undefined && this.#asked.has(this.current);
+    return this.current !== undefined && this.#questions.has(this.current);
   }
 
   nameOf(agentId: string): string {
@@ -153,9 +153,9 @@ export class TerminalChat {
 
   async #send(content: string): Promise<void> {
     const { client } = this.setting;
-    const asked = this.current === undefined ? undefined : this.#asked.get(this.current);
+    const asked = this.current === undefined ? undefined : this.#questions.get(this.current);
     if (asked && this.current !== undefined) {
-      this.#asked.delete(this.current);
+      this.#questions.delete(this.current);
       await client.send(answerTo(asked, this.current, content));
       return;
     }
@@ -227,7 +227,7 @@ export class TerminalChat {
     const asked = events.find(
       ({ type, sessionId }) => sessionId === id && /^(tool_confirmation|user_question)_request$/.test(type),
     );
-    if (asked) this.#asked.set(id, asked as unknown as PendingInteraction);
+    if (asked) this.#questions.set(id, asked as unknown as PendingInteraction);
   }
 
   #keep(session: Session): void {
@@ -237,7 +237,7 @@ export class TerminalChat {
 
   #lose(sessionId: string): void {
     this.sessions.delete(sessionId);
-    this.#asked.delete(sessionId);
+    this.#questions.delete(sessionId);
     if (this.current === sessionId) this.current = undefined;
   }
 
@@ -264,7 +264,7 @@ export class TerminalChat {
       case "user_question_request":
         return this.#ask(event as PendingInteraction, sessionId);
       case "interaction_resolved":
-        return void this.#asked.delete(sessionId);
+        return void this.#questions.delete(sessionId);
       case "complete":
         return this.#complete(event.data);
       default:
@@ -309,7 +309,7 @@ export class TerminalChat {
   }
 
   #ask(asked: PendingInteraction, sessionId: string): void {
-    this.#asked.set(sessionId, asked);
+    this.#questions.set(sessionId, asked);
     const isElsewhere = sessionId !== this.current;
     const agentId = this.sessions.get(sessionId)?.agentId ?? "";
     if (isElsewhere) this.say(`? ${this.nameOf(agentId)} asks in another session: /sessions shows them`);

@@ -24,19 +24,19 @@ export interface MailboxOptions {
   topicOf: (floorId: FloorId) => string;
   /** The handler that serves the floor in this process, while this node owns it; undefined otherwise. */
   local?: ((floorId: FloorId) => Serve | undefined) | undefined;
-  /** Called when an ask is repeated because no reply has come for 500 ms. */
+  /** Called when a command is sent again because no reply has come for 500 ms. */
   onRepeat?: () => void;
-  /** Why no floor answers, if it is known: said once the deadline of an ask has passed. */
+  /** Why no floor answers, if it is known: said once the deadline of a command has passed. */
   whyLate?: () => string | undefined;
-  /** Traces asks whose envelope has a trace. The system's own commands start none. */
+  /** Traces commands whose envelope has a trace. The system's own commands start none. */
   tracer?: Tracer | undefined;
 }
 
 const AWAY = "the bus is away";
 const TOO_LATE = "the floor's node did not answer in time";
 
-/** How long an ask waits for its reply before it is repeated, in ms. */
-const ASK_AGAIN_MS = 500;
+/** How long a command waits for its reply before it is sent again, in ms. */
+const RESEND_MS = 500;
 
 const Outcome = z.union([
   z.object({ reply: Reply }),
@@ -44,7 +44,7 @@ const Outcome = z.union([
 ]);
 type Outcome = z.infer<typeof Outcome>;
 
-/** A reading of a node's clock. An asker that echoes it proves that it was still waiting after that instant. */
+/** A reading of a node's clock. A sender that echoes it proves that it was still waiting after that instant. */
 const Reading = z.object({ by: z.string(), at: z.number() });
 type Reading = z.infer<typeof Reading>;
 
@@ -53,18 +53,18 @@ type Reading = z.infer<typeof Reading>;
  */
 const Request = z.object({
   replyTo: z.string(),
-  askId: z.string(),
+  correlationId: z.string(),
   envelope: z.unknown(),
-  /** How long the asker waits, counted from the sending of this request, in ms. */
+  /** How long the sender waits, counted from the sending of this request, in ms. */
   leftMs: z.number(),
-  /** The owner's clock reading from its last `again` response to this ask. */
+  /** The owner's clock reading from its last `again` response to this request. */
   seen: Reading.optional().catch(undefined),
 });
 type Request = z.infer<typeof Request>;
-/** A response: the outcome, or `again`, which the asker answers by repeating the request at once if it still waits. */
+/** A response: the outcome, or `again`, which the sender answers by repeating the request at once if it still waits. */
 const Response = z.union([
-  z.object({ askId: z.string(), outcome: Outcome }),
-  z.object({ askId: z.string(), again: Reading }),
+  z.object({ correlationId: z.string(), outcome: Outcome }),
+  z.object({ correlationId: z.string(), again: Reading }),
 ]);
 type Response = z.infer<typeof Response>;
 
@@ -76,11 +76,11 @@ interface Waiting {
   topic: string;
   settle: (outcome: Outcome) => void;
   /** Repeat the request at once: the owner cannot tell whether this node still waits. */
-  askAgain: (seen: Reading) => void;
+  resend: (seen: Reading) => void;
 }
 
 /**
- * Request and reply over any bus. An ask is repeated until a reply arrives or its deadline passes. A repeat joins the
+ * Request and reply over any bus. A request is repeated until a reply arrives or its deadline passes. A repeat joins the
  * original or finds its receipt (rules C2 and C3), so the command takes effect once. After the deadline, and as soon as
  * the bus is known to be away, the outcome is unknown: `unavailable`.
  */
@@ -88,7 +88,7 @@ export class Mailbox {
   readonly #options: MailboxOptions;
   readonly #waiting = new TransientMap<string, Waiting>();
   readonly #reassembler = new Reassembler();
-  /** Of asks to this node's own floors. */
+  /** Of commands to this node's own floors. */
   readonly #deadlines: Deadlines;
   #underWay = 0;
   #replies: Subscription | undefined;
@@ -106,8 +106,8 @@ export class Mailbox {
       const message = this.#reassembler.add(piece);
       const response = message && readMessage(Response, message);
       if (!response) return;
-      const waiting = this.#waiting.get(response.askId);
-      if ("again" in response) waiting?.askAgain(response.again);
+      const waiting = this.#waiting.get(response.correlationId);
+      if ("again" in response) waiting?.resend(response.again);
       else waiting?.settle(response.outcome);
     });
     this.#forget = bus.onAway(() => this.#giveUpWhatIsAway());
@@ -130,23 +130,24 @@ export class Mailbox {
       const message = this.#reassembler.add(piece);
       const request = message && readMessage(Request, message);
       if (!request) return;
-      const { replyTo, askId } = request;
+      const { replyTo, correlationId } = request;
       const parsed = Envelope.safeParse(request.envelope);
       // Rule C24: another release may know this command.
-      if (!parsed.success) return this.#reply(replyTo, askId, unavailable("this node does not know the command"));
+      if (!parsed.success)
+        return this.#reply(replyTo, correlationId, unavailable("this node does not know the command"));
       const leftMs = this.#timeLeft(request, parsed.data.deadline);
       const now = clock.now();
-      if (leftMs === "doubtful") return this.#send(replyTo, { askId, again: { by: nodeId, at: now } });
+      if (leftMs === "doubtful") return this.#publish(replyTo, { correlationId, again: { by: nodeId, at: now } });
       const envelope = { ...parsed.data, deadline: now + leftMs };
       const outcome = leftMs < 0 ? unavailable("the deadline has passed") : await settle(serve, envelope);
-      this.#reply(replyTo, askId, outcome);
+      this.#reply(replyTo, correlationId, outcome);
     });
   }
 
   /**
    * How long a command may still be started, in ms; negative: its deadline has passed. A message may be delayed on the
    * bus for any time, and clocks of nodes may be wrong, so this node trusts the deadline only if it agrees with the
-   * time that was left when the request was sent. Otherwise it asks the sender to repeat the request with this node's
+   * time that was left when the request was sent. Otherwise it requests the sender to repeat the request with this node's
    * clock reading: the repeat was sent after that reading, which bounds its age without another clock.
    */
   #timeLeft({ leftMs, seen }: Request, deadline: number): number | "doubtful" {
@@ -157,7 +158,7 @@ export class Mailbox {
     return untilMs >= 0 && untilMs <= leftMs + CLOCKS_MS ? Math.min(untilMs, leftMs) : "doubtful";
   }
 
-  /** The number of this node's asks that wait for their reply. */
+  /** The number of this node's commands that wait for their reply. */
   get underWay(): number {
     return this.#underWay;
   }
@@ -166,22 +167,24 @@ export class Mailbox {
    * Send a command to its floor. Resolves with the floor's reply; a refusal is a reply.
    * @throws AppError `busy`, `unavailable` or `internal`
    */
-  async ask(envelope: Envelope): Promise<Reply> {
+  async send(envelope: Envelope): Promise<Reply> {
     const { tracer } = this.#options;
     this.#underWay += 1;
     try {
-      return await (tracer && envelope.trace !== undefined ? this.#askTraced(envelope, tracer) : this.#ask(envelope));
+      return await (tracer && envelope.trace !== undefined
+        ? this.#sendTraced(envelope, tracer)
+        : this.#route(envelope));
     } finally {
       this.#underWay -= 1;
     }
   }
 
-  async #askTraced(envelope: Envelope, tracer: Tracer): Promise<Reply> {
+  async #sendTraced(envelope: Envelope, tracer: Tracer): Promise<Reply> {
     const { floorId, command, commandId, trace } = envelope;
     const facts = { "interlock.floor.id": floorId, "interlock.command.id": commandId };
-    const span = tracer.begin("ask", `ask ${command.type}`, trace, facts);
+    const span = tracer.begin("send", `send ${command.type}`, trace, facts);
     try {
-      const reply = await this.#ask({ ...envelope, trace: span.trace });
+      const reply = await this.#route({ ...envelope, trace: span.trace });
       span.end({ "interlock.outcome": reply.ok ? "ok" : reply.code });
       return reply;
     } catch (error) {
@@ -191,20 +194,20 @@ export class Mailbox {
     }
   }
 
-  async #ask(envelope: Envelope): Promise<Reply> {
+  async #route(envelope: Envelope): Promise<Reply> {
     const { local, topicOf } = this.#options;
     const topic = topicOf(envelope.floorId);
     const serve = local?.(envelope.floorId);
     // Rule C21: refuse a client's command whose events other nodes could not receive, but let runs and timers of a
     // floor on this node report.
     if (this.#isAway(topic) && (!serve || envelope.caller !== undefined)) throw new AppError("unavailable", AWAY);
-    if (serve) return this.#askHere(serve, envelope);
-    const outcome = await this.#askOverBus(topic, envelope);
+    if (serve) return this.#sendHere(serve, envelope);
+    const outcome = await this.#sendOverBus(topic, envelope);
     if ("reply" in outcome) return outcome.reply;
     throw new AppError(outcome.error.code, outcome.error.message);
   }
 
-  #askHere(serve: Serve, envelope: Envelope): Promise<Reply> {
+  #sendHere(serve: Serve, envelope: Envelope): Promise<Reply> {
     const serveSafely = async () => serve(envelope);
     return new Promise((resolve, reject) => {
       const late = this.#deadlines.add(envelope.deadline, () => reject(new AppError("unavailable", TOO_LATE)));
@@ -221,28 +224,28 @@ export class Mailbox {
     });
   }
 
-  async #askOverBus(topic: string, envelope: Envelope): Promise<Outcome> {
+  async #sendOverBus(topic: string, envelope: Envelope): Promise<Outcome> {
     const { bus, clock, newId, onRepeat, whyLate } = this.#options;
-    const askId = newId();
+    const correlationId = newId();
     const replyTo = this.#replyTopic;
     let seen: Reading | undefined;
     let again: Timer | undefined;
     const makePieces = () => {
-      const request: Request = { replyTo, askId, envelope, leftMs: envelope.deadline - clock.now(), seen };
+      const request: Request = { replyTo, correlationId, envelope, leftMs: envelope.deadline - clock.now(), seen };
       return toPieces(writeMessage(request), newId);
     };
     let pieces = makePieces();
     const send = () => {
       again?.cancel();
       for (const piece of pieces) void bus.publish(topic, piece);
-      again = clock.after(ASK_AGAIN_MS, () => {
+      again = clock.after(RESEND_MS, () => {
         onRepeat?.();
         // Repeat a request of several pieces unchanged: the repeat's pieces then replace lost ones of the original.
         if (pieces.length === 1) pieces = makePieces();
         send();
       });
     };
-    const askAgain = (reading: Reading) => {
+    const resend = (reading: Reading) => {
       seen = reading;
       pieces = makePieces();
       send();
@@ -251,7 +254,7 @@ export class Mailbox {
     try {
       return await Promise.race([
         new Promise<Outcome>((resolve) => {
-          this.#waiting.set(askId, { topic, settle: resolve, askAgain });
+          this.#waiting.set(correlationId, { topic, settle: resolve, resend });
           send();
         }),
         giveUp.passed,
@@ -259,20 +262,23 @@ export class Mailbox {
     } finally {
       again?.cancel();
       giveUp.cancel();
-      this.#waiting.delete(askId);
+      this.#waiting.delete(correlationId);
     }
   }
 
-  #reply(topic: string, askId: string, outcome: Outcome): void {
+  #reply(topic: string, correlationId: string, outcome: Outcome): void {
     try {
-      this.#send(topic, { askId, outcome });
+      this.#publish(topic, { correlationId, outcome });
     } catch {
-      this.#send(topic, { askId, outcome: { error: { code: "internal", message: "the answer is too large" } } });
+      this.#publish(topic, {
+        correlationId,
+        outcome: { error: { code: "internal", message: "the answer is too large" } },
+      });
     }
   }
 
   /** @throws AppError `too_large` when the message does not fit the bus */
-  #send(topic: string, message: Response): void {
+  #publish(topic: string, message: Response): void {
     const { bus, newId } = this.#options;
     for (const piece of toPieces(writeMessage(message), newId)) void bus.publish(topic, piece);
   }

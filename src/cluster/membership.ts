@@ -45,7 +45,7 @@ export class RedisMembership implements Membership {
   }
 
   async renew(): Promise<string[]> {
-    return await this.#ask(this.#options.nodeId);
+    return await this.#renewAs(this.#options.nodeId);
   }
 
   /**
@@ -53,7 +53,7 @@ export class RedisMembership implements Membership {
    * @throws Error with a sentence for the operator when the members use another number of partitions
    */
   async read(): Promise<string[]> {
-    return await this.#ask("");
+    return await this.#renewAs("");
   }
 
   async leave(): Promise<void> {
@@ -66,7 +66,7 @@ export class RedisMembership implements Membership {
     return [`${epoch}.members`, `${epoch}.partitions`];
   }
 
-  async #ask(nodeId: string): Promise<string[]> {
+  async #renewAs(nodeId: string): Promise<string[]> {
     const { redis, leaseMs, count } = this.#options;
     const answer = await reach(redis.eval(RENEW, 2, ...this.#keys, nodeId, leaseMs, count, LATEST_END_MS));
     if (Array.isArray(answer)) return answer.map(String);

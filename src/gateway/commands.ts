@@ -28,7 +28,7 @@ export interface Identity {
 }
 
 export interface CommandsOptions {
-  ask: (envelope: Envelope) => Promise<Reply>;
+  send: (envelope: Envelope) => Promise<Reply>;
   store: StoreEpoch & StoreSecret & ReceiptStore;
   connections: Pick<Connections, "reserve" | "release" | "bindMade">;
   places: KnownPlaces;
@@ -66,9 +66,9 @@ export class Commands {
    */
   identify(caller: Caller, request: FastifyRequest, body: object = {}): Identity {
     const header = request.headers["idempotency-key"];
-    const { commandId: named, connectionId: _, ...asked } = body as { commandId?: string; connectionId?: string };
+    const { commandId: named, connectionId: _, ...sent } = body as { commandId?: string; connectionId?: string };
     const path = request.url.split("?", 1)[0];
-    const what = `${request.method} ${path} ${JSON.stringify(asked)}`;
+    const what = `${request.method} ${path} ${JSON.stringify(sent)}`;
     const identity = {
       ...this.identifyBy(caller, header ?? named, what, request.trace),
       locale: localeOf(request.headers["accept-language"]),
@@ -128,7 +128,7 @@ export class Commands {
       const write = await plan();
       const sessionId = broughtBy(write.command);
       const row = sessionId && (await madeFor?.connection());
-      return row ? await this.#askAndBind(write, identity, row, sessionId) : await this.#ask(write, identity);
+      return row ? await this.#sendAndBind(write, identity, row, sessionId) : await this.#send(write, identity);
     } catch (error) {
       // A concurrent request with the same key may have committed first and thereby caused this refusal.
       const answer = isRefusal(error) ? await this.#findAnswer(identity) : undefined;
@@ -171,12 +171,12 @@ export class Commands {
   }
 
   /** Reserve room first, so that binding cannot fail once the session exists. */
-  async #askAndBind(write: Write, identity: Identity, row: ConnectionRow, sessionId: SessionId): Promise<Accepted> {
+  async #sendAndBind(write: Write, identity: Identity, row: ConnectionRow, sessionId: SessionId): Promise<Accepted> {
     const { connections, clock, deadlineMs } = this.#options;
     await connections.reserve(row, sessionId, clock.now() + 2 * deadlineMs);
     let answer: Accepted;
     try {
-      answer = await this.#ask(write, identity);
+      answer = await this.#send(write, identity);
     } catch (error) {
       // If the outcome is unknown, keep the room until the reservation expires.
       if (isRefusal(error)) await connections.release(row, sessionId);
@@ -196,13 +196,13 @@ export class Commands {
       await withKey(identity, () => this.#options.connections.bindMade(row, { ...place, bornAt: answer.bornAt }));
   }
 
-  async #ask({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
+  async #send({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
     const { places, clock, deadlineMs } = this.#options;
     const { caller, commandId, bodyHash, trace } = identity;
     const deadline = clock.now() + deadlineMs;
     const actsFor = actingFor(caller);
     const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, deadline, trace, command };
-    const reply = await withKey(identity, () => this.#options.ask(envelope));
+    const reply = await withKey(identity, () => this.#options.send(envelope));
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     const isGone = reply.ok ? command.type === "session.delete" : reply.code === "session_not_found";
     if (isGone && sessionId !== undefined) places.delete(sessionId);
@@ -216,7 +216,7 @@ export class Commands {
   async look(floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
     const { clock, deadlineMs, newId } = this.#options;
     const deadline = clock.now() + deadlineMs;
-    return accepted(await this.#options.ask({ floorId, commandId: newId(), bodyHash: "", deadline, trace, command }));
+    return accepted(await this.#options.send({ floorId, commandId: newId(), bodyHash: "", deadline, trace, command }));
   }
 
   /** Send a command that may be repeated without harm. It needs no key and leaves no receipt. */
@@ -232,7 +232,7 @@ export class Commands {
       trace,
       command,
     };
-    return accepted(await this.#options.ask(envelope));
+    return accepted(await this.#options.send(envelope));
   }
 
   /** The earlier answer for this key, if any. @throws AppError if the earlier answer was a refusal */

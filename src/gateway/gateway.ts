@@ -85,7 +85,7 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
   log: Logger;
   /** The built page; undefined if it was not built. */
   page?: PageFiles | undefined;
-  ask: (envelope: Envelope) => Promise<Reply>;
+  send: (envelope: Envelope) => Promise<Reply>;
   newId: () => string;
   /** A random number from 0 (inclusive) to 1. */
   random: () => number;
@@ -301,7 +301,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
  * it: they are read through `visibleTo` (rule C26).
  */
 function createContext(options: GatewayOptions, followers: Followers, streams: Streams, gate: Gate) {
-  const { store, bus, clock, log, newId, ask, access, commandDeadlineMs: deadlineMs } = options;
+  const { store, bus, clock, log, newId, send, access, commandDeadlineMs: deadlineMs } = options;
   const places = new KnownPlaces(clock);
   const connections = new Connections({
     store,
@@ -310,7 +310,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     newConnectionId: () => newId().slice(0, 12) as ConnectionId,
     openOf: (ownerId) => streams.connectionOf(ownerId),
   });
-  const commands = new Commands({ ask, store, connections, places, clock, newId, deadlineMs });
+  const commands = new Commands({ send, store, connections, places, clock, newId, deadlineMs });
   const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
   return {
     ...options,

@@ -158,11 +158,11 @@ async function openParts(
   // The mailbox and the metrics ask parts that are made after them. They do so only once the node serves.
   const basics: Basics = { settings, deployment, nodeId, log, tracer };
   const local = (floorId: FloorId) => orchestrator?.local(floorId);
-  const onRepeat = () => metrics.askRepeated();
+  const onRepeat = () => metrics.commandRepeated();
   const absentRoles = () => cluster.roleWatch?.absent ?? [];
   const whyLate = () => (absentRoles().includes("orchestrator") ? NO_ORCHESTRATOR : undefined);
   const mailbox = parts.add("mailbox", await openMailbox(basics, { local, onRepeat, whyLate }), (each) => each.stop());
-  const ask = (envelope: Envelope) => mailbox.ask(envelope);
+  const send = (envelope: Envelope) => mailbox.send(envelope);
   const gauges = gaugesOf(basics, mailbox, () => ({ orchestrator, gateway }));
   const { name, roles, drainMs } = settings;
   const metrics = new Metrics(gauges, {
@@ -179,13 +179,13 @@ async function openParts(
     : undefined;
   catalog.onReload(() => orchestrator?.renumber());
   const agents = parts.add("agents", await openAgents({ roles, catalog, env, log }), (each) => each.close());
-  const worker = roles.includes("worker") ? await createWorker(basics, { env, ask, agents, metrics }) : undefined;
+  const worker = roles.includes("worker") ? await createWorker(basics, { env, send, agents, metrics }) : undefined;
 
   let isStopping = false;
   const missing = () => findMissing(deployment, cluster.storeWatch, isStopping);
   const rollCall = createRollCall(basics, () => metrics.report(missing()));
   const callNodes = () => rollCall.call();
-  const gatewayParts = { access, catalog, agents, ask, metrics, missing, absentRoles, callNodes, pageFolder };
+  const gatewayParts = { access, catalog, agents, send, metrics, missing, absentRoles, callNodes, pageFolder };
   const gateway: Gateway = createNodeGateway(basics, gatewayParts);
 
   // From here on the node takes work, which the same steps end when it stops and when its start fails halfway. A start
@@ -270,7 +270,7 @@ function gaugesOf(
     floors: () => later().orchestrator?.floorCount ?? 0,
     followed: () => later().gateway.followers.count,
     commands: () => later().orchestrator?.waitingCount ?? 0,
-    asks: () => mailbox.underWay,
+    pendingCommands: () => mailbox.underWay,
     ownedPartitions: () => later().orchestrator?.partitionCount ?? 0,
     partitions: () => settings.partitions,
     partitionsOf: () => later().orchestrator?.partitionsOf ?? new Map(),
@@ -314,7 +314,7 @@ async function joinCluster({
   return { membership, storeWatch, roleWatch };
 }
 
-interface WorkerParts extends Pick<WorkerOptions, "ask" | "agents"> {
+interface WorkerParts extends Pick<WorkerOptions, "send" | "agents"> {
   env: Environment;
   metrics: Metrics;
 }
@@ -322,7 +322,7 @@ interface WorkerParts extends Pick<WorkerOptions, "ask" | "agents"> {
 /** The part of a node that drives agents. It takes no runs before its start. */
 async function createWorker(
   { settings, deployment, nodeId, log, tracer }: Basics,
-  { env, ask, agents, metrics }: WorkerParts,
+  { env, send, agents, metrics }: WorkerParts,
 ): Promise<Worker> {
   const { queue, bus, store, clock, redis } = deployment;
   return new Worker({
@@ -331,9 +331,9 @@ async function createWorker(
     store,
     clock,
     newId,
-    ask,
+    send,
     agents,
-    askTimeoutMs: settings.commandDeadlineMs,
+    sendTimeoutMs: settings.commandDeadlineMs,
     places: {
       total: BOUNDS.runs,
       perOwner: BOUNDS.ownerRuns,
@@ -373,7 +373,7 @@ function findMissing(
   ];
 }
 
-interface GatewayParts extends Pick<GatewayOptions, "access" | "ask" | "missing" | "absentRoles" | "callNodes"> {
+interface GatewayParts extends Pick<GatewayOptions, "access" | "send" | "missing" | "absentRoles" | "callNodes"> {
   catalog: NodeCatalog;
   agents: Registry;
   metrics: Metrics;

@@ -26,7 +26,7 @@ export interface Gauges {
   /** Commands in the mailboxes of this node's floors. */
   commands: () => number;
   /** Asks of this node to floors, local or remote, that wait for a reply. */
-  asks: () => number;
+  pendingCommands: () => number;
   /** Partitions of the floors that this node owns. */
   ownedPartitions: () => number;
   /** The number of partitions that all floors are divided into. */
@@ -105,7 +105,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     gauge("interlock_floors_active", "floors whose actors are in memory", gauges.floors);
     gauge("interlock_floors_followed", "floors whose log is followed for readers", gauges.followed);
     gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", gauges.commands);
-    gauge("interlock_asks_waiting", "asks of this node that no floor has answered yet", gauges.asks);
+    gauge("interlock_asks_waiting", "commands of this node that no floor has answered yet", gauges.pendingCommands);
     gauge("interlock_partitions_owned", "partitions of the floors that this node owns", gauges.ownedPartitions);
     gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", gauges.partitions);
     new Gauge({
@@ -171,7 +171,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     );
     // A counter that begins at 1 has not grown for Prometheus: the first break would raise no alert.
     for (const what of BREAKABLE) this.#broken.inc({ what }, 0);
-    this.#repeated = counter("interlock_asks_repeated_total", "asks sent again because no answer had come for 500 ms");
+    this.#repeated = counter(
+      "interlock_asks_repeated_total",
+      "commands sent again because no answer had come for 500 ms",
+    );
     this.#lags = histogram("interlock_bus_lag_seconds", "time from a commit until a follower receives it", SHORT);
     this.#behind = counter(
       "interlock_followers_behind_total",
@@ -231,7 +234,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#broken.inc({ what });
   }
 
-  askRepeated(): void {
+  commandRepeated(): void {
     this.#repeated.inc();
   }
 
@@ -272,7 +275,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
   /** @param missing why the node is not ready */
   async report(missing: readonly string[]): Promise<NodeReport> {
-    const { connections, floors, ownedPartitions, commands, asks } = this.#gauges;
+    const { connections, floors, ownedPartitions, commands, pendingCommands } = this.#gauges;
     const { node, name, roles, version, startedAt } = this.#identity;
     const [answered, commits, slowReaders, runs] = await Promise.all([
       this.#commands.get(),
@@ -294,7 +297,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       commands: sumOf(answered),
       commits: sumOf(commits, "interlock_commit_seconds_count"),
       commandsWaiting: commands(),
-      asksWaiting: asks(),
+      asksWaiting: pendingCommands(),
       runs: { driven: inState("driven"), held: inState("held"), waiting: inState("waiting") },
       ...(this.#lastFailure && { lastFailure: this.#lastFailure }),
       slowReaders: sumOf(slowReaders),

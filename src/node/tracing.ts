@@ -34,7 +34,7 @@ const FAREWELL_MS = 1_000;
 
 const KINDS: Readonly<Record<Kind, SpanKind>> = {
   request: SpanKind.SERVER,
-  ask: SpanKind.INTERNAL,
+  send: SpanKind.INTERNAL,
   commit: SpanKind.INTERNAL,
   run: SpanKind.CONSUMER,
 };

@@ -92,17 +92,17 @@ function carryOut(floor: SteppedFloor, move: ExploredMove): TimedFact[] {
       floor.revive(move.sessionId);
       const isNew = floor.session(move.sessionId)?.value.lifecycle === "created";
       const sessionId = move.sessionId as SessionId;
-      return floor.ask({ type: isNew ? "session.activate" : "session.resume", sessionId }).facts;
+      return floor.send({ type: isNew ? "session.activate" : "session.resume", sessionId }).facts;
     }
     case "pauses":
-      return floor.ask({ type: "session.pause", sessionId: move.sessionId as SessionId }).facts;
+      return floor.send({ type: "session.pause", sessionId: move.sessionId as SessionId }).facts;
     case "ends":
-      return floor.ask({ type: "session.archive", sessionId: move.sessionId as SessionId }).facts;
+      return floor.send({ type: "session.archive", sessionId: move.sessionId as SessionId }).facts;
     case "dies":
       return [...floor.die(move.sessionId), ...floor.passTo(floor.time + lapseMs(floor, move.sessionId))];
     case "set":
     case "clear":
-      return floor.ask({ type: "floor.patch_flags", flags: { [move.flag]: move.does === "set" } }).facts;
+      return floor.send({ type: "floor.patch_flags", flags: { [move.flag]: move.does === "set" } }).facts;
     case "clock":
       floor.setClock(move.now);
       return [];

@@ -162,7 +162,7 @@ class Simulation {
   }
 
   #act(step: Step, line: number): Decision | undefined {
-    if (step.asks !== undefined) return this.#asks(step, step.asks);
+    if (step.asks !== undefined) return this.#request(step, step.asks);
     if (step.says !== undefined) return this.#says(step, step.says, line);
     const name = SESSION_ACTIONS.map((each) => step[each]).find((each) => each !== undefined);
     if (name === undefined) return this.#actOnFloor(step, line);
@@ -172,9 +172,9 @@ class Simulation {
   }
 
   #actOnSession(step: Step, sessionId: SessionId): Decision | undefined {
-    if (step.pauses !== undefined) return this.#ask({ type: "session.pause", sessionId });
+    if (step.pauses !== undefined) return this.#send({ type: "session.pause", sessionId });
     if (step.ends !== undefined) return this.#archive(sessionId);
-    if (step.switches !== undefined) return this.#ask({ type: "session.switch_agent", sessionId, agentId: step.to! });
+    if (step.switches !== undefined) return this.#send({ type: "session.switch_agent", sessionId, agentId: step.to! });
     if (step.dies !== undefined) {
       this.#record(this.#floor.die(sessionId));
       return undefined;
@@ -182,14 +182,14 @@ class Simulation {
     this.#floor.revive(sessionId);
     if (step.returns !== undefined) return undefined;
     const isNew = this.#floor.session(sessionId)!.value.lifecycle === "created";
-    return this.#ask({ type: isNew ? "session.activate" : "session.resume", sessionId });
+    return this.#send({ type: isNew ? "session.activate" : "session.resume", sessionId });
   }
 
   #actOnFloor(step: Step, line: number): Decision | undefined {
     const { set, clear, stop, clock, catalogue, disable, enable } = step;
-    if (set !== undefined) return this.#ask({ type: "floor.patch_flags", flags: { [set]: true } });
-    if (clear !== undefined) return this.#ask({ type: "floor.patch_flags", flags: { [clear]: false } });
-    if (stop !== undefined) return this.#ask({ type: stop === "all" ? "floor.stop_all" : "floor.stop" });
+    if (set !== undefined) return this.#send({ type: "floor.patch_flags", flags: { [set]: true } });
+    if (clear !== undefined) return this.#send({ type: "floor.patch_flags", flags: { [clear]: false } });
+    if (stop !== undefined) return this.#send({ type: stop === "all" ? "floor.stop_all" : "floor.stop" });
     if (clock !== undefined) this.#setClock(clock);
     if (catalogue !== undefined) this.#use(this.#load(catalogue, line));
     if (disable !== undefined) this.#use(withEnabled(this.#floor.catalog, disable, false));
@@ -197,7 +197,7 @@ class Simulation {
     return undefined;
   }
 
-  #asks(step: Step, agentId: string): Decision | undefined {
+  #request(step: Step, agentId: string): Decision | undefined {
     const name = step.as ?? agentId;
     const sessionId = this.#newId(name);
     const { reply, facts } = this.#floor.create(sessionId, agentId, step.locale);
@@ -223,7 +223,7 @@ class Simulation {
     const turn = { messageId: `message-${this.#messages}` as MessageId, runId, content: "…" };
     const session = { sessionId, agentId: agent.id, userId: this.#floor.userId };
     const command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }) };
-    const { reply, facts } = this.#floor.ask(command as Command);
+    const { reply, facts } = this.#floor.send(command as Command);
     if (reply.ok) this.#keepId(called, sessionId);
     else this.#turns.delete(runId);
     this.#record(facts);
@@ -238,16 +238,16 @@ class Simulation {
       ? { kind: "failed" as const, code: "provider_error" as const, message: "the turn failed" }
       : { kind: "done" as const };
     const about = { runId, attempt: run.attempt, n: run.reported + 1, parts: [], outcome };
-    this.#ask({ type: "run.report", sessionId: sessionId as SessionId, ...about } as Command);
+    this.#send({ type: "run.report", sessionId: sessionId as SessionId, ...about } as Command);
   }
 
   #archive(id: string): undefined {
     this.#endings.delete(id);
-    this.#ask({ type: "session.archive", sessionId: id as SessionId });
+    this.#send({ type: "session.archive", sessionId: id as SessionId });
   }
 
-  #ask(command: Command): Decision | undefined {
-    const { reply, facts } = this.#floor.ask(command);
+  #send(command: Command): Decision | undefined {
+    const { reply, facts } = this.#floor.send(command);
     this.#record(facts);
     return decisionOf(reply);
   }
@@ -298,7 +298,7 @@ class Simulation {
       if (fact.type !== "effect.add" || fact.effect.purpose) continue;
       const { sessionId, runId } = fact.effect;
       if (this.#floor.session(sessionId)?.context.run?.live) continue;
-      this.#ask({ type: "run.claim", sessionId, runId, claimId: "worker", asked: true });
+      this.#send({ type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true });
     }
     this.#follow();
   }

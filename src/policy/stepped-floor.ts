@@ -88,7 +88,7 @@ export class SteppedFloor {
   }
 
   /** Step the floor by a command, at the present time. */
-  ask(command: Command): { reply: Reply; facts: TimedFact[] } {
+  send(command: Command): { reply: Reply; facts: TimedFact[] } {
     const { facts, reply } = this.#actors.apply({ ...command, given: this.#given() });
     return { reply, facts: [...this.#dated(facts), ...this.#beat()] };
   }
@@ -97,12 +97,12 @@ export class SteppedFloor {
   create(sessionId: string, agentId: string, locale?: string): { reply: Reply; facts: TimedFact[] } {
     const session = { sessionId, agentId, userId: this.userId, ...(locale !== undefined && { locale }) };
     const command = { type: "session.create", sessionId, session, activate: true };
-    return this.ask(command as Command);
+    return this.send(command as Command);
   }
 
   /** The session's program gives no further sign of life: without heartbeats a lease runs out. */
   die(id: string): TimedFact[] {
-    const { facts } = this.ask({ type: "session.heartbeat", sessionId: id as SessionId });
+    const { facts } = this.send({ type: "session.heartbeat", sessionId: id as SessionId });
     this.#dead.add(id as SessionId);
     return facts;
   }
@@ -115,7 +115,7 @@ export class SteppedFloor {
   /** Replace the catalogue, as a reload does, and let the floor settle under it. */
   use(catalog: Catalog): TimedFact[] {
     this.#catalog = catalog;
-    return this.ask({ type: "alarm" }).facts;
+    return this.send({ type: "alarm" }).facts;
   }
 
   /** Set the wall clock. No time passes. */
@@ -148,7 +148,7 @@ export class SteppedFloor {
     const facts: TimedFact[] = [];
     for (let due = this.nextDue(); due !== undefined && due <= time; due = this.nextDue()) {
       this.#time = Math.max(this.#time, due);
-      facts.push(...this.ask({ type: "alarm" }).facts);
+      facts.push(...this.send({ type: "alarm" }).facts);
     }
     this.#time = Math.max(this.#time, time);
     return facts;

@@ -29,11 +29,11 @@ export interface ArmerOptions {
   queue: RunQueue;
   /** Its time is the floors'. */
   clock: Clock;
-  /** The clock of the asks' deadlines. */
+  /** The clock of the commands' deadlines. */
   wallNow: () => number;
   newId: () => string;
-  ask: (envelope: Envelope) => Promise<Reply>;
-  askTimeoutMs: number;
+  send: (envelope: Envelope) => Promise<Reply>;
+  sendTimeoutMs: number;
   /** Unanswered commands of this node's floors, alarms included. */
   waitingCount: () => number;
   /** The hashes of the floors whose effects and alarms this node arms (rule C8). Absent or undefined: all floors. */
@@ -183,12 +183,12 @@ export class Armer {
   }
 
   async #fire({ floorId, dueAt }: Alarm): Promise<void> {
-    const { ask, clock, wallNow, newId, askTimeoutMs, log } = this.#options;
+    const { send, clock, wallNow, newId, sendTimeoutMs, log } = this.#options;
     if (clock.now() - dueAt > LATE_MS) await this.#giveWay();
     this.#firing += 1;
     try {
       const command = { type: "alarm" as const };
-      await ask({ floorId, commandId: newId(), bodyHash: "", deadline: wallNow() + askTimeoutMs, command });
+      await send({ floorId, commandId: newId(), bodyHash: "", deadline: wallNow() + sendTimeoutMs, command });
     } catch (error) {
       if (!this.#fireNotes.isDue(clock.now())) return;
       log.warn({ err: error, floorId, dueAt }, "an alarm could not be carried out; the next sweep retries");

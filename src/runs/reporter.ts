@@ -30,7 +30,7 @@ export interface ReporterOptions {
   attempt: number;
   clock: Clock;
   /** Sends a command to the session's floor; rejects with an `AppError` if the floor is unreachable. */
-  ask: (command: Command) => Promise<Reply>;
+  send: (command: Command) => Promise<Reply>;
   /** Called with each of the floor's decisions about the attempt. */
   onStanding: (standing: Standing) => void;
   /** Called when the reporter has given up: the floor accepts no report of this attempt. */
@@ -164,7 +164,7 @@ export class Reporter {
     this.#isBusy = true;
     try {
       if (this.#isUrgent || this.#waiting.length > 0) await this.#report();
-      else await this.#askStill();
+      else await this.#sendStill();
     } catch (error) {
       this.close();
       this.#options.onLost(error);
@@ -190,7 +190,7 @@ export class Reporter {
     this.#n += 1;
     const about = { sessionId, runId, attempt, n: this.#n };
     const more = { ...(withdrawn.length > 0 && { withdrawn }), ...(outcome && { outcome }) };
-    const standing = await this.#askUntilTaken({ type: "run.report", ...about, parts, ...more });
+    const standing = await this.#sendUntilReceived({ type: "run.report", ...about, parts, ...more });
     this.#units -= taken.reduce((sum, { units }) => sum + units, 0);
     if (this.#units <= MAX_UNACKNOWLEDGED_UNITS) {
       this.#room?.resolve();
@@ -218,12 +218,12 @@ export class Reporter {
     return this.#waiting.splice(0, count);
   }
 
-  async #askUntilTaken(command: Command): Promise<Standing | undefined> {
-    const { ask, clock, onLost } = this.#options;
+  async #sendUntilReceived(command: Command): Promise<Standing | undefined> {
+    const { send, clock, onLost } = this.#options;
     let faults = 0;
     for (let tries = 1; !this.#isClosed; tries += 1) {
       try {
-        const reply = await ask(command);
+        const reply = await send(command);
         if (reply.ok && reply.standing && reply.standing.expected === undefined) return reply.standing;
         throw new Error("the floor expects a report that it has acknowledged already", { cause: reply });
       } catch (error) {
@@ -240,10 +240,10 @@ export class Reporter {
     return undefined;
   }
 
-  async #askStill(): Promise<void> {
-    const { ask, sessionId, runId, attempt, onStanding } = this.#options;
+  async #sendStill(): Promise<void> {
+    const { send, sessionId, runId, attempt, onStanding } = this.#options;
     try {
-      const reply = await ask({ type: "run.still", sessionId, runId, attempt });
+      const reply = await send({ type: "run.still", sessionId, runId, attempt });
       if (reply.ok && reply.standing && !this.#isClosed) onStanding(reply.standing);
     } catch {
       // The floor is unreachable; the next plan asks again.

@@ -18,7 +18,7 @@ export interface ClaimOptions {
   clock: Clock;
   newId: () => string;
   /** Sends a command to the effect's floor. */
-  ask: (effect: RunEffect, command: Command) => Promise<Reply>;
+  send: (effect: RunEffect, command: Command) => Promise<Reply>;
 }
 
 /**
@@ -28,11 +28,11 @@ export interface ClaimOptions {
  */
 export async function claim(effect: RunEffect, options: ClaimOptions): Promise<Accepted | undefined> {
   const { sessionId, runId } = effect;
-  const { ask, newId } = options;
+  const { send, newId } = options;
   const command = { type: "run.claim" as const, sessionId, runId, claimId: newId() };
-  let reply = await ask(effect, { ...command, asked: false });
+  let reply = await send(effect, { ...command, hasNoDriver: false });
   if (reply.ok && reply.isClaimed && !(await isDriven(runId, options))) {
-    reply = await ask(effect, { ...command, asked: true });
+    reply = await send(effect, { ...command, hasNoDriver: true });
   }
   return reply.ok ? reply : undefined;
 }

@@ -25,7 +25,7 @@ const MAX_REPLY_UNITS = 4_194_304;
 const MAX_EVENT_UNITS = 268_435_456;
 const EVENT_UNITS = 256;
 /** Questions and confirmations of one run that wait for a person: the session's row holds them. */
-const MAX_ASKED = 64;
+const MAX_QUESTIONS = 64;
 /** Questions of one run that its agent may withdraw; answered ones are paced by the person who answers. */
 const MAX_WITHDRAWN = 256;
 /**
@@ -34,7 +34,7 @@ const MAX_WITHDRAWN = 256;
  */
 const STOP_MS = 9_000;
 
-export interface RunDriverOptions extends Pick<ReporterOptions, "sessionId" | "ask"> {
+export interface RunDriverOptions extends Pick<ReporterOptions, "sessionId" | "send"> {
   agent: Agent;
   turn: Turn;
   clock: Clock;
@@ -59,7 +59,7 @@ export class RunDriver {
   readonly #abort = new AbortController();
   readonly #reporter: Reporter;
   readonly #writer: MessageWriter;
-  readonly #asked = new Map<RequestId, (answer: Answer) => void>();
+  readonly #questions = new Map<RequestId, (answer: Answer) => void>();
   #held: PromiseWithResolvers<void> | undefined;
   /** Rejects the promise that the driver awaits. */
   #interrupt: ((reason: Error) => void) | undefined;
@@ -73,14 +73,14 @@ export class RunDriver {
 
   constructor(options: RunDriverOptions) {
     this.#options = options;
-    const { agent, turn, sessionId, clock, ask, stream } = options;
+    const { agent, turn, sessionId, clock, send, stream } = options;
     const { runId, attempt } = turn;
     this.#reporter = new Reporter({
       sessionId,
       runId,
       attempt,
       clock,
-      ask,
+      send,
       onStanding: (standing) => this.obey(standing),
       onLost: (error) => this.#giveUp(error),
     });
@@ -94,7 +94,7 @@ export class RunDriver {
 
   /** Whether a question to a person is unanswered. */
   get isWaiting(): boolean {
-    return this.#asked.size > 0;
+    return this.#questions.size > 0;
   }
 
   /** Whether the attempt is stopping: only its outcome is still to be reported. */
@@ -121,7 +121,7 @@ export class RunDriver {
   }
 
   answer(answer: Answer): void {
-    this.#asked.get(answer.requestId)?.(answer);
+    this.#questions.get(answer.requestId)?.(answer);
   }
 
   stop(reason: string): void {
@@ -339,16 +339,17 @@ export class RunDriver {
       signal: this.#abort.signal,
       untilWanted: () => this.#untilRecorded(),
       loadImage: this.#options.loadImage,
-      ask: (interaction, withdrawn) => this.#ask(interaction, withdrawn),
+      askUser: (interaction, withdrawn) => this.#askUser(interaction, withdrawn),
       sleep: (delayMs) => sleep(this.#options.clock, delayMs, this.#abort.signal),
       after: (delayMs, callback) => this.#options.clock.after(delayMs, callback),
     };
   }
 
-  async #ask(given: NewInteraction, withdrawn?: AbortSignal): Promise<Answer> {
+  async #askUser(given: NewInteraction, withdrawn?: AbortSignal): Promise<Answer> {
     withdrawn?.throwIfAborted();
     if (this.#withdrawn >= MAX_WITHDRAWN) throw new AppError("busy", `${MAX_WITHDRAWN} questions were withdrawn.`);
-    if (this.#asked.size >= MAX_ASKED) throw new AppError("busy", `${MAX_ASKED} questions of this run wait already.`);
+    if (this.#questions.size >= MAX_QUESTIONS)
+      throw new AppError("busy", `${MAX_QUESTIONS} questions of this run wait already.`);
     const interaction = boundInteraction(given);
     const requestId = this.#options.newId() as RequestId;
     const answer = await unlessAborted<Answer | undefined>(this.#abort.signal, (resolve) => {
@@ -361,14 +362,14 @@ export class RunDriver {
         resolve(undefined);
       };
       withdrawn?.addEventListener("abort", withdraw, { once: true });
-      this.#asked.set(requestId, resolve);
+      this.#questions.set(requestId, resolve);
       this.#writer.closeAllWritten();
       this.#reporter.add({ kind: "ask", interaction: { ...interaction, requestId } as Interaction });
       this.#reporter.flush();
       this.#noteWaiting();
       return () => {
         withdrawn?.removeEventListener("abort", withdraw);
-        this.#asked.delete(requestId);
+        this.#questions.delete(requestId);
         this.#noteWaiting();
       };
     });

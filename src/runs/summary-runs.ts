@@ -53,7 +53,7 @@ export class SummaryRuns {
   }
 
   async #carryOut(effect: RunEffect, onBegun: (writer: SummaryWriter) => void): Promise<void> {
-    const { bus, epoch, agents, store, clock, ask, logOf, onEnded } = this.#options;
+    const { bus, epoch, agents, store, clock, send, logOf, onEnded } = this.#options;
     const { sessionId, runId } = effect;
     const log = logOf(effect);
     let writer: SummaryWriter | undefined;
@@ -68,7 +68,7 @@ export class SummaryRuns {
       const task = (await claim(effect, this.#options))?.summaryTask;
       if (!task || this.#isStopping) return;
       const options = { agent: agents.find(task.agentId), task, sessionId, store, clock, log };
-      writer = new SummaryWriter({ ...options, ask: (command: Command): Promise<Reply> => ask(effect, command) });
+      writer = new SummaryWriter({ ...options, send: (command: Command): Promise<Reply> => send(effect, command) });
       onBegun(writer);
       const begunAt = clock.now();
       const result = await writer.run();

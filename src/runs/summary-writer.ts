@@ -28,7 +28,7 @@ export interface SummaryWriterOptions {
   store: MessageStore;
   clock: Clock;
   /** Sends a command to the session's floor; rejects with an `AppError` if the floor is unreachable. */
-  ask: (command: Command) => Promise<Reply>;
+  send: (command: Command) => Promise<Reply>;
   /** Adds the ids of the work to every line. */
   log: Logger;
 }
@@ -55,10 +55,10 @@ export class SummaryWriter {
       log.warn({ agentId: task.agentId }, "a summary failed: it took more than five minutes");
       this.stop();
     });
-    const asking = this.#askWhetherWanted();
+    const polling = this.#pollWhetherWanted();
     const result = await this.#write();
     tooLong.cancel();
-    asking.cancel();
+    polling.cancel();
     this.#abort.abort();
     await this.#report(result);
     return result;
@@ -136,12 +136,12 @@ export class SummaryWriter {
   readonly #counted = () => (this.#usage ? { usage: this.#usage } : {});
 
   async #report(result: SummaryResult): Promise<void> {
-    const { ask, clock, log, sessionId, task } = this.#options;
+    const { send, clock, log, sessionId, task } = this.#options;
     const { runId, attempt } = task;
     for (const [index, pauseMs] of PAUSES_MS.entries()) {
       if (pauseMs > 0) await sleep(clock, pauseMs);
       try {
-        await ask({ type: "run.summary", sessionId, runId, attempt, result });
+        await send({ type: "run.summary", sessionId, runId, attempt, result });
         return;
       } catch (error) {
         if (index === PAUSES_MS.length - 1) log.warn({ err: error }, "a summary could not be reported");
@@ -149,13 +149,13 @@ export class SummaryWriter {
     }
   }
 
-  #askWhetherWanted(): Timer {
-    const { ask, clock, sessionId, task } = this.#options;
+  #pollWhetherWanted(): Timer {
+    const { send, clock, sessionId, task } = this.#options;
     const { runId, attempt } = task;
     let timer: Timer;
     const plan = () => {
       timer = clock.after(STILL_AFTER_MS, () => {
-        ask({ type: "run.still", sessionId, runId, attempt })
+        send({ type: "run.still", sessionId, runId, attempt })
           .then((reply) => {
             if (reply.ok && reply.standing?.standing === "stop") this.stop();
           })
@@ -175,7 +175,7 @@ export class SummaryWriter {
     return {
       signal,
       untilWanted: async () => signal.throwIfAborted(),
-      ask: unavailable,
+      askUser: unavailable,
       loadImage: unavailable,
       after: (delayMs, callback) => clock.after(delayMs, callback),
       sleep: (delayMs) => sleep(clock, delayMs, signal),

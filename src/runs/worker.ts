@@ -32,7 +32,7 @@ export interface WorkerOptions {
   queue: RunQueue;
   bus: Bus;
   store: StoreEpoch & MessageStore & Pick<BlobStore, "getBlob">;
-  ask: (envelope: Envelope) => Promise<Reply>;
+  send: (envelope: Envelope) => Promise<Reply>;
   agents: {
     find(id: AgentId): Agent | undefined;
     /** Whether this machine has the programs that the agent needs. */
@@ -43,7 +43,7 @@ export interface WorkerOptions {
   clock: Clock;
   newId: () => string;
   /** The deadline of this worker's commands, in ms; reports are repeated after it. */
-  askTimeoutMs: number;
+  sendTimeoutMs: number;
   /** Concurrent runs, in total and per owner; `RunLimits` defines which runs count. */
   places: Omit<RunLimitsOptions, "onTurn">;
   /** Held runs; above it the one held longest ends, and starts again when its session is resumed (rule C14). */
@@ -112,7 +112,7 @@ export class Worker {
     const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
     this.#places = new RunLimits({ ...options.places, onTurn });
     const { bus, store, clock, newId, agents, log } = options;
-    this.#claiming = { bus, epoch: store.epoch, clock, newId, ask: (effect, command) => this.#ask(effect, command) };
+    this.#claiming = { bus, epoch: store.epoch, clock, newId, send: (effect, command) => this.#send(effect, command) };
     const logOf = (effect: RunEffect) => withFacts(log, factsOf(effect));
     this.#summaries = new SummaryRuns({
       ...this.#claiming,
@@ -296,7 +296,7 @@ export class Worker {
     const message = isGone ? "The message of this run is gone." : `Invalid agent ID: ${agentId}`;
     const outcome = { kind: "failed" as const, code, message };
     const { sessionId } = effect;
-    await this.#ask(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
+    await this.#send(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
     return reason;
   }
 
@@ -311,7 +311,7 @@ export class Worker {
       clock,
       newId,
       log: withFacts(log, { ...factsOf(effect), attempt: turn.attempt }),
-      ask: (command) => this.#ask(effect, command),
+      send: (command) => this.#send(effect, command),
       loadImage: async ({ hash }) => {
         const blob = await store.getBlob(sessionId, hash);
         if (!blob) throw new AppError("not_found", "The image is gone.");
@@ -377,12 +377,12 @@ export class Worker {
     this.#options.metrics.runsUnderWay(this.#drives.size - held - waiting, held, waiting);
   }
 
-  #ask({ floorId, trace }: RunEffect, command: Command): Promise<Reply> {
-    const { ask, newId, clock, askTimeoutMs } = this.#options;
-    const deadline = clock.now() + askTimeoutMs;
+  #send({ floorId, trace }: RunEffect, command: Command): Promise<Reply> {
+    const { send, newId, clock, sendTimeoutMs } = this.#options;
+    const deadline = clock.now() + sendTimeoutMs;
     // `run.still` repeats often and changes nothing, so traces leave it out.
     const part = trace !== undefined && command.type !== "run.still" && { trace };
-    return ask({ floorId, commandId: newId(), bodyHash: "", deadline, command, ...part });
+    return send({ floorId, commandId: newId(), bodyHash: "", deadline, command, ...part });
   }
 }
 

@@ -142,7 +142,7 @@ describe("a floor that another node commits to while it is read (history 172)", 
     const session = { sessionId: "music", agentId: "music", userId: "ann" };
     await tell({ type: "session.create", sessionId: "music", session, activate: true });
     await tell({ type: "session.chat", sessionId: "music", turn: { messageId: "t", runId: "run", content: "play" } });
-    await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", asked: false });
+    await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", hasNoDriver: false });
     await tell(report(1, 0));
     let isFirst = true;
     const loadDrafts = async (id: FloorId, after?: number) => {
@@ -176,7 +176,7 @@ describe("a floor whose unfinished messages fill several pages", () => {
     const session = { sessionId: "music", agentId: "music", userId: "ann" };
     await tell({ type: "session.create", sessionId: "music", session, activate: true });
     await tell({ type: "session.chat", sessionId: "music", turn: { messageId: "t", runId: "run", content: "play" } });
-    await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", asked: false });
+    await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", hasNoDriver: false });
     await tell(report(1, 0));
     const loadDrafts = async (id: FloorId, after = 0) => {
       const { messages } = await store.loadDrafts(id);
@@ -261,11 +261,11 @@ describe("a worker that reads the conversation of its run (history 59)", () => {
         listMessages: async () => ({ messages: [], hasMore: false, head: 0 }),
         getBlob: async () => undefined,
       },
-      ask: (envelope) => ask(envelope.command),
+      send: (envelope) => ask(envelope.command),
       agents: { find: () => agent, canRun: () => true },
       clock,
       newId: () => `id${ids++}`,
-      askTimeoutMs: 5_000,
+      sendTimeoutMs: 5_000,
       places: { total: 1, perOwner: 1, waiting: 1, waitingPerOwner: 1 },
       maxHeld: 1,
       holdTimeoutMs: 60_000,

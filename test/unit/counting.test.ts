@@ -55,8 +55,8 @@ test("a mailbox counts the waiting requests to this node and to others, and thos
     deadline: clock.now() + 5_000,
     command: { type: "floor.what_if", agentId: "music" },
   });
-  const here = mailbox.ask(envelopeOf(ANN));
-  const elsewhere = mailbox.ask(envelopeOf("u:bob" as FloorId));
+  const here = mailbox.send(envelopeOf(ANN));
+  const elsewhere = mailbox.send(envelopeOf("u:bob" as FloorId));
   expect(mailbox.underWay).toBe(2);
   answering.resolve({ ok: true });
   await here;

@@ -59,7 +59,7 @@ test("a failing trace collector is logged once, and so is its recovery", async (
   const settings = readTraceSettings({ OTEL_EXPORTER_OTLP_ENDPOINT: server.url })!;
   const tracing = new Tracing({ settings, about: {}, log: { debug: tell, info, warn: tell, error: tell } });
   // Sent one after the other: two are refused, and one is accepted.
-  for (let count = 0; count < 3 * SENT_TOGETHER; count++) tracing.begin("ask", "ask", undefined, {}).end({});
+  for (let count = 0; count < 3 * SENT_TOGETHER; count++) tracing.begin("send", "send", undefined, {}).end({});
   await sentAgain.promise;
   await tracing.close();
   expect(server.heard).toHaveLength(3);

@@ -16,9 +16,9 @@ import { BrokenActors } from "./floor-actors.ts";
 import { Ledger } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
 import { checkPlayed, playedBy } from "./played.ts";
-import { bringRow, needsPreparation, Preparation, type PreparationStore, type PreparedAsk } from "./preparation.ts";
+import { bringRow, needsPreparation, Preparation, type PreparationStore, type PreparedCommand } from "./preparation.ts";
 import { BrokenSnapshot } from "./snapshot.ts";
-import { factsOf, type TracedAsk, traceBatch, traceOf } from "./traced-batch.ts";
+import { factsOf, type TracedCommand, traceBatch, traceOf } from "./traced-batch.ts";
 
 export interface HostedFloorOptions {
   store: PreparationStore & ReceiptStore;
@@ -45,7 +45,7 @@ export interface HostMetrics {
 }
 
 /** An unanswered command. */
-interface Ask extends TracedAsk, PreparedAsk {
+interface PendingCommand extends TracedCommand, PreparedCommand {
   /** Caller and command id. */
   key: string;
   settle: PromiseWithResolvers<Reply>;
@@ -72,12 +72,12 @@ export class HostedFloor {
   readonly #announcer: Announcer;
   readonly #topic: string;
   readonly #preparation: Preparation;
-  readonly #waiting: Ask[] = [];
+  readonly #waiting: PendingCommand[] = [];
   /** Unanswered `session.played`, which wait for another command to be committed with. */
-  readonly #held: Ask[] = [];
+  readonly #held: PendingCommand[] = [];
   #holding: Timer | undefined;
   /** Unanswered commands: a repeat joins its original (rule C2). They come and go too often for a `Map` (ADR 24). */
-  readonly #asks: Ask[] = [];
+  readonly #pending: PendingCommand[] = [];
   #activation: Activation | undefined;
   #isWorking = false;
   /** Whether it was used again since it was loaded or last spared: the host then spares it once when it makes room. */
@@ -98,7 +98,7 @@ export class HostedFloor {
 
   /** Unanswered commands, queued and in flight. */
   get waitingCount(): number {
-    return this.#asks.length;
+    return this.#pending.length;
   }
 
   /**
@@ -107,23 +107,23 @@ export class HostedFloor {
    * @throws AppError `busy` or `idempotency_mismatch` at once; the promise rejects with `unavailable` or `internal`
    */
   accept(envelope: Envelope): Promise<Reply> {
-    const key = askKey(envelope);
-    const original = this.#asks.find((ask) => ask.key === key);
+    const key = commandKey(envelope);
+    const original = this.#pending.find((pending) => pending.key === key);
     if (original) {
       if (original.envelope.bodyHash !== envelope.bodyHash) throw new AppError("idempotency_mismatch");
       return original.settle.promise;
     }
     if (this.#waiting.length + this.#held.length >= MAX_WAITING_COMMANDS) throw new AppError("busy");
-    const ask: Ask = { envelope, key, settle: Promise.withResolvers(), isSuspect: false };
-    this.#asks.push(ask);
+    const pending: PendingCommand = { envelope, key, settle: Promise.withResolvers(), isSuspect: false };
+    this.#pending.push(pending);
     const isPatient = envelope.command.type === "session.played";
-    if (isPatient && this.#holding) this.#held.push(ask);
+    if (isPatient && this.#holding) this.#held.push(pending);
     else {
       if (isPatient) this.#holding = this.#options.clock.after(PLAYED_MS, () => this.#release());
-      this.#waiting.push(...this.#held.splice(0), ask);
+      this.#waiting.push(...this.#held.splice(0), pending);
       if (!this.#isWorking) void this.#work();
     }
-    return ask.settle.promise;
+    return pending.settle.promise;
   }
 
   /** Commit what was held for a second, and hold for another one. */
@@ -145,15 +145,15 @@ export class HostedFloor {
     // Commands that arrive in this turn of the event loop share the first batch.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
-      const asks = this.#waiting.splice(0, MAX_BATCH);
-      await this.#carryOut(asks);
+      const commands = this.#waiting.splice(0, MAX_BATCH);
+      await this.#carryOut(commands);
     }
     this.#isWorking = false;
   }
 
-  /** Commit the commands together, or else one at a time, so that only the faulty one fails. Settles every ask. */
-  async #carryOut(asks: Ask[]): Promise<void> {
-    const timely = asks.filter((ask) => this.#isTimely(ask));
+  /** Commit the commands together, or else one at a time, so that only the faulty one fails. Settles every command. */
+  async #carryOut(commands: PendingCommand[]): Promise<void> {
+    const timely = commands.filter((pending) => this.#isTimely(pending));
     if (timely.length === 0) return;
     try {
       await this.#commit(timely);
@@ -161,30 +161,30 @@ export class HostedFloor {
       const error = await this.#causeOf(thrown);
       this.drop();
       if (error instanceof CommitConflict) {
-        for (const ask of timely) ask.isSuspect = true;
+        for (const pending of timely) pending.isSuspect = true;
         this.#options.metrics.conflict();
       } else if (error instanceof AppError && error.code === "unavailable") return this.#fail(timely, error);
       else if (timely.length === 1) return this.#failAlone(timely[0]!, error);
-      for (const ask of timely) await this.#carryOutAlone(ask);
+      for (const pending of timely) await this.#carryOutAlone(pending);
     }
   }
 
-  async #carryOutAlone(ask: Ask): Promise<void> {
+  async #carryOutAlone(pending: PendingCommand): Promise<void> {
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
       try {
         // Rule C2: after a failed commit only the receipt shows whether the command took effect.
-        if (await this.#answerFromReceipt(ask)) return;
-        if (!this.#isTimely(ask)) return;
-        return await this.#commit([ask]);
+        if (await this.#answerFromReceipt(pending)) return;
+        if (!this.#isTimely(pending)) return;
+        return await this.#commit([pending]);
       } catch (thrown) {
         const error = await this.#causeOf(thrown);
         this.drop();
-        if (!(error instanceof CommitConflict)) return this.#failAlone(ask, error);
-        ask.isSuspect = true;
+        if (!(error instanceof CommitConflict)) return this.#failAlone(pending, error);
+        pending.isSuspect = true;
         this.#options.metrics.conflict();
       }
     }
-    this.#fail([ask], new AppError("unavailable"));
+    this.#fail([pending], new AppError("unavailable"));
   }
 
   /**
@@ -201,37 +201,37 @@ export class HostedFloor {
     }
   }
 
-  /** @throws CommitConflict, BrokenActors, AppError, or the store's error; every ask is then still unanswered */
-  async #commit(asks: Ask[]): Promise<void> {
+  /** @throws CommitConflict, BrokenActors, AppError, or the store's error; every command is then still unanswered */
+  async #commit(commands: PendingCommand[]): Promise<void> {
     const { tracer } = this.#options;
-    if (tracer) await traceBatch(tracer, this.id, asks, () => this.#commitTogether(asks));
-    else await this.#commitTogether(asks);
+    if (tracer) await traceBatch(tracer, this.id, commands, () => this.#commitTogether(commands));
+    else await this.#commitTogether(commands);
   }
 
-  async #commitTogether(asks: Ask[]): Promise<"committed" | "unchanged"> {
+  async #commitTogether(commands: PendingCommand[]): Promise<"committed" | "unchanged"> {
     const activation = await this.#activate();
     await this.#catchUp(activation);
     const ledger = new Ledger(this.id, activation.state);
     const replies: Reply[] = [];
-    const unprepared = asks.filter(({ envelope }) => needsPreparation(envelope, activation));
+    const unprepared = commands.filter(({ envelope }) => needsPreparation(envelope, activation));
     const refused =
       unprepared.length > 0 ? await this.#preparation.prepareAll(unprepared, activation, ledger) : undefined;
-    for (const ask of asks) {
+    for (const pending of commands) {
       const { actors } = activation;
       const reply =
-        refuseForeign(ask.envelope, actors) ??
-        refuseCritical(ask.envelope, this.#options.catalog(), actors) ??
-        refused?.get(ask) ??
-        this.#applyOne(ask, activation, ledger);
+        refuseForeign(pending.envelope, actors) ??
+        refuseCritical(pending.envelope, this.#options.catalog(), actors) ??
+        refused?.get(pending) ??
+        this.#applyOne(pending, activation, ledger);
       replies.push(reply);
-      if (ask.envelope.caller !== undefined) ledger.addReceipt(this.#receipt(ask, reply));
+      if (pending.envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
     }
-    const isWritten = await this.#write(ledger, activation, asks.length);
+    const isWritten = await this.#write(ledger, activation, commands.length);
     if (!isWritten && !(await this.#options.store.confirm(this.id, activation.state.version))) {
       // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
       throw new CommitConflict();
     }
-    for (const [index, ask] of asks.entries()) this.#settle(ask, replies[index]!);
+    for (const [index, pending] of commands.entries()) this.#settle(pending, replies[index]!);
     return isWritten ? "committed" : "unchanged";
   }
 
@@ -293,8 +293,8 @@ export class HostedFloor {
     return time ? time() : clock.now();
   }
 
-  #applyOne(ask: Ask, { actors, state }: Activation, ledger: Ledger): Reply {
-    const { envelope } = ask;
+  #applyOne(pending: PendingCommand, { actors, state }: Activation, ledger: Ledger): Reply {
+    const { envelope } = pending;
     const brought = broughtBy(envelope.command);
     // Rule C20: an earlier command of this batch deleted the session.
     if (brought && actors.machineState(brought)?.value.lifecycle === "deleted") {
@@ -307,7 +307,7 @@ export class HostedFloor {
     if (heard?.note && command.type === "session.played") command = heard.note;
     else if (heard?.note) ledger.write(actors.apply({ ...heard.note, given }).facts, given.now);
     const { facts, reply } = actors.apply({ ...command, given });
-    ledger.write(facts, given.now, traceOf(ask));
+    ledger.write(facts, given.now, traceOf(pending));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;
     const counts = heard?.upTo !== undefined && { playedUpTo: heard.upTo };
@@ -339,7 +339,7 @@ export class HostedFloor {
     return this.#activation;
   }
 
-  #receipt({ envelope }: Ask, reply: Reply): Receipt {
+  #receipt({ envelope }: PendingCommand, reply: Reply): Receipt {
     return {
       floorId: this.id,
       caller: envelope.caller!,
@@ -350,45 +350,48 @@ export class HostedFloor {
     };
   }
 
-  async #answerFromReceipt(ask: Ask): Promise<boolean> {
-    const { caller, commandId, bodyHash } = ask.envelope;
+  async #answerFromReceipt(pending: PendingCommand): Promise<boolean> {
+    const { caller, commandId, bodyHash } = pending.envelope;
     if (caller === undefined) return false;
     const [receipt] = await this.#options.store.findReceipts([{ caller, commandId }]);
     if (!receipt) return false;
     const isSame = receipt.floorId === this.id && receipt.bodyHash === bodyHash;
-    this.#settle(ask, isSame ? JSON.parse(receipt.reply) : { ok: false, code: "idempotency_mismatch" });
+    this.#settle(pending, isSame ? JSON.parse(receipt.reply) : { ok: false, code: "idempotency_mismatch" });
     return true;
   }
 
-  #isTimely(ask: Ask): boolean {
-    if (this.#options.clock.now() <= ask.envelope.deadline) return true;
-    this.#fail([ask], new AppError("unavailable", "the deadline has passed"));
+  #isTimely(pending: PendingCommand): boolean {
+    if (this.#options.clock.now() <= pending.envelope.deadline) return true;
+    this.#fail([pending], new AppError("unavailable", "the deadline has passed"));
     return false;
   }
 
-  #forget(ask: Ask): void {
-    const index = this.#asks.indexOf(ask);
-    if (index >= 0) this.#asks.splice(index, 1);
+  #forget(pending: PendingCommand): void {
+    const index = this.#pending.indexOf(pending);
+    if (index >= 0) this.#pending.splice(index, 1);
   }
 
-  #settle(ask: Ask, reply: Reply): void {
-    this.#forget(ask);
-    ask.settle.resolve(reply);
+  #settle(pending: PendingCommand, reply: Reply): void {
+    this.#forget(pending);
+    pending.settle.resolve(reply);
   }
 
-  #fail(asks: Ask[], error: AppError): void {
-    for (const ask of asks) {
-      this.#forget(ask);
-      ask.settle.reject(error);
+  #fail(commands: PendingCommand[], error: AppError): void {
+    for (const pending of commands) {
+      this.#forget(pending);
+      pending.settle.reject(error);
     }
   }
 
-  #failAlone(ask: Ask, error: unknown): void {
-    if (error instanceof AppError) return this.#fail([ask], error);
+  #failAlone(pending: PendingCommand, error: unknown): void {
+    if (error instanceof AppError) return this.#fail([pending], error);
     const kind = error instanceof BrokenSnapshot ? "snapshot" : error instanceof BrokenActors ? "actors" : "commit";
     this.#options.metrics.broken(kind);
-    this.#options.log.error({ err: error, floorId: this.id, ...factsOf(ask.envelope) }, "a command broke its floor");
-    this.#fail([ask], new AppError("internal", undefined, { cause: error }));
+    this.#options.log.error(
+      { err: error, floorId: this.id, ...factsOf(pending.envelope) },
+      "a command broke its floor",
+    );
+    this.#fail([pending], new AppError("internal", undefined, { cause: error }));
   }
 }
 
@@ -403,4 +406,4 @@ function bringDue(
   if (actors.machineState(id)!.deadline(rules)?.at !== row.dueAt) actors.touch(id);
 }
 
-const askKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;
+const commandKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;

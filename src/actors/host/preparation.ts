@@ -11,7 +11,7 @@ import { playedBy } from "./played.ts";
 import { answerAgain, hasTurn } from "./repeated-turn.ts";
 
 /** What the preparation needs of a command. */
-export interface PreparedAsk {
+export interface PreparedCommand {
   readonly envelope: Envelope;
   /** Set after a commit conflict: the next try looks up whether the command's new ids are in use. */
   isSuspect: boolean;
@@ -38,17 +38,17 @@ export class Preparation {
   }
 
   /** @returns replies to the commands that the loaded rows alone decide; the actors are then not asked */
-  async prepareAll<Ask extends PreparedAsk>(
-    asks: readonly Ask[],
+  async prepareAll<Pending extends PreparedCommand>(
+    commands: readonly Pending[],
     activation: Activation,
     ledger: Ledger,
-  ): Promise<Map<Ask, Reply>> {
-    const refused = new Map<Ask, Reply>();
+  ): Promise<Map<Pending, Reply>> {
+    const refused = new Map<Pending, Reply>();
     // Wait for all of them, even if one fails: a late one would bring a session into actors that were dropped.
     const prepared = await Promise.allSettled(
-      asks.map(async (ask) => {
-        const refusal = await this.#prepare(ask, activation, ledger);
-        if (refusal) refused.set(ask, refusal);
+      commands.map(async (pending) => {
+        const refusal = await this.#prepare(pending, activation, ledger);
+        if (refusal) refused.set(pending, refusal);
       }),
     );
     for (const each of prepared) if (each.status === "rejected") throw each.reason;
@@ -57,7 +57,7 @@ export class Preparation {
 
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a further async step would delay each command that loads rows
   async #prepare(
-    { envelope: { command }, isSuspect }: PreparedAsk,
+    { envelope: { command }, isSuspect }: PreparedCommand,
     { actors, state }: Activation,
     ledger: Ledger,
   ): Promise<Reply | undefined> {

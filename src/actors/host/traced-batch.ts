@@ -3,7 +3,7 @@ import type { Envelope } from "../../protocol/internal/command.ts";
 import { type Span, type Trace, type Tracer, traceIdOf } from "../../shared/ports/tracer.ts";
 
 /** A command in a batch. */
-export interface TracedAsk {
+export interface TracedCommand {
   readonly envelope: Envelope;
   /** The span of its batch in its own trace; set when the batch begins. */
   span?: Span | undefined;
@@ -15,16 +15,16 @@ export interface TracedAsk {
 export async function traceBatch<T extends string>(
   tracer: Tracer,
   floorId: FloorId,
-  asks: readonly TracedAsk[],
+  commands: readonly TracedCommand[],
   commit: () => Promise<T>,
 ): Promise<T> {
-  const facts = { "interlock.floor.id": floorId, "interlock.batch": asks.length };
-  for (const ask of asks) {
-    const { trace } = ask.envelope;
-    ask.span = trace === undefined ? undefined : tracer.begin("commit", "commit", trace, facts);
+  const facts = { "interlock.floor.id": floorId, "interlock.batch": commands.length };
+  for (const pending of commands) {
+    const { trace } = pending.envelope;
+    pending.span = trace === undefined ? undefined : tracer.begin("commit", "commit", trace, facts);
   }
   const end = (outcome: string, failure?: string) => {
-    for (const { span } of asks) span?.end({ "interlock.outcome": outcome }, failure);
+    for (const { span } of commands) span?.end({ "interlock.outcome": outcome }, failure);
   };
   try {
     const outcome = await commit();
@@ -37,7 +37,7 @@ export async function traceBatch<T extends string>(
 }
 
 /** The trace that the runs started by a command belong to. */
-export const traceOf = ({ span, envelope }: TracedAsk): Trace | undefined => span?.trace ?? envelope.trace;
+export const traceOf = ({ span, envelope }: TracedCommand): Trace | undefined => span?.trace ?? envelope.trace;
 
 /** The fields of a command in a log line. */
 export function factsOf({ command, commandId, trace }: Envelope): object {

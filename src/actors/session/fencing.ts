@@ -20,7 +20,7 @@ export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHea
   const run = editRun(step);
   if (isHeard && run.live && run.claimId === claim.claimId) return giveTask(step, run);
   if (isHeard && step.context.stopping) return drop();
-  if (run.live && !claim.asked) return answer(step, { isClaimed: true });
+  if (run.live && !claim.hasNoDriver) return answer(step, { isClaimed: true });
   const goesOn = !run.live || endUnfinished(step, run, "lost", "claim");
   // A resume requests another worker.
   if (!isHeard) withdrawRequests(step, run);

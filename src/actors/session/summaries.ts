@@ -120,7 +120,7 @@ const LOST: SummaryFailure = { errorCode: "run_lost", message: ERRORS.run_lost.t
 export function claimSummary(step: SessionStep, claim: CommandOf<"run.claim">): void {
   const work = step.context.summarizing!;
   if (work.live && work.claimId === claim.claimId) return giveSummaryTask(step, work);
-  if (work.live && !claim.asked) return answer(step, { isClaimed: true });
+  if (work.live && !claim.hasNoDriver) return answer(step, { isClaimed: true });
   if (work.attempt >= MAX_ATTEMPTS) {
     giveUp(step, LOST);
     return answer(step, {});

@@ -84,7 +84,7 @@ async function* takeItems(
   try {
     for (let item = await next(); item; item = await next()) {
       if (item.type === "failure") failure ??= item.error;
-      else if (item.type === "ask") item.ask();
+      else if (item.type === "ask") item.reach();
       else yield item;
     }
   } catch (error) {

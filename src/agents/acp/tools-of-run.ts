@@ -113,7 +113,7 @@ export class ToolsOfRun {
    */
   async #untilTold(): Promise<void> {
     await unlessAborted<void>(this.#end.signal, (resolve) => {
-      this.#options.run.items.push({ type: "ask", ask: resolve }, 0);
+      this.#options.run.items.push({ type: "ask", reach: resolve }, 0);
       return undefined;
     });
   }

@@ -9,7 +9,7 @@ import { CANCELLED, Form, outcomeOf, type Permission, questionsOf } from "./perm
 export type TurnItem =
   | { readonly type: "failure"; readonly error: unknown }
   /** Ask the user, after all earlier parts were reported. */
-  | { readonly type: "ask"; readonly ask: () => void };
+  | { readonly type: "ask"; readonly reach: () => void };
 
 /** The questions of a coding agent to the user in one turn. */
 export class UserQuestions {
@@ -52,11 +52,11 @@ export class UserQuestions {
   async permit(permission: Permission, toolCall: ToolCall, cancelled: AbortSignal) {
     const approves = `acp:${this.#agentId}/${toolCall.function.name}`;
     const signal = AbortSignal.any([this.#control.signal, cancelled]);
-    const ask = (interaction: NewInteraction) => this.#ask(interaction, cancelled);
+    const askUser = (interaction: NewInteraction) => this.#askUser(interaction, cancelled);
     // It also waits while the user is asked about another call of the tool.
     this.#open += 1;
     try {
-      const verdict = await this.#approvals.ask({ toolCall, isSensitive: true, approves }, { signal, ask });
+      const verdict = await this.#approvals.askUser({ toolCall, isSensitive: true, approves }, { signal, askUser });
       if (verdict.isApproved) {
         await controlWithin(this.#control, signal).untilWanted();
         return outcomeOf(permission, true);
@@ -80,7 +80,7 @@ export class UserQuestions {
     const content: Record<string, unknown> = {};
     try {
       for (const question of questionsOf(form, this.#run.redactor.text)) {
-        const answer = await this.#ask(question.interaction, cancelled);
+        const answer = await this.#askUser(question.interaction, cancelled);
         if (answer.kind !== "question" || answer.cancelled) return { action: "decline" };
         Object.assign(content, question.fill(answer));
       }
@@ -92,7 +92,7 @@ export class UserQuestions {
   }
 
   /** Ask after all earlier parts were reported, so not while the run is held. Rejects when the run or `cancelled` ends it. */
-  #ask(interaction: NewInteraction, cancelled: AbortSignal): Promise<Answer> {
+  #askUser(interaction: NewInteraction, cancelled: AbortSignal): Promise<Answer> {
     const { promise, resolve: answer, reject } = Promise.withResolvers<Answer>();
     const { signal } = this.#control;
     this.#open += 1;
@@ -107,10 +107,10 @@ export class UserQuestions {
     cancelled.addEventListener("abort", refuse, { once: true });
     // The question ends the messages before it.
     for (const part of this.#run.takeWaiting()) this.#run.items.push(part, 64);
-    const ask = () => {
-      if (!cancelled.aborted) void this.#control.ask(interaction, cancelled).then(answer, reject);
+    const reach = () => {
+      if (!cancelled.aborted) void this.#control.askUser(interaction, cancelled).then(answer, reject);
     };
-    this.#run.items.push({ type: "ask", ask }, 64);
+    this.#run.items.push({ type: "ask", reach }, 64);
     return promise.finally(settle);
   }
 }

@@ -17,10 +17,10 @@ export class RunApprovals implements Approvals {
     return this.#approved.has(name);
   }
 
-  async ask(confirmation: Confirmation, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict> {
+  async askUser(confirmation: Confirmation, control: Pick<RunControl, "askUser" | "signal">): Promise<Verdict> {
     const name = nameOf(confirmation);
     const before = this.#lines.get(name) ?? Promise.resolve();
-    const verdict = before.then(() => this.#askNow(confirmation, control));
+    const verdict = before.then(() => this.#askUserNow(confirmation, control));
     this.#lines.set(
       name,
       verdict.catch(() => {}),
@@ -28,11 +28,11 @@ export class RunApprovals implements Approvals {
     return await verdict;
   }
 
-  async #askNow(confirmation: Confirmation, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict> {
+  async #askUserNow(confirmation: Confirmation, control: Pick<RunControl, "askUser" | "signal">): Promise<Verdict> {
     const name = nameOf(confirmation);
     if (this.#approved.has(name)) return { isApproved: true };
     control.signal.throwIfAborted();
-    const answer = await control.ask({ kind: "confirmation", ...confirmation });
+    const answer = await control.askUser({ kind: "confirmation", ...confirmation });
     if (answer.kind !== "confirmation") throw new Error(`a confirmation was answered with a ${answer.kind}`);
     if (answer.verdict === "approve_always") this.#approved.add(name);
     return answer.verdict === "reject" ? { isApproved: false, reason: answer.reason } : { isApproved: true };

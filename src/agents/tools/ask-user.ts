@@ -16,7 +16,7 @@ export const ASK_USER: Tool = defineTool({
   isConfirmed: false,
   timeoutMs: undefined,
   async run(question, { control }) {
-    const answer = await control.ask({ kind: "question", ...question });
+    const answer = await control.askUser({ kind: "question", ...question });
     if (answer.kind !== "question") throw new Error(`a question was answered with a ${answer.kind}`);
     if (answer.cancelled) return fail("The user does not want to answer.");
     const { selected, customInput } = answer;

@@ -69,7 +69,7 @@ export class ToolBox {
     await control.untilWanted();
     if (tool.isConfirmed) {
       const toolCall = { toolCallId, function: { name, arguments: text } };
-      const verdict = await approvals.ask({ toolCall, isSensitive: true }, control);
+      const verdict = await approvals.askUser({ toolCall, isSensitive: true }, control);
       if (!verdict.isApproved) {
         return fail(verdict.reason ? `The user rejected this call: ${verdict.reason}` : "The user rejected this call.");
       }
@@ -113,8 +113,10 @@ export function controlWithin(control: RunControl, signal: AbortSignal): RunCont
   return {
     signal,
     untilWanted: () => raceAborted(signal, () => control.untilWanted()),
-    ask: (interaction, withdrawn) =>
-      raceAborted(signal, () => control.ask(interaction, withdrawn ? AbortSignal.any([signal, withdrawn]) : signal)),
+    askUser: (interaction, withdrawn) =>
+      raceAborted(signal, () =>
+        control.askUser(interaction, withdrawn ? AbortSignal.any([signal, withdrawn]) : signal),
+      ),
     sleep: (delayMs) => raceAborted(signal, () => control.sleep(delayMs)),
     after: control.after,
     loadImage: control.loadImage,

@@ -104,7 +104,7 @@ export const Command = z.discriminatedUnion("type", [
     runId: RunId,
     claimId: z.string(),
     /** Whether the worker asked the run's topic for a driver and received no reply (rule C10). */
-    asked: z.boolean(),
+    hasNoDriver: z.boolean(),
   }),
   z.object({
     type: z.literal("run.report"),

@@ -40,7 +40,7 @@ export const NodeReport = z
     commands: count().meta({ description: "commands answered since it started" }),
     commits: count().meta({ description: "commits since it started" }),
     commandsWaiting: count().meta({ description: "commands that its floors have not answered yet" }),
-    asksWaiting: count().meta({ description: "asks that no floor has answered yet" }),
+    asksWaiting: count().meta({ description: "commands that this node sent and no floor has answered yet" }),
     runs: z
       .object({ driven: count(), held: count(), waiting: count() })
       .meta({ description: "driven, held for paused sessions, or waiting for a person" }),

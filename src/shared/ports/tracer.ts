@@ -12,8 +12,8 @@ export type Trace = z.infer<typeof Trace>;
 /** The trace id: the part shared by all spans of a trace. */
 export const traceIdOf = (trace: Trace): string => trace.slice(3, 35);
 
-/** A request to the gateway, the ask it sent to a floor, the floor's commit, and the resulting run. */
-export type SpanKind = "request" | "ask" | "commit" | "run";
+/** A request to the gateway, the command it sent to a floor, the floor's commit, and the resulting run. */
+export type SpanKind = "request" | "send" | "commit" | "run";
 export type SpanFacts = Readonly<Record<string, string | number>>;
 
 /** A unit of work in progress. */

@@ -23,7 +23,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
         ...envelope,
         command: { type: "floor.what_if" as const, agentId: `${envelope.commandId}${text}` },
       }));
-      const replies = await Promise.all(envelopes.map((envelope) => mail.asker.mailbox.ask(envelope)));
+      const replies = await Promise.all(envelopes.map((envelope) => mail.asker.mailbox.send(envelope)));
       expect(replies).toEqual(
         envelopes.map(({ commandId }) => ({ ok: false, code: "busy", facts: { commandId, text } })),
       );
@@ -35,21 +35,21 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       mail.asker.bus.fates.push("repeat", "lose", "delay");
       const command = { type: "floor.what_if" as const, agentId: "a".repeat(250_000) };
       const envelope = { ...envelopeOf(), command };
-      const asked = mail.asker.mailbox.ask(envelope);
+      const asked = mail.asker.mailbox.send(envelope);
       await pass(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
       await mail.asker.bus.deliverReversed();
       const next = envelopeOf();
-      expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
+      expect(await mail.asker.mailbox.send(next)).toEqual(replyOf(next.commandId));
       expect(served).toEqual([envelope, next]);
     });
 
     test("a command too large for several messages is refused, and an answer too large is internal", async () => {
       const agentId = "a".repeat(5_000_000);
       const command = { type: "floor.what_if" as const, agentId };
-      expect((await failureOf(mail.asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("too_large");
+      expect((await failureOf(mail.asker.mailbox.send({ ...envelopeOf(), command }))).code).toBe("too_large");
       await serveAll(async () => ({ ok: false, code: "busy", facts: { agentId } }));
-      expect((await failureOf(mail.asker.mailbox.ask(envelopeOf()))).code).toBe("internal");
+      expect((await failureOf(mail.asker.mailbox.send(envelopeOf()))).code).toBe("internal");
       expect(mail.asker.clock.timerCount).toBe(0);
     });
 
@@ -58,25 +58,25 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       const nonsense = ["#", "#\n", "#a 0/0\n{}", "#a 2/2\n{}", "#a 0/99\n{}", "#a 0/2\n{}", "#a 1/3\n{}", "#a 1/2\n}"];
       for (const text of nonsense) await mail.asker.bus.publish(TOPIC, new TextEncoder().encode(text));
       const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
     });
 
     test("while the bus is away, a request fails at once with unavailable and sends nothing; afterwards it works again", async () => {
       const { served } = await serveAll();
       mail.asker.bus.goAway();
-      expect((await failureOf(mail.asker.mailbox.ask(envelopeOf()))).code).toBe("unavailable");
+      expect((await failureOf(mail.asker.mailbox.send(envelopeOf()))).code).toBe("unavailable");
       expect(mail.asker.clock.timerCount).toBe(0);
       mail.asker.bus.comeBack();
       const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
     });
 
     test("a request in progress when the bus goes away is unavailable at once", async () => {
       const gate = Promise.withResolvers<Reply>();
       const { until } = await serveAll(() => gate.promise);
-      const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
+      const asked = failureOf(mail.asker.mailbox.send(envelopeOf()));
       await until(1);
       mail.asker.bus.goAway();
       expect((await asked).code).toBe("unavailable");
@@ -91,9 +91,9 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
         return replyOf("here");
       });
       near.bus.goAway();
-      expect((await failureOf(near.mailbox.ask(envelopeOf()))).code).toBe("unavailable");
+      expect((await failureOf(near.mailbox.send(envelopeOf()))).code).toBe("unavailable");
       const { caller: _nobody, ...own } = envelopeOf();
-      expect(await near.mailbox.ask(own)).toEqual(replyOf("here"));
+      expect(await near.mailbox.send(own)).toEqual(replyOf("here"));
       expect(served).toEqual([own]);
     });
 
@@ -102,12 +102,15 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       first.subscription.end();
       const second = await serveAll();
       const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
       expect([first.served.length, second.served.length]).toEqual([0, 1]);
     });
 
     test("a node that stops ends its waiting requests and leaves no timer", async () => {
-      const asked = [failureOf(mail.asker.mailbox.ask(envelopeOf())), failureOf(mail.asker.mailbox.ask(envelopeOf()))];
+      const asked = [
+        failureOf(mail.asker.mailbox.send(envelopeOf())),
+        failureOf(mail.asker.mailbox.send(envelopeOf())),
+      ];
       mail.asker.mailbox.stop();
       for (const failure of asked) expect((await failure).code).toBe("unavailable");
       expect(mail.asker.clock.timerCount).toBe(0);
@@ -115,7 +118,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
 
     test("an answered request leaves no timer", async () => {
       await serveAll();
-      await mail.asker.mailbox.ask(envelopeOf());
+      await mail.asker.mailbox.send(envelopeOf());
       expect(mail.asker.clock.timerCount).toBe(0);
     });
   });

@@ -16,21 +16,21 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     test("a request is answered by the node that serves the floor, which gets the envelope unchanged", async () => {
       const { served } = await serveAll();
       const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
     });
 
     test("a refusal is an answer, and has its facts", async () => {
       const refusal: Reply = { ok: false, code: "rejected", message: "later", facts: { decision: { rule: 5 } } };
       await serveAll(async () => refusal);
-      expect(await mail.asker.mailbox.ask(envelopeOf())).toEqual(refusal);
+      expect(await mail.asker.mailbox.send(envelopeOf())).toEqual(refusal);
     });
 
     test.each<ErrorCode>(["busy", "unavailable", "internal", "idempotency_mismatch"])(
       "the error %s is thrown to the caller if the serving node throws it",
       async (code) => {
         await serveAll(() => Promise.reject(new AppError(code, "for this reason")));
-        expect(await failureOf(mail.asker.mailbox.ask(envelopeOf()))).toMatchObject({
+        expect(await failureOf(mail.asker.mailbox.send(envelopeOf()))).toMatchObject({
           code,
           message: "for this reason",
         });
@@ -45,14 +45,14 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
         },
       ]) {
         const { subscription } = await serveAll(serve);
-        const error = await failureOf(mail.asker.mailbox.ask(envelopeOf()));
+        const error = await failureOf(mail.asker.mailbox.send(envelopeOf()));
         expect(error).toMatchObject({ code: "internal", message: new AppError("internal").message });
         subscription.end();
       }
     });
 
     test("an unanswered request is unavailable when its deadline has passed, and not before", async () => {
-      const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
+      const asked = failureOf(mail.asker.mailbox.send(envelopeOf()));
       let isOver = false;
       void asked.then(() => {
         isOver = true;
@@ -67,7 +67,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       const { served } = await serveAll();
       mail.asker.bus.fates.push("lose", "lose");
       const envelope = envelopeOf();
-      const asked = mail.asker.mailbox.ask(envelope);
+      const asked = mail.asker.mailbox.send(envelope);
       await pass(2 * ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
@@ -77,7 +77,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       const { served, until } = await serveAll();
       mail.server.bus.fates.push("lose");
       const envelope = envelopeOf();
-      const asked = mail.asker.mailbox.ask(envelope);
+      const asked = mail.asker.mailbox.send(envelope);
       await until(1);
       await pass(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
@@ -89,17 +89,17 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       mail.asker.bus.fates.push("repeat");
       mail.server.bus.fates.push("repeat", "repeat");
       const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
       await until(2);
       const next = envelopeOf();
-      expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
+      expect(await mail.asker.mailbox.send(next)).toEqual(replyOf(next.commandId));
     });
 
     test("answers that arrive in another order reach the right requests", async () => {
       await serveAll();
       mail.asker.bus.fates.push("delay", "delay", "delay");
       const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()];
-      const asked = envelopes.map((envelope) => mail.asker.mailbox.ask(envelope));
+      const asked = envelopes.map((envelope) => mail.asker.mailbox.send(envelope));
       await mail.asker.bus.deliverReversed();
       expect(await Promise.all(asked)).toEqual(envelopes.map(({ commandId }) => replyOf(commandId)));
     });
@@ -109,20 +109,20 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       let count = 0;
       await serveAll(async () => replyOf(`answer${++count}`));
       const envelope = envelopeOf("shared");
-      const answers = [await mail.asker.mailbox.ask(envelope), await third.mailbox.ask(envelope)];
+      const answers = [await mail.asker.mailbox.send(envelope), await third.mailbox.send(envelope)];
       expect(answers).toEqual([replyOf("answer1"), replyOf("answer2")]);
     });
 
     test("an answer that arrives after the deadline is dropped", async () => {
       const gate = Promise.withResolvers<Reply>();
       const { until } = await serveAll(() => gate.promise);
-      const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
+      const asked = failureOf(mail.asker.mailbox.send(envelopeOf()));
       await until(1);
       await mail.asker.clock.advance(DEADLINE_MS);
       expect((await asked).code).toBe("unavailable");
       gate.resolve(replyOf("late"));
       const next = envelopeOf();
-      const answered = mail.asker.mailbox.ask(next);
+      const answered = mail.asker.mailbox.send(next);
       expect(await answered).toEqual(replyOf("late"));
     });
 
@@ -134,13 +134,13 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       const { served } = await serveAll();
       mail.server.clock.jump(byMs);
       mail.asker.bus.fates.push(...Array.from({ length: DEADLINE_MS / ASK_AGAIN_MS + 1 }, () => "delay" as const));
-      const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
+      const asked = failureOf(mail.asker.mailbox.send(envelopeOf()));
       await pass(DEADLINE_MS + 1);
       expect((await asked).code).toBe("unavailable");
       mail.asker.bus.fates.length = 0;
       await mail.asker.bus.deliverReversed();
       const next = envelopeOf();
-      expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
+      expect(await mail.asker.mailbox.send(next)).toEqual(replyOf(next.commandId));
       expect(served.map(({ commandId }) => commandId)).toEqual([next.commandId]);
     });
 
@@ -150,7 +150,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
         const { served } = await serveAll();
         mail.server.clock.jump(byMs);
         const envelope = envelopeOf();
-        expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+        expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
         expect(served).toEqual([{ ...envelope, deadline: mail.server.clock.now() + DEADLINE_MS }]);
       },
     );
@@ -159,7 +159,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       const { served } = await serveAll();
       mail.asker.bus.fates.push("delay", "lose");
       const envelope = envelopeOf();
-      const asked = mail.asker.mailbox.ask(envelope);
+      const asked = mail.asker.mailbox.send(envelope);
       mail.server.clock.jump(-600_000);
       await pass(ASK_AGAIN_MS);
       await mail.asker.bus.deliverReversed();
@@ -170,7 +170,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     test("a command of a newer release is unknown: it is unavailable, and not served", async () => {
       const { served } = await serveAll();
       const command = { type: "floor.fly", height: 3 } as unknown as Envelope["command"];
-      expect((await failureOf(mail.asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("unavailable");
+      expect((await failureOf(mail.asker.mailbox.send({ ...envelopeOf(), command }))).code).toBe("unavailable");
       expect(served).toEqual([]);
     });
 
@@ -191,7 +191,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       for (const text of nonsense) await mail.asker.bus.publish(TOPIC, new TextEncoder().encode(text));
       await mail.asker.bus.publish(TOPIC, Uint8Array.of(0xff, 0xfe, 0));
       const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
       expect(replies).toEqual([]);
     });
@@ -202,7 +202,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       });
       mail.asker.bus.fates.push("repeat");
       const envelope = envelopeOf();
-      const asked = mail.asker.mailbox.ask(envelope);
+      const asked = mail.asker.mailbox.send(envelope);
       const { replyTo, askId } = JSON.parse(await received);
       const answers = [
         "nonsense",
@@ -228,7 +228,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       });
       near.bus.fates.push("lose");
       const envelope = envelopeOf();
-      expect(await near.mailbox.ask(envelope)).toEqual(replyOf("here"));
+      expect(await near.mailbox.send(envelope)).toEqual(replyOf("here"));
       expect(served).toEqual([envelope]);
       expect(near.bus.fates).toEqual(["lose"]);
       await near.clock.advance(DEADLINE_MS);
@@ -237,7 +237,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
 
     test("a request for a floor of this node has the same deadline and the same failures", async () => {
       const never = await startNode(() => () => new Promise<Reply>(() => {}));
-      const asked = failureOf(never.mailbox.ask(envelopeOf()));
+      const asked = failureOf(never.mailbox.send(envelopeOf()));
       await never.clock.advance(DEADLINE_MS);
       expect((await asked).code).toBe("unavailable");
       for (const [thrown, code] of [
@@ -249,7 +249,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
           throw thrown;
         });
         for (const { mailbox, clock } of [rejects, throws]) {
-          expect(await failureOf(mailbox.ask(envelopeOf()))).toMatchObject({ code });
+          expect(await failureOf(mailbox.send(envelopeOf()))).toMatchObject({ code });
           await clock.advance(DEADLINE_MS);
           expect(clock.timerCount).toBe(0);
         }

@@ -117,8 +117,8 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     // Its time is the floor's, and it notices that Redis is away in real time.
     const queue = await open({ now: () => clock.now(), after: (ms, callback) => system.after(ms, callback) });
     const ask = (envelope: Envelope) => host.dispatch(envelope);
-    const rest = { wallNow: () => clock.now(), waitingCount: () => 0, newId: () => randomUUID(), askTimeoutMs: 5_000 };
-    const armer = new Armer({ ...rest, store, queue, clock, ask, log });
+    const rest = { wallNow: () => clock.now(), waitingCount: () => 0, newId: () => randomUUID(), sendTimeoutMs: 5_000 };
+    const armer = new Armer({ ...rest, store, queue, clock, send: ask, log });
     onTestFinished(() => armer.stop());
     await armer.start();
     stage.onArm = (queued) => armer.arm(queued);

@@ -83,7 +83,7 @@ export class NodeProcess {
       topicOf,
       local: (floorId) => (this.#ownership?.serves(floorId) ? deliver : undefined),
     });
-    this.#ask = (envelope) => this.#mailbox.ask(envelope);
+    this.#ask = (envelope) => this.#mailbox.send(envelope);
     const common = { bus: this.bus, store, clock: own, newId, log };
     if (roles.has("orchestrator")) {
       const queueLink = queue.link(this.life, own);
@@ -93,8 +93,8 @@ export class NodeProcess {
         queue: queueLink,
         wallNow: () => own.now(),
         waitingCount: () => this.#host!.waitingCount,
-        ask: this.#ask,
-        askTimeoutMs: ASK_MS,
+        send: this.#ask,
+        sendTimeoutMs: ASK_MS,
         floorHashes,
       });
       const hostCatalog = seams.hostCatalog(catalog);
@@ -141,9 +141,9 @@ export class NodeProcess {
       this.#worker = new Worker({
         ...common,
         queue: queue.link(this.life, own),
-        ask: this.#checked(this.#ask),
+        send: this.#checked(this.#ask),
         agents: { find: (id) => findAgent(world, id), canRun: (id) => findAgent(world, id) !== undefined },
-        askTimeoutMs: ASK_MS,
+        sendTimeoutMs: ASK_MS,
         places: { total: 4, perOwner: 3, waiting: 4, waitingPerOwner: 2 },
         maxHeld: 2,
         holdTimeoutMs: 6_000,

@@ -66,7 +66,7 @@ export function createPlayer(
 
 async function* pause(between: Script["between"], name: string, control: RunControl): AsyncGenerator<Part> {
   if (between === "question") {
-    await control.ask({ kind: "question", question: `${name}?`, options: [] });
+    await control.askUser({ kind: "question", question: `${name}?`, options: [] });
     return;
   }
   const toolCallId = `call-${name}`;

@@ -43,7 +43,7 @@ export async function drive(
     clock,
     newId: () => `id${ids++}`,
     log,
-    ask: floor.ask,
+    send: floor.ask,
     loadImage: async ({ hash }) => new TextEncoder().encode(hash),
     stream: (delta) => {
       deltas.push(delta);

@@ -97,7 +97,7 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
       heard.emit("timer");
       return { cancel: () => void sleepers.delete(sleeper) };
     },
-    ask: (interaction, withdrawal) =>
+    askUser: (interaction, withdrawal) =>
       untilAborted<Answer>((resolve) => {
         asked.push(interaction);
         withdrawal?.addEventListener("abort", () => withdrawn.push(interaction), { once: true });

@@ -219,7 +219,7 @@ export function commandOf(step: Step, history: History): LooseCommand | undefine
           sessionId: step.sessionId,
           runId: run.id,
           claimId: step.claimId,
-          asked: step.claimId === "y",
+          hasNoDriver: step.claimId === "y",
         }
       );
     }

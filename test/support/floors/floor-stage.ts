@@ -111,7 +111,7 @@ export class FloorStage {
   }
 
   claim(sessionId: string, runId: string, claimId = "worker", asked = true): Reply {
-    return this.ask({ type: "run.claim", sessionId, runId, claimId, asked });
+    return this.ask({ type: "run.claim", sessionId, runId, claimId, hasNoDriver: asked });
   }
 
   report(sessionId: string, runId: string, n: number, rest: Partial<LooseReport> = {}): Reply {

@@ -176,7 +176,7 @@ export class HostStage {
   /** A turn whose run is claimed, in its first attempt. */
   async run(sessionId: string, runId: string): Promise<void> {
     await this.ask({ type: "session.chat", sessionId, turn: { messageId: `m-${runId}`, runId, content: "go" } });
-    const claim = { type: "run.claim" as const, sessionId, runId, claimId: "worker", asked: false };
+    const claim = { type: "run.claim" as const, sessionId, runId, claimId: "worker", hasNoDriver: false };
     await this.ask(claim, { caller: null });
   }
 

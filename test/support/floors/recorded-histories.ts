@@ -126,7 +126,7 @@ function nextCommand(
     }
     case 7: {
       const run = context?.run;
-      return run && { type: "run.claim", sessionId, runId: run.id, claimId: pick("x", "y"), asked: false };
+      return run && { type: "run.claim", sessionId, runId: run.id, claimId: pick("x", "y"), hasNoDriver: false };
     }
     case 8:
     case 9: {

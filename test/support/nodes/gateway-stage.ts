@@ -31,7 +31,7 @@ export async function openGateway(parts: {
   const gateway = createGateway({
     stopwatch: parts.clock,
     ...parts,
-    ask: () => Promise.reject(new AppError("unavailable")),
+    send: () => Promise.reject(new AppError("unavailable")),
     newId: () => `id_${String(ids++).padStart(9, "0")}`,
     random: () => 0.5,
     catalog: () => catalog,

@@ -41,7 +41,7 @@ export const singer = (run: Agent["run"]): Agent => ({
 
 /** A worker with one run. The test controls its clock and the answers of its floor. */
 export async function startLoneWorker(
-  over: Pick<WorkerOptions, "ask"> & Partial<WorkerOptions> & { agent: Agent },
+  over: Pick<WorkerOptions, "send"> & Partial<WorkerOptions> & { agent: Agent },
 ): Promise<VirtualClock> {
   const { agent, ...rest } = over;
   const clock = new VirtualClock();
@@ -58,7 +58,7 @@ export async function startLoneWorker(
     agents: { find: () => agent, canRun: () => true },
     clock,
     newId: () => "id",
-    askTimeoutMs: 1_000,
+    sendTimeoutMs: 1_000,
     places: { total: 1, perOwner: 1, waiting: 1, waitingPerOwner: 1 },
     maxHeld: 1,
     holdTimeoutMs: 1_000,

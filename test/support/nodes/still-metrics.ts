@@ -10,7 +10,7 @@ export const stillMetrics = (): Metrics =>
       floors: none,
       followed: none,
       commands: none,
-      asks: none,
+      pendingCommands: none,
       ownedPartitions: none,
       partitions: none,
       partitionsOf: () => new Map(),

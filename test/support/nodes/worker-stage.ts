@@ -78,11 +78,11 @@ export class WorkerUnderTest {
       queue: this.queue,
       bus: this.#busOf(bus),
       store: store.store,
-      ask: (envelope) => this.#ask(floors, envelope),
+      send: (envelope) => this.#ask(floors, envelope),
       agents: { find: (id) => agents.get(id), canRun: (id) => agents.has(id) && !this.lacks.has(id) },
       clock,
       newId: () => `${name}-${ids++}`,
-      askTimeoutMs: 5_000,
+      sendTimeoutMs: 5_000,
       places: { total: concurrency, perOwner: concurrency, waiting: 8, waitingPerOwner: 4, ...places },
       maxHeld,
       holdTimeoutMs,
@@ -94,7 +94,7 @@ export class WorkerUnderTest {
   }
 
   /** Its claims, in order. */
-  get claims(): { claimId: string; asked: boolean }[] {
+  get claims(): { claimId: string; hasNoDriver: boolean }[] {
     return this.asked.flatMap(({ command }) => (command.type === "run.claim" ? [command] : []));
   }
 
@@ -151,8 +151,8 @@ export class WorkerStage {
       wallNow: () => clock.now(),
       waitingCount: () => host.waitingCount,
       newId: () => `alarm-${ids++}`,
-      ask: (envelope) => host.dispatch(envelope),
-      askTimeoutMs: 5_000,
+      send: (envelope) => host.dispatch(envelope),
+      sendTimeoutMs: 5_000,
       log,
     });
     floors.catalog = CATALOG;

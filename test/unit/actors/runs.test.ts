@@ -294,7 +294,7 @@ describe("an attempt", () => {
       sessionId: "music",
       runId: "run-m1",
       claimId: "other",
-      asked: true,
+      hasNoDriver: true,
     });
     expect(closed(facts)).toEqual(["a1 interrupted"]);
   });

@@ -227,7 +227,7 @@ describe("an interaction", () => {
       sessionId: "music",
       runId: "run-m1",
       claimId: "c2",
-      asked: true,
+      hasNoDriver: true,
     });
     expect(floor.events("interaction_resolved", facts)).toEqual([{ by: "abort" }]);
     const again = { from: "active.waiting", to: "active.running", event: "turn" };

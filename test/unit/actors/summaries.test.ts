@@ -267,7 +267,7 @@ describe("a failed summary", () => {
     stage.summarize();
     const { runId } = stage.wanted;
     for (const claimId of ["one", "two", "three"]) stage.begin(claimId);
-    const claim = { type: "run.claim", sessionId: "writer", runId, claimId: "four", asked: true } as never;
+    const claim = { type: "run.claim", sessionId: "writer", runId, claimId: "four", hasNoDriver: true } as never;
     const { facts } = stage.deliver(claim);
     expect(stage.events("session_updated", facts)).toMatchObject([{ summaryFailure: { errorCode: "run_lost" } }]);
   });

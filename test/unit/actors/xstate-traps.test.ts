@@ -160,7 +160,7 @@ describe("XState silently ignores an event that a state does not handle", () => 
     { type: "floor.stop_all" },
     { type: "floor.flags", flags: { emergency: true } },
     { type: "floor.what_if", agentId: "phone" },
-    { type: "run.claim", ...about, runId: "run-m1", claimId: "other", asked: true },
+    { type: "run.claim", ...about, runId: "run-m1", claimId: "other", hasNoDriver: true },
     { type: "run.report", ...attempt, n: 9, parts: [] },
     { type: "run.report", ...attempt, n: 1, parts: [], outcome: { kind: "done" } },
     { type: "run.still", ...attempt },

@@ -45,7 +45,7 @@ async function openTools(entry: object) {
     tools: connection.tools,
     turn: turnOf("x"),
     control: stage.control,
-    approvals: { has: () => true, ask: async () => ({ isApproved: true }) },
+    approvals: { has: () => true, askUser: async () => ({ isApproved: true }) },
     tell: async () => {},
     onFault: (fault) => {
       throw fault;

@@ -45,8 +45,8 @@ class ArmerStage {
       wallNow: () => clock.now() + DAY,
       waitingCount: () => this.waiting,
       newId: () => `id${ids++}`,
-      ask: (envelope) => this.#ask(envelope),
-      askTimeoutMs: 5_000,
+      send: (envelope) => this.#ask(envelope),
+      sendTimeoutMs: 5_000,
       ...(floorHashes && { floorHashes: () => floorHashes }),
       onNotQueued: () => {
         this.notQueued += 1;
@@ -338,11 +338,11 @@ test("a new catalogue gives every floor with a holder or a waiting session an ev
     wallNow: () => clock.now(),
     waitingCount: () => 0,
     newId: () => "id",
-    ask: async (envelope) => {
+    send: async (envelope) => {
       if (asked.push(envelope) === 3) all.resolve();
       return { ok: true };
     },
-    askTimeoutMs: 5_000,
+    sendTimeoutMs: 5_000,
     log: new KeptLog(),
   });
   onTestFinished(() => armer.stop());

@@ -160,7 +160,7 @@ describe("what a run may send in all", () => {
       question: "q".repeat(20_000),
       options: Array(200).fill("o".repeat(2_000)),
     } as const;
-    const asked = Array.from({ length: 65 }, () => stage.run.control.ask(question));
+    const asked = Array.from({ length: 65 }, () => stage.run.control.askUser(question));
     for (const one of asked) one.catch(() => {});
     await expect(asked[64]).rejects.toMatchObject({ code: "busy" });
     await stage.clock.advance(0);

@@ -9,10 +9,10 @@ import { giveAway, singer, startLoneWorker } from "../../support/nodes/lone-work
 const ABOUT = { floorId: "u:ann", sessionId: "song", runId: "run", traceId: "4bf92f3577b34da6a3ce929d0e0e4736" };
 
 /** The first log line once a worker has this run. */
-async function firstLine(agent: Agent, ask: WorkerOptions["ask"]): Promise<object> {
+async function firstLine(agent: Agent, ask: WorkerOptions["send"]): Promise<object> {
   const line = Promise.withResolvers<object>();
   const log = createLog("warn", { write: (text) => line.resolve(JSON.parse(text)) });
-  await startLoneWorker({ agent, ask, log });
+  await startLoneWorker({ agent, send: ask, log });
   return await line.promise;
 }
 

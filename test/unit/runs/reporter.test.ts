@@ -21,7 +21,7 @@ function makeReporter() {
     runId: "r" as RunId,
     attempt: 2,
     clock,
-    ask: floor.ask,
+    send: floor.ask,
     onStanding: (standing) => void standings.push(standing),
     onLost: (error) => void lost.push(error),
   });

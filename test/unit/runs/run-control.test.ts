@@ -218,7 +218,7 @@ describe("a stop", () => {
   test("a stop ends whatever the agent waits for: a delay, a question", async () => {
     const stage = await drive();
     const { control } = stage.run;
-    const waiting = [control.sleep(60_000), control.ask({ kind: "question", question: "?", options: [] })];
+    const waiting = [control.sleep(60_000), control.askUser({ kind: "question", question: "?", options: [] })];
     const failures = Promise.allSettled(waiting);
     stage.driver.stop("it is over");
     expect((await failures).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
@@ -296,7 +296,7 @@ describe("a question", () => {
     const stage = await drive();
     stage.run.say("Well …");
     await stage.clock.advance(0);
-    const asked = stage.run.control.ask(question);
+    const asked = stage.run.control.askUser(question);
     await stage.clock.advance(0);
     expect(kinds(stage)).toEqual(["open", "append", "close", "ask"]);
     stage.driver.answer(answerOf(stage));
@@ -307,7 +307,7 @@ describe("a question", () => {
   test("a question is withdrawn by its signal, and a late answer to it changes nothing", async () => {
     const stage = await drive();
     const need = new AbortController();
-    const asked = stage.run.control.ask(question, need.signal);
+    const asked = stage.run.control.askUser(question, need.signal);
     await stage.clock.advance(0);
     const { requestId } = answerOf(stage);
     need.abort(new Error("not needed"));
@@ -316,14 +316,14 @@ describe("a question", () => {
     await stage.clock.advance(0);
     expect(stage.floor.reports.at(-1)).toMatchObject({ parts: [], withdrawn: [requestId] });
     stage.driver.answer({ ...answerOf(stage), requestId });
-    await expect(stage.run.control.ask(question, need.signal)).rejects.toThrow("not needed");
+    await expect(stage.run.control.askUser(question, need.signal)).rejects.toThrow("not needed");
     expect(kinds(stage).filter((kind) => kind === "ask")).toHaveLength(1);
   });
 
   test("the end of a run settles its questions, and withdraws none", async () => {
     const stage = await drive();
     const need = new AbortController();
-    const asked = stage.run.control.ask(question, need.signal);
+    const asked = stage.run.control.askUser(question, need.signal);
     asked.catch(() => {});
     await stage.clock.advance(0);
     stage.driver.stop("over");
@@ -337,16 +337,16 @@ describe("a question", () => {
     const stage = await drive();
     for (let n = 0; n < 256; n += 1) {
       const need = new AbortController();
-      const asked = stage.run.control.ask(question, need.signal);
+      const asked = stage.run.control.askUser(question, need.signal);
       need.abort(new Error("not needed"));
       await expect(asked).rejects.toThrow("not needed");
     }
-    await expect(stage.run.control.ask(question)).rejects.toMatchObject({ code: "busy" });
+    await expect(stage.run.control.askUser(question)).rejects.toMatchObject({ code: "busy" });
   });
 
   test("a question is not answered by the answer to another", async () => {
     const stage = await drive();
-    const asked = stage.run.control.ask(question);
+    const asked = stage.run.control.askUser(question);
     await stage.clock.advance(0);
     stage.driver.answer({ ...answerOf(stage), requestId: "other" as never });
     stage.driver.answer(answerOf(stage, { selected: ["b"] } as never));
@@ -355,7 +355,7 @@ describe("a question", () => {
 
   test("an answer whose message was lost arrives within a second, by the floor's own message", async () => {
     const stage = await drive();
-    const asked = stage.run.control.ask(question);
+    const asked = stage.run.control.askUser(question);
     await stage.clock.advance(0);
     const before = stage.floor.stills.length;
     await stage.clock.advance(3_000);
@@ -371,7 +371,7 @@ describe("a question", () => {
 
   test("several questions may be open at once, each with its own answer", async () => {
     const stage = await drive();
-    const asked = [stage.run.control.ask(question), stage.run.control.ask(question)];
+    const asked = [stage.run.control.askUser(question), stage.run.control.askUser(question)];
     await stage.clock.advance(0);
     const ids = stage.floor.parts.flatMap((part) => (part.kind === "ask" ? [part.interaction.requestId] : []));
     expect(new Set(ids).size).toBe(2);

@@ -132,7 +132,7 @@ describe("an attempt that comes to its end", () => {
     const stage = await drive();
     const { control } = stage.run;
     const failures: unknown[] = [];
-    for (const waiting of [control.sleep(60_000), control.ask({ kind: "question", question: "?", options: [] })]) {
+    for (const waiting of [control.sleep(60_000), control.askUser({ kind: "question", question: "?", options: [] })]) {
       waiting.catch((error) => void failures.push(error));
     }
     stage.run.end();

@@ -24,7 +24,7 @@ async function open(places: { total?: number; perOwner?: number; waiting?: numbe
     await stage.clock.advance(0);
   };
   const ask = async (run: PuppetRun): Promise<void> => {
-    run.control.ask(question).catch(() => {});
+    run.control.askUser(question).catch(() => {});
     await stage.clock.advance(0);
   };
   return { stage, worker, puppet, begin, end, ask, begun: () => puppet.runs.map(({ turn }) => turn.runId) };

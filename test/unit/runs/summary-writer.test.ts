@@ -50,7 +50,7 @@ async function write(play: (request: SummaryRequest, control: RunControl) => Asy
   const log = new KeptLog();
   const store = await storeWith([message("user", "one"), message("assistant", "two")]);
   const agent = { id: "model", yields: "hold", restartable: false, summarize: play } as unknown as Agent;
-  const options = { task: task(), sessionId: SESSION, store, clock, ask: floor.ask, log };
+  const options = { task: task(), sessionId: SESSION, store, clock, send: floor.ask, log };
   const writer = new SummaryWriter({ agent, ...options });
   const results = () => floor.asked.flatMap((each) => (each.type === "run.summary" ? [each.result] : []));
   return { writer, floor, clock, log, results };
@@ -185,7 +185,7 @@ test("an empty summary is a failure", async () => {
 test("an agent that is missing, or writes no summaries, is a failure that is not retried", async () => {
   const { floor, clock, log } = await write(silent);
   const store = await storeWith([]);
-  const options = { task: task(), sessionId: SESSION, store, clock, ask: floor.ask, log };
+  const options = { task: task(), sessionId: SESSION, store, clock, send: floor.ask, log };
   await new SummaryWriter({ agent: undefined, ...options }).run();
   expect(floor.asked).toMatchObject([
     { type: "run.summary", result: { kind: "failed", mayRepeat: false, code: "agent_not_found" } },

@@ -31,7 +31,7 @@ test("a run's span is a child of the commit that requested it, and has its repor
       return { trace: RUN, end: (facts) => void ended.push(facts) };
     },
   };
-  const clock = await startLoneWorker({ agent: patient, ask, tracer });
+  const clock = await startLoneWorker({ agent: patient, send: ask, tracer });
   await clock.advance(61_000);
   const facts = { "interlock.session.id": "song", "interlock.run.id": "run", "interlock.attempt": 2 };
   expect(begun).toEqual([["run", "run", EFFECT.trace, expect.objectContaining(facts)]]);
@@ -47,7 +47,7 @@ test("a run's span is a child of the commit that requested it, and has its repor
 
 test("a worker without tracing passes on the trace that it was given", async () => {
   const { asked, ask } = listen();
-  const clock = await startLoneWorker({ agent: patient, ask });
+  const clock = await startLoneWorker({ agent: patient, send: ask });
   await clock.advance(61_000);
   expect(asked.at(-1)).toEqual(["run.report", EFFECT.trace]);
 });

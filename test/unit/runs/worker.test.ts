@@ -227,7 +227,7 @@ describe("a run that two workers receive", () => {
     await sing(stage, "ann");
     await stage.clock.advance(WHO_DRIVES_MS);
     expect(stage.puppet().runs).toHaveLength(1);
-    expect(workers.map(({ claims }) => claims.map(({ asked }) => asked))).toEqual([[false], [false]]);
+    expect(workers.map(({ claims }) => claims.map(({ hasNoDriver }) => hasNoDriver))).toEqual([[false], [false]]);
     stage.puppet().last.end();
     await stage.clock.advance(SWEEP_MS);
     expect(stage.puppet().runs).toHaveLength(1);
@@ -239,10 +239,10 @@ describe("a run that two workers receive", () => {
     worker.isCutOff = true;
     const other = await stage.startWorker();
     await stage.clock.advance(SWEEP_MS - REPORT_AFTER_MS);
-    expect(other.claims).toEqual([expect.objectContaining({ asked: false })]);
+    expect(other.claims).toEqual([expect.objectContaining({ hasNoDriver: false })]);
     await stage.clock.advance(WHO_DRIVES_MS);
     const [first, second, ...more] = other.claims;
-    expect(second).toEqual({ ...first, asked: true });
+    expect(second).toEqual({ ...first, hasNoDriver: true });
     expect(more).toEqual([]);
     expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
     expect(puppet.last.turn.history.map(({ content, status }) => [content, status])).toEqual([["la", "interrupted"]]);
@@ -335,7 +335,7 @@ describe("a question", () => {
     "a question is asked of the user, and answered, although the bus may %s its messages",
     async (fate) => {
       const { stage, puppet } = await openSinging();
-      const answered = puppet.last.control.ask(question);
+      const answered = puppet.last.control.askUser(question);
       await stage.clock.advance(0);
       expect(await stage.stateOf("ann")).toBe("active/waiting");
       const { entries } = await stage.floors.store.store.readFloorLog("u:ann" as never, 0, 100);

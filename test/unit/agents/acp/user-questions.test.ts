@@ -42,13 +42,13 @@ describe("permission", () => {
     const { control } = createRunStage();
     const asked: string[] = [];
     const bothRequested = Promise.withResolvers<void>();
-    const ask: RunControl["ask"] = async (interaction) => {
+    const ask: RunControl["askUser"] = async (interaction) => {
       asked.push(interaction.kind);
       await bothRequested.promise;
       return { ...confirm("approve_always"), requestId: "request_1" as RequestId };
     };
     const parts: Part[] = [];
-    for await (const part of talking().agent.run(turnOf("pair"), { ...control, ask })) {
+    for await (const part of talking().agent.run(turnOf("pair"), { ...control, askUser: ask })) {
       parts.push(part);
       if (ofType(parts, "tool-call").length === 2) bothRequested.resolve();
     }
