@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { HostMetrics } from "../actors/host/hosted-floor.ts";
 import type { NodeReport, RunFailure } from "../protocol/internal/node-report.ts";
-import type { WorkerMetrics } from "../runs/worker.ts";
+import type { RunPurpose, WorkerMetrics } from "../runs/worker.ts";
 
 /** Which node this is. */
 export interface NodeIdentity {
@@ -258,13 +258,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#waits.observe(seconds(waitMs));
   }
 
-  runEnded(agent: string, outcome: string, durationMs: number, failure?: RunFailure): void {
-    this.#runs.observe({ agent, outcome, code: failure?.errorCode ?? "" }, seconds(durationMs));
-    this.#lastFailure = failure ?? this.#lastFailure;
-  }
-
-  summaryEnded(agent: string, outcome: string, durationMs: number, code?: string): void {
-    this.#summaries.observe({ agent, outcome, code: code ?? "" }, seconds(durationMs));
+  runEnded(purpose: RunPurpose, agent: string, outcome: string, durationMs: number, failure?: RunFailure): void {
+    const histogram = purpose === "summary" ? this.#summaries : this.#runs;
+    histogram.observe({ agent, outcome, code: failure?.errorCode ?? "" }, seconds(durationMs));
+    if (purpose === "turn") this.#lastFailure = failure ?? this.#lastFailure;
   }
 
   runsUnderWay(driven: number, held: number, waiting: number): void {

@@ -22,7 +22,7 @@ export interface ClaimOptions {
 }
 
 /**
- * Claim a run or a summary from its floor. If another worker claimed it before, all workers are asked for its driver, and
+ * Claim a run, of a turn or a summary, from its floor. If another worker claimed it before, all workers are asked for its driver, and
  * silence makes this claim the next attempt.
  * @returns undefined if the floor refuses
  */

@@ -13,6 +13,8 @@ import { sleep, unlessAborted } from "../shared/waiting.ts";
 import { boundInteraction, boundPart } from "./bounded-part.ts";
 import { type Ending, MessageWriter } from "./message-writer.ts";
 import { Reporter, type ReporterOptions } from "./reporter.ts";
+import type { SummaryWork } from "./summary-reader.ts";
+import { SummaryText } from "./summary-text.ts";
 
 /** The longest log of a run, in UTF-16 units; the rest is dropped, and the last line says so (rule C12). */
 const MAX_LOG_UNITS = 1_048_576;
@@ -33,10 +35,16 @@ const MAX_WITHDRAWN = 256;
  * session's next attempt waits for it (rule C16).
  */
 const STOP_MS = 9_000;
+/** The longest time that one attempt at a summary may take, in ms. */
+const SUMMARY_MS = 300_000;
+
+/** What an attempt's agent is to do: answer a turn, or write a summary. */
+export type RunWork = { purpose?: undefined; request: Turn } | SummaryWork;
 
 export interface RunDriverOptions extends Pick<ReporterOptions, "sessionId" | "send"> {
+  /** Writes summaries, if the work is one. */
   agent: Agent;
-  turn: Turn;
+  work: RunWork;
   clock: Clock;
   newId: () => string;
   loadImage: (image: ImageRef) => Promise<Uint8Array>;
@@ -59,6 +67,8 @@ export class RunDriver {
   readonly #abort = new AbortController();
   readonly #reporter: Reporter;
   readonly #writer: MessageWriter;
+  /** What a summary's agent wrote; undefined for a turn. */
+  readonly #summary: SummaryText | undefined;
   readonly #questions = new Map<RequestId, (answer: Answer) => void>();
   #held: PromiseWithResolvers<void> | undefined;
   /** Rejects the promise that the driver awaits. */
@@ -67,14 +77,16 @@ export class RunDriver {
   #replyUnits = 0;
   #eventUnits = 0;
   #withdrawn = 0;
-  #givenBack: RunOutcome | undefined;
+  /** How the attempt ends in place of `stopped`. */
+  #instead: RunOutcome | undefined;
   /** Why the run failed, for operators. */
   failure: Omit<RunFailure, "at" | "agentId"> | undefined;
 
   constructor(options: RunDriverOptions) {
     this.#options = options;
-    const { agent, turn, sessionId, clock, send, stream } = options;
-    const { runId, attempt } = turn;
+    const { agent, work, sessionId, clock, send, stream } = options;
+    const { runId, attempt } = work.request;
+    this.#summary = work.purpose && new SummaryText(work);
     this.#reporter = new Reporter({
       sessionId,
       runId,
@@ -104,8 +116,11 @@ export class RunDriver {
 
   /** Pull the agent to its end, report the outcome, and return it. Never rejects. */
   async run(): Promise<RunOutcome> {
+    const tooLong = this.#summary && this.#options.clock.after(SUMMARY_MS, () => this.#stopLate());
     const end = await this.#pullToTheEnd();
-    const outcome = end.kind === "stopped" && this.#givenBack ? this.#givenBack : end;
+    tooLong?.cancel();
+    const outcome = end.kind === "stopped" && this.#instead ? this.#instead : end;
+    if (this.#summary?.usage) this.#reporter.add({ kind: "usage", usage: this.#summary.usage });
     this.#writer.closeAll(endingOf(outcome));
     // A question or a delay that the agent left behind ends with the run.
     this.#abort.abort(new Stopped("the run has ended"));
@@ -133,8 +148,15 @@ export class RunDriver {
 
   /** Stop, and let another attempt begin: at once, or when the session is resumed (`yielded`). */
   giveBack(yielded: boolean): void {
-    this.#givenBack ??= { kind: "lost", yielded };
+    this.#instead ??= { kind: "lost", yielded };
     this.stop(yielded ? "it was held too long" : "the worker is shutting down");
+  }
+
+  #stopLate(): void {
+    this.#instead ??= this.#failure(
+      new AppError("provider_unreachable", "The model wrote no summary within five minutes."),
+    );
+    this.stop("it took too long");
   }
 
   /** Stop without a last report, because the floor is unreachable. */
@@ -172,15 +194,17 @@ export class RunDriver {
   }
 
   async #pullToTheEnd(): Promise<RunOutcome> {
-    const { agent, turn } = this.#options;
+    const { agent, work } = this.#options;
     const { signal } = this.#abort;
+    const control = this.#control();
     try {
-      const parts = agent.run(turn, this.#control())[Symbol.asyncIterator]();
+      const stream = work.purpose ? agent.summarize!(work.request, control) : agent.run(work.request, control);
+      const parts = stream[Symbol.asyncIterator]();
       try {
-        for (;;) {
+        while (!this.#summary?.isFull) {
           await this.#untilWanted();
           const next = await this.#interruptible(parts.next());
-          if (next.done) return { kind: "done", ...withSummary(this.#writer.summary) };
+          if (next.done) break;
           // A part that arrived while the session was paused is reported after the resume.
           await this.#untilWanted();
           this.#take(next.value);
@@ -188,6 +212,7 @@ export class RunDriver {
       } finally {
         await this.#leave(parts);
       }
+      return this.#summary?.finish() ?? { kind: "done", ...withSummary(this.#writer.summary) };
     } catch (error) {
       if (signal.aborted) return { kind: "stopped" };
       return this.#failure(error);
@@ -237,7 +262,8 @@ export class RunDriver {
       const { code, message, cause, retryAfterMs } = error;
       const reason = cutText(cause instanceof Error ? cause.message : message, MAX_REASON);
       this.failure = { errorCode: code, reason };
-      log.warn({ agentId: agent.id, code, reason }, "a run failed");
+      const event = this.#summary ? "a summary failed; the session stays as it is" : "a run failed";
+      log.warn({ agentId: agent.id, code, reason }, event);
       return {
         kind: "failed",
         code,
@@ -253,8 +279,9 @@ export class RunDriver {
 
   #take(given: Part): void {
     const { part, units } = boundPart(given);
+    if (this.#summary) return this.#summary.take(part);
     const { agent = masterRef(this.#options.agent.id) } = part;
-    const { runId } = this.#options.turn;
+    const { runId } = this.#options.work.request;
     const reporter = this.#reporter;
     switch (part.type) {
       case "text":
@@ -347,6 +374,7 @@ export class RunDriver {
 
   async #askUser(given: NewInteraction, withdrawn?: AbortSignal): Promise<Answer> {
     withdrawn?.throwIfAborted();
+    if (this.#summary) throw new Error("a summary asks no person");
     if (this.#withdrawn >= MAX_WITHDRAWN) throw new AppError("busy", `${MAX_WITHDRAWN} questions were withdrawn.`);
     if (this.#questions.size >= MAX_QUESTIONS)
       throw new AppError("busy", `${MAX_QUESTIONS} questions of this run wait already.`);

@@ -4,9 +4,11 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 
 /** Runs of all owners that wait in lines; further runs stay in the store until the next sweep. */
 const MAX_LINED_UP = 4_096;
+/** Summaries that a worker writes at a time; the next sweep offers the others again. */
+const MAX_SUMMARIES = 4;
 
-/** A running run always holds a place; a held run never; a waiting run only beyond its limits. */
-export type RunState = "running" | "held" | "waiting";
+/** A running run always holds a place; a held run and a summary never; a waiting run only beyond its limits. */
+export type RunState = "running" | "held" | "waiting" | "summary";
 
 export interface RunLimitsOptions {
   /** Concurrent runs. */
@@ -27,14 +29,14 @@ interface Owner {
 }
 
 /**
- * Counts the places of a worker (rule C14). Held runs and runs that wait for a person hold no place, and one owner's
+ * Counts the places of a worker (rule C14). Held runs, runs that wait for a person, and summaries hold no place, and one owner's
  * runs cannot hold all places. The queue keeps the order among owners.
  */
 export class RunLimits {
   readonly #options: RunLimitsOptions;
   readonly #runs = new Map<RunId, { owner: Owner | undefined; state: RunState }>();
   readonly #owners = new Map<string, Owner>();
-  readonly #counts: Record<RunState, number> = { running: 0, held: 0, waiting: 0 };
+  readonly #counts: Record<RunState, number> = { running: 0, held: 0, waiting: 0, summary: 0 };
   /** Waiting runs that hold a place because their owner has more than `waitingPerOwner`. */
   #waitingInPlace = 0;
   #linedUp = 0;
@@ -46,16 +48,26 @@ export class RunLimits {
   /** Runs that the queue may have handed over at a time: the places, plus the runs that hold none. */
   get concurrency(): number {
     const { total, waiting } = this.#options;
-    return total + this.#counts.held + Math.min(waiting, this.#counts.waiting - this.#waitingInPlace);
+    const { held, summary } = this.#counts;
+    return total + held + summary + Math.min(waiting, this.#counts.waiting - this.#waitingInPlace);
   }
 
   count(state: RunState): number {
     return this.#counts[state];
   }
 
-  /** @returns false if the owner has no place left; the run then waits in the owner's line, unless the lines are full */
+  /**
+   * @returns false if the owner has no place left, and the run waits in the owner's line, unless the lines are full; or if
+   * too many summaries are being written
+   */
   take(effect: RunEffect): boolean {
-    const { runId } = effect;
+    const { runId, purpose } = effect;
+    if (purpose) {
+      if (this.#counts[purpose] >= MAX_SUMMARIES) return false;
+      this.#runs.set(runId, { owner: undefined, state: purpose });
+      this.#add(undefined, purpose, 1);
+      return true;
+    }
     const key = keyOf(effect);
     const owner = key === undefined ? undefined : this.#ownerOf(key);
     if (owner && this.#roomOf(owner) <= 0) {
@@ -93,7 +105,7 @@ export class RunLimits {
   #ownerOf(key: string): Owner {
     let owner = this.#owners.get(key);
     if (!owner) {
-      owner = { key, counts: { running: 0, held: 0, waiting: 0 }, line: new Map() };
+      owner = { key, counts: { running: 0, held: 0, waiting: 0, summary: 0 }, line: new Map() };
       this.#owners.set(key, owner);
     }
     return owner;

@@ -10,8 +10,9 @@ const PAGE = 100;
 const MAX_MESSAGES = 1_000;
 const MAX_BYTES = 262_144;
 
-/** What a summary is to cover. */
-export interface SummaryRange {
+/** The work on a summary: what it is to cover. */
+export interface SummaryWork {
+  purpose: "summary";
   request: SummaryRequest;
   /** The last message that it covers. */
   upTo: MessageId;
@@ -27,9 +28,9 @@ export interface SummaryRange {
 export async function readSummaryWork(
   store: MessageStore,
   sessionId: SessionId,
-  { runId, attempt, previousId, before }: SummaryTask,
-): Promise<SummaryRange | undefined> {
-  const previous = previousId && (await store.findMessage(sessionId, previousId));
+  { purpose, runId, attempt, summaryId, before }: SummaryTask,
+): Promise<SummaryWork | undefined> {
+  const previous = summaryId && (await store.findMessage(sessionId, summaryId));
   const portion = new Portion();
   let after = previous?.summary?.upTo;
   while (portion.end === undefined) {
@@ -43,7 +44,7 @@ export async function readSummaryWork(
   const { messages, upTo, end } = portion;
   if (upTo === undefined || messages.length === 0) return undefined;
   const request = { runId, attempt, sessionId, previous: previous?.content, messages };
-  return { request, upTo, hasMore: end === "full" };
+  return { purpose, request, upTo, hasMore: end === "full" };
 }
 
 /** The messages of one summary, oldest first. */

@@ -1,6 +1,6 @@
 import type { Summary, Turn } from "../agents/agent.ts";
 import type { MessageId, SessionId } from "../protocol/ids.ts";
-import type { RunTask } from "../protocol/internal/run.ts";
+import type { TurnTask } from "../protocol/internal/run.ts";
 import type { Message } from "../protocol/message.ts";
 import type { MessageStore } from "../store/store.ts";
 
@@ -18,7 +18,7 @@ const HISTORY_MESSAGES = 200;
 export async function readTurn(
   store: MessageStore,
   sessionId: SessionId,
-  task: RunTask,
+  task: TurnTask,
   home: string | undefined,
 ): Promise<Turn | undefined> {
   const { runId, attempt, messageId, workspaceId, approvedTools, providerHome, heardUpTo, summaryId, mode } = task;

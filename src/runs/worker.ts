@@ -1,4 +1,4 @@
-import type { Agent, Turn } from "../agents/agent.ts";
+import type { Agent } from "../agents/agent.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../protocol/frames.ts";
@@ -18,9 +18,9 @@ import { TransientMap } from "../shared/transient-map.ts";
 import { sleep } from "../shared/waiting.ts";
 import type { BlobStore, MessageStore, StoreEpoch } from "../store/store.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
-import { RunDriver } from "./run-driver.ts";
-import { RunLimits, type RunLimitsOptions } from "./run-limits.ts";
-import { SummaryRuns } from "./summary-runs.ts";
+import { RunDriver, type RunWork } from "./run-driver.ts";
+import { RunLimits, type RunLimitsOptions, type RunState } from "./run-limits.ts";
+import { readSummaryWork } from "./summary-reader.ts";
 import { readTurn } from "./turn-reader.ts";
 
 /** The pause before each try to claim a run from an unreachable floor, in ms; then the next sweep offers the run. */
@@ -61,15 +61,17 @@ export interface WorkerOptions {
   home?: string | undefined;
   log: Logger;
   metrics: WorkerMetrics;
-  /** Called when this worker has claimed a run, `waitMs` after the run was due. */
+  /** Called when this worker has claimed a turn's run, `waitMs` after the run was due. */
   onTaken?: (waitMs: number) => void;
   /** Traces the runs that belong to a trace. */
   tracer?: Tracer | undefined;
 }
 
+export type RunPurpose = "turn" | "summary";
+
 export interface WorkerMetrics {
-  runEnded(agentId: string, outcome: string, durationMs: number, failure?: RunFailure): void;
-  summaryEnded(agentId: string, outcome: string, durationMs: number, code?: string): void;
+  runEnded(purpose: RunPurpose, agentId: string, outcome: string, durationMs: number, failure?: RunFailure): void;
+  /** Of the runs of turns. */
   runsUnderWay(driven: number, held: number, waiting: number): void;
 }
 
@@ -84,8 +86,7 @@ interface Taken {
 }
 
 interface Drive {
-  effect: RunEffect;
-  attempt: number;
+  work: RunWork;
   driver: RunDriver;
   held?: { since: number; timer: Timer } | undefined;
 }
@@ -100,7 +101,6 @@ export class Worker {
   readonly #drives = new TransientMap<RunId, Drive>();
   readonly #taken = new TransientMap<RunId, Taken>();
   readonly #places: RunLimits;
-  readonly #summaries: SummaryRuns;
   readonly #claiming: ClaimOptions;
   #processing: Processing | undefined;
   #handedOver: Subscription | undefined;
@@ -111,16 +111,8 @@ export class Worker {
     // If the queue is full or unreachable, the next sweep offers the run again.
     const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
     this.#places = new RunLimits({ ...options.places, onTurn });
-    const { bus, store, clock, newId, agents, log } = options;
+    const { bus, store, clock, newId } = options;
     this.#claiming = { bus, epoch: store.epoch, clock, newId, send: (effect, command) => this.#send(effect, command) };
-    const logOf = (effect: RunEffect) => withFacts(log, factsOf(effect));
-    this.#summaries = new SummaryRuns({
-      ...this.#claiming,
-      agents,
-      store,
-      logOf,
-      onEnded: (...ended) => options.metrics.summaryEnded(...ended),
-    });
   }
 
   async start(): Promise<void> {
@@ -135,7 +127,7 @@ export class Worker {
 
   /**
    * Take no more runs. Active runs may end within `graceMs`; the worker then gives the rest back to their floors. Held runs
-   * are given back at once. A floor that stays unreachable for `giveBackMs` detects the lost attempts by their missing
+   * and summaries are given back at once. A floor that stays unreachable for `giveBackMs` detects the lost attempts by their missing
    * reports.
    */
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
@@ -143,22 +135,24 @@ export class Worker {
     this.#stopping.abort();
     this.#handedOver?.end();
     const ended = this.#processing?.stop() ?? Promise.resolve();
-    for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(true);
-    const summaries = this.#summaries.stop();
+    for (const drive of this.#drives.values()) this.#giveBackAtOnce(drive);
     await Promise.race([ended, sleep(clock, graceMs)]);
     for (const { driver } of this.#drives.values()) driver.giveBack(false);
-    await Promise.race([Promise.all([ended, summaries]), sleep(clock, giveBackMs)]);
+    await Promise.race([ended, sleep(clock, giveBackMs)]);
     for (const { driver } of this.#drives.values()) driver.abandon();
     // The agents' programs must not outlive this node.
     await this.#options.agents.close?.();
     await ended;
   }
 
+  #giveBackAtOnce({ driver, work }: Drive): void {
+    if (driver.isHeld || work.purpose) driver.giveBack(driver.isHeld);
+  }
+
   /** Resolves when this worker is done with the run, with any outcome. */
   async #take(effect: RunEffect): Promise<void> {
     const { runId } = effect;
     if (this.#stopping.signal.aborted || this.#leavesToOthers(effect)) return;
-    if (effect.purpose === "summary") return this.#summaries.take(effect);
     const before = this.#taken.get(runId);
     if (before) {
       // A running attempt needs no second one. But the floor may have given up an attempt that is being claimed or is
@@ -167,6 +161,7 @@ export class Worker {
       return;
     }
     if (!this.#places.take(effect)) return;
+    this.#processing?.setConcurrency(this.#places.concurrency);
     const taken: Taken = { isOfferedAgain: false, isOurs: false, heard: [] };
     this.#taken.set(runId, taken);
     try {
@@ -195,7 +190,7 @@ export class Worker {
         const task = (await claim(effect, this.#claiming))?.task;
         taken.isOurs = task !== undefined;
         if (!task) continue;
-        onTaken?.(Math.max(0, clock.now() - effect.dueAt));
+        if (!task.purpose) onTaken?.(Math.max(0, clock.now() - effect.dueAt));
         await this.#driveTraced(effect, task);
       } while (taken.isOfferedAgain && !this.#stopping.signal.aborted);
       return true;
@@ -234,7 +229,7 @@ export class Worker {
     const { tracer } = this.#options;
     const { trace, sessionId, runId } = effect;
     if (!tracer || trace === undefined) return void (await this.#drive(effect, task));
-    const span = tracer.begin("run", "run", trace, {
+    const span = tracer.begin("run", task.purpose ?? "run", trace, {
       "interlock.floor.id": effect.floorId,
       "interlock.session.id": sessionId,
       "interlock.run.id": runId,
@@ -251,66 +246,70 @@ export class Worker {
 
   /** @returns the outcome as this worker saw it */
   async #drive(effect: RunEffect, task: RunTask): Promise<RunOutcome["kind"]> {
-    const { agents, store, clock, home, metrics } = this.#options;
-    const { attempt, agentId } = task;
+    const { agents, clock, metrics } = this.#options;
+    const { runId, agentId, purpose = "turn" } = task;
     const begunAt = clock.now();
-    const agent = agents.find(agentId);
-    const turn = agent && (await readTurn(store, effect.sessionId, task, home));
-    if (!turn) {
-      const code = agent ? "internal" : "agent_not_found";
-      const reason = await this.#refuse(effect, task, code);
+    const end = (outcome: RunOutcome["kind"], failure?: Omit<RunFailure, "at" | "agentId">) => {
       const now = clock.now();
-      metrics.runEnded(agentId, "failed", now - begunAt, { at: now, agentId, errorCode: code, reason });
-      return "failed";
+      metrics.runEnded(purpose, agentId, outcome, now - begunAt, failure && { at: now, agentId, ...failure });
+      return outcome;
+    };
+    const found = agents.find(agentId);
+    const agent = task.purpose && !found?.summarize ? undefined : found;
+    const work = agent && (await this.#read(effect, task));
+    if (!work) {
+      const refusal = refusalOf(task, agent !== undefined);
+      await this.#refuse(effect, task, refusal);
+      return end(refusal.outcome.kind, refusal.failure);
     }
     const drive: Drive = {
-      effect,
-      attempt,
-      driver: this.#makeDriver(effect, agent, turn, (isHeld) => this.#setHeld(drive, isHeld)),
+      work,
+      driver: this.#makeDriver(effect, agent, work, (isHeld) => this.#setHeld(drive, isHeld)),
     };
-    this.#drives.set(task.runId, drive);
+    this.#drives.set(runId, drive);
     this.#updatePlaces();
-    for (const signal of this.#taken.get(task.runId)?.heard.splice(0) ?? []) this.#obey(drive, signal);
+    if (this.#stopping.signal.aborted) this.#giveBackAtOnce(drive);
+    for (const signal of this.#taken.get(runId)?.heard.splice(0) ?? []) this.#obey(drive, signal);
     try {
-      const outcome = await drive.driver.run();
-      const now = clock.now();
-      const { failure } = drive.driver;
-      metrics.runEnded(agentId, outcome.kind, now - begunAt, failure && { at: now, agentId, ...failure });
-      return outcome.kind;
+      const { kind } = await drive.driver.run();
+      return end(kind, drive.driver.failure);
     } finally {
       this.#setHeld(drive, false);
-      this.#drives.delete(task.runId);
+      this.#drives.delete(runId);
       this.#updatePlaces();
     }
   }
 
-  /**
-   * Fail a run whose agent has left the catalogue, or whose message was deleted (`internal`).
-   * @returns the reason, for operators
-   */
-  async #refuse(effect: RunEffect, task: RunTask, code: "agent_not_found" | "internal"): Promise<string> {
-    const { runId, attempt, agentId } = task;
-    const isGone = code === "internal";
-    const reason = isGone ? "the message to answer is gone" : "the catalogue has no such agent";
-    this.#options.log.warn({ ...factsOf(effect), attempt, agentId, code, reason }, "a run failed");
-    const message = isGone ? "The message of this run is gone." : `Invalid agent ID: ${agentId}`;
-    const outcome = { kind: "failed" as const, code, message };
-    const { sessionId } = effect;
-    await this.#send(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
-    return reason;
+  /** @returns undefined if there is nothing to do */
+  async #read({ sessionId }: RunEffect, task: RunTask): Promise<RunWork | undefined> {
+    const { store, home } = this.#options;
+    if (task.purpose) return await readSummaryWork(store, sessionId, task);
+    const turn = await readTurn(store, sessionId, task, home);
+    return turn && { request: turn };
   }
 
-  #makeDriver(effect: RunEffect, agent: Agent, turn: Turn, onHold: (isHeld: boolean) => void): RunDriver {
+  /** End a run without its agent. */
+  async #refuse(effect: RunEffect, task: RunTask, { outcome, failure }: Refusal): Promise<void> {
+    const { runId, attempt, agentId } = task;
+    const { sessionId } = effect;
+    if (failure) {
+      const { errorCode: code, reason } = failure;
+      this.#options.log.warn({ ...factsOf(effect), attempt, agentId, code, reason }, "a run failed");
+    }
+    await this.#send(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
+  }
+
+  #makeDriver(effect: RunEffect, agent: Agent, work: RunWork, onHold: (isHeld: boolean) => void): RunDriver {
     const { bus, store, clock, newId, home, log } = this.#options;
     const { sessionId, floorId } = effect;
     const topic = floorTopic(store.epoch, floorId);
     return new RunDriver({
       agent,
-      turn,
+      work,
       sessionId,
       clock,
       newId,
-      log: withFacts(log, { ...factsOf(effect), attempt: turn.attempt }),
+      log: withFacts(log, { ...factsOf(effect), attempt: work.request.attempt }),
       send: (command) => this.#send(effect, command),
       loadImage: async ({ hash }) => {
         const blob = await store.getBlob(sessionId, hash);
@@ -345,7 +344,7 @@ export class Worker {
   }
 
   #obey(drive: Drive, signal: RunSignal): void {
-    if (signal.signal === "who" || signal.attempt !== drive.attempt) return;
+    if (signal.signal === "who" || signal.attempt !== drive.work.request.attempt) return;
     if (signal.signal === "answer") drive.driver.answer(signal.answer);
     else drive.driver.obey({ standing: signal.signal, answers: [] });
   }
@@ -368,13 +367,14 @@ export class Worker {
 
   /** Tell the run limits, the queue and the metrics in which state each run is. */
   #updatePlaces(): void {
-    for (const [runId, { held, driver }] of this.#drives.entries()) {
-      this.#places.set(runId, held ? "held" : driver.isWaiting ? "waiting" : "running");
+    let driven = 0;
+    for (const [runId, drive] of this.#drives.entries()) {
+      const state = stateOf(drive);
+      if (state === "running") driven += 1;
+      this.#places.set(runId, state);
     }
-    const held = this.#places.count("held");
-    const waiting = this.#places.count("waiting");
     this.#processing?.setConcurrency(this.#places.concurrency);
-    this.#options.metrics.runsUnderWay(this.#drives.size - held - waiting, held, waiting);
+    this.#options.metrics.runsUnderWay(driven, this.#places.count("held"), this.#places.count("waiting"));
   }
 
   #send({ floorId, trace }: RunEffect, command: Command): Promise<Reply> {
@@ -390,3 +390,24 @@ export class Worker {
 const factsOf = ({ floorId, sessionId, runId, trace }: RunEffect): object => {
   return { floorId, sessionId, runId, ...(trace !== undefined && { traceId: traceIdOf(trace) }) };
 };
+
+const stateOf = ({ work, held, driver }: Drive): RunState =>
+  work.purpose ?? (held ? "held" : driver.isWaiting ? "waiting" : "running");
+
+/** How a run ends that no agent begins, and why, for operators. */
+interface Refusal {
+  outcome: RunOutcome;
+  failure?: Omit<RunFailure, "at" | "agentId">;
+}
+
+/** @param hasAgent whether the catalogue has its agent; then there is nothing to do, such as a deleted message */
+function refusalOf({ purpose, agentId }: RunTask, hasAgent: boolean): Refusal {
+  if (purpose && hasAgent) return { outcome: { kind: "unneeded" } };
+  const refuse = (errorCode: "agent_not_found" | "internal", message: string, reason: string): Refusal => {
+    return { outcome: { kind: "failed", code: errorCode, message }, failure: { errorCode, reason } };
+  };
+  if (hasAgent) return refuse("internal", "The message of this run is gone.", "the message to answer is gone");
+  const message = "The catalogue has no such agent, or it writes no summaries.";
+  if (purpose) return refuse("agent_not_found", message, message);
+  return refuse("agent_not_found", `Invalid agent ID: ${agentId}`, "the catalogue has no such agent");
+}

@@ -270,7 +270,7 @@ describe("a worker that reads the conversation of its run (history 59)", () => {
       maxHeld: 1,
       holdTimeoutMs: 60_000,
       log: new KeptLog(),
-      metrics: { runEnded() {}, summaryEnded() {}, runsUnderWay() {} },
+      metrics: { runEnded() {}, runsUnderWay() {} },
     });
     await worker.start();
     const taken = take(EFFECT);

@@ -6,63 +6,80 @@ import type { Standing } from "../../protocol/internal/run.ts";
 import { takeLateReport } from "./late-reports.ts";
 import { takePart } from "./parts.ts";
 import { endUnfinished, releaseStopped, withdrawRequests } from "./runs.ts";
-import type { Run, SessionContext } from "./session-context.ts";
+import type { Run, SessionContext, SessionWork } from "./session-context.ts";
 import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
-import { claimSummary, isSummary, isWriting } from "./summaries.ts";
+import { beginSummary, takeSummary } from "./summaries.ts";
 
 /** The commands of workers, and the session's replies. */
 
 /** `run.claim`: the floor assigns the attempt (rule C10) and decides what is repeated (rule C11). */
 export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHeard: boolean): void {
   const drop = () => answer(step, {});
-  if (isSummary(step.context, claim.runId)) return claimSummary(step, claim);
-  if (step.context.run?.id !== claim.runId) return drop();
+  const { run, summarizing, stopping } = step.context;
+  const isSummary = summarizing?.id === claim.runId;
+  const known = isSummary ? summarizing : run;
+  if (known?.id !== claim.runId) return drop();
+  // A summary needs no floor, and waits for no attempt of a turn.
+  const mayRun = isSummary || isHeard;
+  if (mayRun && known.live && known.claimId === claim.claimId) return giveTask(step, known);
+  if (!isSummary && isHeard && stopping) return drop();
+  if (known.live && !claim.hasNoDriver) return answer(step, { isClaimed: true });
+  const work = isSummary ? beginSummary(step) : beginAttempt(step, isHeard);
+  if (!work) return drop();
+  work.attempt += 1;
+  work.claimId = claim.claimId;
+  work.live = true;
+  giveTask(step, work);
+}
+
+/** @returns the run, ready for its next attempt; undefined if there may be none now */
+function beginAttempt(step: SessionStep, isHeard: boolean): Run | undefined {
   const run = editRun(step);
-  if (isHeard && run.live && run.claimId === claim.claimId) return giveTask(step, run);
-  if (isHeard && step.context.stopping) return drop();
-  if (run.live && !claim.hasNoDriver) return answer(step, { isClaimed: true });
   const goesOn = !run.live || endUnfinished(step, run, "lost", "claim");
   // A resume requests another worker.
   if (!isHeard) withdrawRequests(step, run);
-  if (!isHeard || !goesOn) return drop();
+  if (!isHeard || !goesOn) return undefined;
   dropEffect(step, run.nudgeId);
   run.nudgeId = undefined;
-  run.attempt += 1;
-  run.claimId = claim.claimId;
-  run.live = true;
   run.held = false;
   run.reported = 0;
   run.did = "nothing";
   run.hasFailed = undefined;
   run.answers = [];
-  giveTask(step, run);
+  return run;
 }
 
-function giveTask(step: SessionStep, run: Run): void {
-  const { agentSessions, agentHomes, agentHeard, approvedTools, workspaceId, summaryId } = step.context;
-  const providerSessionId = agentSessions[run.agentId];
-  const providerHome = agentHomes?.[run.agentId];
-  const heardUpTo = agentHeard?.[run.agentId] as MessageId | undefined;
+function giveTask(step: SessionStep, work: Run | SessionWork): void {
+  const { agentSessions, agentHomes, agentHeard, approvedTools, workspaceId, summaryId, run } = step.context;
+  const { id: runId, attempt, agentId } = work;
+  const summary = summaryId === undefined ? {} : { summaryId };
+  if (!("messageId" in work)) {
+    const before = run && { before: run.messageId };
+    return answer(step, { task: { purpose: "summary", runId, attempt, agentId, ...summary, ...before } });
+  }
+  const providerSessionId = agentSessions[agentId];
+  const providerHome = agentHomes?.[agentId];
+  const heardUpTo = agentHeard?.[agentId] as MessageId | undefined;
   answer(step, {
     task: {
-      runId: run.id,
-      attempt: run.attempt,
-      agentId: run.agentId,
-      messageId: run.messageId,
+      runId,
+      attempt,
+      agentId,
+      messageId: work.messageId,
       ...(providerSessionId !== undefined && { providerSessionId }),
       ...(providerHome !== undefined && { providerHome }),
       ...(heardUpTo !== undefined && { heardUpTo }),
       ...(workspaceId !== undefined && { workspaceId }),
-      ...(run.mode !== undefined && { mode: run.mode }),
-      ...(summaryId !== undefined && { summaryId }),
+      ...(work.mode !== undefined && { mode: work.mode }),
+      ...summary,
       approvedTools,
     },
   });
 }
 
 /** Whether the command is from the live attempt. */
-function isCurrent(run: Run | undefined, report: { runId: RunId; attempt: number }): run is Run {
-  return run?.live === true && run.id === report.runId && run.attempt === report.attempt;
+function isCurrent<W extends SessionWork>(work: W | undefined, report: { runId: RunId; attempt: number }): work is W {
+  return work?.live === true && work.id === report.runId && work.attempt === report.attempt;
 }
 
 /** Whether the command is from the attempt that is being stopped. */
@@ -70,32 +87,22 @@ export function isStopping({ stopping }: SessionContext, report: { runId: RunId;
   return stopping?.runId === report.runId && stopping.attempt === report.attempt;
 }
 
-function standing(run: Run | undefined, expected?: number): Standing {
-  if (!run) return { standing: "stop", answers: [] };
-  return {
-    standing: run.held ? "hold" : "go",
-    ...(expected !== undefined && { expected }),
-    answers: run.answers,
-  };
+function standing(work: Run | SessionWork | undefined, expected?: number): Standing {
+  if (!work) return { standing: "stop", answers: [] };
+  const { held = false, answers = [] }: Partial<Run> = work;
+  return { standing: held ? "hold" : "go", ...(expected !== undefined && { expected }), answers };
 }
 
 /** `run.still`: a silent worker asks whether its attempt is still wanted. It changes nothing (rule C13). */
 export function tellStanding(step: SessionStep, still: CommandOf<"run.still">): void {
-  const { run } = step.context;
-  if (isWriting(step.context, still)) return answer(step, { standing: { standing: "go", answers: [] } });
-  answer(step, { standing: standing(isCurrent(run, still) ? run : undefined) });
+  const { run, summarizing } = step.context;
+  answer(step, { standing: standing([run, summarizing].find((work) => isCurrent(work, still))) });
 }
 
 /** `run.report`: numbered, applied once and in order (rule C12), of the live attempt only. */
 export function takeReport(step: SessionStep, report: CommandOf<"run.report">, isHeard: boolean): void {
   const known = step.context.run;
-  if (!isCurrent(known, report)) {
-    if (isStopping(step.context, report)) {
-      takeLateReport(step, report);
-      if (report.outcome) releaseStopped(step, isHeard);
-    }
-    return answer(step, { standing: standing(undefined) });
-  }
+  if (!isCurrent(known, report)) return answer(step, { standing: takeOtherReport(step, report, isHeard) });
   if (report.n <= known.reported) return answer(step, { standing: standing(known) });
   if (report.n > known.reported + 1) return answer(step, { standing: standing(known, known.reported + 1) });
 
@@ -111,6 +118,20 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
   const { outcome } = report;
   if (outcome) takeOutcome(step, run, outcome, isHeard);
   answer(step, { standing: outcome ? standing(undefined) : standing(run) });
+}
+
+/** The report of a summary, of an attempt that stops, or of a former one, which changes nothing. */
+function takeOtherReport(step: SessionStep, report: CommandOf<"run.report">, isHeard: boolean): Standing {
+  const { summarizing } = step.context;
+  if (isCurrent(summarizing, report)) {
+    takeSummary(step, report);
+    return standing(report.outcome ? undefined : summarizing);
+  }
+  if (isStopping(step.context, report)) {
+    takeLateReport(step, report);
+    if (report.outcome) releaseStopped(step, isHeard);
+  }
+  return standing(undefined);
 }
 
 /** Act on how an attempt ended. */

@@ -6,7 +6,7 @@ import { type MessageStatus, masterRef, type Usage } from "../../protocol/messag
 import { effectId } from "../facts.ts";
 import { cutCalls } from "./calls.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
-import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run } from "./session-context.ts";
+import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run, type SessionWork } from "./session-context.ts";
 import { dropEffect, editRun, logEvent, type SessionStep } from "./session-step.ts";
 
 /** A session's run, from the turn that starts it to the `complete` event that ends it. */
@@ -40,30 +40,32 @@ export function startRun(step: SessionStep, turn: { messageId: MessageId; runId:
   if (!context.stopping) requestWorker(step, context.run);
 }
 
-/** Request a worker, under a new effect id (rule C7). */
-function requestWorker(step: SessionStep, run: Run, kind: "run" | "nudge" = "run"): void {
+/** Request a worker, under a new effect id (rule C7). The work is edited. */
+export function requestWorker(
+  step: SessionStep,
+  work: SessionWork,
+  kind: "run" | "nudge" | "summary" = "run",
+  delayMs = 0,
+): void {
   const { context, given } = step;
-  const home = context.agentHomes?.[run.agentId];
+  const home = kind === "summary" ? undefined : context.agentHomes?.[work.agentId];
   const id = effectId(given, kind, context.id);
-  if (kind === "run") {
-    dropEffect(step, run.effectId);
-    run.effectId = id;
-  } else {
-    dropEffect(step, run.nudgeId);
-    run.nudgeId = id;
-  }
+  const key = kind === "nudge" ? "nudgeId" : "effectId";
+  dropEffect(step, work[key]);
+  work[key] = id;
   step.facts.push({
     type: "effect.add",
     effect: {
       kind: "run",
+      ...(kind === "summary" && { purpose: kind }),
       id,
       floorId: context.floorId,
       sessionId: context.id,
-      runId: run.id,
-      agentId: run.agentId,
+      runId: work.id,
+      agentId: work.agentId,
       ...(context.ownerId !== undefined && { ownerId: context.ownerId }),
       priority: context.claim.priority,
-      dueAt: kind === "run" ? given.time : given.time + NUDGE_MS,
+      dueAt: given.time + delayMs,
       ...(home !== undefined && { home }),
     },
   });
@@ -97,7 +99,7 @@ export function resumeRun(step: SessionStep): void {
   if (run.live && run.held) {
     run.held = false;
     step.facts.push({ type: "signal", runId: run.id, signal: { signal: "go", attempt: run.attempt } });
-    requestWorker(step, run, "nudge");
+    requestWorker(step, run, "nudge", NUDGE_MS);
   } else if (!step.context.stopping) {
     requestWorker(step, run);
   }

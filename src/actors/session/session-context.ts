@@ -71,8 +71,8 @@ export interface SessionContext {
   summaryId?: MessageId | undefined;
   /** What was said since the newest summary was begun; absent: nothing that counts. */
   uncovered?: { turns: number; units: number } | undefined;
-  /** The summary that is wanted or being written. */
-  summarizing?: SummaryWork | undefined;
+  /** The summary that is wanted or being written. Its id is also that of its message. */
+  summarizing?: SessionWork | undefined;
   // When states began, in the floor's time. The deadlines follow from them: session-deadlines.ts.
   /** Since when it holds the floor without a run. */
   idleSince?: number | undefined;
@@ -120,16 +120,19 @@ export interface StoppingAttempt {
   messages: MessageId[];
 }
 
-/** The work on one summary. */
-export interface SummaryWork {
-  /** Names the work as a run's id names a run; the id of the summary's message. */
+/** The work of the session's agent: a turn, or a summary. */
+export interface SessionWork {
   id: RunId;
   agentId: AgentId;
-  /** 0 until a worker claims it. Results of older attempts are rejected by it. */
+  /** 0 until a worker claims it. Reports of older attempts are rejected by it (rule C10). */
   attempt: number;
   claimId?: string | undefined;
+  /** Whether the current attempt may report. */
   live: boolean;
-  effectId: EffectId;
+  /** The effect that requests a worker; absent while no worker may start. */
+  effectId?: EffectId | undefined;
+  /** Of a turn: a second request for a worker, in case the worker that holds the run is gone (rule C13). */
+  nudgeId?: EffectId | undefined;
 }
 
 export interface WaitingTurn {
@@ -138,18 +141,11 @@ export interface WaitingTurn {
 }
 
 /** The work on one turn. */
-export interface Run {
-  id: RunId;
-  agentId: AgentId;
+export interface Run extends SessionWork {
   /** The session's mode when the turn began. */
   mode?: string | undefined;
   /** The user message. */
   messageId: MessageId;
-  /** 0 until a worker claims the run. Reports of older attempts are rejected by it (rule C10). */
-  attempt: number;
-  claimId?: string | undefined;
-  /** Whether the current attempt may report. */
-  live: boolean;
   /** Whether a live attempt is held: its worker does not pull the agent. */
   held: boolean;
   /** The number of the last accepted report (rule C12). */
@@ -161,10 +157,6 @@ export interface Run {
   did: "nothing" | "spoke" | "acted";
   /** The number of attempts lost with their workers. */
   losses: number;
-  /** The effect that requests a worker; absent while no worker may start. */
-  effectId?: EffectId | undefined;
-  /** A second request for a worker, in case the worker that holds the run is gone (rule C13). */
-  nudgeId?: EffectId | undefined;
   /** Unfinished messages. */
   drafts: MessageId[];
   /** The one of them that the session's own agent writes. */

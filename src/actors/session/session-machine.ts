@@ -34,7 +34,7 @@ import {
   type SessionEvent,
   type SessionStep,
 } from "./session-step.ts";
-import { countTurn, isNamedBySummary, summarize, takeSummary } from "./summaries.ts";
+import { countTurn, isNamedBySummary, summarize } from "./summaries.ts";
 import { abortWaiting, beginTurn, overlapTurn, refusesTurn, withdrawTurn } from "./turns.ts";
 
 /** The initial state of a session in the actors: new, or from its row. */
@@ -180,7 +180,6 @@ const machine = setup({
     ),
     tellStanding: does<"run.still">(tellStanding),
     summarize: does<"session.summarize">(summarize),
-    takeSummary: does<"run.summary">(takeSummary),
     tellArbiter: does<"leave">(tellArbiter),
     takeDue: does<"due", { isHeard: boolean }>((step, event, { isHeard }) => takeDueOfSession(step, event, isHeard)),
     rename: does<"session.rename">(rename),
@@ -213,7 +212,6 @@ const anytime = (isHeard: boolean) =>
     "run.claim": { actions: { type: "claimRun", params: { isHeard } } },
     "run.report": { actions: { type: "takeReport", params: { isHeard } } },
     "run.still": { actions: "tellStanding" },
-    "run.summary": { actions: "takeSummary" },
     due: { actions: { type: "takeDue", params: { isHeard } } },
     renumber: { actions: "takeNumbers" },
   }) as const;
@@ -338,7 +336,6 @@ export const sessionMachine = machine.createMachine({
             "run.claim": { actions: { type: "claimRun", params: { isHeard: false } } },
             "run.report": { actions: { type: "takeReport", params: { isHeard: false } } },
             "run.still": { actions: "tellStanding" },
-            "run.summary": { actions: "takeSummary" },
             due: { actions: { type: "takeDue", params: { isHeard: false } } },
           },
         },

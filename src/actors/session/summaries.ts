@@ -1,25 +1,19 @@
-import { ERRORS } from "../../protocol/errors.ts";
+import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { SummaryFailure } from "../../protocol/event.ts";
 import type { RunId } from "../../protocol/ids.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
-import type { SummaryResult } from "../../protocol/internal/run.ts";
-import { type Message, masterRef } from "../../protocol/message.ts";
+import type { RunOutcome } from "../../protocol/internal/run.ts";
+import { addUsage, headlineOf, type Message, masterRef, type Usage } from "../../protocol/message.ts";
 import { backoffMs } from "../../shared/waiting.ts";
-import { effectId } from "../facts.ts";
-import { addTokens, type SessionContext, type SummaryWork } from "./session-context.ts";
-import {
-  agentOf,
-  answer,
-  answerWithSession,
-  dropEffect,
-  logEvent,
-  refuseCommand,
-  type SessionStep,
-} from "./session-step.ts";
+import { requestWorker } from "./runs.ts";
+import { addTokens, type SessionWork } from "./session-context.ts";
+import { agentOf, answerWithSession, dropEffect, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
+
+type OutcomeOf<K extends RunOutcome["kind"]> = Extract<RunOutcome, { kind: K }>;
 
 /**
- * Summaries of a session, which models receive in place of its oldest messages (ADR 20). A worker writes them beside the
- * turns: a summary takes no floor, and no turn waits for one.
+ * Summaries of a session, which models receive in place of its oldest messages (ADR 20). Workers claim, write and report
+ * them as they do turns. A summary takes no floor, and no turn waits for one.
  */
 
 /** Text that no summary covers yet and that asks for one, in UTF-16 units: any text of this length fits a request. */
@@ -28,6 +22,10 @@ const SUMMARY_AT_UNITS = 65_536;
 const MESSAGE_UNITS = 512;
 /** Attempts at one summary, lost ones included. Then the next one waits until as much was said again. */
 const MAX_ATTEMPTS = 3;
+/** Failures that another attempt would meet too. */
+const PERMANENT: ReadonlySet<ErrorCode> = new Set(["provider_refused", "agent_not_found"]);
+/** The workers of all attempts were lost. */
+const LOST: SummaryFailure = { errorCode: "run_lost", message: ERRORS.run_lost.text };
 /** The pauses between attempts. A provider may ask for a longer one, up to `maxMs`. */
 const RETRIES = { firstMs: 30_000, maxMs: 3_600_000 };
 
@@ -74,30 +72,9 @@ export function summarize(step: SessionStep): void {
 /** Request a worker for a summary, or for the next attempt at it. */
 function requestSummary(step: SessionStep, delayMs = 0): void {
   const { context, given } = step;
-  const {
-    id = given.stamp as RunId,
-    attempt = 0,
-    agentId = context.claim.agentId,
-    effectId: former,
-  } = context.summarizing ?? {};
-  dropEffect(step, former);
-  const next: SummaryWork = { id, agentId, attempt, live: false, effectId: effectId(given, "summary", context.id) };
-  context.summarizing = next;
-  step.facts.push({
-    type: "effect.add",
-    effect: {
-      kind: "run",
-      purpose: "summary",
-      id: next.effectId,
-      floorId: context.floorId,
-      sessionId: context.id,
-      runId: id,
-      agentId,
-      ...(context.ownerId !== undefined && { ownerId: context.ownerId }),
-      priority: context.claim.priority,
-      dueAt: given.time + delayMs,
-    },
-  });
+  const former = context.summarizing ?? { id: given.stamp as RunId, agentId: context.claim.agentId, attempt: 0 };
+  context.summarizing = { ...former, live: false };
+  requestWorker(step, context.summarizing, "summary", delayMs);
 }
 
 /** The session's life ends, or the work on a summary does. A worker that still writes it is told to stop. */
@@ -110,84 +87,54 @@ export function dropSummary(step: SessionStep): void {
   if (live) step.facts.push({ type: "signal", runId: id, signal: { signal: "stop", attempt } });
 }
 
-/** Whether the id names the session's work on a summary, and not a run. */
-export const isSummary = ({ summarizing }: SessionContext, runId: RunId): boolean => summarizing?.id === runId;
-
-/** The workers of all attempts were lost. */
-const LOST: SummaryFailure = { errorCode: "run_lost", message: ERRORS.run_lost.text };
-
-/** `run.claim` of a summary. A worker that lost its attempt is fenced by the next one's number. */
-export function claimSummary(step: SessionStep, claim: CommandOf<"run.claim">): void {
-  const work = step.context.summarizing!;
-  if (work.live && work.claimId === claim.claimId) return giveSummaryTask(step, work);
-  if (work.live && !claim.hasNoDriver) return answer(step, { isClaimed: true });
-  if (work.attempt >= MAX_ATTEMPTS) {
-    giveUp(step, LOST);
-    return answer(step, {});
-  }
-  const next = { ...work, attempt: work.attempt + 1, claimId: claim.claimId, live: true };
-  step.context.summarizing = next;
+/** @returns the work, ready for its next attempt; undefined if there were as many as there may be */
+export function beginSummary(step: SessionStep): SessionWork | undefined {
+  const work = { ...step.context.summarizing! };
+  if (work.attempt >= MAX_ATTEMPTS) return giveUp(step, LOST);
+  step.context.summarizing = work;
   // What is said from now on counts towards the next summary.
   step.context.uncovered = undefined;
-  giveSummaryTask(step, next);
+  return work;
 }
 
-function giveSummaryTask(step: SessionStep, { id, attempt, agentId }: SummaryWork): void {
-  const { summaryId, run } = step.context;
-  answer(step, {
-    summaryTask: {
-      runId: id,
-      attempt,
-      agentId,
-      ...(summaryId !== undefined && { previousId: summaryId }),
-      ...(run && { before: run.messageId }),
-    },
-  });
-}
-
-/** Whether the command is from the attempt that writes the session's summary. */
-export function isWriting({ summarizing }: SessionContext, still: { runId: RunId; attempt: number }): boolean {
-  return summarizing?.live === true && summarizing.id === still.runId && summarizing.attempt === still.attempt;
-}
-
-/** `run.summary`: applied once, and of the live attempt only. */
-export function takeSummary(step: SessionStep, command: CommandOf<"run.summary">): void {
-  answer(step, { standing: { standing: "stop", answers: [] } });
+/** The report of a live attempt: its tokens, and how it ended. */
+export function takeSummary(step: SessionStep, { parts, outcome }: CommandOf<"run.report">): void {
   const { context } = step;
-  if (!isWriting(context, command)) return;
+  const counts = parts.flatMap((part) => (part.kind === "usage" ? [part.usage] : []));
+  for (const usage of counts) context.tokenUsage = addTokens(context.tokenUsage, usage);
+  if (!outcome) return;
   const work = { ...context.summarizing!, live: false };
   context.summarizing = work;
-  const { result } = command;
-  if ("usage" in result && result.usage) context.tokenUsage = addTokens(context.tokenUsage, result.usage);
-  if (result.kind === "written") {
-    keepSummary(step, work, result);
+  if (outcome.kind === "written") {
+    keepSummary(step, work, outcome, counts.length > 0 ? counts.reduce(addUsage) : undefined);
     dropSummary(step);
-    if (result.hasMore) requestSummary(step);
-  } else if (result.kind === "unneeded") {
+    if (outcome.hasMore) requestSummary(step);
+  } else if (outcome.kind === "unneeded") {
     giveUp(step, { message: "There are no messages since the last summary." });
-  } else if (result.kind === "lost") {
-    if (work.attempt < MAX_ATTEMPTS) return requestSummary(step);
-    giveUp(step, LOST);
+  } else if (outcome.kind === "failed") {
+    repeatOrGiveUp(step, work, outcome);
+  } else if (work.attempt < MAX_ATTEMPTS) {
+    // Its worker shuts down.
+    requestSummary(step);
   } else {
-    repeatOrGiveUp(step, work, result);
+    giveUp(step, LOST);
   }
 }
 
 /** Request the summary again after a failure that may pass, later with each attempt. */
 function repeatOrGiveUp(
   step: SessionStep,
-  { attempt }: SummaryWork,
-  { code = "internal", message = ERRORS[code].text, ...failure }: Extract<SummaryResult, { kind: "failed" }>,
+  { attempt }: SessionWork,
+  { code: errorCode, message, retryAfterMs = 0 }: OutcomeOf<"failed">,
 ): void {
-  if (!failure.mayRepeat || attempt >= MAX_ATTEMPTS) return giveUp(step, { errorCode: code, message });
-  const askedMs = Math.min(failure.retryAfterMs ?? 0, RETRIES.maxMs);
-  const delayMs = Math.max(askedMs, backoffMs(attempt, RETRIES));
+  if (PERMANENT.has(errorCode) || attempt >= MAX_ATTEMPTS) return giveUp(step, { errorCode, message });
+  const delayMs = Math.max(Math.min(retryAfterMs, RETRIES.maxMs), backoffMs(attempt, RETRIES));
   requestSummary(step, delayMs);
-  tellFailure(step, { errorCode: code, message, retryAt: step.given.now + delayMs });
+  tellFailure(step, { errorCode, message, retryAt: step.given.now + delayMs });
 }
 
 /** End the work on a summary without one. */
-function giveUp(step: SessionStep, failure: SummaryFailure): void {
+function giveUp(step: SessionStep, failure: SummaryFailure): undefined {
   dropSummary(step);
   tellFailure(step, failure);
 }
@@ -199,8 +146,9 @@ function tellFailure(step: SessionStep, summaryFailure: SummaryFailure): void {
 
 function keepSummary(
   step: SessionStep,
-  { id, agentId }: SummaryWork,
-  { text, headline, upTo, usage }: Extract<SummaryResult, { kind: "written" }>,
+  { id, agentId }: SessionWork,
+  { text, upTo }: OutcomeOf<"written">,
+  usage: Usage | undefined,
 ): void {
   const { context, facts, given } = step;
   const message: Message = {
@@ -217,8 +165,8 @@ function keepSummary(
   };
   context.messageCount += 1;
   context.summaryId = message.id;
-  context.summary = headline;
+  context.summary = headlineOf(text);
   facts.push({ type: "message.add", message });
-  const data = { summary: headline, summaryId: message.id, tokenUsage: context.tokenUsage };
+  const data = { summary: context.summary, summaryId: message.id, tokenUsage: context.tokenUsage };
   logEvent(step, "session_updated", data);
 }

@@ -4,7 +4,7 @@ import { AgentId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids
 import { Answer } from "../interaction.ts";
 import { ImageRef, Played } from "../message.ts";
 import { Origin } from "../session.ts";
-import { ReportPart, RunOutcome, SummaryResult } from "./run.ts";
+import { ReportPart, RunOutcome } from "./run.ts";
 
 /** A session that a command creates. */
 export const WantedSession = z.object({
@@ -116,7 +116,6 @@ export const Command = z.discriminatedUnion("type", [
     outcome: RunOutcome.optional(),
   }),
   z.object({ type: z.literal("run.still"), ...attempt }),
-  z.object({ type: z.literal("run.summary"), ...attempt, result: SummaryResult }),
   /** Carries out what is due, as every other command does first. */
   z.object({ type: z.literal("alarm") }),
 ]);

@@ -3,7 +3,7 @@ import { Decision } from "../decision.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { MessageId, RunId, SessionId } from "../ids.ts";
 import { AgentInfo, Session } from "../session.ts";
-import { RunTask, Standing, SummaryTask } from "./run.ts";
+import { RunTask, Standing } from "./run.ts";
 
 /** The outcome of a `switch_agent`. A failed switch is not a refusal, so the outcome is part of a successful reply. */
 export const SwitchOutcome = z.object({
@@ -38,8 +38,6 @@ export const Reply = z.discriminatedUnion("ok", [
     flags: z.record(z.string(), z.boolean()).optional(),
     /** In reply to `run.claim`: the task; absent when the run is no longer needed. */
     task: RunTask.optional(),
-    /** In reply to `run.claim`: the task, if the claimed work is a summary. */
-    summaryTask: SummaryTask.optional(),
     /** In reply to `run.claim`: another worker claimed the run before; look for its driver on the run's topic first. */
     isClaimed: z.boolean().optional(),
     standing: Standing.optional(),

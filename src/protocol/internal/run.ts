@@ -7,11 +7,18 @@ import { AgentRef, LogLine, MESSAGE_STATUSES, Message, Usage } from "../message.
 /** The name of a disk that holds provider sessions. All workers that share the disk share the name. */
 export const Home = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/);
 
-/** The data that a worker needs to drive a run. It reads the history itself. */
-export const RunTask = z.object({
+const claimed = {
   runId: RunId,
   attempt: z.number().int(),
   agentId: AgentId,
+  /** The message with the session's newest summary. */
+  summaryId: MessageId.optional(),
+};
+
+/** The data that a worker needs to drive a turn. It reads the history itself. */
+const TurnTask = z.object({
+  purpose: z.undefined().optional(),
+  ...claimed,
   messageId: MessageId,
   providerSessionId: z.string().optional(),
   /** The home of that session; absent: every worker can reach it. */
@@ -21,54 +28,22 @@ export const RunTask = z.object({
   workspaceId: z.string().optional(),
   /** The agent's mode for this turn. Absent: its first. */
   mode: z.string().optional(),
-  /** The message with the session's newest summary. */
-  summaryId: MessageId.optional(),
   /** Tools the user approved for the rest of the session. */
   approvedTools: z.array(z.string()),
 });
-export type RunTask = z.infer<typeof RunTask>;
+export type TurnTask = z.infer<typeof TurnTask>;
 
-/** The data that a worker needs to write a summary of a session. It reads the messages itself. */
-export const SummaryTask = z.object({
-  /** Names the work as a run's id names a run. */
-  runId: RunId,
-  attempt: z.number().int(),
-  agentId: AgentId,
-  /** The summary before it, which the new one continues. */
-  previousId: MessageId.optional(),
+/** The data that a worker needs to write the summary after `summaryId`. It reads the messages itself. */
+const SummaryTask = z.object({
+  purpose: z.literal("summary"),
+  ...claimed,
   /** The user message of the turn under way: the summary ends before it. */
   before: MessageId.optional(),
 });
 export type SummaryTask = z.infer<typeof SummaryTask>;
 
-/** How an attempt to write a summary ended. */
-export const SummaryResult = z.discriminatedUnion("kind", [
-  z.object({
-    kind: z.literal("written"),
-    text: z.string().min(1),
-    /** One line: what the session is about. */
-    headline: z.string().min(1),
-    /** The last message that it covers. */
-    upTo: MessageId,
-    /** Whether there was more to cover than one request holds. */
-    hasMore: z.boolean(),
-    usage: Usage.optional(),
-  }),
-  /** Nothing was said since the summary before. */
-  z.object({ kind: z.literal("unneeded") }),
-  z.object({
-    kind: z.literal("failed"),
-    /** Whether another attempt may succeed. */
-    mayRepeat: z.boolean(),
-    code: z.enum(ERROR_CODES),
-    message: z.string(),
-    retryAfterMs: z.number().optional(),
-    usage: Usage.optional(),
-  }),
-  /** The worker shuts down. */
-  z.object({ kind: z.literal("lost") }),
-]);
-export type SummaryResult = z.infer<typeof SummaryResult>;
+export const RunTask = z.discriminatedUnion("purpose", [TurnTask, SummaryTask]);
+export type RunTask = z.infer<typeof RunTask>;
 
 /**
  * The floor's instruction to an attempt: continue (`go`), pause (`hold`) or end (`stop`). `answers` repeats all answers
@@ -124,6 +99,10 @@ export type PartOf<K extends ReportPart["kind"]> = Extract<ReportPart, { kind: K
  */
 export const RunOutcome = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("done"), summary: z.string().optional() }),
+  /** A summary. `upTo`: the last message that it covers. `hasMore`: there was more to cover than one request holds. */
+  z.object({ kind: z.literal("written"), text: z.string().min(1), upTo: MessageId, hasMore: z.boolean() }),
+  /** Nothing was said since the summary before. */
+  z.object({ kind: z.literal("unneeded") }),
   z.object({
     kind: z.literal("failed"),
     code: z.enum(ERROR_CODES),

@@ -148,8 +148,7 @@ export class NodeProcess {
         maxHeld: 2,
         holdTimeoutMs: 6_000,
         metrics: {
-          runEnded: (_, outcome) => world.count(`runs ${outcome}`),
-          summaryEnded() {},
+          runEnded: (_, __, outcome) => world.count(`runs ${outcome}`),
           runsUnderWay: (count) => {
             this.#runsUnderWay = count;
           },

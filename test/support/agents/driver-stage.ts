@@ -1,7 +1,7 @@
 import type { Delta } from "../../../src/protocol/event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { RunOutcome } from "../../../src/protocol/internal/run.ts";
-import { RunDriver } from "../../../src/runs/run-driver.ts";
+import { RunDriver, type RunWork } from "../../../src/runs/run-driver.ts";
 import { ControlledFloor } from "../floors/controlled-floor.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
@@ -28,6 +28,7 @@ export async function drive(
   agent = new Puppet(),
   onDelta: (driver: RunDriver) => void = () => {},
   home?: string,
+  work: RunWork = { request: turnOf("go") },
 ): Promise<DriverStage> {
   const clock = new VirtualClock();
   const floor = new ControlledFloor();
@@ -38,7 +39,7 @@ export async function drive(
   let outcome: string | undefined;
   const driver: RunDriver = new RunDriver({
     agent,
-    turn: turnOf("go"),
+    work,
     sessionId: "session_1" as SessionId,
     clock,
     newId: () => `id${ids++}`,

@@ -1,11 +1,11 @@
-import type { Agent, Part, RunControl, Turn } from "../../../src/agents/agent.ts";
+import type { Agent, Part, RunControl, SummaryRequest, Turn } from "../../../src/agents/agent.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 
 type Step = { part: Part } | { end: true } | { failure: unknown };
 
-/** One run of a puppet. It yields what the test gives it, when the driver asks for the next part. */
-export class PuppetRun {
-  readonly turn: Turn;
+/** One run of a puppet, of a turn unless a test says otherwise. It yields what the test gives it, when the driver asks for the next part. */
+export class PuppetRun<Request = Turn> {
+  readonly turn: Request;
   readonly control: RunControl;
   /** How often the driver asked for the next part. */
   pulls = 0;
@@ -16,7 +16,7 @@ export class PuppetRun {
   readonly #steps: Step[] = [];
   #wake: (() => void) | undefined;
 
-  constructor(turn: Turn, control: RunControl) {
+  constructor(turn: Request, control: RunControl) {
     this.turn = turn;
     this.control = control;
     control.signal.addEventListener("abort", () => this.#wake?.());
@@ -76,6 +76,8 @@ export class Puppet implements Agent {
   restartable = true;
   /** All runs, in the order in which they started. */
   readonly runs: PuppetRun[] = [];
+  /** The runs that write summaries, likewise. */
+  readonly summaries: PuppetRun<SummaryRequest>[] = [];
 
   constructor(id = "music") {
     this.id = id as AgentId;
@@ -89,6 +91,11 @@ export class Puppet implements Agent {
   run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
     const run = new PuppetRun(turn, control);
     this.runs.push(run);
+    return run.play();
+  }
+  summarize(request: SummaryRequest, control: RunControl): AsyncGenerator<Part> {
+    const run = new PuppetRun(request, control);
+    this.summaries.push(run);
     return run.play();
   }
 }

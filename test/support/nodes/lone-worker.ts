@@ -63,7 +63,7 @@ export async function startLoneWorker(
     maxHeld: 1,
     holdTimeoutMs: 1_000,
     log: new KeptLog(),
-    metrics: { runEnded() {}, summaryEnded() {}, runsUnderWay() {} },
+    metrics: { runEnded() {}, runsUnderWay() {} },
     ...rest,
   });
   await worker.start();

@@ -67,8 +67,8 @@ export class WorkerUnderTest {
     const { clock, store } = floors;
     this.queue = new MemoryQueue(clock);
     const metrics: WorkerMetrics = {
-      runEnded: (agentId, outcome) => void this.ended.push(`${agentId} ${outcome}`),
-      summaryEnded() {},
+      runEnded: (_, agentId, outcome, __, failure) =>
+        void this.ended.push(`${agentId} ${outcome}${failure ? `: ${failure.errorCode}` : ""}`),
       runsUnderWay: (underWay, held, waiting) => {
         this.counts = { underWay, held, ...(waiting > 0 && { waiting }) };
       },

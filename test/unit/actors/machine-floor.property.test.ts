@@ -173,10 +173,10 @@ const SESSION_EVENTS = [
   { ...report, parts: [{ kind: "ask", interaction: { ...question, requestId: "q2" } }] },
   { ...report, withdrawn: [question.requestId] },
   { ...report, outcome: { kind: "done" } },
+  { ...report, outcome: { kind: "unneeded" } },
   { ...about, type: "run.still", runId: "r1", attempt: 1 },
   { ...about, type: "session.summarize" },
   { ...about, type: "session.switch_mode", mode: "research" },
-  { ...about, type: "run.summary", runId: "r1", attempt: 1, result: { kind: "unneeded" } },
   ...["max_pause", "max_hold", "queue_timeout", "answer_within", "lease", "stop_grace"].map((what) => ({
     type: "due",
     what,

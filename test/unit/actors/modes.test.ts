@@ -13,7 +13,7 @@ const toMode = (floor: FloorStage, mode: string) =>
   floor.ask({ type: "session.switch_mode", sessionId: "model", mode });
 const modeOf = (floor: FloorStage, runId: string) => {
   const reply = floor.claim("model", runId);
-  return reply.ok && reply.task ? reply.task.mode : "no task";
+  return reply.ok && reply.task && !reply.task.purpose ? reply.task.mode : "no task";
 };
 
 test("a turn keeps the mode in which it began; a waiting turn begins in the newest mode", () => {

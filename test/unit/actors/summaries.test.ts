@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Fact } from "../../../src/actors/facts.ts";
+import type { ErrorCode } from "../../../src/protocol/errors.ts";
+import type { Usage } from "../../../src/protocol/message.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage } from "../../support/floors/floor-stage.ts";
 
@@ -10,13 +12,13 @@ const CATALOG = makeCatalog([
 ]);
 
 const author = { kind: "master" as const, name: "writer", depth: 0, path: ["writer"] };
-const written = (text = "Title\n\nWhat was said.", more: object = {}) => ({
-  kind: "written" as const,
-  text,
-  headline: "Title",
-  upTo: "m2",
-  hasMore: false,
-  ...more,
+const TEXT = "Title\n\nWhat was said.";
+const written = ({ hasMore = false } = {}) => ({ kind: "written" as const, text: TEXT, upTo: "m2", hasMore });
+const failed = (code: ErrorCode = "internal", retryAfterMs?: number) => ({
+  kind: "failed" as const,
+  code,
+  message: "No answer.",
+  ...(retryAfterMs !== undefined && { retryAfterMs }),
 });
 
 class Stage extends FloorStage {
@@ -57,10 +59,11 @@ class Stage extends FloorStage {
     return reply;
   }
 
-  take(result: object, attempt = 1): Fact[] {
+  take(outcome: object, attempt = 1, usage?: Usage): Fact[] {
     const { runId } = this.wanted;
-    const command = { type: "run.summary", sessionId: "writer", runId, attempt, result } as never;
-    return this.#note(this.deliver(command).facts);
+    const parts = usage ? [{ kind: "usage", usage }] : [];
+    const report = { type: "run.report", sessionId: "writer", runId, attempt, n: 1, parts, outcome } as never;
+    return this.#note(this.deliver(report).facts);
   }
 
   begin(claimId = "worker") {
@@ -92,9 +95,12 @@ describe("a summary", () => {
     expect(isWanted(stage.talk())).toBe(false);
     expect(isWanted(stage.talk())).toBe(true);
     const { runId } = stage.wanted;
-    expect(stage.begin()).toMatchObject({ ok: true, summaryTask: { runId, attempt: 1, agentId: "writer" } });
+    expect(stage.begin()).toMatchObject({
+      ok: true,
+      task: { purpose: "summary", runId, attempt: 1, agentId: "writer" },
+    });
     const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
-    const facts = stage.take(written(undefined, { usage }));
+    const facts = stage.take(written(), 1, usage);
     expect(summaries(facts)).toMatchObject([
       {
         id: runId,
@@ -125,7 +131,7 @@ describe("a summary", () => {
     expect(isWanted(stage.talk())).toBe(false);
     expect(isWanted(stage.talk())).toBe(true);
     stage.chat("writer", "m5");
-    expect(stage.begin()).toMatchObject({ summaryTask: { previousId: first, before: "m5" } });
+    expect(stage.begin()).toMatchObject({ task: { purpose: "summary", summaryId: first, before: "m5" } });
     expect(stage.claim("writer", "run-m5")).toMatchObject({ task: { messageId: "m5", summaryId: first } });
   });
 
@@ -154,11 +160,24 @@ describe("a summary", () => {
     expect(summaries(stage.take(written()))).toHaveLength(1);
   });
 
+  test("a summary is begun in a paused session, and while an attempt at a turn is being stopped", () => {
+    const stage = new Stage();
+    stage.summarize();
+    stage.chat("writer", "m1");
+    stage.claim("writer", "run-m1");
+    stage.on("writer", "abort");
+    expect(stage.context.stopping).toBeDefined();
+    expect(stage.begin("one")).toMatchObject({ task: { purpose: "summary", attempt: 1 } });
+    stage.on("writer", "pause");
+    expect(stage.begin("one")).toMatchObject({ task: { attempt: 1 } });
+    expect(stage.begin("two")).toMatchObject({ task: { attempt: 2 } });
+  });
+
   test("a summary is continued at once if there are more messages than one request holds", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
-    expect(isWanted(stage.take(written(undefined, { hasMore: true })))).toBe(true);
+    expect(isWanted(stage.take(written({ hasMore: true })))).toBe(true);
   });
 
   test("an outdated summary changes nothing", () => {
@@ -180,7 +199,7 @@ describe("a late attempt", () => {
     stage.summarize();
     stage.begin("one");
     expect(stage.claim("writer", stage.wanted.runId, "two", false)).toMatchObject({ isClaimed: true });
-    expect(stage.begin("two")).toMatchObject({ summaryTask: { attempt: 2 } });
+    expect(stage.begin("two")).toMatchObject({ task: { attempt: 2 } });
     expect(summaries(stage.take(written(), 1))).toEqual([]);
     const still = (attempt: number) =>
       stage.ask({ type: "run.still", sessionId: "writer", runId: stage.wanted.runId, attempt });
@@ -225,12 +244,12 @@ describe("a failed summary", () => {
     const pauses: number[] = [];
     for (let attempt = 1; attempt <= 2; attempt += 1) {
       stage.begin();
-      stage.take({ kind: "failed", mayRepeat: true }, attempt);
+      stage.take(failed(), attempt);
       pauses.push(stage.wanted.dueAt - stage.now);
     }
     expect(pauses).toEqual([30_000, 60_000]);
     stage.begin();
-    expect(isWanted(stage.take({ kind: "failed", mayRepeat: true }, 3))).toBe(false);
+    expect(isWanted(stage.take(failed(), 3))).toBe(false);
     expect(stage.context).toMatchObject({ summarizing: undefined, messageCount: 4, summary: "yes" });
     expect(isWanted(stage.talk())).toBe(false);
     expect(isWanted(stage.talk())).toBe(true);
@@ -240,7 +259,7 @@ describe("a failed summary", () => {
     const stage = new Stage();
     stage.talk();
     stage.summarize();
-    const because = { kind: "failed", mayRepeat: true, code: "provider_unreachable", message: "No answer." };
+    const because = failed("provider_unreachable");
     const failuresIn = (facts: Fact[]) =>
       stage.events("session_updated", facts).map(({ summaryFailure }) => summaryFailure);
     const failure = { errorCode: "provider_unreachable", message: "No answer." };
@@ -250,11 +269,6 @@ describe("a failed summary", () => {
     expect(failuresIn(stage.take(because, 2))).toEqual([{ ...failure, retryAt: stage.now + 60_000 }]);
     stage.begin();
     expect(failuresIn(stage.take(because, 3))).toEqual([failure]);
-    stage.summarize();
-    stage.begin();
-    // As a worker of an older release reports it.
-    const message = "Something failed on the server.";
-    expect(failuresIn(stage.take({ kind: "failed", mayRepeat: false }))).toEqual([{ errorCode: "internal", message }]);
     stage.summarize();
     stage.begin();
     expect(failuresIn(stage.take({ kind: "unneeded" }))).toEqual([
@@ -276,31 +290,34 @@ describe("a failed summary", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
-    stage.take({ kind: "failed", mayRepeat: true, retryAfterMs: 90_000 });
+    stage.take(failed("provider_rate_limited", 90_000));
     expect(stage.wanted.dueAt - stage.now).toBe(90_000);
     stage.begin();
-    stage.take({ kind: "failed", mayRepeat: true, retryAfterMs: 9e9 }, 2);
+    stage.take(failed("provider_rate_limited", 9e9), 2);
     expect(stage.wanted.dueAt - stage.now).toBe(3_600_000);
   });
 
-  test("a summary whose failure is permanent is not retried, and its tokens are counted", () => {
-    const stage = new Stage();
-    stage.summarize();
-    stage.begin();
-    const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
-    expect(isWanted(stage.take({ kind: "failed", mayRepeat: false, usage }))).toBe(false);
-    expect(stage.context.tokenUsage.used).toBe(10);
-  });
+  test.each(["provider_refused", "agent_not_found"] as const)(
+    "a summary that failed with %s is not retried, and its tokens are counted",
+    (code) => {
+      const stage = new Stage();
+      stage.summarize();
+      stage.begin();
+      const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
+      expect(isWanted(stage.take(failed(code), 1, usage))).toBe(false);
+      expect(stage.context.tokenUsage.used).toBe(10);
+    },
+  );
 
   test("a summary whose worker shuts down is retried at once by another worker, at most three times", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
-    expect(isWanted(stage.take({ kind: "lost" }))).toBe(true);
+    expect(isWanted(stage.take({ kind: "lost", yielded: false }))).toBe(true);
     expect(stage.wanted.dueAt).toBe(stage.now);
     stage.begin("two");
     stage.begin("three");
-    expect(stage.begin("four")).not.toHaveProperty("summaryTask");
+    expect(stage.begin("four")).not.toHaveProperty("task");
     expect(stage.context.summarizing).toBeUndefined();
   });
 });

@@ -45,6 +45,24 @@ test("a run's span is a child of the commit that requested it, and has its repor
   expect(new Set(reports.map(([, trace]) => trace))).toEqual(new Set([RUN]));
 });
 
+test("the span of a summary's run is called summary", async () => {
+  const { ask } = listen();
+  const asSummary = async (envelope: Envelope) => {
+    const reply = await ask(envelope);
+    return reply.ok && reply.task ? { ...reply, task: { ...reply.task, purpose: "summary" as const } } : reply;
+  };
+  const begun: string[] = [];
+  const tracer: Tracer = {
+    begin(_, name) {
+      begun.push(name);
+      return { trace: RUN, end: () => {} };
+    },
+  };
+  const clock = await startLoneWorker({ agent: patient, send: asSummary, tracer });
+  await clock.advance(0);
+  expect(begun).toEqual(["summary"]);
+});
+
 test("a worker without tracing passes on the trace that it was given", async () => {
   const { asked, ask } = listen();
   const clock = await startLoneWorker({ agent: patient, send: ask });

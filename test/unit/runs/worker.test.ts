@@ -184,7 +184,10 @@ describe("a run", () => {
     expect(await stage.eventsOf("ann", "error")).toEqual([
       { errorCode: "provider_rate_limited", message: "slow down", retryAfterMs: 900, runId: "run-ann" },
     ]);
-    expect([await stage.stateOf("ann"), worker.ended]).toEqual(["active/failed", ["music failed"]]);
+    expect([await stage.stateOf("ann"), worker.ended]).toEqual([
+      "active/failed",
+      ["music failed: provider_rate_limited"],
+    ]);
     await stage.chat("ann", "again");
     expect(puppet.last.turn).toMatchObject({ runId: "again", attempt: 1 });
   });
