@@ -7,18 +7,15 @@ import type * as FloorChanges from "../../../src/actors/session/floor-changes.ts
 import type * as SessionDeadlines from "../../../src/actors/session/session-deadlines.ts";
 import type { AgentEntry } from "../../../src/config/catalog/catalog.ts";
 
-/**
- * The rules with a letter of docs/use/arbitration.md, each left out. A test mocks the modules below with `withFaults`,
- * and names the fault that is in force.
- */
-export const planted: { fault?: Fault | undefined } = {};
+/** The fault that is in force. A test mocks the modules of the rules with `withFaults`, and sets it. */
+export const planted: { fault?: Faults | undefined } = {};
 
 type Changes = (agent: AgentEntry) => Partial<AgentEntry>;
-const withAgents = (rules: FloorRules, changes: Changes): FloorRules => ({
+export const withAgents = (rules: FloorRules, changes: Changes): FloorRules => ({
   ...rules,
   agents: new Map([...rules.agents].map(([id, agent]) => [id, { ...agent, ...changes(agent) }])),
 });
-const withClaims = (floor: Floor, change: <C extends Claim>(claim: C) => C): Floor => ({
+export const withClaims = (floor: Floor, change: <C extends Claim>(claim: C) => C): Floor => ({
   ...floor,
   holder: floor.holder && change(floor.holder),
   ducked: floor.ducked.map(change),
@@ -34,7 +31,7 @@ interface Modules {
   changes: typeof FloorChanges;
   deadlines: typeof SessionDeadlines;
 }
-type Faults = { [Name in keyof Modules]?: (sound: Modules[Name]) => Partial<Modules[Name]> };
+export type Faults = { [Name in keyof Modules]?: (sound: Modules[Name]) => Partial<Modules[Name]> };
 
 const decideWithout = (way: "queue" | "duck"): Faults => ({
   arbitration: ({ decide }) => ({
@@ -50,6 +47,7 @@ const deadlinesWithout = (since: "heardSince" | "waitsSince"): Faults => ({
   }),
 });
 
+/** The rules with a letter of docs/use/arbitration.md, each left out. */
 export const LEFT_OUT = {
   "E: a session of an agent that does not answer comes up": {
     rearrangement: ({ settle }) => ({
@@ -107,17 +105,13 @@ export const LEFT_OUT = {
   },
   "N: a new catalogue renumbers no session": { grants: () => ({ renumber() {} }) },
 } satisfies Record<string, Faults>;
-export type Fault = keyof typeof LEFT_OUT;
 
 /** The module, with the functions of the fault that is in force. */
 export function withFaults<Name extends keyof Modules>(name: Name, sound: Modules[Name]): Modules[Name] {
-  const faulty = new Map(
-    Object.entries(LEFT_OUT as Record<string, Faults>).map(([fault, faults]) => [fault, faults[name]?.(sound) ?? {}]),
-  );
   const choose =
     (key: string, each: (...given: never[]) => unknown) =>
     (...given: never[]) =>
-      ((faulty.get(planted.fault ?? "") as Record<string, typeof each> | undefined)?.[key] ?? each)(...given);
+      ((planted.fault?.[name]?.(sound) as Record<string, typeof each> | undefined)?.[key] ?? each)(...given);
   return Object.fromEntries(
     Object.entries(sound).map(([key, each]) => [key, typeof each === "function" ? choose(key, each as never) : each]),
   ) as unknown as Modules[Name];

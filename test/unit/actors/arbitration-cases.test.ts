@@ -3,10 +3,7 @@ import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
-/**
- * Cases of docs/use/arbitration.md: what a decision does to sessions and their logs. `every-floor.test.ts` compares the
- * decisions themselves with the rules, in every state.
- */
+/** Cases of docs/use/arbitration.md: what a decision does to sessions and their logs. */
 
 const stage = (rest: Record<string, unknown> = {}, agents = EXAMPLE_AGENTS) =>
   new FloorStage(makeCatalog(agents, rest));
