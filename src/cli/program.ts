@@ -19,6 +19,9 @@ import { addPolicyCommands } from "./policy-commands.ts";
 
 const NO_READER = "the reader has left";
 
+/** For a developer at a terminal, and so no setting of a node. */
+const TRACE_FLOW = "--trace-flow";
+
 /**
  * The command line of `interlock`. Each command loads its own code when it runs, so that help, completion and the version
  * need no server. An action sets the exit code of the process.
@@ -44,10 +47,13 @@ export function createProgram(stdout: Stdout): Command {
     // The settings are read together, so that all their faults are reported at once.
     .allowUnknownOption()
     .allowExcessArguments()
-    .action(async () => {
+    .option(TRACE_FLOW, "Print each hop of each command: from its socket to its commit, and back to the readers.")
+    .action(async ({ traceFlow }: { traceFlow?: true }) => {
       // A node goes on without a reader, and counts the lines that it could not write.
       stdout.onError = () => undefined;
-      end(await (await import("./serve.ts")).serve(process.argv.slice(3)));
+      if (traceFlow) (await import("./flow-lines.ts")).printFlow();
+      const settings = process.argv.slice(3).filter((flag) => flag !== TRACE_FLOW);
+      end(await (await import("./serve.ts")).serve(settings));
     });
   for (const { name, flag, default: standard, meaning } of SETTINGS) {
     serve.option(`${flag} [value]`, `(${name}) ${meaning.replaceAll("`", "")} Default: ${standard}.`);

@@ -6,6 +6,7 @@ import type { FloorId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { Envelope } from "../protocol/internal/command.ts";
 import { Reply } from "../protocol/internal/reply.ts";
+import { flow } from "../shared/flow.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
@@ -201,6 +202,10 @@ export class Mailbox {
     // Rule C21: refuse a client's command whose events other nodes could not receive, but let runs and timers of a
     // floor on this node report.
     if (this.#isAway(topic) && (!serve || envelope.caller !== undefined)) throw new AppError("unavailable", AWAY);
+    flow.onHop?.(
+      "mailbox",
+      `${envelope.command.type} to ${envelope.floorId}, ${serve ? "on this node" : "over the bus"}`,
+    );
     if (serve) return this.#sendHere(serve, envelope);
     const outcome = await this.#sendOverBus(topic, envelope);
     if ("reply" in outcome) return outcome.reply;

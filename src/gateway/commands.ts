@@ -7,6 +7,7 @@ import { broughtBy, type Command, type Envelope } from "../protocol/internal/com
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
 import { bornOf, logPosition } from "../protocol/position.ts";
+import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
 import type { ConnectionRow, Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
@@ -202,6 +203,7 @@ export class Commands {
     const deadline = clock.now() + deadlineMs;
     const actsFor = actingFor(caller);
     const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, deadline, trace, command };
+    flow.onHop?.("command", `${command.type} with the key ${commandId}`);
     const reply = await withKey(identity, () => this.#options.send(envelope));
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     const isGone = reply.ok ? command.type === "session.delete" : reply.code === "session_not_found";

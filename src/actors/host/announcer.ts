@@ -12,6 +12,7 @@ import {
   toWire,
   type WireEntry,
 } from "../../protocol/internal/floor-message.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { StoreEpoch } from "../../store/store.ts";
 import type { Batch } from "./ledger.ts";
@@ -66,6 +67,7 @@ export class Announcer {
   publish({ batch, topic, wire }: Announcement): void {
     const { change, signals } = batch;
     const { bus, store, clock, arm } = this.#options;
+    flow.onHop?.("announcement", `${bus.isHeard(topic) ? "" : "no "}readers; runs ${change.effectsAdded.length}`);
     // A follower that subscribed during the commit has read the store as it was before.
     if (wire || bus.isHeard(topic)) {
       const messages = messagesOf(batch, wire ?? batch.entries.map(toWire), clock.now());

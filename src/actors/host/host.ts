@@ -2,6 +2,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { FloorId } from "../../protocol/ids.ts";
 import { COMMAND_TYPES, type Envelope } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Store } from "../../store/store.ts";
 import { Announcer, type AnnouncerOptions } from "./announcer.ts";
 import { HostedFloor, type HostedFloorOptions } from "./hosted-floor.ts";
@@ -64,6 +65,7 @@ export class Host {
 
   #floor(id: FloorId): HostedFloor {
     const known = this.#floors.get(id);
+    flow.onHop?.("host", `${id} is ${known ? "" : "not "}in memory`);
     if (known) {
       known.isSpared = true;
       return known;

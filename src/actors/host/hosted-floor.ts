@@ -5,6 +5,7 @@ import type { FloorId } from "../../protocol/ids.ts";
 import { broughtBy, type Command, type Envelope } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Tracer } from "../../shared/ports/tracer.ts";
@@ -146,6 +147,7 @@ export class HostedFloor {
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const commands = this.#waiting.splice(0, MAX_BATCH);
+      flow.onHop?.("floor", `a batch of ${commands.length}`);
       await this.#carryOut(commands);
     }
     this.#isWorking = false;
@@ -240,11 +242,13 @@ export class HostedFloor {
     const { store, clock, metrics } = this.#options;
     const batch = ledger.close(actors, this.#rules());
     if (!batch) return false;
+    flow.onHop?.("change", `version ${batch.change.expected + 1}, events ${batch.prev + 1} to ${batch.change.head}`);
     const begunAt = clock.now();
     const outcome = store.commit(batch.change);
     const announcement = this.#announcer.prepare(batch, this.#topic);
     if ((await outcome) === "conflict") throw new CommitConflict();
     state.version += 1;
+    flow.onHop?.("committed", `version ${state.version}`);
     this.#announcer.publish(announcement);
     metrics.batch(commands, clock.now() - begunAt);
     if (batch.lapses > 0) metrics.lapsed(batch.lapses);
@@ -307,6 +311,10 @@ export class HostedFloor {
     if (heard?.note && command.type === "session.played") command = heard.note;
     else if (heard?.note) ledger.write(actors.apply({ ...heard.note, given }).facts, given.now);
     const { facts, reply } = actors.apply({ ...command, given });
+    flow.onHop?.(
+      "actors",
+      `${command.type}: ${reply.ok ? "done" : reply.code}; ${facts.flatMap((fact) => (fact.type === "event" ? fact.event.type : [])).join(", ")}`,
+    );
     ledger.write(facts, given.now, traceOf(pending));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;

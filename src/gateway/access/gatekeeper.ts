@@ -6,6 +6,7 @@ import type { AuthSetting } from "../../config/auth-setting.ts";
 import { loadKeys } from "../../config/keys-file.ts";
 import type { RateLimits } from "../../config/rate-limits.ts";
 import { AppError } from "../../protocol/errors.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { RecentMap } from "../../shared/recent-map.ts";
 import type { Routes } from "../route-context.ts";
@@ -60,6 +61,7 @@ export class Gatekeeper {
   async admit(request: FastifyRequest): Promise<void> {
     request.caller = await this.#identify(request);
     await this.#options.limiter.countOwner(request);
+    if (request.method !== "GET") flow.onHop?.("caller", request.caller.id);
   }
 
   /** The caller on an open route; undefined for a request without a valid credential. */

@@ -12,6 +12,7 @@ import type { Command } from "../../protocol/internal/command.ts";
 import { encodeFloorMessage, floorTopic } from "../../protocol/internal/floor-message.ts";
 import { SwitchOutcome } from "../../protocol/internal/reply.ts";
 import { STATES } from "../../protocol/session.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
 import type { BlobStore, ConnectionRow, StoreEpoch } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
@@ -83,6 +84,7 @@ export function messageRoutes(app: Routes, context: Context): void {
   app.post("/message", { schema }, async (request) => {
     const caller = await context.authenticate(request);
     const message = request.body;
+    flow.onHop?.("message", message.type);
     if (message.type === "ping") return { success: true as const };
     if (message.type === "heartbeat") return hear(caller, message.sessionId, request.trace);
     if (message.type === "played") return takePlayed(caller, message, request.trace);

@@ -1,6 +1,7 @@
 import type { LogEntry, Transition } from "../../protocol/event.ts";
 import { parseFrame, placeFrame } from "../../protocol/frames.ts";
 import { type FloorId, type FloorSeq, floorOf, type Seq, type SessionId, userOf } from "../../protocol/ids.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { LogStore, Slot } from "../../store/store.ts";
 import type { FollowedEntry, Follower } from "./follower.ts";
@@ -131,6 +132,7 @@ export class ConnectionFloor implements TrackReader {
       this.#bindings.delete(binding.sessionId);
       this.#connection.release(binding);
     }
+    flow.onHop?.("connection", `${entry.type} of ${entry.sessionId}`);
     this.writer.write(placeFrame(this.#connection.position, entry.frame));
     if (this.#bindings.size > 0) return "go";
     this.#connection.drop(this);

@@ -12,6 +12,7 @@ import {
   type WireEntry,
 } from "../../protocol/internal/floor-message.ts";
 import type { Message } from "../../protocol/message.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { TurnBudget } from "../../shared/turn-budget.ts";
 import type { LogStore } from "../../store/store.ts";
@@ -244,6 +245,7 @@ export class Follower {
   }
 
   #append(entries: readonly WireEntry[], last: FloorSeq): void {
+    flow.onHop?.("follower", `${entries.length} events up to ${last}, for ${this.#listeners.size} readers`);
     const followed = entries.map(follow);
     // Mostly nothing is kept, because every listener has taken the entries before.
     if (this.#kept.length === 0) this.#kept = followed;

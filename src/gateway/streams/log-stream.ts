@@ -3,6 +3,7 @@ import type { LogEntry } from "../../protocol/event.ts";
 import { type Frame, placeFrame } from "../../protocol/frames.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { LogStore } from "../../store/store.ts";
 import type { FollowedLog } from "./followed-log.ts";
@@ -114,6 +115,7 @@ export class LogStream implements Stream, TrackReader {
     if (place === undefined || place <= this.#place) return "go";
     this.#place = place;
     if (this.#log.isShown(entry)) {
+      flow.onHop?.("log", `${entry.type} at ${place}`);
       this.writer.write(this.#placed(entry));
       this.#toldPlace = place;
     }

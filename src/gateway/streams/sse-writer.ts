@@ -10,6 +10,7 @@ import {
   positionFrame,
   retryLine,
 } from "../../protocol/frames.ts";
+import { flow } from "../../shared/flow.ts";
 import { replaceSentHead, sentHeadOf } from "../http/node-internals.ts";
 
 /** The outcome of a write: written, written but the reader is behind, or the stream is closed. */
@@ -116,6 +117,7 @@ export class SseWriter {
   write(frame: Frame): Written {
     const socket = this.#socket;
     if (this.#isClosed || this.#hasEnded || !socket?.writable) return "closed";
+    flow.onHop?.("frame", `${frame.length} bytes`);
     const sent = this.#isChunked ? chunkOf(frame) : frame;
     // Node counts the characters of text that waits, and `writableLength` is compared with numbers of bytes.
     socket.write(typeof sent === "string" && socket.writableLength > 0 ? Buffer.from(sent) : sent);

@@ -1,5 +1,6 @@
 import type { MessageId, SessionId } from "../../protocol/ids.ts";
 import { floorHash } from "../../protocol/internal/floor-hash.ts";
+import { flow } from "../../shared/flow.ts";
 import { cleanText } from "../../shared/text.ts";
 import { detailsOf, newsOf, sessionText } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
@@ -61,12 +62,14 @@ export class FloorCommit {
    * @throws AppError `unavailable`: whether they were committed is unknown
    */
   async commitAll(changes: readonly FloorChange[], until: number): Promise<CommitOutcome[] | undefined> {
+    flow.onHop?.("postgres", `${changes.length} floors together`);
     const rows = listOf(changes.map((change) => rowsOf(change, NO_CONTENTS)));
     const [row] = await this.#db.query<{ done: boolean[] | null }>(COMMIT_ALL, [rows], until);
     return row!.done?.map(outcomeOf);
   }
 
   async #write(change: FloorChange, contents: Contents): Promise<CommitOutcome> {
+    flow.onHop?.("postgres", change.floorId);
     const [row] = await this.#db.query<{ done: boolean }>(COMMIT, parametersOf(rowsOf(change, contents)));
     return outcomeOf(row!.done);
   }

@@ -15,6 +15,7 @@ import {
 } from "../../protocol/ids.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
+import { flow } from "../../shared/flow.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
@@ -216,6 +217,7 @@ class SqliteStore implements Store {
   }
 
   async commit(change: FloorChange): Promise<CommitOutcome> {
+    flow.onHop?.("sqlite", `${change.floorId}, to the writer's thread`);
     return (await this.#writes.add({ kind: "change", change: flattenChange(change) })) === "conflict"
       ? "conflict"
       : "committed";

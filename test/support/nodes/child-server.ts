@@ -58,6 +58,8 @@ export interface StartOptions {
   redirection?: string;
   /** Its stderr is a pipe without a reader. */
   isDeaf?: boolean;
+  /** Further words of its command line. */
+  flags?: readonly string[];
 }
 
 /**
@@ -123,9 +125,12 @@ export class ChildServer {
   #stderr = "";
   #heard: (() => void) | undefined;
 
-  constructor(env: Record<string, string>, { maxFileKib, redirection = "", isDeaf = false }: StartOptions = {}) {
+  constructor(
+    env: Record<string, string>,
+    { maxFileKib, redirection = "", isDeaf = false, flags = [] }: StartOptions = {},
+  ) {
     const limit = maxFileKib === undefined ? "" : `ulimit -S -f ${maxFileKib}; `;
-    const own = [process.execPath, ...START];
+    const own = [process.execPath, ...START, ...flags];
     const inShell = ["bash", "-c", `${limit}exec "$0" "$@" ${redirection}`, ...own];
     const [command, ...args] = limit + redirection === "" ? own : inShell;
     const child = spawn(command!, args, {

@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http";
 import { BlockList, isIPv6, type Socket } from "node:net";
 import { BOUNDS } from "../../../config/bounds.ts";
+import { flow } from "../../../shared/flow.ts";
 import type { Clock, Timer } from "../../../shared/ports/clock.ts";
 import { isEventStream } from "../../streams/sse-writer.ts";
 import { networkOf } from "../network-address.ts";
@@ -329,7 +330,9 @@ export class Sockets {
   }
 
   #handleUnlessClosed(request: IncomingMessage, response: ServerResponse): void {
-    if (!response.destroyed) this.#handler?.(request, response);
+    if (response.destroyed) return;
+    if (request.method !== "GET") flow.onHop?.("socket", `${request.method} ${request.url}`);
+    this.#handler?.(request, response);
   }
 
   /** Event streams have their own stall check, so an answer is checked once all of it is written. */

@@ -1,0 +1,30 @@
+/**
+ * The hops of a command to its commit, and of its events back to their readers, in order: each with its file below
+ * `src/`, as in the tables of docs/inside/architecture.md.
+ */
+export const HOPS = {
+  socket: "gateway/http/sockets/sockets.ts",
+  caller: "gateway/access/gatekeeper.ts",
+  message: "gateway/routes/messages.ts",
+  command: "gateway/commands.ts",
+  mailbox: "cluster/mailbox.ts",
+  host: "actors/host/host.ts",
+  floor: "actors/host/hosted-floor.ts",
+  actors: "actors/host/floor-actors.ts",
+  change: "actors/host/ledger.ts",
+  sqlite: "store/sqlite/sqlite-store.ts",
+  postgres: "store/postgres/floor-commit.ts",
+  committed: "actors/host/hosted-floor.ts",
+  announcement: "actors/host/announcer.ts",
+  follower: "gateway/streams/follower.ts",
+  log: "gateway/streams/log-stream.ts",
+  connection: "gateway/streams/connection-floor.ts",
+  frame: "gateway/streams/sse-writer.ts",
+} as const;
+export type Hop = keyof typeof HOPS;
+
+/**
+ * `onHop` hears each hop in this process as it happens; `interlock serve --trace-flow` prints them. Undefined otherwise:
+ * `flow.onHop?.(…)` then costs one comparison and evaluates no arguments.
+ */
+export const flow: { onHop: ((hop: Hop, about: string) => void) | undefined } = { onHop: undefined };

@@ -1,0 +1,34 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { HOPS, type Hop } from "../../../src/shared/flow.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
+
+const page = readFileSync(join(import.meta.dirname, "../../../docs/inside/architecture.md"), "utf8");
+const tables = page.slice(page.indexOf("## How a command flows"), page.indexOf("## Principles"));
+
+test("the hops have the files of the two tables in architecture.md, in their order", () => {
+  let at = 0;
+  for (const [hop, file] of Object.entries(HOPS)) {
+    at = tables.indexOf(file, at);
+    expect(at, `${hop}, after the hop before it`).toBeGreaterThan(0);
+  }
+});
+
+test("`interlock serve --trace-flow` prints each hop of a message, from its socket to a reader's frame", async () => {
+  const installation = await makeInstallation({
+    agents: [{ name: "echo", priority: 1, adapter: { kind: "scripted" } }],
+  });
+  const node = await installation.start({ flags: ["--trace-flow"] });
+  await node.post("/session/create", { id: "talk", userId: "ann", agentId: "echo" });
+  const reader = await new SessionReader(`${node.url}/session/talk/events`).open();
+  const before = node.stdout.length;
+  await node.post("/message", { type: "chat", sessionId: "talk", content: "Hello" });
+  await reader.stream.next("message");
+  const unseen: Hop[] = ["caller", "postgres", "connection"];
+  const hops = Object.entries(HOPS).filter(([hop]) => !unseen.includes(hop as Hop));
+  await expect.poll(() => node.stdout.slice(before)).toMatch(new RegExp(hops.map(([, file]) => file).join("[^]*")));
+  expect(node.stdout).toMatch(/^ +\+\d+\.\d\d ms {2}cluster\/mailbox\.ts +session\.\w+ to u:ann, on this node$/m);
+  reader.close();
+});
