@@ -1,5 +1,5 @@
 import { AppError } from "../protocol/errors.ts";
-import { cutText, textWithin } from "../shared/text.ts";
+import { cutText, textWithin, toOneLine } from "../shared/text.ts";
 import { OversizedAnswer } from "./bounded-fetch.ts";
 import { BrokenAnswer } from "./provider-answer.ts";
 import { TokenTimeout } from "./token-timeout.ts";
@@ -132,7 +132,7 @@ function parseJson(text: unknown): unknown {
 
 /** The sentence without what it quotes: three words in a row that the request has too, or the whole of a shorter text. */
 function withoutQuotes(sentence: string, said: readonly string[]): string {
-  const texts = said.map((text) => ` ${text.trim().replace(/\s+/g, " ").toLowerCase()} `);
+  const texts = said.map((text) => ` ${toOneLine(text).toLowerCase()} `);
   const words = sentence.trim().split(/\s+/);
   const quoted = new Set<number>();
   for (let first = 0; first < words.length; first += 1) {

@@ -1,5 +1,4 @@
-import type { Message } from "../protocol/message.ts";
-import { cutText } from "../shared/text.ts";
+import { shortened } from "../shared/text.ts";
 import type { SummaryRequest } from "./agent.ts";
 import { asHeard } from "./conversation.ts";
 import { toLine } from "./transcript.ts";
@@ -18,13 +17,8 @@ export function toSummaryPrompt({ previous, messages }: SummaryRequest): string 
   // A reply after the last question may still be spoken.
   const asked = messages.findLastIndex(({ role }) => role === "user");
   const known = messages.map((message, index) => (index < asked ? asHeard(message) : message));
-  const said = known.map((message) => toLine(cut(message))).join("\n\n");
+  const cut = known.map((message) => ({ ...message, content: shortened(message.content, MAX_SUMMARISED_UNITS) }));
+  const said = cut.map(toLine).join("\n\n");
   const before = previous === undefined ? "" : `<summary>\n${previous}\n</summary>\n\n`;
   return `${before}<conversation>\n${said}\n</conversation>\n\nWrite the title and the summary.`;
-}
-
-function cut(message: Message): Message {
-  const { content } = message;
-  if (content.length <= MAX_SUMMARISED_UNITS) return message;
-  return { ...message, content: `${cutText(content, MAX_SUMMARISED_UNITS - 1)}…` };
 }

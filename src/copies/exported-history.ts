@@ -1,6 +1,7 @@
 import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
 import type { ImageRef, Message } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
+import { toOneLine } from "../shared/text.ts";
 import { finishedMessages } from "./copied-history.ts";
 
 export const EXPORT_FORMATS = ["md", "jsonl"] as const;
@@ -69,7 +70,7 @@ async function imageLine(sessions: VisibleSessions, { id }: Session, { hash }: I
 /** A Markdown document for people. */
 async function* markdown(sessions: VisibleSessions, session: Session): AsyncGenerator<string> {
   const { id, title, agentId, createdAt } = session;
-  yield `# ${oneLine(title)}\n\n${agentId}, ${new Date(createdAt).toISOString()}\n`;
+  yield `# ${toOneLine(title)}\n\n${agentId}, ${new Date(createdAt).toISOString()}\n`;
   for await (const message of finishedMessages(sessions, id)) {
     const images = (message.images ?? []).map(({ hash }) => `\n![image](/session/${id}/images/${hash})\n`).join("");
     const text = message.content === "" ? "" : `\n${message.content}\n`;
@@ -80,8 +81,6 @@ async function* markdown(sessions: VisibleSessions, session: Session): AsyncGene
 /** How much of what was heard is repeated below an interrupted reply, in UTF-16 units: its end. */
 const MAX_HEARD = 40;
 
-const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
-
 function headingOf({ role, agent, summary, createdAt }: Message): string {
   const who = summary ? "Summary" : agent ? agent.path.join(" › ") : role === "user" ? "User" : role;
   return `${who}, ${new Date(createdAt).toISOString()}`;
@@ -90,11 +89,11 @@ function headingOf({ role, agent, summary, createdAt }: Message): string {
 /** A note for readers about an incomplete message. */
 function noteOf({ status, finishReason, nativeFinishReason, errorMessage, content, playedUpTo }: Message): string {
   if (playedUpTo !== undefined && playedUpTo < content.length) {
-    return `\n_interrupted; heard until: …${oneLine(content.slice(0, playedUpTo)).slice(-MAX_HEARD)}_\n`;
+    return `\n_interrupted; heard until: …${toOneLine(content.slice(0, playedUpTo)).slice(-MAX_HEARD)}_\n`;
   }
-  if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${oneLine(errorMessage)}`}_\n`;
+  if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${toOneLine(errorMessage)}`}_\n`;
   if (status === "interrupted") return "\n_interrupted_\n";
   if (finishReason === undefined) return "";
-  const word = nativeFinishReason === undefined ? "" : ` (${oneLine(nativeFinishReason)})`;
+  const word = nativeFinishReason === undefined ? "" : ` (${toOneLine(nativeFinishReason)})`;
   return `\n_incomplete: ${finishReason}${word}_\n`;
 }

@@ -5,7 +5,7 @@ import { type DraftReader, type HistoryPage, Track, type TrackReader } from "../
 import type { Delta, LoggedData, LoggedType } from "../protocol/event.ts";
 import { parseFrame } from "../protocol/frames.ts";
 import type { MessageId, RequestId, RunId, Seq, SessionId } from "../protocol/ids.ts";
-import type { AgentRef } from "../protocol/message.ts";
+import { type AgentRef, speakerOf } from "../protocol/message.ts";
 import { reasoningOf } from "../protocol/reasoning.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 
@@ -212,5 +212,3 @@ export class RunReader implements TrackReader, DraftReader {
     return said;
   }
 }
-
-const speakerOf = ({ path, calls = [] }: AgentRef): string => [...path, ...calls].join("\n");

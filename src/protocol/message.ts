@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { cutText } from "../shared/text.ts";
+import { shortened, toOneLine } from "../shared/text.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { MessageId, RunId, SessionId } from "./ids.ts";
 
@@ -133,13 +133,8 @@ const HEADLINE_UNITS = 120;
 
 /** The line that a summary begins with, without the marks of a heading: what the session is about. */
 export function headlineOf(text: string): string {
-  const line = text
-    .split("\n", 1)[0]!
-    .replace(/^#+\s*|\*\*/g, "")
-    .replace(/\s+/g, " ")
-    .trim();
-  const whole = line === "" ? text.replace(/\s+/g, " ") : line;
-  return whole.length > HEADLINE_UNITS ? `${cutText(whole, HEADLINE_UNITS - 1)}…` : whole;
+  const line = toOneLine(text.split("\n", 1)[0]!.replace(/^#+\s*|\*\*/g, ""));
+  return shortened(line === "" ? toOneLine(text) : line, HEADLINE_UNITS);
 }
 
 /** A line that an agent logged during a run. */

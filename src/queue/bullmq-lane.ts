@@ -2,7 +2,7 @@ import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Alarm } from "../protocol/internal/effect.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import { sleep } from "../shared/waiting.ts";
+import { within } from "../shared/waiting.ts";
 import { BullmqWork, type Handler } from "./bullmq-work.ts";
 import type { Queued, WaitingRuns } from "./run-queue.ts";
 
@@ -127,7 +127,7 @@ export class BullmqLane {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#work?.leave(), Promise.race([this.#queue.close(), sleep(this.#options.clock, CLOSE_MS)])]);
+    await Promise.all([this.#work?.leave(), within(this.#options.clock, CLOSE_MS, this.#queue.close())]);
   }
 }
 

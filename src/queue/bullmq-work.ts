@@ -2,7 +2,7 @@ import type { Job, Worker } from "bullmq";
 import type { Redis } from "ioredis";
 import { AppError } from "../protocol/errors.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import { sleep } from "../shared/waiting.ts";
+import { sleep, within } from "../shared/waiting.ts";
 import type { Processing, Queued } from "./run-queue.ts";
 
 /** How long a worker keeps a job without renewing its lock, and how often workers check for stalled jobs, in ms. */
@@ -115,20 +115,22 @@ export class BullmqWork implements Processing {
     // Pause instead of closing: BullMQ's close waits until Redis is back, and holds all jobs until then.
     void this.#worker.pause(true);
     await this.#until(() => this.#underWay === 0);
-    await Promise.race([this.#until(() => this.#unreported.size === 0), sleep(this.#options.clock, LEAVE_MS)]);
+    const reported = this.#until(() => this.#unreported.size === 0);
+    await within(this.#options.clock, LEAVE_MS, reported);
     await this.leave();
   }
 
   /** Take no further jobs. Another worker picks up the current ones when they stall. */
   async leave(): Promise<void> {
     this.#isStopped = true;
-    await Promise.race([this.#worker.close(true), sleep(this.#options.clock, LEAVE_MS)]);
+    await within(this.#options.clock, LEAVE_MS, this.#worker.close(true));
   }
 
   async #begin(): Promise<void> {
     const { clock, onFault } = this.#options;
-    const tooLate = sleep(clock, OPEN_MS).then(() => Promise.reject(new Error("it does not answer")));
-    await Promise.race([this.#worker.waitUntilReady(), tooLate]);
+    await within(clock, OPEN_MS, this.#worker.waitUntilReady(), () => {
+      throw new Error("it does not answer");
+    });
     this.#worker.run().catch(onFault);
   }
 

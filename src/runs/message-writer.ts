@@ -10,7 +10,7 @@ import {
   speakerOf,
   type Usage,
 } from "../protocol/message.ts";
-import { cleanText, cutText, textWithin } from "../shared/text.ts";
+import { cleanText, cutText, shortened, textWithin, toOneLine } from "../shared/text.ts";
 
 /** The longest message, in UTF-16 units; longer text continues in another message. */
 const MAX_MESSAGE_UNITS = 131_072;
@@ -80,9 +80,8 @@ export class MessageWriter {
 
   /** The beginning of the last message, on one line; undefined if it has no text. */
   get summary(): string | undefined {
-    const line = this.#summary.trim().replace(/\s+/g, " ");
-    if (line === "") return undefined;
-    return line.length > SUMMARY_UNITS ? `${cutText(line, SUMMARY_UNITS - 1)}…` : line;
+    const line = toOneLine(this.#summary);
+    return line === "" ? undefined : shortened(line, SUMMARY_UNITS);
   }
 
   write(kind: Delta["kind"], text: string, agent = this.#options.master): void {

@@ -6,10 +6,10 @@ import type { Answer, Interaction } from "../protocol/interaction.ts";
 import { MAX_REASON, type RunFailure } from "../protocol/internal/node-report.ts";
 import type { RunOutcome, Standing } from "../protocol/internal/run.ts";
 import { type ImageRef, masterRef } from "../protocol/message.ts";
-import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { cutText } from "../shared/text.ts";
-import { sleep, unlessAborted } from "../shared/waiting.ts";
+import { sleep, unlessAborted, within } from "../shared/waiting.ts";
 import { boundInteraction, boundPart } from "./bounded-part.ts";
 import { type Ending, MessageWriter } from "./message-writer.ts";
 import { Reporter, type ReporterOptions } from "./reporter.ts";
@@ -244,16 +244,8 @@ export class RunDriver {
 
   /** Let the agent clean up, for at most `STOP_MS`. */
   async #leave(parts: AsyncIterator<Part>): Promise<void> {
-    let timer: Timer | undefined;
-    const tooLong = new Promise<void>((resolve) => {
-      timer = this.#options.clock.after(STOP_MS, resolve);
-    });
-    const left = Promise.resolve(parts.return?.()).then(
-      () => {},
-      () => {},
-    );
-    await Promise.race([left, tooLong]);
-    timer?.cancel();
+    const left = Promise.resolve(parts.return?.()).catch(() => {});
+    await within(this.#options.clock, STOP_MS, left);
   }
 
   #failure(error: unknown): RunOutcome {

@@ -2,7 +2,7 @@ import type { Part } from "../agents/agent.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { RunOutcome } from "../protocol/internal/run.ts";
 import { addUsage, type Usage } from "../protocol/message.ts";
-import { cleanText, cutText } from "../shared/text.ts";
+import { cleanText, shortened } from "../shared/text.ts";
 import type { SummaryWork } from "./summary-reader.ts";
 
 /** The longest summary, in UTF-16 units; more of it is cut. */
@@ -32,8 +32,7 @@ export class SummaryText {
   finish(): RunOutcome {
     const whole = cleanText(this.#text.trim());
     if (whole === "") throw new AppError("provider_unreachable", "The model wrote no summary.");
-    const text = whole.length > MAX_SUMMARY_UNITS ? `${cutText(whole, MAX_SUMMARY_UNITS - 1)}…` : whole;
     const { upTo, hasMore } = this.#work;
-    return { kind: "written", text, upTo, hasMore };
+    return { kind: "written", text: shortened(whole, MAX_SUMMARY_UNITS), upTo, hasMore };
   }
 }

@@ -15,7 +15,7 @@ import type { Clock, Timer } from "../shared/ports/clock.ts";
 import { type Logger, withFacts } from "../shared/ports/logger.ts";
 import { type Tracer, traceIdOf } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
-import { sleep } from "../shared/waiting.ts";
+import { sleep, within } from "../shared/waiting.ts";
 import type { BlobStore, MessageStore, StoreEpoch } from "../store/store.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
 import { RunDriver, type RunWork } from "./run-driver.ts";
@@ -136,9 +136,9 @@ export class Worker {
     this.#handedOver?.end();
     const ended = this.#processing?.stop() ?? Promise.resolve();
     for (const drive of this.#drives.values()) this.#giveBackAtOnce(drive);
-    await Promise.race([ended, sleep(clock, graceMs)]);
+    await within(clock, graceMs, ended);
     for (const { driver } of this.#drives.values()) driver.giveBack(false);
-    await Promise.race([ended, sleep(clock, giveBackMs)]);
+    await within(clock, giveBackMs, ended);
     for (const { driver } of this.#drives.values()) driver.abandon();
     // The agents' programs must not outlive this node.
     await this.#options.agents.close?.();

@@ -47,5 +47,12 @@ export function cutText(text: string, units: number): string {
   return text.length > 2 * units ? copyText(cut) : cut;
 }
 
+/** A text of at most `units` UTF-16 units: the whole, or its beginning and an ellipsis. */
+export const shortened = (text: string, units: number): string =>
+  text.length > units ? `${cutText(text, units - 1)}…` : text;
+
+/** The text in one line, without white space around it. */
+export const toOneLine = (text: string): string => text.trim().replace(/\s+/g, " ");
+
 /** The same text in memory of its own: engines keep the whole of a text as long as any slice of it. */
 export const copyText = (text: string): string => JSON.parse(JSON.stringify(text));

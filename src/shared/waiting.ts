@@ -41,6 +41,27 @@ export function sleep(clock: Pick<Clock, "after">, delayMs: number, signal?: Abo
 }
 
 /**
+ * The result of `work`, or after `delayMs` that of `late`, which may throw. `work` goes on, and its later failure is
+ * dropped.
+ * @param late default: nothing
+ */
+export async function within<T, L = undefined>(
+  clock: Pick<Clock, "after">,
+  delayMs: number,
+  work: Promise<T>,
+  late?: () => L,
+): Promise<T | L> {
+  const passed = Promise.withResolvers<{ isLate: true }>();
+  const timer = clock.after(delayMs, () => passed.resolve({ isLate: true }));
+  try {
+    const first = await Promise.race([work.then((result) => ({ result })), passed.promise]);
+    return "result" in first ? first.result : (late?.() as L);
+  } finally {
+    timer.cancel();
+  }
+}
+
+/**
  * The pause before the next attempt, in ms: `firstMs`, doubled with each failed attempt, up to `maxMs`. With `random`, a
  * random value of its upper half, so that callers that failed together do not return together.
  * @param failed failed attempts so far, from 1

@@ -1,4 +1,4 @@
-import { cutText } from "../../shared/text.ts";
+import { cutText, toOneLine } from "../../shared/text.ts";
 
 /** The longest title taken from a message, in UTF-16 units, ellipsis included. */
 const TITLE_UNITS = 60;
@@ -7,7 +7,7 @@ const LOOKED_AT_UNITS = 1_024;
 
 /** A title from a message's first words, cut between words; undefined if the message has none. */
 export function titleOf(content: string): string | undefined {
-  const line = cutText(content, LOOKED_AT_UNITS).trim().replace(/\s+/gu, " ");
+  const line = toOneLine(cutText(content, LOOKED_AT_UNITS));
   if (line === "") return undefined;
   if (line.length <= TITLE_UNITS) return line;
   const cut = cutText(line, TITLE_UNITS - 1);

@@ -4,6 +4,7 @@ import type { AcpAdapter } from "../../config/catalog/adapter.ts";
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
+import { sleep, within } from "../../shared/waiting.ts";
 import type { CallTree, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { Line } from "../process/line-reader.ts";
 import { type ProgramRun, programLate } from "../process/program-run.ts";
@@ -122,11 +123,11 @@ export class AcpTurn {
       if (isCut) {
         await child.noteProcesses();
         void agent.notify("session/cancel", { sessionId: this.#sessionId }).catch(() => {});
-        await this.#within(CANCEL_MS, [exited, this.#prompting!]);
+        await within(this.#clock, CANCEL_MS, Promise.race([exited, this.#prompting!]));
       }
       if (this.#capabilities.sessionCapabilities?.["close"]) {
         const closed = this.#ask("session/close", { sessionId: this.#sessionId }).catch(() => {});
-        await this.#within(CLOSE_MS, [exited, closed]);
+        await within(this.#clock, CLOSE_MS, Promise.race([exited, closed]));
       }
     }
     await child.end(isCut || !this.#connection ? 0 : CLEAN_EXIT_MS);
@@ -237,7 +238,7 @@ export class AcpTurn {
       }
       const leftMs = this.#lastReplayAt + REPLAY_QUIET_MS - this.#clock.now();
       if (leftMs <= 0) return;
-      await this.#within(leftMs, []);
+      await sleep(this.#clock, leftMs);
     }
   }
 
@@ -280,7 +281,7 @@ export class AcpTurn {
       const answered = this.#ask<Partial<PromptResponse> | null>("session/prompt", { sessionId, prompt });
       this.#prompting = answered.catch(() => {});
       const response = (await answered) ?? {};
-      await this.#within(LAST_WORDS_MS, [this.#run.child.ended]);
+      await within(this.#clock, LAST_WORDS_MS, this.#run.child.ended);
       this.#prompting = undefined;
       const usage = toUsage((response as { usage?: unknown }).usage, this.#reader.usage, tokensInMeta(response));
       if (usage) items.push({ type: "usage", usage }, 0);
@@ -357,15 +358,9 @@ export class AcpTurn {
     const { start_timeout, silence_timeout } = this.#adapter;
     const isFirst = method === "initialize";
     const limitMs = isFirst ? start_timeout : silence_timeout;
-    const late = Promise.withResolvers<never>();
-    const timer = this.#clock.after(limitMs, () => {
-      late.reject(programLate(isFirst ? "has not begun" : "has opened no conversation", limitMs));
+    return await within(this.#clock, limitMs, this.#ask<Response>(method, params), () => {
+      throw programLate(isFirst ? "has not begun" : "has opened no conversation", limitMs);
     });
-    try {
-      return await Promise.race([this.#ask<Response>(method, params), late.promise]);
-    } finally {
-      timer.cancel();
-    }
   }
 
   async *#lines(): AsyncGenerator<Line> {
@@ -391,12 +386,5 @@ export class AcpTurn {
     return new AppError("provider_unreachable", `This agent's program ${how} in the middle of its turn.`, {
       cause: error,
     });
-  }
-
-  async #within(delayMs: number, promises: readonly Promise<unknown>[]): Promise<void> {
-    const late = Promise.withResolvers<void>();
-    const timer = this.#clock.after(delayMs, late.resolve);
-    await Promise.race([late.promise, ...promises]);
-    timer.cancel();
   }
 }

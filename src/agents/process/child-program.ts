@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
+import { within } from "../../shared/waiting.ts";
 import { limitCommand } from "./marker.ts";
 import { findMarked, killMarked, type ProcessName } from "./process-sweep.ts";
 import type { SystemUser } from "./program.ts";
@@ -180,13 +181,8 @@ export class ChildProgram {
   }
 
   async #exitsWithin(delayMs: number): Promise<boolean> {
-    const late = Promise.withResolvers<false>();
-    const timer = this.#options.clock.after(delayMs, () => late.resolve(false));
-    try {
-      return await Promise.race([this.exited.then(() => true), late.promise]);
-    } finally {
-      timer.cancel();
-    }
+    const exits = this.exited.then(() => true);
+    return await within(this.#options.clock, delayMs, exits, () => false);
   }
 
   get #isRunning(): boolean {

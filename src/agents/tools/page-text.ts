@@ -1,3 +1,5 @@
+import { toOneLine } from "../../shared/text.ts";
+
 /** Elements whose content is not readable text. */
 const SILENT = ["script", "style", "noscript", "template", "svg", "head"];
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -27,7 +29,7 @@ export function textOfPage(html: string): string {
   text += html.slice(at);
   return decodeEntities(text)
     .split("\n")
-    .map((line) => line.replace(/\s+/g, " ").trim())
+    .map(toOneLine)
     .filter((line) => line !== "")
     .join("\n");
 }

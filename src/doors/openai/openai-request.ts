@@ -7,7 +7,7 @@ import { AppError } from "../../protocol/errors.ts";
 import { type AgentId, Name, RequestId, SessionId } from "../../protocol/ids.ts";
 import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../protocol/interaction.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
-import { cleanText, cutText } from "../../shared/text.ts";
+import { cleanText, cutText, toOneLine } from "../../shared/text.ts";
 import type { WantedTurn } from "../live-runs.ts";
 import type { Asked } from "../run-summary.ts";
 import { unsupported } from "./openai-problem.ts";
@@ -162,8 +162,7 @@ function textOf(content: unknown, param: string): string {
 }
 
 /** The message without its preamble; a session's title is made from it. */
-const titleFrom = (content: string): string | undefined =>
-  cutText(content.trim().replace(/\s+/g, " "), 60).trim() || undefined;
+const titleFrom = (content: string): string | undefined => cutText(toOneLine(content), 60).trim() || undefined;
 
 /** The id under which a client answers a question or a confirmation. It contains the session's id. */
 export const askedId = (sessionId: SessionId, { kind, requestId }: Asked): string =>

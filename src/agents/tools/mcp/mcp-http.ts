@@ -1,6 +1,7 @@
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { createParser } from "eventsource-parser";
 import type { Clock } from "../../../shared/ports/clock.ts";
+import { raceAborted } from "../../../shared/waiting.ts";
 import { boundedMcpFetch } from "../../bounded-fetch.ts";
 import { isObject, type RpcId, readMcpAnswer } from "./mcp-answer.ts";
 
@@ -99,15 +100,8 @@ export class McpHttp implements MCPTransport {
 
   /** Wait for another session, if one is being begun. */
   async #renewed(signal: AbortSignal): Promise<void> {
-    if (!this.#renewal) return;
-    const aborted = Promise.withResolvers<never>();
-    const onAbort = () => aborted.reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    try {
-      await Promise.race([this.#renewal, aborted.promise]);
-    } finally {
-      signal.removeEventListener("abort", onAbort);
-    }
+    const renewal = this.#renewal;
+    if (renewal) await raceAborted(signal, () => renewal);
   }
 
   async #renew(): Promise<void> {
