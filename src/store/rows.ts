@@ -4,7 +4,8 @@ import type { AgentId, FloorId, MessageId, SessionId } from "../protocol/ids.ts"
 import type { Effect } from "../protocol/internal/effect.ts";
 import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
-import type { ConnectionRow, DraftPage, FloorRow } from "./store.ts";
+import { sessionJson } from "../protocol/session-json.ts";
+import type { ConnectionRow, DraftPage, FloorChange, FloorRow } from "./store.ts";
 
 /** The rows that the queries of every store select, and their conversion to domain types. */
 
@@ -115,6 +116,53 @@ export function sessionOfRow({ view }: ViewRow): Session {
 /** The searchable text of a session. A line break separates its parts. */
 export function sessionText({ title, summary }: Session): string {
   return summary === undefined ? title : `${title}\n${summary}`;
+}
+
+/** A session's row: its columns by their names in SQL, and what becomes columns of other rows. Undefined: null. */
+export interface SessionSqlRow {
+  id: SessionId;
+  state: Session["state"];
+  agent_id: AgentId;
+  user_id: string | undefined;
+  owner_id: string | undefined;
+  workspace_id: string | undefined;
+  last_activity_at: number;
+  queued_at: number | undefined;
+  due_at: number | undefined;
+  head: number;
+  view: string;
+  memory: string;
+  /** When the session's first event of the change happened: its oldest one, if the row has none yet. */
+  oldest_at: number | undefined;
+  /** The place of its last transition of the change in the floor's log. */
+  paused_at: number | undefined;
+  /** The text of its words. */
+  text: string;
+}
+
+/** The rows of the sessions that a change writes. */
+export function sessionRowsOf({ sessions, events }: FloorChange): SessionSqlRow[] {
+  const news = newsOf(events);
+  return sessions.map(({ session, memory, head, dueAt }) => {
+    const of = news.get(session.id);
+    return {
+      id: session.id,
+      state: session.state,
+      agent_id: session.agentId,
+      user_id: session.userId,
+      owner_id: session.ownerId,
+      workspace_id: session.workspaceId,
+      last_activity_at: session.lastActivityAt,
+      queued_at: session.queuedAt,
+      due_at: dueAt,
+      head,
+      view: sessionJson(session),
+      memory,
+      oldest_at: of?.firstAt,
+      paused_at: of?.transitionSeq,
+      text: sessionText(session),
+    };
+  });
 }
 
 /** What the events of a change mean for one session's row. */

@@ -2,7 +2,7 @@ import type { MessageId, SessionId } from "../../protocol/ids.ts";
 import { floorHash } from "../../protocol/internal/floor-hash.ts";
 import { flow } from "../../shared/flow.ts";
 import { cleanText } from "../../shared/text.ts";
-import { detailsOf, newsOf, sessionText } from "../rows.ts";
+import { detailsOf, sessionRowsOf } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
 import type { CommitOutcome, FloorChange, MessageWrite } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
@@ -116,7 +116,7 @@ function rowsOf(change: FloorChange, contents: Contents) {
     format,
     flags: JSON.stringify(flags),
     snapshot,
-    sessions: orNull(sessionRows(change)),
+    sessions: orNull(sessionRowsOf(change).map(({ text, ...row }) => ({ ...row, words: tsVector(wordsOf(text)) }))),
     messages: orNull(change.messages.map((write) => messageRow(write, contents))),
     logs: orNull(
       change.logs.map(({ sessionId, messageId, line: { id, stream, text, timestamp } }) => {
@@ -165,27 +165,6 @@ function parametersOf(rows: ReturnType<typeof rowsOf>): unknown[] {
 
 function isRowList(value: unknown): value is object[] {
   return Array.isArray(value) && typeof value[0] === "object";
-}
-
-function sessionRows({ sessions, events }: FloorChange) {
-  const news = newsOf(events);
-  return sessions.map(({ session, memory, head, dueAt }) => ({
-    id: session.id,
-    state: session.state,
-    agent_id: session.agentId,
-    user_id: session.userId,
-    owner_id: session.ownerId,
-    workspace_id: session.workspaceId,
-    last_activity_at: session.lastActivityAt,
-    queued_at: session.queuedAt,
-    paused_at: news.get(session.id)?.transitionSeq,
-    oldest_at: news.get(session.id)?.firstAt,
-    due_at: dueAt,
-    head,
-    view: JSON.stringify(session),
-    memory,
-    words: tsVector(wordsOf(sessionText(session))),
-  }));
 }
 
 /** A message is searchable once it is complete. */

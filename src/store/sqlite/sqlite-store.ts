@@ -21,6 +21,7 @@ import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { TurnBudget } from "../../shared/turn-budget.ts";
 import type { Meta } from "../meta.ts";
+import { sessionRowsOf } from "../rows.ts";
 import type {
   Blob,
   CommitOutcome,
@@ -61,7 +62,6 @@ import { fileFaultOf, isUnreadable } from "./result-code.ts";
 import { SqliteSessionList } from "./session-list.ts";
 import { StateReader } from "./state-reader.ts";
 import { ViewReader } from "./view-reader.ts";
-import { flattenChange } from "./writer/flat-change.ts";
 import { WriteQueue } from "./writer/write-queue.ts";
 import type { Job, WriteOutcome } from "./writer/writer-job.ts";
 import { WriterThread } from "./writer/writer-thread.ts";
@@ -218,9 +218,8 @@ class SqliteStore implements Store {
 
   async commit(change: FloorChange): Promise<CommitOutcome> {
     flow.onHop?.("sqlite", `${change.floorId}, to the writer's thread`);
-    return (await this.#writes.add({ kind: "change", change: flattenChange(change) })) === "conflict"
-      ? "conflict"
-      : "committed";
+    const job = { kind: "change", change: { ...change, sessions: sessionRowsOf(change) } } as const;
+    return (await this.#writes.add(job)) === "conflict" ? "conflict" : "committed";
   }
 
   async saveConnection(row: ConnectionRow): Promise<"saved" | "conflict"> {

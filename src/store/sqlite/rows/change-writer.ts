@@ -1,17 +1,10 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { FloorId, SessionId } from "../../../protocol/ids.ts";
+import type { SessionId } from "../../../protocol/ids.ts";
 import { floorHash } from "../../../protocol/internal/floor-hash.ts";
-import type { AdoptedHistory, MessageWrite } from "../../store.ts";
+import type { SessionSqlRow } from "../../rows.ts";
+import type { MessageWrite, Receipt } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
-import {
-  EVENT_WIDTH,
-  type FlatChange,
-  RECEIPT_WIDTH,
-  type Rest,
-  SESSION_WIDTH,
-  type Value,
-} from "../writer/flat-change.ts";
-import type { WriteOutcome } from "../writer/writer-job.ts";
+import type { WriteOutcome, WrittenChange } from "../writer/writer-job.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
 import type { KnownFloor, KnownRows, KnownSession } from "./known-rows.ts";
 import type { LogBlocks } from "./log-blocks.ts";
@@ -23,9 +16,6 @@ import { WordIndex } from "./word-index.ts";
 /** The keys of the sessions that a change writes to. */
 type SessionKeys = (id: SessionId) => number;
 type Standings = ReadonlyMap<SessionId, KnownSession | undefined>;
-
-const NO_MESSAGES: readonly MessageWrite[] = [];
-const NO_HISTORIES: readonly AdoptedHistory[] = [];
 
 /** Writes a floor's change, inside the open transaction. */
 export class ChangeWriter {
@@ -74,14 +64,12 @@ export class ChangeWriter {
    * Write the change. A conflict writes nothing.
    * @throws Error if a key occurs twice in the change, or the change refers to a missing row
    */
-  write(change: FlatChange): WriteOutcome {
-    const [floorId, expected, , , , , , , newIds, sessions, events, , rest] = change;
+  write(change: WrittenChange): WriteOutcome {
+    const { floorId, expected, newIds, sessions, messages, adopted = [] } = change;
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
     if ((floor?.version ?? 0) !== expected) return this.#conflict(floorId);
-    const adopted = rest?.adopted ?? NO_HISTORIES;
     if (!adopted.every((history) => this.staged.isThere(history))) return "conflict";
     let standings = this.#find(sessions);
-    const messages = rest?.messages ?? NO_MESSAGES;
     if (this.#isTaken(newIds, messages, floor?.key, standings)) return "conflict";
     const floorKey = floor ? this.#continueFloor(change, floor) : this.#beginFloor(change);
     if (floorKey === undefined) return this.#conflict(floorId);
@@ -90,9 +78,9 @@ export class ChangeWriter {
     if (adopted.length > 0) standings = this.#find(sessions);
     const sessionKeys = this.#writeSessions(sessions, standings, floorKey);
     for (const write of messages) this.#messages.write(sessionKeys(sessionOf(write)), floorKey, write);
-    for (const log of rest?.logs ?? []) this.#messages.addLog(sessionKeys(log.sessionId), log);
-    this.#writeEvents(events, messages, floorKey, sessionKeys);
-    if (rest) this.#writeEnds(rest, floorKey);
+    for (const log of change.logs) this.#messages.addLog(sessionKeys(log.sessionId), log);
+    this.#writeEvents(change, floorKey, sessionKeys);
+    this.#writeEnds(change, floorKey);
     return "done";
   }
 
@@ -102,13 +90,8 @@ export class ChangeWriter {
     return "conflict";
   }
 
-  #find(sessions: readonly Value[]): Standings {
-    const standings = new Map<SessionId, KnownSession | undefined>();
-    for (let from = 0; from < sessions.length; from += SESSION_WIDTH) {
-      const id = sessions[from] as SessionId;
-      standings.set(id, this.#sessions.find(id));
-    }
-    return standings;
+  #find(sessions: readonly SessionSqlRow[]): Standings {
+    return new Map(sessions.map(({ id }) => [id, this.#sessions.find(id)]));
   }
 
   #isTaken(
@@ -131,62 +114,47 @@ export class ChangeWriter {
    * Insert a new floor's row and return its key; undefined if a receipt's key exists. The row is never removed, so
    * receipts are checked first.
    */
-  #beginFloor(change: FlatChange): number | undefined {
-    const [floorId, expected, head, format, flags, reserved, snapshot, alarm, , , , receipts] = change;
-    const keys = new Set<string>();
-    for (let from = 0; from < receipts.length; from += RECEIPT_WIDTH) {
-      const [caller, commandId] = receipts.slice(from, from + 2);
-      if (this.#hasReceipt.get(caller!, commandId!)) return undefined;
-      keys.add(`${caller}\n${commandId}`);
-    }
-    if (keys.size * RECEIPT_WIDTH < receipts.length) return undefined;
-    const version = expected + 1;
-    const partition = floorHash(floorId as FloorId);
-    const row = [version, head, format, flags, reserved, snapshot, alarm, floorId, partition];
-    const { lastInsertRowid } = this.#addFloor.run(...row);
+  #beginFloor(change: WrittenChange): number | undefined {
+    const { floorId, receipts } = change;
+    if (receipts.some(({ caller, commandId }) => this.#hasReceipt.get(caller, commandId))) return undefined;
+    if (new Set(receipts.map(({ caller, commandId }) => `${caller}\n${commandId}`)).size < receipts.length)
+      return undefined;
+    const { lastInsertRowid } = this.#addFloor.run(...floorValues(change), floorId, floorHash(floorId));
     const key = Number(lastInsertRowid);
     this.#addReceipts(receipts, key);
-    this.#known.floors.set(floorId, { key, version });
+    this.#known.floors.set(floorId, { key, version: change.expected + 1 });
     return key;
   }
 
   /** The same for an existing floor. The update compares the version once more. */
-  #continueFloor(change: FlatChange, { key }: KnownFloor): number | undefined {
-    const [floorId, expected, head, format, flags, reserved, snapshot, alarm, , , , receipts] = change;
+  #continueFloor(change: WrittenChange, { key }: KnownFloor): number | undefined {
+    const { floorId, expected, receipts } = change;
     if (!this.#addReceipts(receipts, key)) return undefined;
-    const version = expected + 1;
-    const row = [version, head, format, flags, reserved, snapshot, alarm];
-    if (this.#putFloor.run(...row, key, expected).changes === 0) {
-      this.#removeReceipts(receipts, receipts.length);
+    if (this.#putFloor.run(...floorValues(change), key, expected).changes === 0) {
+      this.#removeReceipts(receipts);
       return undefined;
     }
-    this.#known.floors.set(floorId, { key, version });
+    this.#known.floors.set(floorId, { key, version: expected + 1 });
     return key;
   }
 
   /** Add all receipts, or none if one key exists. */
-  #addReceipts(receipts: readonly Value[], floorKey: number): boolean {
-    for (let from = 0; from < receipts.length; from += RECEIPT_WIDTH) {
-      const [caller, commandId, bodyHash, at, reply] = receipts.slice(from, from + RECEIPT_WIDTH);
-      if (this.#addReceipt.run(caller!, commandId!, floorKey, bodyHash!, at!, reply!).changes === 1) continue;
-      this.#removeReceipts(receipts, from);
+  #addReceipts(receipts: readonly Receipt[], floorKey: number): boolean {
+    for (const [index, { caller, commandId, bodyHash, at, reply }] of receipts.entries()) {
+      if (this.#addReceipt.run(caller, commandId, floorKey, bodyHash, at, reply).changes === 1) continue;
+      this.#removeReceipts(receipts.slice(0, index));
       return false;
     }
     return true;
   }
 
-  #removeReceipts(receipts: readonly Value[], until: number): void {
-    for (let from = 0; from < until; from += RECEIPT_WIDTH) {
-      this.#removeReceipt.run(receipts[from]!, receipts[from + 1]!);
-    }
+  #removeReceipts(receipts: readonly Receipt[]): void {
+    for (const { caller, commandId } of receipts) this.#removeReceipt.run(caller, commandId);
   }
 
-  #writeSessions(sessions: readonly Value[], standings: Standings, floorKey: number): SessionKeys {
+  #writeSessions(sessions: readonly SessionSqlRow[], standings: Standings, floorKey: number): SessionKeys {
     const keys = new Map<SessionId, number>();
-    for (let from = 0; from < sessions.length; from += SESSION_WIDTH) {
-      const id = sessions[from] as SessionId;
-      keys.set(id, this.#sessions.put(sessions, from, standings.get(id), floorKey));
-    }
+    for (const row of sessions) keys.set(row.id, this.#sessions.put(row, standings.get(row.id), floorKey));
     return (id) => {
       const known = keys.get(id);
       if (known !== undefined) return known;
@@ -197,28 +165,29 @@ export class ChangeWriter {
     };
   }
 
-  #writeEvents(
-    events: readonly Value[],
-    messages: readonly MessageWrite[],
-    floorKey: number,
-    sessionKeys: SessionKeys,
-  ): void {
+  #writeEvents({ events, messages }: WrittenChange, floorKey: number, sessionKeys: SessionKeys): void {
     const texts = textsOf(messages, (sessionId, id) => this.#messages.keyOf(sessionKeys(sessionId), id)!);
-    for (let from = 0; from < events.length; from += EVENT_WIDTH) {
-      const sessionId = events[from + 1] as SessionId | null;
-      if (sessionId === null) this.#events.add(events, from, floorKey, null, []);
-      else this.#events.add(events, from, floorKey, sessionKeys(sessionId), texts.get(sessionId) ?? []);
+    for (const event of events) {
+      const { sessionId } = event;
+      if (sessionId === undefined) this.#events.add(event, floorKey, null, []);
+      else this.#events.add(event, floorKey, sessionKeys(sessionId), texts.get(sessionId) ?? []);
     }
   }
 
   /** What no other row of the change needs: effects and deleted sessions. */
-  #writeEnds({ effectsRemoved, effectsAdded, deleted }: Rest, floorKey: number): void {
+  #writeEnds({ effectsRemoved, effectsAdded, deleted }: WrittenChange, floorKey: number): void {
     for (const id of effectsRemoved) this.#removeEffect.run(id);
     for (const { id, floorId, kind: _, dueAt, ...payload } of effectsAdded) {
-      this.#addEffect.run(id, floorHash(floorId as FloorId), floorKey, dueAt, JSON.stringify(payload));
+      this.#addEffect.run(id, floorHash(floorId), floorKey, dueAt, JSON.stringify(payload));
     }
     for (const each of deleted) this.#sessions.remove(each, floorKey);
   }
+}
+
+/** The columns of a floor's row that a change sets, as the statements list them. */
+function floorValues({ expected, head, format, flags, reserved, snapshot, alarm }: WrittenChange) {
+  const reservedJson = reserved ? JSON.stringify(reserved) : null;
+  return [expected + 1, head, format, JSON.stringify(flags), reservedJson, snapshot, alarm ?? null] as const;
 }
 
 const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);

@@ -1,10 +1,10 @@
 import { Buffer } from "node:buffer";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { LogEntry } from "../../../protocol/event.ts";
 import type { SessionId } from "../../../protocol/ids.ts";
 import type { MessageWrite } from "../../store.ts";
 import { type StoredEventText, wholeJson } from "../event-text.ts";
 import { prepareBigQuery, type Query } from "../query.ts";
-import type { Value } from "../writer/flat-change.ts";
 import type { LogBlocks } from "./log-blocks.ts";
 
 /** Data of an event above this size is stored in a table of its own (rule C22), in UTF-8 bytes. */
@@ -46,36 +46,25 @@ export class EventWriter {
     this.#put = db.prepare("UPDATE events SET json = ?, message_key = NULL, text_at = NULL WHERE event_key = ?");
   }
 
-  /**
-   * @param events the values of a flat change, `EVENT_WIDTH` per event, starting at `from`
-   * @param texts the current texts of the session's messages
-   */
-  add(
-    events: readonly Value[],
-    from: number,
-    floorKey: number,
-    sessionKey: number | null,
-    texts: readonly SharedText[],
-  ): void {
-    const type = events[from + 3]!;
-    const whole = events[from + 6] as string;
-    const { json, messageKey, textAt } = type === "message" ? shareText(whole, texts) : { json: whole };
+  /** @param texts the current texts of the session's messages */
+  add(event: LogEntry, floorKey: number, sessionKey: number | null, texts: readonly SharedText[]): void {
+    const { floorSeq, seq = null, type, requestId = null, at } = event;
+    const { json, messageKey, textAt } = type === "message" ? shareText(event.json, texts) : { json: event.json };
     const large = isLarge(json);
     const { lastInsertRowid } = this.#add.run(
       floorKey,
-      events[from]!,
+      floorSeq,
       sessionKey,
-      events[from + 2]!,
+      seq,
       type,
-      events[from + 4]!,
-      events[from + 5]!,
+      requestId,
+      at,
       large ? null : json,
       messageKey ?? null,
       textAt ?? null,
     );
     if (large) this.#addBlob.run(lastInsertRowid, json);
-    const floorSeq = events[from]! as number;
-    if (sessionKey !== null) this.#blocks.noteEvent(floorKey, floorSeq, sessionKey, events[from + 2] as number);
+    if (sessionKey !== null) this.#blocks.noteEvent(floorKey, floorSeq, sessionKey, event.seq!);
     if (type === "arbitration") this.#blocks.noteDecision(floorKey, floorSeq);
   }
 

@@ -1,15 +1,26 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SessionId } from "../../../protocol/ids.ts";
 import type { Session } from "../../../protocol/session.ts";
-import { sessionText } from "../../rows.ts";
+import { type SessionSqlRow, sessionText } from "../../rows.ts";
 import type { DeletedSession } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
-import { SESSION_WIDTH, type Value } from "../writer/flat-change.ts";
 import type { KnownRows, KnownSession } from "./known-rows.ts";
 import { AFTER_ALL, type LogBlocks } from "./log-blocks.ts";
 import type { WordIndex } from "./word-index.ts";
 
-type SessionSqlRow = Omit<KnownSession, "hasOldest"> & { view: string; hasOldest: 0 | 1 };
+type FoundSession = Omit<KnownSession, "hasOldest"> & { view: string; hasOldest: 0 | 1 };
+
+/** The columns that find a session, and `standing`. */
+const INDEXED = [
+  "state",
+  "agent_id",
+  "user_id",
+  "owner_id",
+  "workspace_id",
+  "last_activity_at",
+  "queued_at",
+  "due_at",
+] as const satisfies (keyof SessionSqlRow)[];
 
 /** The value of `standing` for a ducked session. */
 const DUCKED = -1;
@@ -19,7 +30,7 @@ export class SessionWriter {
   readonly #words: WordIndex;
   readonly #known: KnownRows;
   readonly #blocks: LogBlocks;
-  readonly #find: Query<SessionSqlRow>;
+  readonly #find: Query<FoundSession>;
   readonly #add: StatementSync;
   readonly #put: StatementSync;
   readonly #putView: StatementSync;
@@ -37,12 +48,11 @@ export class SessionWriter {
       FROM sessions WHERE id = ?`,
     );
     this.#add = db.prepare(`
-      INSERT INTO sessions (state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at, standing,
-        due_at, oldest_at, head, view, memory, id, floor_key)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+      INSERT INTO sessions (${INDEXED.join()}, standing, oldest_at, head, view, memory, id, floor_key)
+      VALUES (${"?, ".repeat(INDEXED.length)}?, ?, ?, ?, ?, ?, ?)`);
     this.#put = db.prepare(`
-      UPDATE sessions SET state = ?, agent_id = ?, user_id = ?, owner_id = ?, workspace_id = ?, last_activity_at = ?,
-        queued_at = ?, standing = ?, due_at = ?, oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
+      UPDATE sessions SET ${INDEXED.map((column) => `${column} = ?`).join()}, standing = ?,
+        oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
       WHERE session_key = ?`);
     // Updates no indexed column.
     this.#putView = db.prepare("UPDATE sessions SET head = ?, view = ?, memory = ? WHERE session_key = ?");
@@ -64,65 +74,32 @@ export class SessionWriter {
   }
 
   /**
-   * @param sessions the values of a flat change, `SESSION_WIDTH` per session, starting at `from`
    * @param before the session's current row
    * @returns the key of the row
    */
-  put(sessions: readonly Value[], from: number, before: KnownSession | undefined, floorKey: number): number {
-    const values = sessions.slice(from, from + SESSION_WIDTH);
-    const [
-      id,
-      state,
-      agent,
-      user,
-      owner,
-      workspace,
-      activity,
-      queuedAt,
-      head,
-      view,
-      memory,
-      text,
-      firstAt,
-      movedAt,
-      dueAt,
-    ] = values as [string, ...Value[]] & { 11: string; 12: number | null; 13: number | null };
-    const standing = standingOf(state!, before, movedAt);
-    const columns = [state, agent, user, owner, workspace, activity, queuedAt, standing, dueAt].join("\n");
+  put(row: SessionSqlRow, before: KnownSession | undefined, floorKey: number): number {
+    const { id, head, view, memory, text, oldest_at: firstAt = null } = row;
+    const standing = standingOf(row, before);
+    const indexed = [...INDEXED.map((column) => row[column] ?? null), standing];
+    const columns = indexed.join("\n");
     const hasOldest = before?.hasOldest === true || firstAt !== null;
     let key: number;
     if (!before) {
-      const found = [state!, agent!, user!, owner!, workspace!, activity!, queuedAt!, standing, dueAt!, firstAt];
-      key = Number(this.#add.run(...found, head!, view!, memory!, id, floorKey).lastInsertRowid);
-      this.#words.addSession(key, text!);
+      key = Number(this.#add.run(...indexed, firstAt, head, view, memory, id, floorKey).lastInsertRowid);
+      this.#words.addSession(key, text);
     } else {
       key = before.key;
       const isFoundAsBefore = before.columns === columns && before.hasOldest === hasOldest;
       const { changes } = isFoundAsBefore
-        ? this.#putView.run(head!, view!, memory!, key)
-        : this.#put.run(
-            state!,
-            agent!,
-            user!,
-            owner!,
-            workspace!,
-            activity!,
-            queuedAt!,
-            standing,
-            dueAt!,
-            firstAt,
-            head!,
-            view!,
-            memory!,
-            key,
-          );
+        ? this.#putView.run(head, view, memory, key)
+        : this.#put.run(...indexed, firstAt, head, view, memory, key);
       if (changes === 0) throw new Error(`session ${id} has no row`);
       if (before.text !== text) {
         this.#words.dropSession(key);
-        this.#words.addSession(key, text!);
+        this.#words.addSession(key, text);
       }
     }
-    this.#known.sessions.set(id, { key, floorKey, standing, text: text!, columns, hasOldest });
+    this.#known.sessions.set(id, { key, floorKey, standing, text, columns, hasOldest });
     return key;
   }
 
@@ -151,7 +128,7 @@ export class SessionWriter {
  * A session's position on its floor: 0 for the holder, -1 for a ducked session; for a paused one, the place in the
  * floor's log of the transition that paused it. A change without a transition keeps that place.
  */
-function standingOf(state: Value, before: KnownSession | undefined, movedAt: number | null): number | null {
+function standingOf({ state, paused_at: movedAt }: SessionSqlRow, before: KnownSession | undefined): number | null {
   if (state === "active") return 0;
   if (state === "ducked") return DUCKED;
   if (state !== "paused") return null;

@@ -1,12 +1,23 @@
 import type { Message } from "../../../protocol/message.ts";
-import type { Blob, ConnectionRow, Jumps, PruneLimits, StagedId, StoredDefinitionChange } from "../../store.ts";
+import type { SessionSqlRow } from "../../rows.ts";
+import type {
+  Blob,
+  ConnectionRow,
+  FloorChange,
+  Jumps,
+  PruneLimits,
+  StagedId,
+  StoredDefinitionChange,
+} from "../../store.ts";
 import type { OpenedFiles } from "../file-identity.ts";
 import type { FileFault } from "../result-code.ts";
-import type { FlatChange } from "./flat-change.ts";
+
+/** A floor's change with the rows of its sessions. */
+export type WrittenChange = Omit<FloorChange, "sessions"> & { sessions: SessionSqlRow[] };
 
 /** A write. Jobs of all kinds share transactions, in the order of their arrival. */
 export type Job =
-  | { kind: "change"; change: FlatChange }
+  | { kind: "change"; change: WrittenChange }
   | { kind: "connection"; row: ConnectionRow }
   | { kind: "blob"; sessionId: string; blob: Blob }
   | { kind: "stage"; stagedAs: StagedId; messages: readonly Message[]; now: number }
