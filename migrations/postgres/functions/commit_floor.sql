@@ -1,51 +1,52 @@
 -- Commits a floor's whole change, or nothing of it. Returns false when the floor's version is not the expected one, or when
--- an id of `ids_free` belongs to a session or to a tombstone. A taken key is a unique_violation. It is called as a statement
+-- an id of `free` belongs to a session or to a tombstone. A taken key is a unique_violation. It is called as a statement
 -- of its own, so that the call is the transaction. Locks are taken in one order everywhere: the floor, then sessions,
 -- effects and receipts, each by their keys; so two changes never wait for each other. Lists are null when they are empty.
-CREATE OR REPLACE FUNCTION commit_floor(
-  floor_id text, expected bigint, new_head bigint, new_format integer, new_flags text, new_snapshot text,
-  sessions_put json, messages_written json, logs_added json, events_added json,
-  effects_removed text[], effects_added json, receipts_added json, sessions_deleted json, ids_free text[],
-  new_reserved text, sessions_adopted json, new_alarm bigint, new_partition smallint
-) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION commit_floor(change json) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+  new     record;
   this    bigint;
   adopted integer;
 BEGIN
+  SELECT * INTO new FROM json_to_record(change) AS c (
+    floor_id text, expected bigint, head bigint, format integer, flags text, snapshot text, reserved text, alarm bigint,
+    partition smallint, free text[], adopted json, sessions json, messages json, logs json, events json,
+    effects_removed text[], effects_added json, receipts json, deleted json);
+
   -- Another commit may use one of them after this look: the version or the key then makes this one a conflict.
-  IF ids_free IS NOT NULL AND (EXISTS (SELECT FROM sessions WHERE id = ANY (ids_free))
-      OR EXISTS (SELECT FROM tombstones WHERE session_id = ANY (ids_free))) THEN
+  IF new.free IS NOT NULL AND (EXISTS (SELECT FROM sessions WHERE id = ANY (new.free))
+      OR EXISTS (SELECT FROM tombstones WHERE session_id = ANY (new.free))) THEN
     RETURN false;
   END IF;
 
-  IF expected = 0 THEN
+  IF new.expected = 0 THEN
     INSERT INTO floors (id, version, head, format, flags, snapshot, reserved, alarm, partition)
-      VALUES (floor_id, 1, new_head, new_format, new_flags, new_snapshot, new_reserved, new_alarm, new_partition)
+      VALUES (new.floor_id, 1, new.head, new.format, new.flags, new.snapshot, new.reserved, new.alarm, new.partition)
       ON CONFLICT (id) DO NOTHING RETURNING floor_key INTO this;
   ELSE
     UPDATE floors SET
-      version = expected + 1, head = new_head, format = new_format, flags = new_flags, snapshot = new_snapshot,
-      reserved = new_reserved, alarm = new_alarm
-      WHERE id = floor_id AND version = expected RETURNING floor_key INTO this;
+      version = new.expected + 1, head = new.head, format = new.format, flags = new.flags, snapshot = new.snapshot,
+      reserved = new.reserved, alarm = new.alarm
+      WHERE id = new.floor_id AND version = new.expected RETURNING floor_key INTO this;
   END IF;
   IF NOT FOUND THEN RETURN false; END IF;
 
   -- A staged session becomes a session of this floor, with its messages. One that is gone makes the change a conflict. No
   -- other session has an id like a staged one's.
-  IF sessions_adopted IS NOT NULL THEN
+  IF new.adopted IS NOT NULL THEN
     UPDATE sessions SET id = a.session_id, floor_key = this, state = 'created'
-      FROM json_to_recordset(sessions_adopted) AS a (session_id text, staged_as text)
+      FROM json_to_recordset(new.adopted) AS a (session_id text, staged_as text)
       WHERE sessions.id = a.staged_as;
     GET DIAGNOSTICS adopted = ROW_COUNT;
-    IF adopted <> json_array_length(sessions_adopted) THEN
+    IF adopted <> json_array_length(new.adopted) THEN
       RAISE unique_violation USING MESSAGE = 'a staged session is gone';
     END IF;
   END IF;
 
-  IF sessions_put IS NOT NULL THEN PERFORM write_sessions(this, sessions_put); END IF;
-  IF messages_written IS NOT NULL THEN PERFORM write_messages(this, messages_written); END IF;
+  IF new.sessions IS NOT NULL THEN PERFORM write_sessions(this, new.sessions); END IF;
+  IF new.messages IS NOT NULL THEN PERFORM write_messages(this, new.messages); END IF;
 
-  IF logs_added IS NOT NULL THEN
+  IF new.logs IS NOT NULL THEN
     -- A line that is there already is the same line.
     INSERT INTO message_logs (session_key, message_key, id, stream, text, at)
       SELECT l.session_key,
@@ -54,7 +55,7 @@ BEGIN
         FROM (
           SELECT given.*,
               (SELECT s.session_key FROM sessions s WHERE s.id = given.session_id AND s.floor_key = this) AS session_key
-            FROM ROWS FROM (json_to_recordset(logs_added) AS (
+            FROM ROWS FROM (json_to_recordset(new.logs) AS (
               session_id text, message_id text, id text, stream text, text text, at bigint)) WITH ORDINALITY
               AS given (session_id, message_id, id, stream, text, at, place)
         ) l
@@ -62,30 +63,30 @@ BEGIN
       ON CONFLICT (session_key, message_key, id) DO NOTHING;
   END IF;
 
-  IF events_added IS NOT NULL THEN
+  IF new.events IS NOT NULL THEN
     INSERT INTO events (floor_key, floor_seq, session_key, seq, type, request_id, at, json)
       SELECT this, e.floor_seq,
           (SELECT s.session_key FROM sessions s WHERE s.id = e.session_id AND s.floor_key = this),
           e.seq, e.type, e.request_id, e.at, e.json
-        FROM json_to_recordset(events_added) AS e (
+        FROM json_to_recordset(new.events) AS e (
           floor_seq bigint, session_id text, seq bigint, type text, request_id text, at bigint, json text);
   END IF;
 
-  IF effects_removed IS NOT NULL THEN DELETE FROM effects WHERE id = ANY (effects_removed); END IF;
-  IF effects_added IS NOT NULL THEN
+  IF new.effects_removed IS NOT NULL THEN DELETE FROM effects WHERE id = ANY (new.effects_removed); END IF;
+  IF new.effects_added IS NOT NULL THEN
     INSERT INTO effects
-      SELECT id, partition, this, due_at, payload FROM json_to_recordset(effects_added) AS e (
+      SELECT id, partition, this, due_at, payload FROM json_to_recordset(new.effects_added) AS e (
         id text, partition smallint, due_at bigint, payload text)
       ORDER BY id COLLATE "C";
   END IF;
 
-  IF receipts_added IS NOT NULL THEN
+  IF new.receipts IS NOT NULL THEN
     INSERT INTO receipts (caller, command_id, floor_key, body_hash, at, reply)
-      SELECT caller, command_id, this, body_hash, at, reply FROM json_to_recordset(receipts_added) AS r (
+      SELECT caller, command_id, this, body_hash, at, reply FROM json_to_recordset(new.receipts) AS r (
         caller text, command_id text, body_hash text, at bigint, reply text)
       ORDER BY caller COLLATE "C", command_id COLLATE "C";
   END IF;
 
-  IF sessions_deleted IS NOT NULL THEN PERFORM delete_sessions(this, sessions_deleted); END IF;
+  IF new.deleted IS NOT NULL THEN PERFORM delete_sessions(this, new.deleted); END IF;
   RETURN true;
 END $$;

@@ -6,12 +6,7 @@ CREATE OR REPLACE FUNCTION commit_floors(changes json) RETURNS boolean[] LANGUAG
 BEGIN
   PERFORM set_config('lock_timeout', '20', true);
   RETURN ARRAY (
-    SELECT commit_floor(c.floor_id, c.expected, c.head, c.format, c.flags, c.snapshot, c.sessions, c.messages, c.logs,
-        c.events, c.effects_removed, c.effects_added, c.receipts, c.deleted, c.free, c.reserved, c.adopted, c.alarm, c.partition)
-      FROM json_to_recordset(changes) AS c (
-        floor_id text, expected bigint, head bigint, format integer, flags text, snapshot text, sessions json,
-        messages json, logs json, events json, effects_removed text[], effects_added json, receipts json, deleted json,
-        free text[], reserved text, adopted json, alarm bigint, partition smallint));
+    SELECT commit_floor(change) FROM json_array_elements(changes) WITH ORDINALITY AS c (change, place) ORDER BY place);
 EXCEPTION WHEN OTHERS THEN
   RETURN NULL;
 END $$;

@@ -7,11 +7,7 @@ import { tsVector, wordsOf } from "../search-words.ts";
 import type { CommitOutcome, FloorChange, MessageWrite } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
 
-/** The parameters of `commit_floor` in migrations/postgres/functions, in the order of `rowsOf`. */
-const COMMIT = {
-  name: "commit",
-  text: "SELECT commit_floor($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) AS done",
-};
+const COMMIT = { name: "commit", text: "SELECT commit_floor($1) AS done" };
 const COMMIT_ALL = { name: "commit-all", text: "SELECT commit_floors($1) AS done" };
 const CONTENTS = {
   name: "contents",
@@ -70,7 +66,7 @@ export class FloorCommit {
 
   async #write(change: FloorChange, contents: Contents): Promise<CommitOutcome> {
     flow.onHop?.("postgres", change.floorId);
-    const [row] = await this.#db.query<{ done: boolean }>(COMMIT, parametersOf(rowsOf(change, contents)));
+    const [row] = await this.#db.query<{ done: boolean }>(COMMIT, [cleanJson(rowsOf(change, contents))]);
     return outcomeOf(row!.done);
   }
 
@@ -105,7 +101,7 @@ function isRefused(error: unknown, fault: StatementRefused["fault"]): boolean {
 
 const outcomeOf = (isDone: boolean): CommitOutcome => (isDone ? "committed" : "conflict");
 
-/** A change as `commit_floor` and `commit_floors` take it: each table's rows are a list, null if there are none. */
+/** A change as `commit_floor` takes it: each table's rows are a list, null if there are none. */
 function rowsOf(change: FloorChange, contents: Contents) {
   const { floorId, expected, newIds, head, format, flags, reserved, snapshot, effectsRemoved } = change;
   const partition = floorHash(floorId);
@@ -158,15 +154,6 @@ function rowsOf(change: FloorChange, contents: Contents) {
 
 const orNull = <Row>(rows: Row[]): Row[] | null => (rows.length === 0 ? null : rows);
 
-/** Rows of tables are sent as JSON; lists of ids as arrays. */
-function parametersOf(rows: ReturnType<typeof rowsOf>): unknown[] {
-  return Object.values(rows).map((value) => (isRowList(value) ? listOf(value) : value));
-}
-
-function isRowList(value: unknown): value is object[] {
-  return Array.isArray(value) && typeof value[0] === "object";
-}
-
 /** A message is searchable once it is complete. */
 function messageRow(write: MessageWrite, contents: Contents) {
   if ("message" in write) {
@@ -191,10 +178,12 @@ function messageRow(write: MessageWrite, contents: Contents) {
 /** Characters that JSON allows and PostgreSQL's text does not: NUL, and lone surrogates. */
 const FORBIDDEN = /\\u(?:0000|d)/;
 
-/** Rows as JSON; null for none. The edges refuse invalid characters; any that remain are replaced. */
-export function listOf(rows: readonly object[]): string | null {
-  if (rows.length === 0) return null;
-  const json = JSON.stringify(rows);
+/** Rows as JSON; null for none. */
+export const listOf = (rows: readonly object[]): string | null => (rows.length === 0 ? null : cleanJson(rows));
+
+/** The edges refuse invalid characters; any that remain are replaced. */
+function cleanJson(given: object): string {
+  const json = JSON.stringify(given);
   if (!FORBIDDEN.test(json)) return json;
-  return JSON.stringify(rows, (_, value) => (typeof value === "string" ? cleanText(value) : value));
+  return JSON.stringify(given, (_, value) => (typeof value === "string" ? cleanText(value) : value));
 }
