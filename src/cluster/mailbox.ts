@@ -15,6 +15,12 @@ import { Deadlines } from "./deadlines.ts";
 /** Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
 export type Serve = (envelope: Envelope) => Promise<Reply>;
 
+/** The floors that this process serves. */
+export interface LocalFloors {
+  /** The handler of a floor's commands; undefined while another node serves the floor. */
+  local(floorId: FloorId): Serve | undefined;
+}
+
 export interface MailboxOptions {
   bus: Bus;
   clock: Clock;
@@ -23,8 +29,6 @@ export interface MailboxOptions {
   newId: () => string;
   /** The topic on which the floor's owner receives commands. */
   topicOf: (floorId: FloorId) => string;
-  /** The handler that serves the floor in this process, while this node owns it; undefined otherwise. */
-  local?: ((floorId: FloorId) => Serve | undefined) | undefined;
   /** Called when a command is sent again because no reply has come for 500 ms. */
   onRepeat?: () => void;
   /** Why no floor answers, if it is known: said once the deadline of a command has passed. */
@@ -91,6 +95,7 @@ export class Mailbox {
   readonly #reassembler = new Reassembler();
   /** Of commands to this node's own floors. */
   readonly #deadlines: Deadlines;
+  #floors: LocalFloors | undefined;
   #underWay = 0;
   #replies: Subscription | undefined;
   #forget: Unsubscribe | undefined;
@@ -124,8 +129,13 @@ export class Mailbox {
     return `reply.${this.#options.nodeId}`;
   }
 
+  /** Hand commands for floors of this process over without the bus. Before it is called, all floors are on other nodes. */
+  serve(floors: LocalFloors): void {
+    this.#floors = floors;
+  }
+
   /** Serve the requests that arrive on a topic. Malformed messages are ignored. */
-  async serve(topic: string, serve: Serve): Promise<Subscription> {
+  async serveTopic(topic: string, serve: Serve): Promise<Subscription> {
     const { bus, clock, nodeId } = this.#options;
     return bus.subscribe(topic, async (piece) => {
       const message = this.#reassembler.add(piece);
@@ -195,10 +205,10 @@ export class Mailbox {
     }
   }
 
+  /** Decides where a command goes: to this process, if it serves the floor, else to the topic of the floor's owner. */
   async #route(envelope: Envelope): Promise<Reply> {
-    const { local, topicOf } = this.#options;
-    const topic = topicOf(envelope.floorId);
-    const serve = local?.(envelope.floorId);
+    const topic = this.#options.topicOf(envelope.floorId);
+    const serve = this.#floors?.local(envelope.floorId);
     // Rule C21: refuse a client's command whose events other nodes could not receive, but let runs and timers of a
     // floor on this node report.
     if (this.#isAway(topic) && (!serve || envelope.caller !== undefined)) throw new AppError("unavailable", AWAY);

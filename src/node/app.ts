@@ -155,29 +155,22 @@ async function openParts(
   const opening = openCatalog(settings.configPath, firstCatalog, deployment, log);
   const catalog = parts.add("catalogue", await opening, dispose);
 
-  // The mailbox and the metrics ask parts that are made after them. They do so only once the node serves.
   const basics: Basics = { settings, deployment, nodeId, log, tracer };
-  const local = (floorId: FloorId) => orchestrator?.local(floorId);
-  const onRepeat = () => metrics.commandRepeated();
+  const { name, roles, drainMs } = settings;
+  const metrics = new Metrics({ node: nodeId, name, roles, version: VERSION, startedAt: deployment.clock.now() });
+  const cluster = parts.add("cluster", await joinCluster(basics), ({ storeWatch }) => storeWatch?.stop());
   const absentRoles = () => cluster.roleWatch?.absent ?? [];
   const whyLate = () => (absentRoles().includes("orchestrator") ? NO_ORCHESTRATOR : undefined);
-  const mailbox = parts.add("mailbox", await openMailbox(basics, { local, onRepeat, whyLate }), (each) => each.stop());
+  const onRepeat = () => metrics.commandRepeated();
+  const mailbox = parts.add("mailbox", await openMailbox(basics, { onRepeat, whyLate }), (each) => each.stop());
   const send = (envelope: Envelope) => mailbox.send(envelope);
-  const gauges = gaugesOf(basics, mailbox, () => ({ orchestrator, gateway }));
-  const { name, roles, drainMs } = settings;
-  const metrics = new Metrics(gauges, {
-    node: nodeId,
-    name,
-    roles,
-    version: VERSION,
-    startedAt: deployment.clock.now(),
-  });
-
-  const cluster = parts.add("cluster", await joinCluster(basics), ({ storeWatch }) => storeWatch?.stop());
-  const orchestrator: Orchestrator | undefined = roles.includes("orchestrator")
+  const orchestrator = roles.includes("orchestrator")
     ? new Orchestrator({ ...basics, ...cluster, catalog: catalog.current, mailbox, metrics })
     : undefined;
-  catalog.onReload(() => orchestrator?.renumber());
+  if (orchestrator) {
+    mailbox.serve(orchestrator);
+    catalog.onReload(() => orchestrator.renumber());
+  }
   const agents = parts.add("agents", await openAgents({ roles, catalog, env, log }), (each) => each.close());
   const worker = roles.includes("worker") ? await createWorker(basics, { env, send, agents, metrics }) : undefined;
 
@@ -186,7 +179,8 @@ async function openParts(
   const rollCall = createRollCall(basics, () => metrics.report(missing()));
   const callNodes = () => rollCall.call();
   const gatewayParts = { access, catalog, agents, send, metrics, missing, absentRoles, callNodes, pageFolder };
-  const gateway: Gateway = createNodeGateway(basics, gatewayParts);
+  const gateway = createNodeGateway(basics, gatewayParts);
+  metrics.watch(gaugesOf(basics, { mailbox, orchestrator, gateway }));
 
   // From here on the node takes work, which the same steps end when it stops and when its start fails halfway. A start
   // that fails waits neither for clients nor for runs.
@@ -250,7 +244,7 @@ async function openAccess(
 /** Send commands to floors, and listen for their replies. */
 async function openMailbox(
   { settings, deployment, nodeId, tracer }: Basics,
-  hooks: Pick<MailboxOptions, "local" | "onRepeat" | "whyLate">,
+  hooks: Pick<MailboxOptions, "onRepeat" | "whyLate">,
 ) {
   const { store, bus, clock } = deployment;
   const topicOf = (floorId: FloorId) => partitionTopic(store.epoch, floorId, settings.partitions);
@@ -259,22 +253,21 @@ async function openMailbox(
   return mailbox;
 }
 
-/** What the metrics read at each scrape. `later` has the parts that are made after the metrics. */
+/** What the metrics read at each scrape. */
 function gaugesOf(
   { settings, deployment: { bus } }: Basics,
-  mailbox: Mailbox,
-  later: () => { orchestrator: Orchestrator | undefined; gateway: Gateway },
+  { mailbox, orchestrator, gateway }: { mailbox: Mailbox; orchestrator: Orchestrator | undefined; gateway: Gateway },
 ): Gauges {
   return {
-    connections: () => later().gateway.streams.count,
-    floors: () => later().orchestrator?.floorCount ?? 0,
-    followed: () => later().gateway.followers.count,
-    commands: () => later().orchestrator?.waitingCount ?? 0,
+    connections: () => gateway.streams.count,
+    floors: () => orchestrator?.floorCount ?? 0,
+    followed: () => gateway.followers.count,
+    commands: () => orchestrator?.waitingCount ?? 0,
     pendingCommands: () => mailbox.underWay,
-    ownedPartitions: () => later().orchestrator?.partitionCount ?? 0,
+    ownedPartitions: () => orchestrator?.partitionCount ?? 0,
     partitions: () => settings.partitions,
-    partitionsOf: () => later().orchestrator?.partitionsOf ?? new Map(),
-    waitingRuns: async () => await later().orchestrator?.waitingRuns(),
+    partitionsOf: () => orchestrator?.partitionsOf ?? new Map(),
+    waitingRuns: async () => await orchestrator?.waitingRuns(),
     droppedLines,
     isBusAway: () => bus.isAway(),
   };

@@ -54,7 +54,7 @@ const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total",
  */
 export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #registry = new Registry();
-  readonly #gauges: Gauges;
+  #gauges: Gauges | undefined;
   readonly #identity: NodeIdentity;
   readonly #commands;
   readonly #batches;
@@ -73,21 +73,21 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #summaries;
   readonly #underWay;
 
-  constructor(gauges: Gauges, identity: NodeIdentity) {
-    this.#gauges = gauges;
+  constructor(identity: NodeIdentity) {
     this.#identity = identity;
     const { node, name, roles, version } = identity;
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     // Remove gauges that are named like counters; the same names without `_total` have more detail.
     for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
-    const gauge = (name: string, help: string, read: () => number) =>
+    const gauges = () => this.#gauges!;
+    const gauge = (name: string, help: string, read: (gauges: Gauges) => number) =>
       new Gauge({
         name,
         help,
         registers,
         collect() {
-          this.set(read());
+          this.set(read(gauges()));
         },
       });
     const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
@@ -101,13 +101,21 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       labelNames: ["node", "name", "roles", "version"],
       registers,
     }).set({ node, name, roles: roles.join(), version }, 1);
-    gauge("interlock_connections", "open event streams", gauges.connections);
-    gauge("interlock_floors_active", "floors whose actors are in memory", gauges.floors);
-    gauge("interlock_floors_followed", "floors whose log is followed for readers", gauges.followed);
-    gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", gauges.commands);
-    gauge("interlock_asks_waiting", "commands of this node that no floor has answered yet", gauges.pendingCommands);
-    gauge("interlock_partitions_owned", "partitions of the floors that this node owns", gauges.ownedPartitions);
-    gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", gauges.partitions);
+    gauge("interlock_connections", "open event streams", ({ connections }) => connections());
+    gauge("interlock_floors_active", "floors whose actors are in memory", ({ floors }) => floors());
+    gauge("interlock_floors_followed", "floors whose log is followed for readers", ({ followed }) => followed());
+    gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", ({ commands }) =>
+      commands(),
+    );
+    gauge("interlock_asks_waiting", "commands of this node that no floor has answered yet", ({ pendingCommands }) =>
+      pendingCommands(),
+    );
+    gauge("interlock_partitions_owned", "partitions of the floors that this node owns", ({ ownedPartitions }) =>
+      ownedPartitions(),
+    );
+    gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", ({ partitions }) =>
+      partitions(),
+    );
     new Gauge({
       name: "interlock_orchestrator_partitions",
       help: "partitions that fall to each orchestrator that is alive, as this one knows them",
@@ -115,7 +123,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       registers,
       collect() {
         this.reset();
-        for (const [node, partitions] of gauges.partitionsOf()) this.set({ node }, partitions);
+        for (const [node, partitions] of gauges().partitionsOf()) this.set({ node }, partitions);
       },
     });
     const waiting = (name: string, help: string, read: (runs: { count: number; oldestMs: number }) => number) =>
@@ -125,7 +133,9 @@ export class Metrics implements HostMetrics, WorkerMetrics {
         registers,
         // While the queue does not answer, the last value stands; `interlock_bus_away` tells of that.
         async collect() {
-          const runs = await gauges.waitingRuns().catch(() => undefined);
+          const runs = await gauges()
+            .waitingRuns()
+            .catch(() => undefined);
           if (runs) this.set(read(runs));
         },
       });
@@ -139,14 +149,14 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "how long the oldest of these runs has waited, as orchestrators see it",
       (runs) => seconds(runs.oldestMs),
     );
-    gauge("interlock_bus_away", "1 while the bus is known to be away", () => (gauges.isBusAway() ? 1 : 0));
+    gauge("interlock_bus_away", "1 while the bus is known to be away", ({ isBusAway }) => (isBusAway() ? 1 : 0));
     new Counter({
       name: "interlock_log_lines_dropped_total",
       help: "lines of the log or of stdout that could not be written, because of a full disk or an unread pipe",
       registers,
       collect() {
         this.reset();
-        this.inc(gauges.droppedLines());
+        this.inc(gauges().droppedLines());
       },
     });
     this.#commands = counter("interlock_commands_total", "commands answered, by type and outcome", "type", "outcome");
@@ -213,6 +223,11 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     });
   }
 
+  /** Read these values at each scrape. Called once, when the parts that they are of are made. */
+  watch(gauges: Gauges): void {
+    this.#gauges = gauges;
+  }
+
   command(type: string, outcome: string): void {
     this.#commands.inc({ type, outcome });
   }
@@ -272,7 +287,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
   /** @param missing why the node is not ready */
   async report(missing: readonly string[]): Promise<NodeReport> {
-    const { connections, floors, ownedPartitions, commands, pendingCommands } = this.#gauges;
+    const { connections, floors, ownedPartitions, commands, pendingCommands } = this.#gauges!;
     const { node, name, roles, version, startedAt } = this.#identity;
     const [answered, commits, slowReaders, runs] = await Promise.all([
       this.#commands.get(),

@@ -1,5 +1,5 @@
 import { Host } from "../actors/host/host.ts";
-import type { Mailbox, Serve } from "../cluster/mailbox.ts";
+import type { LocalFloors, Mailbox, Serve } from "../cluster/mailbox.ts";
 import { type Membership, Ownership } from "../cluster/ownership.ts";
 import type { StoreWatch } from "../cluster/store-watch.ts";
 import { BOUNDS } from "../config/bounds.ts";
@@ -30,7 +30,7 @@ export interface OrchestratorOptions {
 }
 
 /** The part of a node that owns floors: it executes commands, arms effects and alarms, and prunes expired data. */
-export class Orchestrator {
+export class Orchestrator implements LocalFloors {
   readonly #deployment: Deployment;
   readonly #host: Host;
   readonly #armer: Armer;
@@ -106,7 +106,7 @@ export class Orchestrator {
         epoch: store.epoch,
         count: settings.partitions,
         leaseMs: settings.leaseMs,
-        serve: (topic) => mailbox.serve(topic, this.#dispatch),
+        serve: (topic) => mailbox.serveTopic(topic, this.#dispatch),
         onTaken: () => this.#armer.sweep(),
         log,
       });
@@ -142,9 +142,8 @@ export class Orchestrator {
     return this.#ownership?.partitionsOf ?? new Map([[this.#nodeId, this.#partitionCount]]);
   }
 
-  /** The handler of a floor's commands in this process; undefined when another node serves the floor. */
   local(floorId: FloorId): Serve | undefined {
-    return (this.#ownership?.serves(floorId) ?? true) ? this.#dispatch : undefined;
+    return this.#serves(floorId) ? this.#dispatch : undefined;
   }
 
   async start(): Promise<void> {
@@ -155,7 +154,7 @@ export class Orchestrator {
 
   /** A new catalogue has come: it applies to every floor, in the background. */
   renumber(): void {
-    this.#armer.visit((floorId) => this.#ownership?.serves(floorId) ?? true);
+    this.#armer.visit((floorId) => this.#serves(floorId));
   }
 
   /** Hand the floors over to other nodes, for at most `patienceMs`. Commands that were accepted are answered. */
@@ -164,6 +163,10 @@ export class Orchestrator {
     await this.#armer.stop();
     await this.#retention.stop();
     this.#host.retireIdle();
+  }
+
+  #serves(floorId: FloorId): boolean {
+    return this.#ownership?.serves(floorId) ?? true;
   }
 
   readonly #dispatch: Serve = (envelope) => this.#host.dispatch(envelope);

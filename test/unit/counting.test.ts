@@ -41,11 +41,11 @@ test("a mailbox counts the waiting requests to this node and to others, and thos
     newId: () => `id${++ids}`,
     nodeId: "node",
     topicOf: () => "floors",
-    local: (floorId) => (floorId === ANN ? () => answering.promise : undefined),
     onRepeat: () => {
       repeated += 1;
     },
   });
+  mailbox.serve({ local: (floorId) => (floorId === ANN ? () => answering.promise : undefined) });
   await mailbox.start();
   onTestFinished(() => mailbox.stop());
   const envelopeOf = (floorId: FloorId): Envelope => ({

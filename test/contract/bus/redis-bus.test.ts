@@ -195,7 +195,7 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
     };
     const [asker, owner] = [await start("asker"), await start("owner")];
     const served: string[] = [];
-    await owner.mailbox.serve("floors", async ({ commandId }) => {
+    await owner.mailbox.serveTopic("floors", async ({ commandId }) => {
       served.push(commandId);
       return { ok: true };
     });

@@ -81,8 +81,8 @@ export class NodeProcess {
       nodeId: newId(),
       newId,
       topicOf,
-      local: (floorId) => (this.#ownership?.serves(floorId) ? deliver : undefined),
     });
+    this.#mailbox.serve({ local: (floorId) => (this.#ownership?.serves(floorId) ? deliver : undefined) });
     this.#ask = (envelope) => this.#mailbox.send(envelope);
     const common = { bus: this.bus, store, clock: own, newId, log };
     if (roles.has("orchestrator")) {
@@ -132,7 +132,7 @@ export class NodeProcess {
         epoch: memory.epoch,
         count: PARTITIONS,
         leaseMs: LEASE_MS,
-        serve: (topic) => this.#mailbox.serve(topic, deliver),
+        serve: (topic) => this.#mailbox.serveTopic(topic, deliver),
         onTaken: () => this.#armer!.sweep(),
         log,
       });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect } from "vitest";
-import { Mailbox, type MailboxOptions, type Serve } from "../../../src/cluster/mailbox.ts";
+import { type LocalFloors, Mailbox, type Serve } from "../../../src/cluster/mailbox.ts";
 import type { AppError } from "../../../src/protocol/errors.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
@@ -26,11 +26,12 @@ export function mailStage(open: () => Promise<BusSubject>) {
   let nodes: MailNode[];
   let ids = 0;
 
-  async function startNode(local?: MailboxOptions["local"]): Promise<MailNode> {
+  async function startNode(local?: LocalFloors["local"]): Promise<MailNode> {
     const bus = new UnreliableBus(await subject.connect());
     const clock = new VirtualClock();
     const newId = () => `id${++ids}`;
-    const mailbox = new Mailbox({ bus, clock, newId, nodeId: newId(), topicOf: () => TOPIC, local });
+    const mailbox = new Mailbox({ bus, clock, newId, nodeId: newId(), topicOf: () => TOPIC });
+    if (local) mailbox.serve({ local });
     await mailbox.start();
     const node = { mailbox, bus, clock };
     nodes.push(node);
@@ -67,7 +68,7 @@ export function mailStage(open: () => Promise<BusSubject>) {
   async function serveAll(answer: Serve = async ({ commandId }) => replyOf(commandId)) {
     const served: Envelope[] = [];
     let wake = () => {};
-    const subscription = await server.mailbox.serve(TOPIC, (envelope) => {
+    const subscription = await server.mailbox.serveTopic(TOPIC, (envelope) => {
       served.push(envelope);
       wake();
       return answer(envelope);
