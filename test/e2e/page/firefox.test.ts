@@ -42,7 +42,7 @@ describeInFirefox("the page in Firefox", (start) => {
     await find(page, "h1", "New Session");
     await press(page, "nav a", "Machine");
     await find(page, "[data-state=paused][data-lit=true]", "paused");
-    await find(page, "[data-taken=true]", "preempt");
+    await find(page, "[data-traversed=true]", "preempt");
     await press(page, "nav a", "Sequence");
     await find(page, `button:has([aria-label="Arbiter to Music:"])`, "preempt → paused");
     await press(page, "nav a", "Timeline");

@@ -38,7 +38,7 @@ describeInChromium("the machine view", (open) => {
     await ann.hold("prompt_agent");
     await lights(page, "Session, lifecycle:", "ducked");
     await lifecycle.getByText("-14 dB").waitFor();
-    await lifecycle.locator("[data-taken=true]", { hasText: "duck" }).waitFor();
+    await lifecycle.locator("[data-traversed=true]", { hasText: "duck" }).waitFor();
     await page.getByRole("listitem").filter({ hasText: "duck active.idle → ducked.idle -14 dB" }).waitFor();
 
     await page.getByRole("heading", { name: "Machine" }).click();
