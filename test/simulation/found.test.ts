@@ -1,20 +1,14 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Host } from "../../src/actors/host/host.ts";
 import { AppError } from "../../src/protocol/errors.ts";
-import type { AgentId, FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Command } from "../../src/protocol/internal/command.ts";
-import type { RunEffect } from "../../src/protocol/internal/effect.ts";
-import { runTopic } from "../../src/protocol/internal/floor-message.ts";
 import type { Reply } from "../../src/protocol/internal/reply.ts";
-import type { Message } from "../../src/protocol/message.ts";
-import type { RunQueue } from "../../src/queue/run-queue.ts";
-import { Worker } from "../../src/runs/worker.ts";
 import type { Store } from "../../src/store/store.ts";
 import { makeCatalog } from "../support/catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "../support/floors/floor-stage.ts";
 import { UnreliableBus } from "../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
-import { makeMessage, NOON } from "../support/stores/floor-writer.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { withMethods } from "../support/stores/temporary-store.ts";
 import { MemoryStore } from "./services/memory-store.ts";
@@ -213,101 +207,5 @@ describe("a batch that cannot be read completely (history 1850)", () => {
     expect(await settled).toMatchObject([{ reason: { code: "unavailable" } }, { reason: { code: "unavailable" } }]);
     await turn();
     expect(warn).not.toHaveBeenCalled();
-  });
-});
-
-describe("a worker that reads the conversation of its run (history 59)", () => {
-  const EFFECT = {
-    ...{ kind: "run", id: "effect", floorId: "u:ann", sessionId: "a", runId: "run", agentId: "music" },
-    ...{ priority: 20, dueAt: NOON },
-  } as RunEffect;
-
-  /** It has its task, and the store has not answered yet. */
-  async function reading() {
-    const bus = new UnreliableBus();
-    const clock = new VirtualClock();
-    const asked: Command[] = [];
-    const input = Promise.withResolvers<Message>();
-    let take: (effect: RunEffect) => Promise<void> = () => Promise.reject(new Error("it is not started"));
-    let pulls = 0;
-    const queue = {
-      process: async (_: string, handler: (effect: RunEffect) => Promise<void>) => {
-        take = handler;
-        return { setConcurrency() {}, stop: async () => {} };
-      },
-    } as unknown as RunQueue;
-    const agent = {
-      id: "music" as AgentId,
-      yields: "abort" as const,
-      restartable: true,
-      async *run() {
-        pulls += 1;
-        yield { type: "text" as const, text: "la" };
-      },
-    };
-    const ask = async (command: Command): Promise<Reply> => {
-      asked.push(command);
-      const task = { runId: "run", attempt: 1, agentId: "music", messageId: "m", approvedTools: [] };
-      if (command.type === "run.claim") return { ok: true, task: task as never };
-      return { ok: true, standing: { standing: "stop", answers: [] } };
-    };
-    let ids = 0;
-    const worker = new Worker({
-      queue,
-      bus,
-      store: {
-        epoch: "t",
-        findMessage: () => input.promise,
-        listMessages: async () => ({ messages: [], hasMore: false, head: 0 }),
-        getBlob: async () => undefined,
-      },
-      send: (envelope) => ask(envelope.command),
-      agents: { find: () => agent, canRun: () => true },
-      clock,
-      newId: () => `id${ids++}`,
-      sendTimeoutMs: 5_000,
-      places: { total: 1, perOwner: 1, waiting: 1, waitingPerOwner: 1 },
-      maxHeld: 1,
-      holdTimeoutMs: 60_000,
-      log: new KeptLog(),
-      metrics: { runEnded() {}, runsUnderWay() {} },
-    });
-    await worker.start();
-    const taken = take(EFFECT);
-    await turn();
-    const tell = (signal: object) => bus.publish(runTopic("t", "run"), Buffer.from(JSON.stringify(signal)));
-    const goOn = async () => {
-      input.resolve(makeMessage("a", "m"));
-      await clock.advance(1_000);
-      await taken;
-    };
-    return { bus, asked, tell, goOn, pulls: () => pulls };
-  }
-
-  test("a worker that reads a run's history notices a stop that arrives meanwhile", async () => {
-    const { tell, goOn, asked, pulls } = await reading();
-    await tell({ signal: "stop", attempt: 1 });
-    await goOn();
-    expect(pulls()).toBe(0);
-    expect(asked.at(-1)).toMatchObject({ type: "run.report", n: 1, parts: [], outcome: { kind: "stopped" } });
-  });
-
-  test("a worker that reads a run's history ignores messages about an earlier attempt", async () => {
-    const { tell, goOn, pulls } = await reading();
-    await tell({ signal: "stop", attempt: 0 });
-    await goOn();
-    expect(pulls()).toBe(1);
-  });
-
-  test("a worker that reads a run's history answers that it drives the run", async () => {
-    const { bus, tell, goOn } = await reading();
-    let answers = 0;
-    await bus.subscribe("who", () => {
-      answers += 1;
-    });
-    await tell({ signal: "who", replyTo: "who" });
-    await turn();
-    expect(answers).toBe(1);
-    await goOn();
   });
 });

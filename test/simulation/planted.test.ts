@@ -32,10 +32,7 @@ const VISIBLE: readonly (keyof typeof LEFT_OUT)[] = [
   "A: a turn that is not done does not give the floor back",
 ];
 
-/**
- * A planted fault is found within this many histories of its theme; `simulation.test.ts` finds none in more histories
- * without it.
- */
+/** A planted fault is found within this many histories of its theme; `simulation.test.ts` finds none in as many without it. */
 const ENOUGH = 200;
 
 describe("the simulation", () => {

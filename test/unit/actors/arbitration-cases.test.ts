@@ -93,25 +93,6 @@ describe("releasing the floor", () => {
     expect(floor.state("chat")).toBe("active.idle");
   });
 
-  test("a release does not resume a session that was stopped meanwhile", () => {
-    const floor = stage();
-    floor.create("music");
-    floor.create("phone");
-    floor.on("music", "stop");
-    floor.on("phone", "archive");
-    expect(floor.state("music")).toBe("archived");
-    expect(floor.actors.context.floor.holder).toBeUndefined();
-  });
-
-  test("a release never wakes a session that its user paused", () => {
-    const floor = stage();
-    floor.create("music");
-    floor.on("music", "pause");
-    floor.create("phone");
-    floor.on("phone", "archive");
-    expect(floor.state("music")).toBe("paused");
-  });
-
   test("a release wakes the highest priority, a paused session before a queued one, and the one that waited longest", () => {
     const agents = EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" }));
     const floor = stage({}, agents);

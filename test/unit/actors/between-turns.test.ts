@@ -29,17 +29,6 @@ describe("between turns", () => {
     expect(floor.transitions().at(-1)).toBe("music paused→archived");
   });
 
-  test("after_turn yields the floor or archives the session", () => {
-    for (const [afterTurn, state] of [
-      ["yield", "paused"],
-      ["archive", "archived"],
-    ] as const) {
-      const floor = playing({ after_turn: afterTurn });
-      floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
-      expect(floor.state("music")).toBe(state);
-    }
-  });
-
   test("after a turn that ends while its session is paused, a transition says that it does not come back by itself", () => {
     const floor = playing({ after_turn: "yield" });
     floor.create("phone");

@@ -1,10 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { type AnyStateMachine, createActor, createMachine, type InspectionEvent } from "xstate";
+import { createActor, type InspectionEvent } from "xstate";
 import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
 import { BrokenActors, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { memoryOf } from "../../../src/actors/session/session-context.ts";
-import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
@@ -47,28 +46,8 @@ function busyFloor(): FloorStage {
   return floor;
 }
 
+/** `table-compiler.test.ts` refuses machines with delays or invoked work. */
 describe("XState does not restore a machine's delays or invoked work", () => {
-  /** Every `after` and `invoke` of a machine, by its state. */
-  function asksOf(machine: AnyStateMachine): string[] {
-    const asks: string[] = [];
-    const walk = (node: AnyStateMachine["root"]) => {
-      if (node.after.length > 0) asks.push(`${node.id} after`);
-      if (node.invoke.length > 0) asks.push(`${node.id} invoke`);
-      for (const child of Object.values(node.states)) walk(child);
-    };
-    walk(machine.root);
-    return asks;
-  }
-
-  test("the machines request no delays", () => {
-    expect([...asksOf(sessionMachine), ...asksOf(arbiterMachine)]).toEqual([]);
-    const sinful = createMachine({
-      initial: "a",
-      states: { a: { after: { 10: "b" } }, b: { invoke: { src: "work" } } },
-    });
-    expect(asksOf(sinful)).toEqual(["(machine).a after", "(machine).b invoke"]);
-  });
-
   test("the machines' actions schedule nothing and start only sessions", () => {
     const folder = new URL("../../../src/actors/", import.meta.url);
     const sins = /\b(?:fromPromise|fromCallback|fromObservable|fromTransition|waitFor|setTimeout)\b|\bdelay:/;

@@ -83,15 +83,6 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["la li lu"]);
   });
 
-  test("a draft drops all further text of an older attempt", () => {
-    const board = new DraftBoard();
-    board.add(A, delta(0, "old"), NOON);
-    expect(board.add(A, delta(0, "new", { messageId: "m2", attempt: 2 }), NOON)).toBe(true);
-    expect(textOf(board)).toEqual(["new"]);
-    expect(board.add(A, delta(3, "er"), NOON)).toBe(false);
-    expect(board.add(A, delta(0, "another", { messageId: "m3" }), NOON)).toBe(false);
-  });
-
   test("a newer attempt's text from the store stays when the attempt's first delta arrives late", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la "), NOON);
@@ -110,38 +101,6 @@ describe("a board of unfinished messages", () => {
     board.finish("m2" as MessageId);
     expect(board.add(A, delta(0, "another", { messageId: "m3" }), NOON)).toBe(false);
     expect(board.add(A, delta(0, "more", { messageId: "m4", attempt: 2 }), NOON)).toBe(true);
-  });
-
-  test("a finished message does not reappear by a late delta, checkpoint or row", () => {
-    const board = new DraftBoard();
-    board.add(A, delta(0, "la"), NOON);
-    board.finish(M);
-    expect(board.add(A, delta(2, "li"), NOON)).toBe(false);
-    expect(board.add(A, delta(0, "la"), NOON)).toBe(false);
-    expect(board.lacks(M, RUN, 4)).toBe(false);
-    expect(board.restore(stored("lali"))).toBe(false);
-    expect(textOf(board)).toEqual([]);
-  });
-
-  test("a run adds nothing after its end, not even a new message", () => {
-    const board = new DraftBoard();
-    board.add(A, delta(0, "la"), NOON);
-    board.finish(M);
-    board.end(RUN);
-    expect(board.add(A, delta(0, "ghost", { messageId: "m2" }), NOON)).toBe(false);
-    expect(board.restore(stored("ghost", { id: "m2" as MessageId }))).toBe(false);
-    expect(board.add(A, delta(0, "alive", { runId: "run2", messageId: "m3" }), NOON)).toBe(true);
-    expect(textOf(board)).toEqual(["alive"]);
-  });
-
-  test("a session that lost the floor adds nothing until it has it again", () => {
-    const board = new DraftBoard();
-    board.add(A, delta(0, "la "), NOON);
-    board.setActive(A, false);
-    expect(board.add(A, delta(3, "li "), NOON)).toBe(false);
-    board.setActive(A, true);
-    expect(board.add(A, delta(3, "li "), NOON)).toBe(true);
-    expect(textOf(board)).toEqual(["la li "]);
   });
 
   test("nothing is kept of a session that has ended", () => {

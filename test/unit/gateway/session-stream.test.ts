@@ -51,15 +51,6 @@ async function hearing(): Promise<Place & { reader: SessionReader }> {
 const textNow = (reader: SessionReader, id = "m") => reader.transcript.writing.get(id);
 
 describe("a session's stream", () => {
-  test("a session's stream begins with a position, followed by the first event", async () => {
-    const { feed, read, store } = await place();
-    await feed.log("a", 2);
-    const reader = await read();
-    await reader.until((transcript) => transcript.seqOf("a") === 3);
-    expect(reader.stream.typesHeard()).toEqual(["session_created", "session_updated", "session_updated"]);
-    expect(reader.position).toBe(logPosition(store.epoch, 3, bornOf(NOON)));
-  });
-
   test("a session's stream replays a long history in pages, and continues live without a gap", async () => {
     const { feed, read } = await place();
     const total = 3 * BOUNDS.replayPage;
@@ -170,21 +161,6 @@ describe("a session's stream", () => {
 });
 
 describe("a reply that is being written", () => {
-  test("an unfinished reply is sent in pieces, and then as a whole message", async () => {
-    const { feed, read } = await place();
-    const reader = await read();
-    await reader.until((transcript) => transcript.seqOf("a") === 1);
-    await feed.open("a", "m");
-    const texts: string[] = [];
-    reader.transcript.onText = (_, text) => texts.push(text);
-    for (const [offset, text] of ["la ", "li ", "lu"].map((text, n) => [n * 3, text] as const)) {
-      feed.delta("a", "m", offset, text);
-    }
-    await feed.finish("a", "m", "la li lu");
-    await reader.until(({ finished }) => finished.has("m"));
-    expect(texts).toEqual(["la ", "la li ", "la li lu", "la li lu"]);
-  });
-
   test("a reader that joins during a reply gets its text so far once, and then deltas", async () => {
     const { feed, read } = await place();
     await feed.open("a", "m");
@@ -389,12 +365,11 @@ describe("readers that come and go while a floor lives", () => {
     }
   }
 
-  test.each([1, 2, 3, 4, 5, 6])(
-    "readers that come and go have every event once and every text right (history %i)",
-    (seed) => play(seed, true),
+  test.each([1, 2])("readers that come and go have every event once and every text right (history %i)", (seed) =>
+    play(seed, true),
   );
 
-  test.each([1, 2, 3, 4, 5, 6, 7, 8])(
+  test.each([1, 2, 3, 4])(
     "readers over a bus that loses, repeats, delays and reorders have every event and text right (history %i)",
     (seed) => play(seed, false),
   );

@@ -240,27 +240,7 @@ describe("room in the reporter", () => {
     expect(await isDone(reporter.room(), clock)).toBe(true);
   });
 
-  test("logs and results use room like text", async () => {
-    const { clock, floor, reporter } = makeReporter();
-    floor.hold();
-    const half = "x".repeat(MAX_UNACKNOWLEDGED_UNITS / 2 - 100);
-    const messageId = "m" as MessageId;
-    const line = { id: "l", stream: "stdout" as const, text: half, timestamp: 0 };
-    reporter.add({ kind: "log", messageId, line });
-    expect(await isDone(reporter.room(), clock)).toBe(true);
-    const agent = { kind: "master" as const, name: "m", depth: 0, path: ["m"] };
-    reporter.add({
-      kind: "tool_result",
-      toolCallId: "t",
-      toolName: "t",
-      content: half,
-      status: "success",
-      agent,
-    });
-    expect(await isDone(reporter.room(), clock)).toBe(false);
-  });
-
-  test("many small parts use room, and so does an agent's output for the page", async () => {
+  test("many small parts use room, and so do results and an agent's output for the page", async () => {
     const agent = { kind: "master" as const, name: "m", depth: 0, path: ["m"] };
     const line = { id: "l", stream: "stdout" as const, text: "", timestamp: 0 };
     for (const [part, count] of [
@@ -268,6 +248,10 @@ describe("room in the reporter", () => {
       [{ kind: "data", name: "chart", data: ["x".repeat(1_000)], agent }, 300],
       [
         { kind: "tool_call", call: { toolCallId: "t", function: { name: "f", arguments: "x".repeat(1_000) } }, agent },
+        300,
+      ],
+      [
+        { kind: "tool_result", toolCallId: "t", toolName: "t", content: "x".repeat(1_000), status: "success", agent },
         300,
       ],
     ] as [ReportPart, number][]) {
@@ -279,16 +263,6 @@ describe("room in the reporter", () => {
       floor.release();
       expect(await isDone(room, clock), part.kind).toBe(true);
     }
-  });
-
-  test("waiting for room ends when the reporter stops", async () => {
-    const { clock, floor, reporter } = makeReporter();
-    floor.hold();
-    reporter.add(append(0, "x".repeat(MAX_UNACKNOWLEDGED_UNITS + 1)));
-    const room = reporter.room();
-    reporter.close();
-    expect(await isDone(room, clock)).toBe(true);
-    expect(await isDone(reporter.room(), clock)).toBe(true);
   });
 });
 
@@ -371,30 +345,6 @@ describe("the end of a reporter", () => {
     reporter.add(usage);
     await clock.advance(60_000);
     expect(floor.asked).toHaveLength(length);
-  });
-
-  test("the end waits for a report in progress", async () => {
-    const { clock, floor, reporter } = makeReporter();
-    floor.hold();
-    reporter.flush();
-    await clock.advance(0);
-    const finished = reporter.finish({ kind: "stopped" });
-    await clock.advance(60_000);
-    expect(floor.reports).toHaveLength(1);
-    floor.release();
-    await clock.advance(0);
-    expect(await isDone(finished, clock)).toBe(true);
-    expect(floor.reports.map(({ n, outcome }) => [n, outcome?.kind])).toEqual([
-      [1, undefined],
-      [2, "stopped"],
-    ]);
-  });
-
-  test("the end leaves no timer", async () => {
-    const { clock, reporter } = makeReporter();
-    expect(clock.timerCount).toBe(1);
-    reporter.close();
-    expect(clock.timerCount).toBe(0);
   });
 
   test("a closed reporter ends silently, even while a report is in progress", async () => {

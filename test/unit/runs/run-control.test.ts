@@ -25,47 +25,10 @@ describe("a hold", () => {
     expect([said(stage), stage.driver.isHeld, stage.holds]).toEqual(["la li lu", false, [true, false]]);
   });
 
-  test("the end of a hold is reported at once, so that no other worker is requested", async () => {
-    const stage = await drive();
-    stage.driver.obey(hold);
-    await stage.clock.advance(0);
-    const { length } = stage.floor.reports;
-    stage.driver.obey(go);
-    await stage.clock.advance(0);
-    expect(stage.floor.reports).toHaveLength(length + 1);
-  });
-
   test("a hold is reported once if it is requested twice", async () => {
     const stage = await drive();
     for (const word of [hold, hold, go, go, go]) stage.driver.obey(word);
     expect(stage.holds).toEqual([true, false]);
-  });
-
-  test("a hold whose end message was lost ends within a second, by the floor's own message", async () => {
-    const stage = await drive();
-    stage.floor.standing = hold;
-    stage.driver.obey(hold);
-    await stage.clock.advance(10_000);
-    expect(stage.driver.isHeld).toBe(true);
-    stage.floor.standing = go;
-    stage.run.say("la");
-    await stage.clock.advance(1_000);
-    expect([stage.driver.isHeld, said(stage)]).toEqual([false, "la"]);
-  });
-
-  test("a hold whose message was lost is noticed with the next report, or within five seconds of silence", async () => {
-    const speaking = await drive();
-    speaking.floor.standing = hold;
-    speaking.run.say("la");
-    await speaking.clock.advance(250);
-    expect(speaking.driver.isHeld).toBe(true);
-
-    const silent = await drive();
-    silent.floor.standing = hold;
-    await silent.clock.advance(4_999);
-    expect(silent.driver.isHeld).toBe(false);
-    await silent.clock.advance(1);
-    expect(silent.driver.isHeld).toBe(true);
   });
 
   test("a hold that begins with a part prevents the next pull", async () => {
@@ -172,25 +135,6 @@ describe("an action that cannot be undone", () => {
 });
 
 describe("a stop", () => {
-  test("a stop ends an agent that waits for text, and keeps the text so far", async () => {
-    const stage = await drive();
-    stage.run.say("la");
-    await stage.clock.advance(0);
-    stage.driver.stop("it is over");
-    await stage.clock.advance(0);
-    expect([stage.outcome(), stage.lastOutcome(), stage.run.isOver]).toEqual(["stopped", { kind: "stopped" }, true]);
-    expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "interrupted" });
-    expect(kinds(stage)).toEqual(["open", "append", "close"]);
-    expect(stage.clock.timerCount).toBe(0);
-  });
-
-  test("a stop whose message was lost is noticed in the floor's next answer", async () => {
-    const stage = await drive();
-    stage.floor.standing = { standing: "stop", answers: [] };
-    await stage.clock.advance(5_000);
-    expect([stage.outcome(), stage.run.isOver]).toEqual(["stopped", true]);
-  });
-
   test("a stop does not wait for an agent that does not end", async () => {
     const stage = await drive();
     stage.run.isStubborn = true;
@@ -342,31 +286,6 @@ describe("a question", () => {
       await expect(asked).rejects.toThrow("not needed");
     }
     await expect(stage.run.control.askUser(question)).rejects.toMatchObject({ code: "busy" });
-  });
-
-  test("a question is not answered by the answer to another", async () => {
-    const stage = await drive();
-    const asked = stage.run.control.askUser(question);
-    await stage.clock.advance(0);
-    stage.driver.answer({ ...answerOf(stage), requestId: "other" as never });
-    stage.driver.answer(answerOf(stage, { selected: ["b"] } as never));
-    expect(await asked).toMatchObject({ selected: ["b"] });
-  });
-
-  test("an answer whose message was lost arrives within a second, by the floor's own message", async () => {
-    const stage = await drive();
-    const asked = stage.run.control.askUser(question);
-    await stage.clock.advance(0);
-    const before = stage.floor.stills.length;
-    await stage.clock.advance(3_000);
-    expect(stage.floor.stills.length - before).toBe(3);
-    stage.floor.standing = { standing: "go", answers: [answerOf(stage)] };
-    await stage.clock.advance(1_000);
-    expect(await asked).toMatchObject({ selected: ["a"] });
-    // After an answer, the time limit starts again.
-    const after = stage.floor.stills.length;
-    await stage.clock.advance(4_999);
-    expect(stage.floor.stills.length).toBe(after);
   });
 
   test("several questions may be open at once, each with its own answer", async () => {

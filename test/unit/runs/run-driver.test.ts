@@ -100,24 +100,6 @@ describe("an attempt that comes to its end", () => {
     expect([said(stage).length, stage.run.isOver]).toEqual([4_194_304, true]);
   });
 
-  test("a finished attempt without output reports that", async () => {
-    const stage = await drive();
-    stage.run.end();
-    await stage.clock.advance(0);
-    expect([stage.floor.parts, stage.lastOutcome()]).toEqual([[], { kind: "done" }]);
-  });
-
-  test("an attempt ends only when the floor has acknowledged its end", async () => {
-    const stage = await drive();
-    stage.floor.hold();
-    stage.run.end();
-    await stage.clock.advance(60_000);
-    expect([stage.outcome(), stage.driver.isEnding]).toEqual([undefined, true]);
-    stage.floor.release();
-    await stage.clock.advance(0);
-    expect(stage.outcome()).toBe("done");
-  });
-
   test("an attempt reports the author of sub-agents' text", async () => {
     const stage = await drive();
     const agent = { kind: "sub" as const, name: "browser", depth: 1, path: ["music", "browser"] };

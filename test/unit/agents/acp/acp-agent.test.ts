@@ -123,7 +123,7 @@ describe("the output of a coding agent", () => {
     expect(most).toBeLessThan(60_000_000);
   });
 
-  test.each(['{"a":1}', "5", "null", '""'])(
+  test.each(['{"a":1}', '""'])(
     "a coding agent that opens a session with the id %s fails with a sentence",
     async (id) => {
       const { failure } = await playToFailure(talking(acpAdapter(`opens ${id}`)).agent, turnOf("speak"));
@@ -134,7 +134,7 @@ describe("the output of a coding agent", () => {
     },
   );
 
-  test.each(["null", "5", '"end_turn"', "[]", "{}", '{"stopReason":null}', '{"stopReason":{},"usage":[],"_meta":7}'])(
+  test.each(["null", '"end_turn"', '{"stopReason":{},"usage":[],"_meta":7}'])(
     "a coding agent that answers its prompt with %s is done if it spoke, and fails with a sentence if it did not",
     async (shape) => {
       const parts = await play(talking().agent, turnOf(`shapes Hello ${shape}`));
@@ -148,7 +148,7 @@ describe("the output of a coding agent", () => {
     },
   );
 
-  test.each(["null", "5", "[]", '{"agentCapabilities":"all"}', '{"agentCapabilities":{"sessionCapabilities":7}}'])(
+  test.each(["null", '{"agentCapabilities":"all"}', '{"agentCapabilities":{"sessionCapabilities":7}}'])(
     "a coding agent that greets with %s is taken for one without capabilities",
     async (shape) => {
       const parts = await play(talking(acpAdapter(`greets ${shape}`)).agent, turnOf("speak"));
