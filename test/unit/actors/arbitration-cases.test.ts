@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
+import { type Case, expectSteps } from "../../support/floors/floor-script.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
@@ -10,46 +11,135 @@ const stage = (rest: Record<string, unknown> = {}, agents = EXAMPLE_AGENTS) =>
 const withAgent = (name: string, changes: Record<string, unknown>) =>
   EXAMPLE_AGENTS.map((agent) => (agent["name"] === name ? { ...agent, ...changes } : agent));
 
-describe("a request", () => {
-  test("a request that outranks an interruptible holder pauses it first, then is granted", () => {
-    const floor = stage();
-    floor.create("music");
-    const { facts, reply } = floor.deliver({
-      type: "session.create",
-      sessionId: "phone",
-      session: { sessionId: "phone", agentId: "phone", userId: "ann" },
-      activate: true,
-    });
-    expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "preempted", rule: 7 });
-    expect(floor.transitions(facts)).toEqual(["music active.idle→paused", "phone created→active.idle"]);
-  });
+const queueing = withAgent("chat", { when_blocked: "queue", queue_timeout: "30s" });
 
-  test("a request of a higher priority is rejected by a holder that is not interruptible, and leaves the holder's log untouched", () => {
+const reserving = makeCatalog(EXAMPLE_AGENTS, { policy: { resume_delay: "2s" } });
+
+const CASES: readonly Case[] = [
+  [
+    "a request that outranks an interruptible holder pauses it first, then is granted",
+    "start m:music",
+    [["start p:phone", ["m preempt paused", "p activate active.idle"], "granted preempted 7"]],
+  ],
+  [
+    "a request of a higher priority is rejected by a holder that is not interruptible",
+    "start n:navigation",
+    [["start p:phone", [], "rejected not_interruptible 8"]],
+    "A=n",
+  ],
+  [
+    "releases resume a stack of interrupted sessions one after the other, and no other session",
+    "start c:chat; start w:weather; start p:planner; start f:phone",
+    [
+      ["end f", ["f archive archived", "p resume active.idle"]],
+      ["end p", ["p archive archived", "w resume active.idle"]],
+      ["end w", ["w archive archived", "c resume active.idle"]],
+    ],
+  ],
+  [
+    "a release skips a session that was archived while paused, and adds no event to the holder's log",
+    "start c:chat; start p:planner; start f:phone",
+    [
+      ["end p", ["p archive archived"]],
+      ["end f", ["f archive archived", "c resume active.idle"]],
+    ],
+  ],
+  [
+    "a release leaves a session paused whose agent resumes by hand",
+    "start m:music; start p:phone; end p",
+    [["resume m", ["m resume active.idle"], "granted floor_free 4"]],
+    undefined,
+    makeCatalog(withAgent("music", { resume: "manual" })),
+  ],
+  [
+    "an explicit resume is arbitrated like any other request: if rejected, the session stays paused",
+    "start w:weather; start p:phone",
+    [["resume w", [], "rejected lower_priority 5"]],
+    "A=p P=w",
+  ],
+  [
+    "an explicit resume is rejected by a holder that is not interruptible, even of a lower priority",
+    "start p:planner; pause p; start v:vehicle",
+    [["resume p", [], "rejected not_interruptible 8"]],
+    "A=v",
+    makeCatalog(withAgent("vehicle", { interruptible: false })),
+  ],
+  [
+    "a queue keeps a blocked session until the floor is free, in its place if it asks again, and grants it the floor once",
+    "start p:phone",
+    [
+      ["start c:chat", [], "queued lower_priority 5"],
+      ["activate c", []],
+      ["end p", ["p archive archived", "c activate active.idle"]],
+    ],
+    "A=c",
+    makeCatalog(queueing),
+  ],
+  [
+    "a queue never grants a withdrawn request",
+    "start p:phone; start c:chat; end c; end p",
+    [],
+    "",
+    makeCatalog(queueing),
+  ],
+  [
+    "a reserved floor has no holder and rejects sessions of lower priority",
+    "start w:weather; start p:phone; end p",
+    [
+      ["start m:music", [], "rejected lower_priority 5"],
+      ["pass 2000", ["w resume active.idle"]],
+    ],
+    undefined,
+    reserving,
+  ],
+  [
+    "a reserved floor is granted to a session that outranks the reserved one, without a second pause",
+    "start w:weather; start f:phone; end f",
+    [
+      ["start p:planner", ["p activate active.idle"], "granted floor_free 2"],
+      ["pass 2000", []],
+      ["end p", ["p archive archived"]],
+      ["pass 2000", ["w resume active.idle"]],
+    ],
+    undefined,
+    reserving,
+  ],
+  [
+    "a reserved floor goes to the next session when the reserved session ends first",
+    "start m:music; start w:weather; start p:phone; end p; end w; pass 2000",
+    [],
+    "A=m",
+    reserving,
+  ],
+  [
+    "stopping the floor archives the holder and wakes the next session",
+    "start m:music; start p:phone",
+    [["stop", ["p archive archived", "m resume active.idle"]]],
+  ],
+];
+
+test.each(CASES)("%s", (...row) => expectSteps(makeCatalog(EXAMPLE_AGENTS), row as unknown as Case));
+
+describe("a request", () => {
+  test("a rejection tells what would have been needed, in a sentence too, and leaves the holder's log untouched", () => {
     const floor = stage();
     floor.create("navigation");
-    const { facts, reply } = floor.deliver({
-      type: "session.create",
-      sessionId: "phone",
-      session: { sessionId: "phone", agentId: "phone", userId: "ann" },
-      activate: true,
-    });
-    expect(decisionOf(reply)).toMatchObject({
-      outcome: "rejected",
-      reason: "not_interruptible",
-      rule: 8,
+    const before = floor.facts.length;
+    expect(decisionOf(floor.create("phone"))).toMatchObject({
       wouldNeed: "priority ≥ navigation's preemption_threshold (none is set)",
       say: "Navigation is running; Phone has to wait.",
     });
-    expect(facts.filter((fact) => fact.type === "event" && fact.event.sessionId !== undefined)).toEqual([]);
-    expect(floor.state("navigation")).toBe("active.idle");
+    const events = floor.facts.slice(before).filter((fact) => fact.type === "event");
+    expect(events.filter(({ event }) => event.sessionId !== undefined)).toEqual([]);
   });
 
-  test("a request of the holder changes nothing and logs nothing", () => {
-    const floor = stage();
+  test("a request of the holder, or of a queued session, changes nothing and logs nothing", () => {
+    const floor = stage({}, queueing);
     floor.create("music");
+    floor.create("chat");
     const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "music" });
     expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "already_holder", rule: 3 });
-    expect(facts).toEqual([]);
+    expect([facts, floor.deliver({ type: "session.activate", sessionId: "chat" }).facts]).toEqual([[], []]);
   });
 
   test("a request for an unknown or disabled agent finds no agent, and nothing is created", () => {
@@ -70,29 +160,7 @@ describe("a request", () => {
   });
 });
 
-describe("releasing the floor", () => {
-  test("releases resume a stack of interrupted sessions one after the other, and no other session", () => {
-    const floor = stage();
-    for (const agent of ["chat", "weather", "planner", "phone"]) floor.create(agent);
-    for (const [ended, resumed] of [
-      ["phone", "planner"],
-      ["planner", "weather"],
-      ["weather", "chat"],
-    ] as const) {
-      const { facts } = floor.deliver({ type: "session.archive", sessionId: ended });
-      expect(floor.transitions(facts)).toEqual([`${ended} active.idle→archived`, `${resumed} paused→active.idle`]);
-    }
-  });
-
-  test("a release skips a session that was archived while paused, and adds no event to the holder's log", () => {
-    const floor = stage();
-    for (const agent of ["chat", "planner", "phone"]) floor.create(agent);
-    const { facts } = floor.deliver({ type: "session.archive", sessionId: "planner" });
-    expect(floor.transitions(facts)).toEqual(["planner paused→archived"]);
-    floor.on("phone", "archive");
-    expect(floor.state("chat")).toBe("active.idle");
-  });
-
+describe("a release", () => {
   test("a release wakes the highest priority, a paused session before a queued one, and the one that waited longest", () => {
     const agents = EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" }));
     const floor = stage({}, agents);
@@ -112,67 +180,9 @@ describe("releasing the floor", () => {
     }
     expect(woken).toEqual(["first", "second", "paused", "queued", "low"]);
   });
-
-  test("a release leaves a session paused whose agent resumes by hand", () => {
-    const floor = stage({}, withAgent("music", { resume: "manual" }));
-    floor.create("music");
-    floor.create("phone");
-    floor.on("phone", "archive");
-    expect(floor.state("music")).toBe("paused");
-    expect(decisionOf(floor.on("music", "resume"))).toMatchObject({ outcome: "granted", reason: "floor_free" });
-  });
-});
-
-describe("an explicit resume", () => {
-  test("an explicit resume is arbitrated like any other request: if rejected, the session stays paused", () => {
-    const floor = stage();
-    floor.create("weather");
-    floor.create("phone");
-    expect(decisionOf(floor.on("weather", "resume"))).toMatchObject({ reason: "lower_priority" });
-    expect(floor.state("weather")).toBe("paused");
-  });
-
-  test("an explicit resume is rejected by a holder that is not interruptible, even of a lower priority", () => {
-    const floor = stage({}, withAgent("vehicle", { interruptible: false }));
-    floor.create("planner");
-    floor.on("planner", "pause");
-    floor.create("vehicle");
-    expect(decisionOf(floor.on("planner", "resume"))).toMatchObject({ reason: "not_interruptible" });
-    expect(floor.state("planner")).toBe("paused");
-  });
 });
 
 describe("a queue", () => {
-  const queueing = withAgent("chat", { when_blocked: "queue", queue_timeout: "30s" });
-
-  test("a queue keeps a blocked session until the floor is free, and grants it the floor once", () => {
-    const floor = stage({}, queueing);
-    floor.create("phone");
-    expect(decisionOf(floor.create("chat"))).toMatchObject({ outcome: "queued", reason: "lower_priority" });
-    expect(floor.state("chat")).toBe("created");
-    floor.on("phone", "archive");
-    expect(floor.state("chat")).toBe("active.idle");
-    expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "granted", reason: "dequeued" });
-  });
-
-  test("a queue never grants a withdrawn request", () => {
-    const floor = stage({}, queueing);
-    floor.create("phone");
-    floor.create("chat");
-    floor.on("chat", "archive");
-    floor.on("phone", "archive");
-    expect(floor.state("chat")).toBe("archived");
-  });
-
-  test("a session that asks again keeps its place in the queue", () => {
-    const floor = stage({}, queueing);
-    floor.create("phone");
-    floor.create("chat");
-    const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "chat" });
-    expect(reply.ok).toBe(true);
-    expect(facts).toEqual([]);
-  });
-
   test("a queued session whose queue_timeout has passed stays created, and the turn that waited with it ends", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
@@ -188,52 +198,6 @@ describe("a queue", () => {
   });
 });
 
-describe("a reserved floor", () => {
-  const delayed = { policy: { resume_delay: "2s" } };
-
-  test("a reserved floor has no holder and rejects sessions of lower priority", () => {
-    const floor = stage(delayed);
-    floor.create("weather");
-    floor.create("phone");
-    floor.on("phone", "archive");
-    expect(floor.actors.context.floor.holder).toBeUndefined();
-    expect(decisionOf(floor.create("music"))).toMatchObject({ outcome: "rejected", reason: "lower_priority", rule: 5 });
-    floor.pass(2_000);
-    expect(floor.state("weather")).toBe("active.idle");
-  });
-
-  test("a reserved floor is granted to a session that outranks the reserved one, without a second pause", () => {
-    const floor = stage(delayed);
-    floor.create("weather");
-    floor.create("phone");
-    floor.on("phone", "archive");
-    const { facts, reply } = floor.deliver({
-      type: "session.create",
-      sessionId: "planner",
-      session: { sessionId: "planner", agentId: "planner", userId: "ann" },
-      activate: true,
-    });
-    expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "floor_free", rule: 2 });
-    expect(floor.transitions(facts)).toEqual(["planner created→active.idle"]);
-    floor.pass(2_000);
-    expect(floor.state("weather")).toBe("paused");
-    floor.on("planner", "archive");
-    floor.pass(2_000);
-    expect(floor.state("weather")).toBe("active.idle");
-  });
-
-  test("a reserved floor goes to the next session when the reserved session ends first", () => {
-    const floor = stage(delayed);
-    floor.create("music");
-    floor.create("weather");
-    floor.create("phone");
-    floor.on("phone", "archive");
-    floor.on("weather", "archive");
-    floor.pass(2_000);
-    expect(floor.state("music")).toBe("active.idle");
-  });
-});
-
 describe("stopping", () => {
   test("stopping an idle floor or a stopped session is not an error", () => {
     const floor = stage();
@@ -242,14 +206,6 @@ describe("stopping", () => {
     floor.create("music");
     floor.on("music", "stop");
     expect(floor.on("music", "stop").ok).toBe(true);
-  });
-
-  test("stopping the floor archives the holder and wakes the next session", () => {
-    const floor = stage();
-    floor.create("music");
-    floor.create("phone");
-    expect(floor.ask({ type: "floor.stop" })).toMatchObject({ archived: ["phone"] });
-    expect(floor.state("music")).toBe("active.idle");
   });
 
   test("stopping with all archives every competing session and resumes none", () => {

@@ -3,7 +3,8 @@ import { describe, expect, test } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
-import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
+import { pictureOf, play } from "../../support/floors/floor-script.ts";
+import { FloorStage } from "../../support/floors/floor-stage.ts";
 
 /** The rules of docs/use/arbitration.md that have a letter: what happens, and who is heard afterwards. */
 
@@ -15,58 +16,6 @@ const catalogOf = (agents: Agents, rest = {}) => makeCatalog([...agents], rest);
 const FLAGGED = (others = "pause") => ({ restrictions: [{ name: "r", when: "r", allow: ["call"], others }] });
 const DELAYED = { policy: { resume_delay: "1s" } };
 const ENDS = { after_turn: "yield" };
-
-/** The sessions of a floor: the holder, the ducked, the paused by preemption, and the queued. */
-function pictureOf({ actors }: FloorStage): string {
-  const { holder, ducked, paused, queued, reserved } = actors.context.floor;
-  const names = (claims: readonly { sessionId: string }[]) => claims.map(({ sessionId }) => sessionId).join();
-  const low = ducked.map(({ sessionId, level }) => `${sessionId}@${level}`).join();
-  const parts = [`A=${holder?.sessionId ?? ""}`, `D=${low}`, `P=${names(paused)}`, `Q=${names(queued)}`];
-  return [...parts, ...(reserved ? [`R=${reserved.sessionId}`] : [])].filter((part) => !part.endsWith("=")).join(" ");
-}
-
-/** Commands in words: `start song:music`, `end song`, `on r`, `stop`, `pass 1000`; `miss 1000`: without alarms. Each decision's reason is returned. */
-function play(floor: FloorStage, script: string): string[] {
-  return script.split("; ").flatMap((line, index) => {
-    const [verb = "", what = ""] = line.split(" ");
-    const [id = "", agentId = id] = what.split(":");
-    const ask = () => {
-      switch (verb) {
-        case "start":
-          return floor.create(agentId, { id });
-        case "end":
-          return floor.on(id, "archive");
-        case "say":
-          return floor.chat(id, `m${index}`);
-        case "claim":
-          return floor.claim(id, `run-m${index - 1}`);
-        case "fail":
-        case "finish": {
-          const { id: runId, reported } = floor.actors.machineState(id as never)!.context.run!;
-          const failed = { kind: "failed", code: "provider_refused", message: "no" } as const;
-          return floor.report(id, runId, reported + 1, { outcome: verb === "fail" ? failed : { kind: "done" } });
-        }
-        case "on":
-        case "off":
-          return floor.ask({ type: "floor.patch_flags", flags: { [id]: verb === "on" } });
-        case "switch":
-          return floor.ask({ type: "session.switch_agent", sessionId: id, agentId });
-        case "stop":
-          return floor.ask({ type: "floor.stop" });
-        case "pass":
-          return floor.pass(Number(what));
-        case "miss":
-          floor.now += Number(what);
-          return undefined;
-        default:
-          return floor.on(id, verb as "pause");
-      }
-    };
-    const reply = ask();
-    const decision = reply && decisionOf(reply);
-    return decision ? [`${decision.outcome} ${decision.reason}`] : [];
-  });
-}
 
 type Row = readonly [rule: string, name: string, catalog: Catalog, script: string, picture: string, decision?: string];
 

@@ -10,14 +10,6 @@ import { turn } from "../../support/runner/virtual-clock.ts";
 import { DAY } from "../../support/stores/floor-writer.ts";
 
 describe("a connection's stream", () => {
-  test("a connection's stream begins with its id and the list of agents", async () => {
-    const { connect } = await place();
-    const { reader } = await connect();
-    await reader.stream.next("agent_list");
-    expect(reader.stream.typesHeard()).toEqual(["connected", "agent_list"]);
-    expect(reader.stream.events[1]!.data).toMatchObject({ currentAgentId: "music" });
-  });
-
   test("a connection's stream carries each session bound to it from then on, after an agent_list with that session's agent", async () => {
     const { feed, connect, load } = await place();
     await feed.create("a");

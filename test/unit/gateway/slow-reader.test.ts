@@ -158,26 +158,6 @@ describe("a reader that does not read", () => {
     expect(most).toBeGreaterThan(BOUNDS.unsentBytes);
     expect(most).toBeLessThan(BOUNDS.unsentBytes + 2 * HEAVY.length);
   });
-
-  test("a reader that reads a long history slowly gets the rest as it reads", async () => {
-    const { feed, gateway, sockets, url } = await place();
-    for (let n = 0; n < 250; n++) await feed.log("a", 1, HEAVY);
-    const reader = new SessionReader(`${url}/session/a/events`);
-    onTestFinished(() => reader.close());
-    await reader.open();
-    for (let n = 0; n < 10; n++) {
-      reader.stream.stall();
-      const { length } = reader.stream.events;
-      for (let turns = 0; turns < 20; turns++) {
-        await turn();
-        expect(sockets.at(-1)!.writableLength).toBeLessThan(BOUNDS.unsentBytes + 2 * HEAVY.length);
-      }
-      reader.stream.read();
-      await reader.stream.until(({ events }) => events.length > length);
-    }
-    await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
-    expect(gateway.streams.count).toBe(1);
-  });
 });
 
 describe("a history that is larger than the reader's socket buffer", () => {

@@ -80,18 +80,6 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
 
 const ALIVE = /alive$/;
 
-test("pipelined requests are processed one after another, and answered in order", async () => {
-  const { received, whenReceived, dial } = await open();
-  const client = await dial(["/a", "/b", "/c"].map((path) => headOf("GET", path)).join(""));
-  for (const count of [1, 2, 3]) {
-    await whenReceived(count);
-    expect(received).toHaveLength(count);
-    received[count - 1]!.response.end(`answer ${count}.`);
-    await client.until(new RegExp(`answer ${count}\\.$`));
-  }
-  expect(received.map(({ path }) => path)).toEqual(["/a", "/b", "/c"]);
-});
-
 test("a connection takes its next request after one whose body was not read to its end", async () => {
   const { received, whenReceived, dial } = await open();
   const client = await dial(headOf("POST", "/a", { "Content-Length": "4" }));
