@@ -81,13 +81,13 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     // Remove gauges that are named like counters; the same names without `_total` have more detail.
     for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
     const gauges = () => this.#gauges!;
-    const gauge = (name: string, help: string, read: (gauges: Gauges) => number) =>
+    const gauge = (name: string, help: string, of: Exclude<keyof Gauges, "partitionsOf" | "waitingRuns">) =>
       new Gauge({
         name,
         help,
         registers,
         collect() {
-          this.set(read(gauges()));
+          this.set(Number(gauges()[of]()));
         },
       });
     const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
@@ -101,21 +101,13 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       labelNames: ["node", "name", "roles", "version"],
       registers,
     }).set({ node, name, roles: roles.join(), version }, 1);
-    gauge("interlock_connections", "open event streams", ({ connections }) => connections());
-    gauge("interlock_floors_active", "floors whose actors are in memory", ({ floors }) => floors());
-    gauge("interlock_floors_followed", "floors whose log is followed for readers", ({ followed }) => followed());
-    gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", ({ commands }) =>
-      commands(),
-    );
-    gauge("interlock_asks_waiting", "commands of this node that no floor has answered yet", ({ pendingCommands }) =>
-      pendingCommands(),
-    );
-    gauge("interlock_partitions_owned", "partitions of the floors that this node owns", ({ ownedPartitions }) =>
-      ownedPartitions(),
-    );
-    gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", ({ partitions }) =>
-      partitions(),
-    );
+    gauge("interlock_connections", "open event streams", "connections");
+    gauge("interlock_floors_active", "floors whose actors are in memory", "floors");
+    gauge("interlock_floors_followed", "floors whose log is followed for readers", "followed");
+    gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", "commands");
+    gauge("interlock_asks_waiting", "commands of this node that no floor has answered yet", "pendingCommands");
+    gauge("interlock_partitions_owned", "partitions of the floors that this node owns", "ownedPartitions");
+    gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", "partitions");
     new Gauge({
       name: "interlock_orchestrator_partitions",
       help: "partitions that fall to each orchestrator that is alive, as this one knows them",
@@ -149,7 +141,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "how long the oldest of these runs has waited, as orchestrators see it",
       (runs) => seconds(runs.oldestMs),
     );
-    gauge("interlock_bus_away", "1 while the bus is known to be away", ({ isBusAway }) => (isBusAway() ? 1 : 0));
+    gauge("interlock_bus_away", "1 while the bus is known to be away", "isBusAway");
     new Counter({
       name: "interlock_log_lines_dropped_total",
       help: "lines of the log or of stdout that could not be written, because of a full disk or an unread pipe",

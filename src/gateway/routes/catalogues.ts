@@ -28,13 +28,8 @@ const Query = z.object({
 
 const hash = z.string().meta({ description: "of the catalogue's file in use" });
 
-/** What these routes depend on. */
-interface Context extends CallerContext {
-  definitions: Definitions;
-}
-
 /** Shows operators who does what to whom in the catalogue's file, and what another file would change. Writes nothing. */
-export function catalogueRoutes(app: Routes, context: Context): void {
+export function catalogueRoutes(app: Routes, context: CallerContext & { definitions: Definitions }): void {
   const { definitions } = context;
   /** Refuse other callers before the body is read. */
   const onRequest = async (request: FastifyRequest) => {

@@ -71,14 +71,11 @@ async function logJson(sessions: VisibleSessions, { floorId, epoch, before, limi
   }
 }
 
-/** What these routes depend on. */
-interface Context extends CommandContext {
-  catalog: () => Catalog;
-  store: StoreEpoch;
-}
-
 /** Floors: their holders, their decisions, and what operators may change. */
-export function floorRoutes(app: Routes, context: Context): void {
+export function floorRoutes(
+  app: Routes,
+  context: CommandContext & { catalog: () => Catalog; store: StoreEpoch },
+): void {
   const { commands, store } = context;
   /** Refuse non-operators before the body is read, so that they cost nothing more than the refusal. */
   const admitOperator = async (request: FastifyRequest) => {

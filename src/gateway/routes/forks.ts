@@ -18,11 +18,8 @@ const PAGE = 100;
 
 const WithMessage = z.object({ id: SessionId, messageId: MessageId });
 
-/** What these routes depend on. */
-interface Context extends TurnContext, CopiesContext {}
-
 /** Copies sessions, repeats and edits messages, and takes turns back. */
-export function forkRoutes(app: Routes, context: Context): void {
+export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): void {
   const { commands, visibleTo, histories } = context;
   const copies = new Copies(context);
 

@@ -8,13 +8,8 @@ import type { CommandContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
 import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
 
-/** What these routes depend on. */
-interface Context extends CommandContext {
-  store: StoreEpoch;
-}
-
 /** Serves a session's messages, their images, and their agents' logs. */
-export function sessionMessageRoutes(app: Routes, context: Context): void {
+export function sessionMessageRoutes(app: Routes, context: CommandContext & { store: StoreEpoch }): void {
   const { store, visibleTo } = context;
 
   app.get(

@@ -83,14 +83,11 @@ const VERBS = [
   },
 ] as const;
 
-/** What these routes depend on. */
-interface Context extends CommandContext {
-  connections: Connections;
-  store: StoreEpoch;
-}
-
 /** Create, find and end sessions. */
-export function sessionRoutes(app: Routes, context: Context): void {
+export function sessionRoutes(
+  app: Routes,
+  context: CommandContext & { connections: Connections; store: StoreEpoch },
+): void {
   const { commands, connections, store, visibleTo } = context;
   const position = (seq: number, { createdAt }: Session) => logPosition(store.epoch, seq, bornOf(createdAt));
 

@@ -12,18 +12,12 @@ const MAX_COOKIE_S = 34_560_000;
 
 const Nothing = z.object({}).default({});
 
-/** What these routes depend on. */
-interface Context extends CallerContext {
-  tickets: Tickets;
-  clock: Clock;
-}
-
 /**
  * Sign-in for pages, whose `EventSource` cannot send headers: a ticket for one stream, or a cookie for the node's own
  * pages. Both carry the identity of the token they were issued for, and expire with it. With authentication off, both
  * routes exist and have no effect.
  */
-export function signInRoutes(app: Routes, context: Context): void {
+export function signInRoutes(app: Routes, context: CallerContext & { tickets: Tickets; clock: Clock }): void {
   app.post(
     "/ticket",
     {
