@@ -13,7 +13,7 @@ import styles from "./catalogue.module.css";
 
 /** The largest catalogue that a node reads, in bytes. */
 const MAX_FILE_BYTES = 1_048_576;
-/** The most changed cells that are listed. */
+/** The maximum number of changed cells that are listed. */
 const MAX_LISTED = 500;
 
 /**

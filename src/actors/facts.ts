@@ -31,7 +31,7 @@ export type Fact =
   | { type: "at"; now: number }
   | { type: "event"; event: LoggedEvent }
   /** A new session begins with the messages of a staged one. */
-  | { type: "history.adopt"; sessionId: SessionId; stagedAs: `~${string}` }
+  | { type: "history.staged"; sessionId: SessionId; stagedAs: `~${string}` }
   /** Add a finished message: its row and its event. `isLogOver`: its session's log has ended, so its row alone. */
   | { type: "message.add"; message: Message; isLogOver?: boolean }
   /** Extend a finished message at `offset` (UTF-16 units): its row, and its event again unless the log has ended. */

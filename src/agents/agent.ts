@@ -45,7 +45,7 @@ export interface Turn {
   readonly heardUpTo?: MessageId | undefined;
   /** Tools approved for this session: they need no confirmation. */
   readonly approvedTools: readonly string[];
-  /** The agent's place in the run's tree of calls; absent: at the root. */
+  /** The agent's node in the run's tree of calls; absent: at the root. */
   readonly tree?: CallTree | undefined;
 }
 

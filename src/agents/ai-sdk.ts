@@ -7,16 +7,16 @@ import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
 import { toModelMessages } from "./conversation.ts";
 import { apiKeyOf, findKeyProblem, hostOf, loadModel } from "./language-model.ts";
 import { type ModelReply, streamReply } from "./model-reply.ts";
-import type { Places } from "./places.ts";
 import type { Environment } from "./process/program.ts";
 import { type ProviderNames, toProviderFailure } from "./provider-failure.ts";
+import type { Semaphore } from "./semaphore.ts";
 import { treeOf } from "./sub-agent.ts";
 import { SUMMARY_INSTRUCTIONS, toSummaryPrompt } from "./summary-request.ts";
 import { TokenTimeout } from "./token-timeout.ts";
 import type { ToolSource } from "./tools/tool-set.ts";
 
 /** Requests per attempt to an unreachable provider. */
-const MAX_TRIES = 3;
+const MAX_PROVIDER_TRIES = 3;
 /** If a provider asks for a longer pause, the run fails, and the error says when to try again. */
 const MAX_WAIT_MS = 10_000;
 const RETRIES = { firstMs: 500, maxMs: MAX_WAIT_MS };
@@ -26,7 +26,7 @@ interface AiSdkOptions {
   readonly random: () => number;
   readonly tools: ToolSource;
   /** The requests to providers that the node may have under way. */
-  readonly requests: Places;
+  readonly requests: Semaphore;
   /** Called with the errors of tools that are not shown to the user. */
   readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn, toolName?: string) => void;
 }
@@ -125,9 +125,10 @@ function textsOf({ messages, entry }: ModelReply): string[] {
 
 /** The pause before another try, in ms; undefined: do not try again. */
 function nextTryAfter(failure: unknown, tries: number, random: () => number): number | undefined {
-  if (!(failure instanceof AppError) || failure.code !== "provider_unreachable" || tries >= MAX_TRIES) return undefined;
+  if (!(failure instanceof AppError) || failure.code !== "provider_unreachable" || tries >= MAX_PROVIDER_TRIES)
+    return undefined;
   // The user has already waited for the whole timeout.
   if (failure.cause instanceof Error && failure.cause.name === TokenTimeout.name) return undefined;
-  const askedMs = failure.retryAfterMs ?? 0;
-  return askedMs > MAX_WAIT_MS ? undefined : Math.max(backoffMs(tries, RETRIES, random), askedMs);
+  const requestedMs = failure.retryAfterMs ?? 0;
+  return requestedMs > MAX_WAIT_MS ? undefined : Math.max(backoffMs(tries, RETRIES, random), requestedMs);
 }

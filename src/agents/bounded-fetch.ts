@@ -6,7 +6,7 @@ const MAX_WHOLE_BYTES = 16_777_216;
 const MAX_EVENT_BYTES = 8_388_608;
 /** The largest message of an MCP server: its client reads one in one turn of the event loop. */
 const MAX_MCP_BYTES = 4_194_304;
-/** The most lines of a stream in which an MCP server sends the answer to one call, and the progress of the call. */
+/** The maximum number of lines of a stream in which an MCP server sends the answer to one call, and the progress of the call. */
 const MAX_LINES = 16_384;
 const LINE_FEED = 10;
 

@@ -35,7 +35,7 @@ export async function toModelMessages(
   const past = history.filter((message) => !isOfThisTurn(message));
   const { summary } = turn;
   const recent = summary ? uncovered(turn, past, keptTurns) : newestWithin(past);
-  const messages = [...recent.map(asHeard), turn.input, ...said];
+  const messages = [...recent.map(asPlayed), turn.input, ...said];
   const utterances = messages.map(toUtterance);
   if (summary) utterances.unshift({ role: "user", text: toNote(summary), images: [] });
   if (said.length > 0) utterances.push({ role: "user", text: GO_ON, images: [] });
@@ -98,18 +98,18 @@ function toUtterance({ role, content, images = [] }: Message): Utterance {
   return { role: role === "assistant" ? role : "user", text: content, images };
 }
 
-const UNHEARD = "[The user interrupted here and did not hear the rest.]";
+const UNPLAYED = "[The user interrupted here and did not hear the rest.]";
 const WORDS = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /**
  * A message as its listener knows it: a reply that was interrupted while it was spoken ends with the last whole word that
  * was heard, and a mark. Any other message is unchanged.
  */
-export function asHeard(message: Message): Message {
+export function asPlayed(message: Message): Message {
   const { content, playedUpTo = content.length } = message;
   if (playedUpTo >= content.length) return message;
   const begun = WORDS.segment(content).containing(playedUpTo)?.index ?? playedUpTo;
-  return { ...message, content: `${content.slice(0, begun).trimEnd()} ${UNHEARD}`.trimStart() };
+  return { ...message, content: `${content.slice(0, begun).trimEnd()} ${UNPLAYED}`.trimStart() };
 }
 
 /** Merge consecutive messages of one role. */

@@ -35,7 +35,7 @@ export async function* mergeParts<Item, Aside>(
   };
   pull();
   for (;;) {
-    for (let item = queue.take(); item !== undefined; item = queue.take()) yield { from: "queue", item };
+    for (let item = queue.shift(); item !== undefined; item = queue.shift()) yield { from: "queue", item };
     if (arrived) {
       const { done, value } = await arrived;
       if (done) return;

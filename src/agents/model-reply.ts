@@ -14,10 +14,10 @@ import type { FinishReason, Usage } from "../protocol/message.ts";
 import { raceAborted } from "../shared/waiting.ts";
 import type { Part, RunControl, Turn } from "./agent.ts";
 import { mergeParts } from "./merged-parts.ts";
-import type { Places } from "./places.ts";
 import { BoundedQueue } from "./process/bounded-queue.ts";
 import { BrokenAnswer } from "./provider-answer.ts";
 import { isFaultOfOurs } from "./provider-failure.ts";
+import type { Semaphore } from "./semaphore.ts";
 import { treeOf } from "./sub-agent.ts";
 import { TimeoutPause, withTokenTimeout } from "./token-timeout.ts";
 import { makeToolCallId } from "./tool-call-id.ts";
@@ -45,7 +45,7 @@ export interface ModelReply {
   readonly turn: Turn;
   readonly source: ToolSource;
   /** The requests to providers that the node may have under way. */
-  readonly requests: Places;
+  readonly requests: Semaphore;
   readonly onFault: (fault: unknown, toolName: string) => void;
 }
 
@@ -112,7 +112,7 @@ class Steps {
       turn: reply.turn,
       control: this.#control,
       approvals: treeOf(reply.entry, reply.turn).approvals,
-      tell: (part) => this.#tell(part),
+      emit: (part) => this.#emit(part),
       onFault: reply.onFault,
     });
   }
@@ -130,7 +130,7 @@ class Steps {
     try {
       for await (const part of mergeParts(parts, this.#aside)) {
         if (part.from === "queue") yield* this.#paused(part.item);
-        else yield* this.#take(part.item);
+        else yield* this.#convert(part.item);
       }
     } finally {
       release();
@@ -150,7 +150,7 @@ class Steps {
     const { stream } = streamText({
       model: wrapLanguageModel({
         model: this.#reply.model,
-        middleware: { wrapStream: ({ doStream }) => this.#inPlace(doStream) },
+        middleware: { wrapStream: ({ doStream }) => this.#withSlot(doStream) },
       }),
       messages,
       ...(entry.instructions !== undefined && { instructions: entry.instructions }),
@@ -175,12 +175,12 @@ class Steps {
   }
 
   /**
-   * A request, as soon as the node has a place for it. It holds the place until its reply was read or is no longer needed, and not
+   * A request, as soon as the node has a slot for it. It holds the slot until its reply was read or is no longer needed, and not
    * while its tools run, so that sub-agents never wait for their callers.
    */
-  async #inPlace<Answer extends { stream: ReadableStream }>(request: () => PromiseLike<Answer>): Promise<Answer> {
+  async #withSlot<Answer extends { stream: ReadableStream }>(request: () => PromiseLike<Answer>): Promise<Answer> {
     this.#pause.begin();
-    const release = await this.#reply.requests.take(this.#signal).finally(() => this.#pause.end());
+    const release = await this.#reply.requests.acquire(this.#signal).finally(() => this.#pause.end());
     this.#signal.addEventListener("abort", release, { once: true });
     try {
       const answer = await request();
@@ -233,7 +233,7 @@ class Steps {
       const toolCallId = await raceAborted(this.#signal, () => reported.promise);
       const { content, isError } = await this.#box.call(toolCallId, name, input);
       const status = isError ? "error" : "success";
-      await this.#tell({ type: "tool-result", toolCallId, toolName: name, content, status });
+      await this.#emit({ type: "tool-result", toolCallId, toolName: name, content, status });
       return content;
     } finally {
       this.#pause.end();
@@ -250,7 +250,7 @@ class Steps {
     return reported;
   }
 
-  async #tell(part: Part): Promise<void> {
+  async #emit(part: Part): Promise<void> {
     await this.#aside.room();
     this.#signal.throwIfAborted();
     this.#aside.push(part, "text" in part ? part.text.length + 64 : 256);
@@ -266,7 +266,7 @@ class Steps {
     }
   }
 
-  *#take(part: StreamPart): Generator<Part> {
+  *#convert(part: StreamPart): Generator<Part> {
     switch (part.type) {
       case "error":
         if (!this.#isLastStep || !isForbiddenCall(part.error)) throw errorOfStream(part.error);
@@ -289,21 +289,21 @@ class Steps {
         return;
       case "tool-call":
         this.#hasSpoken = true;
-        yield* this.#tellCall(part);
+        yield* this.#callParts(part);
         return;
       case "finish-step": {
-        yield* this.#tellUsage(toUsage(part.usage));
+        yield* this.#usageParts(toUsage(part.usage));
         return;
       }
       case "finish":
         if (this.#isCutShort) return yield { type: "finish", reason: "length" };
-        yield* this.#tellFinish(part);
+        yield* this.#finishParts(part);
         return;
       default:
     }
   }
 
-  *#tellUsage(usage: Usage | undefined): Generator<Part> {
+  *#usageParts(usage: Usage | undefined): Generator<Part> {
     if (!usage) return;
     // The caller of a sub-agent counts its tokens.
     const { tree } = this.#reply.turn;
@@ -311,13 +311,13 @@ class Steps {
     yield { type: "usage", usage };
   }
 
-  *#tellFinish({ finishReason, rawFinishReason: word }: Extract<StreamPart, { type: "finish" }>): Generator<Part> {
+  *#finishParts({ finishReason, rawFinishReason: word }: Extract<StreamPart, { type: "finish" }>): Generator<Part> {
     mustBeWhole(finishReason, word, this.#hasSpoken);
     const reason = finishOf(finishReason, word, this.#hasText);
     if (reason) yield { type: "finish", reason, ...(reason === "incomplete" && { word }) };
   }
 
-  *#tellCall(call: Extract<StreamPart, { type: "tool-call" }>): Generator<Part> {
+  *#callParts(call: Extract<StreamPart, { type: "tool-call" }>): Generator<Part> {
     const { toolCallId: providerCallId, toolName, input, invalid } = call;
     const id = this.#newCallId();
     const name = toolName.slice(0, 256) || "unnamed";

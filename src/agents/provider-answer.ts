@@ -37,7 +37,7 @@ interface EventReader {
   /** Whether nothing of the reply can follow. */
   isOver: boolean;
   /** @returns the frames for the SDK */
-  take(data: string, event: string | undefined): string;
+  convert(data: string, event: string | undefined): string;
 }
 
 const frame = (data: string | object, event?: string): string =>
@@ -60,7 +60,7 @@ function correctStream(response: Response, body: ReadableStream<Uint8Array>, eve
   let frames = "";
   const parser = createParser({
     onEvent: ({ data, event }) => {
-      if (!events.isOver) frames += events.take(data, event);
+      if (!events.isOver) frames += events.convert(data, event);
     },
   });
   const read = async () => {
@@ -103,7 +103,7 @@ function readUntil(end: RegExp, isLast = true): EventReader {
   return {
     isComplete: false,
     isOver: false,
-    take(data, event) {
+    convert(data, event) {
       if (end.test(data)) {
         this.isComplete = true;
         this.isOver = isLast;
@@ -124,7 +124,7 @@ function readChat(): EventReader {
   return {
     isComplete: false,
     isOver: false,
-    take(data) {
+    convert(data) {
       if (data.trim() === "[DONE]") {
         const end = this.isComplete || !hasSaid ? "" : frame(chunkOf({}, hasCalled ? "tool_calls" : "stop"));
         this.isComplete = true;
@@ -192,7 +192,7 @@ function readAnthropic(): EventReader {
   return {
     isComplete: false,
     isOver: false,
-    take(data, event) {
+    convert(data, event) {
       if (ANTHROPIC_DELTA.test(data)) return frame(data, event);
       const value = parse(data);
       if (!isObject(value)) return frame(data, event);

@@ -9,11 +9,11 @@ import { createAiSdkAgent } from "./ai-sdk.ts";
 import { createCommandAgent } from "./command/command-agent.ts";
 import { createExternalAgent } from "./external.ts";
 import { findKeyProblem, keyVariable } from "./language-model.ts";
-import { Places } from "./places.ts";
 import { type Environment, findProgramProblem } from "./process/program.ts";
 import type { ProgramTools } from "./process/program-run.ts";
 import { Supervisor } from "./process/supervisor.ts";
 import { createScriptedAgent } from "./scripted.ts";
+import { Semaphore } from "./semaphore.ts";
 import { createDelegate } from "./sub-agent.ts";
 import { ToolServers } from "./tools/tool-server.ts";
 
@@ -82,11 +82,11 @@ export function createRegistry({
   onFault = () => {},
 }: RegistryOptions): Registry {
   const agents = new WeakMap<AgentEntry, Agent>();
-  const requests = new Places(limits.requests);
+  const requests = new Semaphore(limits.requests);
   const toolServers = new ToolServers(clock);
   let programs: ProgramTools | undefined;
   const programTools = () => {
-    programs ??= { supervisor: new Supervisor({ clock, log }), clock, env, places: new Places(limits.programs), log };
+    programs ??= { supervisor: new Supervisor({ clock, log }), clock, env, slots: new Semaphore(limits.programs), log };
     return programs;
   };
 

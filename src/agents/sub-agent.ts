@@ -46,7 +46,7 @@ export type Delegate = (
   control: RunControl,
 ) => AsyncGenerator<Part, DelegationResult>;
 
-/** The place of an agent that works on a turn. */
+/** The node of the tree for an agent that works on a turn. */
 export function treeOf(caller: AgentEntry, { tree, approvedTools }: Turn): CallTree {
   if (tree) return tree;
   const approvals = new RunApprovals(approvedTools);
@@ -92,7 +92,7 @@ export function createDelegate(caller: AgentEntry, { catalog, find, onFault }: D
 interface Task {
   call: Parameters<Delegate>[0];
   turn: Turn;
-  /** The caller's place. */
+  /** The caller's node. */
   tree: CallTree;
   result: ReturnType<typeof collectResult>;
 }

@@ -2,7 +2,7 @@ import { DEFAULT_KEPT_TURNS } from "../config/catalog/adapter.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import { isForModel, type Message } from "../protocol/message.ts";
 import type { Summary, Turn } from "./agent.ts";
-import { asHeard, newestWithin, toNote, uncovered } from "./conversation.ts";
+import { asPlayed, newestWithin, toNote, uncovered } from "./conversation.ts";
 
 /** The longest transcript for a program, in UTF-16 units; the oldest text is left out. */
 const MAX_TRANSCRIPT_UNITS = 131_072;
@@ -10,7 +10,7 @@ const MAX_TRANSCRIPT_UNITS = 131_072;
 const GO_ON =
   "You had begun to answer this, and were interrupted. Go on where you stopped, and repeat nothing. You had said:";
 
-const HEARD_ONLY = "The user interrupted you, and heard only this of your reply:";
+const PLAYED_ONLY = "The user interrupted you, and heard only this of your reply:";
 
 /** The parts of a prompt besides the user's message, for an agent that keeps its own conversations. */
 export interface Briefing {
@@ -29,17 +29,17 @@ export function brief(agentId: AgentId, turn: Turn, knows: "conversation" | "not
   const said = past.filter((message) => isOwn(message, agentId) && message.runId === turn.runId);
   const before = past.filter((message) => message.runId !== turn.runId && isForModel(message));
   const isKnown = knows === "conversation";
-  const heard = isKnown ? before.findLastIndex(({ id }) => id === turn.heardUpTo) : -1;
-  const since = before.slice(heard + 1);
+  const received = isKnown ? before.findLastIndex(({ id }) => id === turn.heardUpTo) : -1;
+  const since = before.slice(received + 1);
   const news = since.filter((message) => !isKnown || !isOwn(message, agentId));
   // It knows what it said, but not that the user did not hear all of it.
   const own = isKnown ? since.filter((message) => isOwn(message, agentId)) : [];
-  const cut = own.map(asHeard).filter((message, index) => message !== own[index]);
-  const { summary } = heard < 0 ? turn : {};
+  const cut = own.map(asPlayed).filter((message, index) => message !== own[index]);
+  const { summary } = received < 0 ? turn : {};
   const missed = summary ? uncovered(turn, news, DEFAULT_KEPT_TURNS) : newestWithin(news);
   const texts = [
     ...(missed.length > 0 || summary ? [transcriptOf(missed, summary)] : []),
-    ...cut.map(({ content }) => `${HEARD_ONLY}\n\n${content}`),
+    ...cut.map(({ content }) => `${PLAYED_ONLY}\n\n${content}`),
   ];
   return {
     missed: texts.length > 0 ? texts.join("\n\n") : undefined,
@@ -49,8 +49,8 @@ export function brief(agentId: AgentId, turn: Turn, knows: "conversation" | "not
 
 /** Whether the agent wrote the message, finished or interrupted. */
 function isOwn({ role, agent, status, content }: Message, agentId: AgentId): boolean {
-  const isHeard = status === "success" || status === "interrupted";
-  return role === "assistant" && agent?.kind === "master" && agent.name === agentId && isHeard && content !== "";
+  const hasEnded = status === "success" || status === "interrupted";
+  return role === "assistant" && agent?.kind === "master" && agent.name === agentId && hasEnded && content !== "";
 }
 
 /** A message as a line of a transcript. */
@@ -61,7 +61,7 @@ export function toLine({ role, agent, content, images = [] }: Message): string {
 }
 
 function transcriptOf(messages: readonly Message[], summary: Summary | undefined): string {
-  const text = messages.map(asHeard).map(toLine).join("\n\n");
+  const text = messages.map(asPlayed).map(toLine).join("\n\n");
   const cut = text.slice(Math.max(text.length - MAX_TRANSCRIPT_UNITS, 0));
   const note = summary ? `${toNote(summary)}\n\n` : "";
   return `This was said before, for you to know; do not answer it:\n\n${note}${cut.toWellFormed()}`;

@@ -23,7 +23,7 @@ export class TreeBudget {
   #tokens = 0;
 
   /** Count a tool call. @returns why it is refused; undefined if it may run */
-  takeCall(): string | undefined {
+  countCall(): string | undefined {
     this.#calls += 1;
     const { calls, tokens } = LIMITS;
     if (this.#tokens >= tokens) return `The turn has used its ${count(tokens)} tokens, with its sub-agents.`;

@@ -14,7 +14,7 @@ export interface Bus {
    */
   publish(topic: string, message: Uint8Array): Promise<void>;
   /** False when the topic is known to have no listener, so the caller need not encode a message. True is no promise. */
-  isHeard(topic: string): boolean;
+  hasSubscribers(topic: string): boolean;
   /**
    * Receive the messages that are published after the promise is fulfilled. The listener must not throw and must not
    * block; messages of one publisher arrive in the order in which they were published.

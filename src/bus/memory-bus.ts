@@ -46,7 +46,7 @@ export class MemoryBus implements Bus {
     return DONE;
   }
 
-  isHeard(topic: string): boolean {
+  hasSubscribers(topic: string): boolean {
     return this.#topics.has(topic);
   }
 

@@ -23,7 +23,7 @@ export class MemoryTickets implements TicketStore {
     this.#tickets.set(ticket, { grant, until: now + ttlMs });
   }
 
-  async take(ticket: string): Promise<string | undefined> {
+  async redeem(ticket: string): Promise<string | undefined> {
     const kept = this.#tickets.get(ticket);
     this.#tickets.delete(ticket);
     return kept && kept.until > this.#clock.now() ? kept.grant : undefined;

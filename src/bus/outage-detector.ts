@@ -7,21 +7,21 @@ import type { Clock, Timer } from "../shared/ports/clock.ts";
  */
 const BEAT_MS = 500;
 const MISSED = 2;
-/** A line that has missed this many beats in a row is replaced by a new connection: it may never recover. */
+/** A connection that has missed this many beats in a row is replaced by a new connection: it may never recover. */
 const DEAD_AFTER = 10;
 
 export interface OutageDetectorOptions {
   clock: Clock;
-  /** The number of lines that messages arrive on; each is probed separately. */
-  lines: number;
-  /** Publish a beat that comes back on this line when the bus works. */
-  send: (line: number, beat: string) => void;
-  /** Called when a line has missed two beats in a row. */
+  /** The number of connections that messages arrive on; each is probed separately. */
+  connections: number;
+  /** Publish a beat that comes back on this connection when the bus works. */
+  send: (connection: number, beat: string) => void;
+  /** Called when a connection has missed two beats in a row. */
   onAway: () => void;
-  /** Called when beats come back on every line again. */
+  /** Called when beats come back on every connection again. */
   onBack: () => void;
-  /** Called with the lines that have missed ten further beats in a row. */
-  onDead: (lines: number[]) => void;
+  /** Called with the connections that have missed ten further beats in a row. */
+  onDead: (connections: number[]) => void;
 }
 
 /**
@@ -30,8 +30,8 @@ export interface OutageDetectorOptions {
  */
 export class OutageDetector {
   readonly #options: OutageDetectorOptions;
-  /** The newest beat that came back, by line. */
-  readonly #heard: number[];
+  /** The newest beat that came back, by connection. */
+  readonly #received: number[];
   #beat = 0;
   #missed: number[];
   #isAway = false;
@@ -39,8 +39,8 @@ export class OutageDetector {
 
   constructor(options: OutageDetectorOptions) {
     this.#options = options;
-    this.#heard = Array.from({ length: options.lines }, () => 0);
-    this.#missed = this.#heard.map(() => 0);
+    this.#received = Array.from({ length: options.connections }, () => 0);
+    this.#missed = this.#received.map(() => 0);
   }
 
   get isAway(): boolean {
@@ -59,26 +59,30 @@ export class OutageDetector {
    * Record a beat that came back. An older beat than the newest says nothing about the present and is ignored, as is one
    * that was not sent: it would hide every outage until its number is reached.
    */
-  hear(line: number, text: string): void {
+  receive(connection: number, text: string): void {
     const beat = Number(text);
-    if (!(beat > this.#heard[line]! && beat <= this.#beat)) return;
-    this.#heard[line] = beat;
-    if (!this.#isAway || this.#heard.some((each) => each < this.#beat)) return;
+    if (!(beat > this.#received[connection]! && beat <= this.#beat)) return;
+    this.#received[connection] = beat;
+    if (!this.#isAway || this.#received.some((each) => each < this.#beat)) return;
     this.#isAway = false;
     this.#options.onBack();
   }
 
   #next(): void {
-    const { clock, lines, send, onAway, onDead } = this.#options;
-    this.#missed = this.#missed.map((missed, line) => (this.#heard[line]! < this.#beat ? missed + 1 : 0));
+    const { clock, connections, send, onAway, onDead } = this.#options;
+    this.#missed = this.#missed.map((missed, connection) =>
+      this.#received[connection]! < this.#beat ? missed + 1 : 0,
+    );
     if (!this.#isAway && this.#missed.some((missed) => missed >= MISSED)) {
       this.#isAway = true;
       onAway();
     }
-    const dead = this.#missed.flatMap((missed, line) => (missed > 0 && missed % DEAD_AFTER === 0 ? [line] : []));
+    const dead = this.#missed.flatMap((missed, connection) =>
+      missed > 0 && missed % DEAD_AFTER === 0 ? [connection] : [],
+    );
     if (dead.length > 0) onDead(dead);
     this.#beat += 1;
-    for (let line = 0; line < lines; line++) send(line, String(this.#beat));
+    for (let connection = 0; connection < connections; connection++) send(connection, String(this.#beat));
     this.#timer = clock.after(BEAT_MS, () => this.#next());
   }
 }

@@ -36,8 +36,8 @@ export async function openRedisBus({ urls, epoch, ...rest }: RedisBusOptions): P
         ...rest,
         address,
         prefix: `${epoch}.`,
-        onAway: () => bus.tellAway(),
-        onRecovered: () => bus.tellRecovered(),
+        onAway: () => bus.notifyAway(),
+        onRecovered: () => bus.notifyRecovered(),
       }),
     ),
   );
@@ -72,7 +72,7 @@ class RedisBus implements Bus {
   }
 
   /** Always true: this node does not know the listeners of other nodes. */
-  isHeard(): boolean {
+  hasSubscribers(): boolean {
     return true;
   }
 
@@ -99,11 +99,11 @@ class RedisBus implements Bus {
     for (const link of this.links) link.close();
   }
 
-  tellAway(): void {
+  notifyAway(): void {
     for (const listener of [...this.#onAway]) listener();
   }
 
-  tellRecovered(): void {
+  notifyRecovered(): void {
     if (this.#isClosed) return;
     this.#recovering ??= this.#clock.after(TOGETHER_MS, () => {
       this.#recovering = undefined;

@@ -14,7 +14,7 @@ const RECONNECTS = { firstMs: 50, maxMs: 1_000 };
 /** A connection that owes an answer and has been silent for this long is closed, in ms. */
 const SILENCE_MS = 5_000;
 /** A connection that is closing is destroyed when the other end has not reacted for this long, in ms. */
-const GOODBYE_MS = 500;
+const DISCONNECT_MS = 500;
 
 /**
  * Connect to a server. After the first connection the client reconnects without limit. Commands that were pending on a
@@ -43,7 +43,7 @@ export async function connectRedis(
     connectTimeout: CONNECT_MS,
     sentinelCommandTimeout: SENTINEL_MS,
     socketTimeout: SILENCE_MS,
-    disconnectTimeout: GOODBYE_MS,
+    disconnectTimeout: DISCONNECT_MS,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,

@@ -91,14 +91,14 @@ export class RedisLink {
           clock,
           onRestored,
           onRefused: (error) => this.#refused(error),
-          onTooLarge: (bytes) => this.#tellTooLarge(bytes),
+          onTooLarge: (bytes) => this.#warnTooLarge(bytes),
         }),
     );
     this.#outages = new OutageDetector({
       clock,
-      lines: LISTENING,
-      send: (line, beat) => {
-        this.#publisher.publish(this.#beatChannel(line), beat).catch((error) => this.#refused(error));
+      connections: LISTENING,
+      send: (connection, beat) => {
+        this.#publisher.publish(this.#beatChannel(connection), beat).catch((error) => this.#refused(error));
       },
       onAway: () => {
         log.warn({ server: label, reason: this.#reason }, "Redis is away: commands are refused, reads continue");
@@ -109,9 +109,9 @@ export class RedisLink {
         log.info({ server: label }, "Redis is reachable again");
         onRecovered();
       },
-      onDead: (lines) => {
-        for (const line of lines) this.#subscribers[line]!.replace();
-        if (lines.length === LISTENING && this.#publisher.status === "ready") this.#publisher.disconnect(true);
+      onDead: (connections) => {
+        for (const connection of connections) this.#subscribers[connection]!.replace();
+        if (connections.length === LISTENING && this.#publisher.status === "ready") this.#publisher.disconnect(true);
       },
     });
   }
@@ -143,8 +143,8 @@ export class RedisLink {
   /** @throws AppError `unavailable` when the server does not acknowledge the subscription in time */
   subscribe(topic: string, listener: Listener): Promise<Subscription> {
     // Use other bits of the hash than the choice of the server did, so that the two choices are independent.
-    const line = (weigh(topic) >>> 16) % LISTENING;
-    return this.#subscribers[line]!.subscribe(this.#options.prefix + topic, listener);
+    const connection = (weigh(topic) >>> 16) % LISTENING;
+    return this.#subscribers[connection]!.subscribe(this.#options.prefix + topic, listener);
   }
 
   close(): void {
@@ -172,20 +172,20 @@ export class RedisLink {
     const cameBack = this.#subscribers.map(() => Promise.withResolvers<void>());
     const fail = () => {
       const failure = new Error(`INTERLOCK_BUS: ${address.label} cannot be used: ${this.#reason}`);
-      for (const line of cameBack) line.reject(failure);
+      for (const connection of cameBack) connection.reject(failure);
     };
     const late = clock.after(BEGIN_MS, fail);
     this.#onRefused = fail;
-    for (const [line, subscriber] of this.#subscribers.entries()) {
-      const hear = (beat: Uint8Array) => {
-        this.#outages.hear(line, decoder.decode(beat));
-        cameBack[line]!.resolve();
+    for (const [connection, subscriber] of this.#subscribers.entries()) {
+      const receive = (beat: Uint8Array) => {
+        this.#outages.receive(connection, decoder.decode(beat));
+        cameBack[connection]!.resolve();
       };
-      subscriber.subscribe(this.#beatChannel(line), hear).catch(fail);
+      subscriber.subscribe(this.#beatChannel(connection), receive).catch(fail);
     }
     this.#outages.start();
     try {
-      await Promise.all(cameBack.map((line) => line.promise));
+      await Promise.all(cameBack.map((connection) => connection.promise));
     } catch (error) {
       this.close();
       throw error;
@@ -195,11 +195,11 @@ export class RedisLink {
     }
   }
 
-  #beatChannel(line: number): string {
-    return `${this.#options.prefix}pulse.${this.#nonce}.${line}`;
+  #beatChannel(connection: number): string {
+    return `${this.#options.prefix}pulse.${this.#nonce}.${connection}`;
   }
 
-  #tellTooLarge(bytes: number): void {
+  #warnTooLarge(bytes: number): void {
     const { clock, log, address } = this.#options;
     if (!this.#tooLargeNotes.isDue(clock.now())) return;
     const facts = { server: address.label, bytes };

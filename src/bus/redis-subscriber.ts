@@ -40,7 +40,7 @@ export class RedisSubscriber {
     const { redis } = options;
     this.#options = options;
     this.#redis = redis;
-    redis.on("messageBuffer", (name: Buffer, message: Buffer) => this.#hear(name.toString(), message));
+    redis.on("messageBuffer", (name: Buffer, message: Buffer) => this.#receive(name.toString(), message));
     redis.on("close", () => this.#lose());
     redis.on("ready", () => void this.#restore());
   }
@@ -126,7 +126,7 @@ export class RedisSubscriber {
     }
   }
 
-  #hear(name: string, message: Uint8Array): void {
+  #receive(name: string, message: Uint8Array): void {
     const listeners = this.#channels.get(name)?.listeners;
     if (!listeners) return;
     // Parsing it could occupy the event loop for seconds.

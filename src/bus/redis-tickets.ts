@@ -7,7 +7,7 @@ import type { TicketStore } from "./ticket-store.ts";
 
 /**
  * How long a client that redeems a ticket waits for the server, in ms. Long enough for a gateway that is busy itself,
- * because the server has taken the ticket by then.
+ * because the server has redeemed the ticket by then.
  */
 const ANSWER_MS = 1_000;
 
@@ -40,7 +40,7 @@ export class RedisTickets implements TicketStore {
     await reach(this.connection.set(this.#prefix + ticket, grant, "PX", ttlMs));
   }
 
-  async take(ticket: string): Promise<string | undefined> {
+  async redeem(ticket: string): Promise<string | undefined> {
     return (await reach(this.connection.getdel(this.#prefix + ticket))) ?? undefined;
   }
 
@@ -54,6 +54,6 @@ async function reach<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
   } catch {
-    throw new AppError("unavailable", "Tickets cannot be reached just now.");
+    throw new AppError("unavailable", "The store of tickets cannot be reached at the moment. Try again.");
   }
 }

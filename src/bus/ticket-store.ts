@@ -7,5 +7,5 @@ export interface TicketStore {
   /** Store the grant of a ticket for at most `ttlMs`. */
   put(ticket: string, grant: string, ttlMs: number): Promise<void>;
   /** Redeem a ticket: the first caller gets its grant. Undefined for an unknown, used or expired ticket. */
-  take(ticket: string): Promise<string | undefined>;
+  redeem(ticket: string): Promise<string | undefined>;
 }

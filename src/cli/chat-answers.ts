@@ -14,28 +14,28 @@ const APPROVALS: Readonly<Record<string, Response>> = {
 };
 
 /** The lines that show what an agent asks, with the ways to answer. */
-export function questionLines(asked: PendingInteraction): string[] {
-  if (asked.type === "tool_confirmation_request") {
-    const { name, arguments: given } = asked.data.toolCall.function;
+export function questionLines(interaction: PendingInteraction): string[] {
+  if (interaction.type === "tool_confirmation_request") {
+    const { name, arguments: given } = interaction.data.toolCall.function;
     return [
-      `? may it call ${plainLine(name)} ${plainLine(given)}${asked.data.isSensitive ? " (sensitive)" : ""}`,
+      `? may it call ${plainLine(name)} ${plainLine(given)}${interaction.data.isSensitive ? " (sensitive)" : ""}`,
       "  y: yes · a: always in this session · n: no · or say why not",
     ];
   }
-  const { question, options, multiSelect } = asked.data;
+  const { question, options, multiSelect } = interaction.data;
   const numbered = options.map((option, index) => `  ${index + 1}: ${plainLine(option)}`);
   const how = options.length === 0 ? [] : [multiSelect ? "  numbers, or other words" : "  a number, or other words"];
   return [`? ${plainLine(question)}`, ...numbered, ...how];
 }
 
 /** The message that answers what an agent asked, by the line that was typed. */
-export function answerTo(asked: PendingInteraction, sessionId: string, line: string): OutgoingMessage {
-  const { requestId } = asked;
-  if (asked.type === "tool_confirmation_request") {
+export function answerTo(interaction: PendingInteraction, sessionId: string, line: string): OutgoingMessage {
+  const { requestId } = interaction;
+  if (interaction.type === "tool_confirmation_request") {
     const response = APPROVALS[line.toLowerCase()] ?? { type: "reject_with_reply" as const, reason: line };
     return { type: "tool_confirmation_response", sessionId, requestId, response } as OutgoingMessage;
   }
-  const { options, multiSelect } = asked.data;
+  const { options, multiSelect } = interaction.data;
   const numbers = /^\d{1,3}([ ,]+\d{1,3})*$/.test(line) ? line.split(/[ ,]+/).map(Number) : [];
   const selected = numbers.flatMap((number) => options[number - 1] ?? []);
   const isChoice = selected.length > 0 && selected.length === numbers.length && (multiSelect || selected.length === 1);

@@ -9,7 +9,7 @@ interface ChatCommand {
   needsSession?: true;
 }
 
-/** The most messages that `/history` shows. */
+/** The maximum number of messages that `/history` shows. */
 const MAX_HISTORY = 200;
 /** The lines of the story that `/why` shows. */
 const SHOWN_LINES = 10;

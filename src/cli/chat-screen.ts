@@ -15,7 +15,7 @@ export interface ChatScreen {
   /** The next piece begins a new line. */
   endText(): void;
   /** Show what is asked for, and what has been typed so far. Does nothing where input is not typed. */
-  ask(prompt: string): void;
+  prompt(prompt: string): void;
 }
 
 /** A screen without a prompt: output that is a file, a pipe, or read by a program. */
@@ -53,7 +53,7 @@ export class PlainScreen implements ChatScreen {
     this.#endsLine = true;
   }
 
-  ask(): void {}
+  prompt(): void {}
 }
 
 /** What `readline` keeps of the rows that its prompt took. */
@@ -81,13 +81,13 @@ export class TerminalScreen implements ChatScreen {
   }
 
   line(text: string, style?: Style): void {
-    const unfinished = this.#takePartial();
+    const unfinished = this.#removePartial();
     const wrapped = wrapToWidth(text, this.#width);
     this.#draw([...unfinished, ...(style ? wrapped.map((line) => this.#paint(style, line)) : wrapped)]);
   }
 
   stream(label: string, piece: string): void {
-    const unfinished = this.#label === label ? [] : this.#takePartial();
+    const unfinished = this.#label === label ? [] : this.#removePartial();
     if (this.#label !== label) this.#partial = label;
     this.#label = label;
     const lines = `${this.#partial}${plainText(piece)}`.split("\n").flatMap((line) => {
@@ -99,11 +99,11 @@ export class TerminalScreen implements ChatScreen {
   }
 
   endText(): void {
-    const unfinished = this.#takePartial();
+    const unfinished = this.#removePartial();
     if (unfinished.length > 0) this.#draw(unfinished);
   }
 
-  ask(prompt: string): void {
+  prompt(prompt: string): void {
     this.#reader.setPrompt(prompt);
     this.#draw([]);
   }
@@ -112,7 +112,7 @@ export class TerminalScreen implements ChatScreen {
     return Math.max(20, (this.#out.columns || 80) - 1);
   }
 
-  #takePartial(): string[] {
+  #removePartial(): string[] {
     const partial = this.#partial;
     this.#partial = "";
     this.#label = undefined;

@@ -9,7 +9,7 @@ import type { Message } from "../protocol/message.ts";
 import type { AgentInfo, Session } from "../protocol/session.ts";
 import { answerTo, questionLines } from "./chat-answers.ts";
 import type { ChatScreen } from "./chat-screen.ts";
-import { HEARD, type NarrationPiece, Narrator, SAID } from "./narration.ts";
+import { AGENT_MARK, type NarrationPiece, Narrator, USER_MARK } from "./narration.ts";
 import type { Style } from "./paint.ts";
 import { cutToWidth, plainLine } from "./text-width.ts";
 
@@ -29,7 +29,7 @@ const SHOWN_MESSAGES = 20;
 const MAX_SESSIONS = 50;
 /** Events of a floor's log that are read to find what a waiting session asks. */
 const READ_EVENTS = 200;
-/** The most columns of a tool's arguments or result. */
+/** The maximum number of columns of a tool's arguments or result. */
 const TOOL_COLUMNS = 200;
 
 /** One user's chat: its sessions, what happens on them, and what is typed. */
@@ -96,8 +96,8 @@ export class TerminalChat {
   async choose(sessionId: string): Promise<void> {
     this.current = sessionId;
     await this.showMessages(sessionId);
-    const asked = this.#questions.get(sessionId);
-    if (asked) for (const line of questionLines(asked)) this.say(line);
+    const question = this.#questions.get(sessionId);
+    if (question) for (const line of questionLines(question)) this.say(line);
   }
 
   /** A new session, which messages go to from now on. */
@@ -113,14 +113,14 @@ export class TerminalChat {
   }
 
   /** What was typed: a command, an answer, or a message. @returns false to end the chat */
-  async take(line: string): Promise<boolean> {
+  async handle(line: string): Promise<boolean> {
     const text = line.trim();
     if (text === "") return true;
     try {
       if (text.startsWith("/")) return await this.setting.command(this, text);
       await this.#send(text);
     } catch (error) {
-      this.#tellOf(error);
+      this.#report(error);
     }
     return true;
   }
@@ -133,7 +133,7 @@ export class TerminalChat {
   }
 
   /** Whether an agent waits for an answer in the session that messages go to. */
-  get isAsked(): boolean {
+  get hasQuestion(): boolean {
     return this.current !== undefined && this.#questions.has(this.current);
   }
 
@@ -153,10 +153,10 @@ export class TerminalChat {
 
   async #send(content: string): Promise<void> {
     const { client } = this.setting;
-    const asked = this.current === undefined ? undefined : this.#questions.get(this.current);
-    if (asked && this.current !== undefined) {
+    const question = this.current === undefined ? undefined : this.#questions.get(this.current);
+    if (question && this.current !== undefined) {
       this.#questions.delete(this.current);
-      await client.send(answerTo(asked, this.current, content));
+      await client.send(answerTo(question, this.current, content));
       return;
     }
     const sessionId = this.current ?? (await this.create()).id;
@@ -167,7 +167,7 @@ export class TerminalChat {
   }
 
   /** A refusal of the arbiter arrives as an event too, which says more. */
-  #tellOf(error: unknown): void {
+  #report(error: unknown): void {
     if (!(error instanceof ClientError)) throw error;
     this.hasFailed = true;
     if (error.code !== "rejected") this.say(`✗ ${error.code}: ${plainLine(error.message)}`, "refused");
@@ -224,10 +224,10 @@ export class TerminalChat {
 
   async #findQuestion({ id, floorId }: Session): Promise<void> {
     const { events } = await this.setting.client.readFloorLog(floorId, { limit: READ_EVENTS });
-    const asked = events.find(
+    const question = events.find(
       ({ type, sessionId }) => sessionId === id && /^(tool_confirmation|user_question)_request$/.test(type),
     );
-    if (asked) this.#questions.set(id, asked as unknown as PendingInteraction);
+    if (question) this.#questions.set(id, question as unknown as PendingInteraction);
   }
 
   #keep(session: Session): void {
@@ -248,7 +248,7 @@ export class TerminalChat {
     if (event.type === "error") this.hasFailed = true;
     // The decision of the arbiter says more.
     if (event.type === "error" && event.data.errorCode === "rejected") return;
-    for (const piece of this.#narrator.take(event)) this.#showPiece(piece);
+    for (const piece of this.#narrator.describe(event)) this.#showPiece(piece);
     switch (event.type) {
       case "session_created":
         return this.#keep(event.data);
@@ -262,7 +262,7 @@ export class TerminalChat {
         return this.#showTool(event.data.agent, `${event.data.status === "error" ? "✗" : "→"} ${event.data.content}`);
       case "tool_confirmation_request":
       case "user_question_request":
-        return this.#ask(event as PendingInteraction, sessionId);
+        return this.#showQuestion(event as PendingInteraction, sessionId);
       case "interaction_resolved":
         return void this.#questions.delete(sessionId);
       case "complete":
@@ -290,8 +290,9 @@ export class TerminalChat {
 
   #showPiece({ agentId, mark, style, text, path = [] }: NarrationPiece): void {
     const speaker = [this.nameOf(agentId), ...path].join(" › ");
-    if (mark === SAID) return this.setting.screen.stream(`${"  ".repeat(path.length)}${speaker} ${SAID} `, text);
-    this.say(`${mark} ${mark === HEARD ? `${speaker} ${HEARD}` : speaker} ${plainLine(text)}`, style);
+    if (mark === AGENT_MARK)
+      return this.setting.screen.stream(`${"  ".repeat(path.length)}${speaker} ${AGENT_MARK} `, text);
+    this.say(`${mark} ${mark === USER_MARK ? `${speaker} ${USER_MARK}` : speaker} ${plainLine(text)}`, style);
   }
 
   #showTool({ depth }: { depth: number }, text: string): void {
@@ -303,17 +304,17 @@ export class TerminalChat {
     if (content === "") return;
     const agentId = agent?.path[0] ?? this.sessions.get(sessionId)?.agentId ?? "";
     const { screen } = this.setting;
-    const who = role === "user" ? `you ${HEARD} ` : `${this.nameOf(agentId)} ${SAID} `;
+    const who = role === "user" ? `you ${USER_MARK} ` : `${this.nameOf(agentId)} ${AGENT_MARK} `;
     screen.stream(who, content);
     screen.endText();
   }
 
-  #ask(asked: PendingInteraction, sessionId: string): void {
-    this.#questions.set(sessionId, asked);
+  #showQuestion(question: PendingInteraction, sessionId: string): void {
+    this.#questions.set(sessionId, question);
     const isElsewhere = sessionId !== this.current;
     const agentId = this.sessions.get(sessionId)?.agentId ?? "";
     if (isElsewhere) this.say(`? ${this.nameOf(agentId)} asks in another session: /sessions shows them`);
-    else for (const line of questionLines(asked)) this.say(line);
+    else for (const line of questionLines(question)) this.say(line);
     // The run goes on when the question is answered: no line waits for its end.
     for (const run of this.#runs.values()) run.resolve();
     for (const runId of this.#runs.keys()) this.#runs.set(runId, Promise.withResolvers());

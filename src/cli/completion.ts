@@ -3,7 +3,7 @@ import createCompletion from "@bomb.sh/tab/commander";
 import type { Command } from "commander";
 
 const FOLDERS = ["config/", ""];
-/** The most files that are offered. */
+/** The maximum number of files that are offered. */
 const MAX_FILES = 200;
 
 /** Add `interlock complete bash|zsh|fish`, which prints the script that a shell loads. */

@@ -33,14 +33,17 @@ const call: Scene = {
   async play(stage) {
     const { session: music } = await stage.start("music_agent");
     await stage.say(music.id, stage.word({ en: "Play a song", zh: "放一首歌" }));
-    await stage.hear(music.id, 4);
+    await stage.untilDeltas(music.id, 4);
     const { session: phone, decision } = await stage.start("phone_agent");
     const before = stage.messageOf(music.id);
-    const answered = await stage.ask(phone.id, stage.word({ en: "Mum is calling, answer it", zh: "妈妈来电，接听" }));
+    const answered = await stage.sendAndWait(
+      phone.id,
+      stage.word({ en: "Mum is calling, answer it", zh: "妈妈来电，接听" }),
+    );
     await stage.pass(2_000);
-    const ended = await stage.ask(phone.id, stage.word({ en: "Hang up", zh: "挂断" }));
+    const ended = await stage.sendAndWait(phone.id, stage.word({ en: "Hang up", zh: "挂断" }));
     await stage.client.archiveSession(phone.id);
-    await stage.hear(music.id, 4);
+    await stage.untilDeltas(music.id, 4);
 
     stage.check(
       {
@@ -75,13 +78,13 @@ const smallTalk: Scene = {
   async play(stage) {
     const { session: navigation } = await stage.start("navigation_agent");
     await stage.say(navigation.id, stage.word({ en: "Take me home", zh: "导航回家" }));
-    await stage.hear(navigation.id, 1);
+    await stage.untilDeltas(navigation.id, 1);
     await stage.pass(1_000);
     const before = await stage.client.getSession(navigation.id);
     const refusal = await stage.refusalOf("chat_agent");
     const after = await stage.client.getSession(navigation.id);
     const { total } = await stage.client.listSessions({ userId: stage.userId, includeArchived: true });
-    await stage.hear(navigation.id, 1);
+    await stage.untilDeltas(navigation.id, 1);
     await untilRefused(stage, "chat_agent");
 
     stage.check({ en: "the joke is refused: 10 < 80", zh: "笑话被拒绝：10 < 80" }, isRefused(refusal, 10, 80));
@@ -110,10 +113,10 @@ const windows: Scene = {
   },
   async play(stage) {
     const { session: planner } = await stage.start("planner_agent");
-    const planned = stage.ask(planner.id, stage.word({ en: "Plan a trip for tomorrow", zh: "规划明天的行程" }));
+    const planned = stage.sendAndWait(planner.id, stage.word({ en: "Plan a trip for tomorrow", zh: "规划明天的行程" }));
     // The await below handles a rejection; this only prevents an unhandled rejection until then.
     planned.catch(() => {});
-    await stage.hear(planner.id, 3);
+    await stage.untilDeltas(planner.id, 3);
     const refusal = await stage.refusalOf("vehicle_control_agent");
     const { decision: urgent } = await stage.client.whatIf(stage.floorId, "phone_agent");
     await untilRefused(stage, "vehicle_control_agent");
@@ -121,7 +124,7 @@ const windows: Scene = {
     await stage.pass(500);
     await stage.client.archiveSession(planner.id);
     const { session: vehicle, decision } = await stage.start("vehicle_control_agent");
-    const closed = await stage.ask(
+    const closed = await stage.sendAndWait(
       vehicle.id,
       stage.word({ en: "Close the windows, it rains", zh: "快关上车窗，下雨了" }),
     );
@@ -155,11 +158,14 @@ const weather: Scene = {
   async play(stage) {
     const { session: music } = await stage.start("music_agent");
     await stage.say(music.id, stage.word({ en: "Play a song", zh: "放一首歌" }));
-    await stage.hear(music.id, 4);
+    await stage.untilDeltas(music.id, 4);
     const { session: weather, decision } = await stage.start("weather_agent");
     const before = stage.messageOf(music.id);
-    const answer = await stage.ask(weather.id, stage.word({ en: "What is the weather like?", zh: "查一下天气" }));
-    await stage.hear(music.id, 4);
+    const answer = await stage.sendAndWait(
+      weather.id,
+      stage.word({ en: "What is the weather like?", zh: "查一下天气" }),
+    );
+    await stage.untilDeltas(music.id, 4);
 
     stage.check(
       {
@@ -220,8 +226,8 @@ function transitionSeen(stage: Stage, sessionId: string, event: string): boolean
 }
 
 /** Whether the session sent no text between its pause and its resumption, in the connection's order of events. */
-function isSilentWhilePaused({ heard }: Stage, sessionId: string): boolean {
-  const own = heard.filter((event) => event.sessionId === sessionId);
+function isSilentWhilePaused({ received }: Stage, sessionId: string): boolean {
+  const own = received.filter((event) => event.sessionId === sessionId);
   const paused = own.findIndex((event) => event.type === "session_transition" && event.data.to === "paused");
   const resumed = own.findIndex((event) => event.type === "session_transition" && event.data.event === "resume");
   if (paused < 0 || resumed < paused) return false;

@@ -37,7 +37,7 @@ export class Stage {
   /** The floor's events, in order. */
   readonly floor: ServerEvent[] = [];
   /** The events that the user's connection received: those of the sessions, including texts. */
-  readonly heard: ServerEvent[] = [];
+  readonly received: ServerEvent[] = [];
   readonly checks: SceneCheck[] = [];
   readonly #options: StageOptions;
   readonly #streams: EventStream[];
@@ -58,7 +58,7 @@ export class Stage {
     const connection = options.client.openConnection({ userId: options.userId });
     const floor = options.client.openFloor(this.floorId);
     this.#streams = [connection, floor];
-    void this.#follow(connection, (event) => this.#hear(event));
+    void this.#follow(connection, (event) => this.#receive(event));
     void this.#follow(floor, (event) => this.floor.push(event));
   }
 
@@ -106,7 +106,7 @@ export class Stage {
   }
 
   /** Send a message and wait for the complete reply. */
-  async ask(sessionId: string, content: string): Promise<string> {
+  async sendAndWait(sessionId: string, content: string): Promise<string> {
     const ended = this.#count("complete", sessionId);
     await this.say(sessionId, content);
     await this.until(`the answer to “${content}”`, () => this.#count("complete", sessionId) > ended);
@@ -119,7 +119,7 @@ export class Stage {
   }
 
   /** Wait until the session's agent has sent this many further deltas. */
-  async hear(sessionId: string, pieces: number): Promise<void> {
+  async untilDeltas(sessionId: string, pieces: number): Promise<void> {
     const before = this.#count("delta", sessionId);
     await this.until(`${pieces} pieces of text`, () => this.#count("delta", sessionId) >= before + pieces);
   }
@@ -173,7 +173,7 @@ export class Stage {
       await this.client.stopAll(this.floorId);
       // A session that gave the floor up has no place on it, so that the floor does not stop it.
       for (const id of this.#started) await this.client.stopSession(id);
-      const isEnded = () => activeIn(this.floor).size === 0 && activeIn(this.heard).size === 0;
+      const isEnded = () => activeIn(this.floor).size === 0 && activeIn(this.received).size === 0;
       if (!this.#fault && !this.#options.signal?.aborted) await this.until("the scene's end", isEnded);
     } finally {
       for (const stream of this.#streams) stream.close();
@@ -190,20 +190,20 @@ export class Stage {
   }
 
   #count(type: ServerEvent["type"], sessionId: string): number {
-    return this.heard.filter((event) => event.type === type && event.sessionId === sessionId).length;
+    return this.received.filter((event) => event.type === type && event.sessionId === sessionId).length;
   }
 
-  #hear(event: ServerEvent): void {
-    this.heard.push(event);
+  #receive(event: ServerEvent): void {
+    this.received.push(event);
     if (event.type === "connected") this.#connectionId = event.data.connectionId;
-    const message = this.#texts.take(event);
+    const message = this.#texts.add(event);
     if (message?.agent) this.#said.set(message.sessionId, message);
   }
 
-  async #follow(stream: EventStream, take: (event: ServerEvent) => void): Promise<void> {
+  async #follow(stream: EventStream, receive: (event: ServerEvent) => void): Promise<void> {
     try {
       for await (const event of stream) {
-        take(event);
+        receive(event);
         for (const look of [...this.#watchers]) look();
       }
     } catch (error) {

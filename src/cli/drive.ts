@@ -131,7 +131,7 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
   if (fault) stage.check(explain(fault, ""), false);
 
   const timeline = readTimeline(stage.floor);
-  const lines = narrate(stage.heard, stage.floor, nameOf, language);
+  const lines = narrate(stage.received, stage.floor, nameOf, language);
   const startedAt = stage.floor[0] ? Date.parse(stage.floor[0].timestamp) : 0;
   const timeOf = (at: number) => `${(Math.max(0, at - startedAt) / 1_000).toFixed(1)} s`.padStart(8);
   const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf, nameOf, maxName: WIDTH, paint };

@@ -32,9 +32,9 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
     const { total } = await client.listSessions({ userId, includeArchived: true, pageSize: 1 });
     if (!options.yes) {
       if (!stdin.isTTY) return refuse("nothing was deleted: confirm with --yes");
-      const asking = createInterface({ input: stdin, output: stdout });
-      const answer = await asking.question(`Delete ${total} sessions of ${plainLine(userId)}, for ever? [y/N] `);
-      asking.close();
+      const prompt = createInterface({ input: stdin, output: stdout });
+      const answer = await prompt.question(`Delete ${total} sessions of ${plainLine(userId)}, for ever? [y/N] `);
+      prompt.close();
       if (!/^y(es)?$/i.test(answer.trim())) return refuse("nothing was deleted");
     }
     if (options.export !== undefined) {

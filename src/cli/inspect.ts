@@ -175,7 +175,7 @@ class Stage {
       const options = { signal, onStatus: this.#onStatus, position };
       for await (const event of this.#client.openFloor(floorId, options)) {
         const isNew = event.type === "reset";
-        this.#send(isNew ? feed.begin(await this.#read(floorId, signal)) : feed.take(event));
+        this.#send(isNew ? feed.begin(await this.#read(floorId, signal)) : feed.convert(event));
       }
     } finally {
       if (this.#feeds.get(floorId) === feed) this.#feeds.delete(floorId);

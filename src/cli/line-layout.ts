@@ -5,12 +5,12 @@ import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "./text-
 export interface LayoutOptions {
   /** The width of a line, in columns. */
   width: number;
-  /** The most lines for one text. */
+  /** The maximum number of lines for one text. */
   maxLines: number;
   /** A time in ms since 1970 as text, always equally wide. */
   timeOf: (at: number) => string;
   nameOf: (agentId: string) => string;
-  /** The most columns of an agent's name. Default: 24. */
+  /** The maximum number of columns of an agent's name. Default: 24. */
   maxName?: number;
   paint: Paint;
 }

@@ -26,7 +26,7 @@ export interface NarrationPiece extends NarratedLine {
 
 type Names = (agentId: string) => string;
 
-interface Telling {
+interface NarrationContext {
   nameOf: Names;
   words: NarrationWords;
 }
@@ -34,17 +34,17 @@ interface Telling {
 /**
  * Describe what happened on a floor: which agent got it, which lost it and why, and what was said.
  *
- * @param heard the events of its sessions, including texts, in the order in which a connection received them
+ * @param received the events of its sessions, including texts, in the order in which a connection received them
  * @param floor the floor's own events: only they contain a refusal that left no session
  */
 export function narrate(
-  heard: readonly ServerEvent[],
+  received: readonly ServerEvent[],
   floor: readonly ServerEvent[],
   nameOf: Names,
   language: Language = "en",
 ): NarratedLine[] {
   const narrator = new Narrator(nameOf, language);
-  const lines = heard.flatMap((event) => narrator.take(event));
+  const lines = received.flatMap((event) => narrator.describe(event));
   for (const event of floor) {
     if (event.type !== "arbitration" || event.sessionId !== undefined) continue;
     const at = Date.parse(event.timestamp);
@@ -58,14 +58,14 @@ export function narrate(
 
 /** Describes the events of sessions one by one, in the order in which a stream delivers them. */
 export class Narrator {
-  readonly #telling: Telling;
+  readonly #context: NarrationContext;
   readonly #agents = new Map<string, string>();
   /** The newest grant of each session, for the transition that follows it. */
   readonly #decided = new Map<string, Decision>();
   readonly #texts = new NewTexts();
 
   constructor(nameOf: Names, language: Language = "en") {
-    this.#telling = { nameOf, words: NARRATION[language] };
+    this.#context = { nameOf, words: NARRATION[language] };
   }
 
   /** Name the agent of a session whose creation is not among the events. */
@@ -73,28 +73,28 @@ export class Narrator {
     this.#agents.set(sessionId, agentId);
   }
 
-  take(event: ServerEvent): NarrationPiece[] {
+  describe(event: ServerEvent): NarrationPiece[] {
     const { sessionId = "" } = event;
     if (event.type === "session_created") this.meet(sessionId, event.data.agentId);
     if (event.type === "agent_switched") this.meet(sessionId, event.data.currentAgentId);
     if (event.type === "arbitration" && event.data.outcome === "granted") this.#decided.set(sessionId, event.data);
-    const described = describeEvent(event, this.#decided.get(sessionId), this.#telling);
+    const described = describeEvent(event, this.#decided.get(sessionId), this.#context);
     const agentId = this.#agents.get(sessionId) ?? sessionId;
     const at = Date.parse(event.timestamp);
-    return [...described, ...this.#texts.take(event)].map((each) => ({ at, agentId, ...each }));
+    return [...described, ...this.#texts.extract(event)].map((each) => ({ at, agentId, ...each }));
   }
 }
 
 type Description = Omit<NarrationPiece, "at" | "agentId">;
 
-function describeEvent(event: ServerEvent, decision: Decision | undefined, telling: Telling): Description[] {
+function describeEvent(event: ServerEvent, decision: Decision | undefined, context: NarrationContext): Description[] {
   switch (event.type) {
     case "session_transition":
-      return describeTransition(event.data, decision, telling);
+      return describeTransition(event.data, decision, context);
     case "arbitration":
-      return event.data.outcome === "granted" ? [] : describeBlocked(event.data, telling.words);
+      return event.data.outcome === "granted" ? [] : describeBlocked(event.data, context.words);
     case "error": {
-      const text = `${telling.words.fails}${event.data.message} (${event.data.errorCode})`;
+      const text = `${context.words.fails}${event.data.message} (${event.data.errorCode})`;
       return [{ mark: "✗", style: "refused", text }];
     }
     default:
@@ -106,7 +106,11 @@ const inFront = (text: string): Description[] => [{ mark: "▶", style: "active"
 const paused = (text: string): Description[] => [{ mark: "‖", style: "paused", text }];
 const ended = (text: string): Description[] => [{ mark: "■", style: "quiet", text }];
 
-function describeTransition(transition: Transition, decision: Decision | undefined, { nameOf, words }: Telling) {
+function describeTransition(
+  transition: Transition,
+  decision: Decision | undefined,
+  { nameOf, words }: NarrationContext,
+) {
   const { event, from, reason, by } = transition;
   const who = by && nameOf(by.agentId);
   switch (event) {
@@ -132,7 +136,7 @@ function describeTransition(transition: Transition, decision: Decision | undefin
   }
 }
 
-function howDucked({ from, by, level = 0 }: Transition, { nameOf, words }: Telling): string {
+function howDucked({ from, by, level = 0 }: Transition, { nameOf, words }: NarrationContext): string {
   const verb = from === "created" ? words.starts : from === "paused" ? words.comesBack : words.goesOn;
   const volume = level === 0 ? words.ownVolume : words.quieter(-level);
   return words.ducked(verb, by && nameOf(by.agentId), volume);
@@ -145,14 +149,14 @@ function whyYielded({ reason, from }: Transition, words: NarrationWords): string
   return from === "paused" ? words.lostForGood : words.lost;
 }
 
-function whyGranted(decision: Decision | undefined, { nameOf, words }: Telling): string {
+function whyGranted(decision: Decision | undefined, { nameOf, words }: NarrationContext): string {
   if (!decision) return "";
   const { reason, challenger, holder, say } = decision;
-  const told = `(${reason}) “${say}”`;
-  if (reason === "floor_free") return `${words.wasFree} ${told}`;
-  if (reason !== "preempted" || !holder) return ` ${told}`;
+  const sentence = `(${reason}) “${say}”`;
+  if (reason === "floor_free") return `${words.wasFree} ${sentence}`;
+  if (reason !== "preempted" || !holder) return ` ${sentence}`;
   const right = holder.interruptible ? words.mayInterrupt : words.letsThrough;
-  return `${right(`${challenger.priority} > ${holder.priority}`, nameOf(holder.agentId))} ${told}`;
+  return `${right(`${challenger.priority} > ${holder.priority}`, nameOf(holder.agentId))} ${sentence}`;
 }
 
 /** A decision against the challenger, in a line or two. */
@@ -171,8 +175,8 @@ export function describeBlocked(
 }
 
 /** The marks of what a user says, and of what an agent says. */
-export const HEARD = "‹";
-export const SAID = "›";
+export const USER_MARK = "‹";
+export const AGENT_MARK = "›";
 
 /** Extracts the new text of each message, piece by piece. */
 class NewTexts {
@@ -180,8 +184,8 @@ class NewTexts {
   /** The length of each message's text that was already returned, in UTF-16 units. */
   readonly #lengths = new Map<string, number>();
 
-  take(event: ServerEvent): Description[] {
-    const message = this.#texts.take(event);
+  extract(event: ServerEvent): Description[] {
+    const message = this.#texts.add(event);
     if (!message) return [];
     const { messageId, agent, text } = message;
     const from = this.#lengths.get(messageId) ?? 0;
@@ -189,7 +193,14 @@ class NewTexts {
     this.#lengths.set(messageId, text.length);
     // A delta contains the new text: slicing it out of the whole text would copy the whole text each time.
     const added = event.type === "delta" ? event.data.text.slice(from - event.data.offset) : text.slice(from);
-    return [{ mark: agent ? SAID : HEARD, text: added, isMore: from > 0, ...(agent && { path: agent.path.slice(1) }) }];
+    return [
+      {
+        mark: agent ? AGENT_MARK : USER_MARK,
+        text: added,
+        isMore: from > 0,
+        ...(agent && { path: agent.path.slice(1) }),
+      },
+    ];
   }
 }
 
@@ -198,7 +209,7 @@ function joinTexts(pieces: readonly NarrationPiece[]): NarratedLine[] {
   const lines: NarratedLine[] = [];
   for (const { isMore, path: _, ...line } of pieces) {
     const last = lines.at(-1);
-    if (last?.mark === SAID && line.mark === SAID && last.agentId === line.agentId) last.text += line.text;
+    if (last?.mark === AGENT_MARK && line.mark === AGENT_MARK && last.agentId === line.agentId) last.text += line.text;
     else lines.push(isMore ? { ...line, text: `… ${line.text.trimStart()}` } : line);
   }
   return lines;

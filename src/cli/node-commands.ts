@@ -5,7 +5,7 @@ import { type CommandLine, languageOption, numberFrom, TOKEN_NOTE, urlOption } f
 import { type Language, languageOf } from "./language.ts";
 import type { Report, SessionsQuery } from "./reports.ts";
 
-interface Asked {
+interface NodeOptions {
   url: string;
   json?: true;
   lang?: Language;
@@ -16,7 +16,11 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   /** A command that prints what a node says. */
   const report = (name: string, summary: string) =>
     add(name, summary, [TOKEN_NOTE]).addOption(urlOption()).option("--json", "print the facts as JSON");
-  const print = async ({ url, json, lang }: Asked, make: (client: Client) => Promise<Report>, absent?: string) => {
+  const print = async (
+    { url, json, lang }: NodeOptions,
+    make: (client: Client) => Promise<Report>,
+    absent?: string,
+  ) => {
     const { clientOf, explainFailure } = await import("./node-client.ts");
     try {
       const { facts, lines } = await make(clientOf(url, process.env, lang));
@@ -27,38 +31,38 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     }
   };
   report("status", "Show what every node does, what waits, and which roles no node has; for operators.").action(
-    async (asked: Asked) => {
+    async (options: NodeOptions) => {
       const { reportStatus } = await import("./reports.ts");
-      await print(asked, (client) => reportStatus(client, Date.now()));
+      await print(options, (client) => reportStatus(client, Date.now()));
     },
   );
 
-  report("agents", "List the agents that sessions may have.").action(async (asked: Asked) => {
+  report("agents", "List the agents that sessions may have.").action(async (options: NodeOptions) => {
     const { reportAgents } = await import("./reports.ts");
-    await print(asked, reportAgents);
+    await print(options, reportAgents);
   });
 
   report("sessions", "List sessions, those with the newest activity first.")
     .option("--user <name>", "only this user's")
     .option("--agent <name>", "only this agent's")
     .option("--archived", "archived ones too")
-    .option("--limit <number>", "the most sessions", numberFrom(1, 10_000), 50)
-    .action(async (asked: Asked & SessionsQuery) => {
+    .option("--limit <number>", "the maximum number of sessions", numberFrom(1, 10_000), 50)
+    .action(async (options: NodeOptions & SessionsQuery) => {
       const { reportSessions } = await import("./reports.ts");
-      await print(asked, (client) => reportSessions(client, asked, Date.now()));
+      await print(options, (client) => reportSessions(client, options, Date.now()));
     });
 
   report("why", "Tell why a session is silent, or what happened on a floor, and what would let the session through.")
     .argument("<session|floor>", `a session's id, or a floor: ${FLOOR_FORMS}`, sessionOrFloor)
-    .option("--limit <number>", "the most lines of the story", numberFrom(1, 1_000), 20)
+    .option("--limit <number>", "the maximum number of lines of the story", numberFrom(1, 1_000), 20)
     .addOption(languageOption("the language of the sentences; default: that of the terminal"))
-    .action(async (what: string, asked: Asked & { limit: number }) => {
+    .action(async (what: string, options: NodeOptions & { limit: number }) => {
       const [{ isFloor, reportWhy }, { paintFor }] = await Promise.all([import("./why.ts"), import("./paint.ts")]);
-      const { limit, lang: language = languageOf(process.env) } = asked;
+      const { limit, lang: language = languageOf(process.env) } = options;
       const query = { what, limit, language, paint: paintFor(process.stdout, process.env) };
       const kind = isFloor(what) ? "floor" : "session";
-      const absent = `There is no ${kind} ${what} at ${asked.url}, or INTERLOCK_TOKEN may not see it.`;
-      await print({ ...asked, lang: language }, (client) => reportWhy(client, query, Date.now()), absent);
+      const absent = `There is no ${kind} ${what} at ${options.url}, or INTERLOCK_TOKEN may not see it.`;
+      await print({ ...options, lang: language }, (client) => reportWhy(client, query, Date.now()), absent);
     });
 
   add("chat", "Talk with the agents of a node in this terminal, or by lines from a pipe.", [

@@ -41,8 +41,8 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
     .action(async (file: string | undefined, options: CheckLine) => {
       const { checkCatalog } = await import("./check/check.ts");
       const { strict, matrix, format, at: minute, user: userId, flag: flags, diff } = options;
-      const asked = [matrix, format, minute, userId, flags, diff].some((option) => option !== undefined);
-      const query = asked ? { format: format ?? ("text" as const), minute, userId, flags, diff } : undefined;
+      const hasOptions = [matrix, format, minute, userId, flags, diff].some((option) => option !== undefined);
+      const query = hasOptions ? { format: format ?? ("text" as const), minute, userId, flags, diff } : undefined;
       const env = withSecretFiles(process.env);
       end(await checkCatalog(file ?? usualCatalogPath(), process.stdout, env, { strict, matrix: query }));
     });

@@ -5,7 +5,7 @@ import { type Paint, paintFor } from "./paint.ts";
 import { wrapToWidth } from "./text-width.ts";
 
 export interface ProveOptions {
-  /** The most sessions at a time, explored to the end. Default: as many as the time allows. */
+  /** The maximum number of sessions at a time, explored to the end. Default: as many as the time allows. */
   sessions?: number | undefined;
   /** How long it may take, in s. Ignored with `sessions`. */
   seconds: number;

@@ -98,15 +98,15 @@ async function converse(chat: TerminalChat, lines: AsyncIterable<string>, reader
   const latest = chat.latest();
   if (latest) await chat.choose(latest.id);
   chat.say("/help lists the commands, /quit or Ctrl-C leaves");
-  const ask = () => {
+  const prompt = () => {
     const session = chat.current === undefined ? undefined : chat.sessions.get(chat.current);
     const agentId = session?.agentId ?? chat.setting.agentId;
-    chat.setting.screen.ask(chat.isAsked ? "? " : `${agentId === undefined ? "" : chat.nameOf(agentId)}> `);
+    chat.setting.screen.prompt(chat.hasQuestion ? "? " : `${agentId === undefined ? "" : chat.nameOf(agentId)}> `);
   };
-  ask();
+  prompt();
   for await (const line of lines) {
-    if (!(await chat.take(line))) break;
-    ask();
+    if (!(await chat.handle(line))) break;
+    prompt();
   }
   reader.setPrompt("");
 }
@@ -115,13 +115,13 @@ async function converse(chat: TerminalChat, lines: AsyncIterable<string>, reader
 async function answerAll(chat: TerminalChat, lines: AsyncIterable<string>): Promise<void> {
   try {
     for await (const line of lines) {
-      if (!(await chat.take(line))) break;
+      if (!(await chat.handle(line))) break;
       await chat.settled();
     }
     // No further line can answer.
-    if (chat.isAsked) {
+    if (chat.hasQuestion) {
       chat.hasFailed = true;
-      await chat.take("/abort");
+      await chat.handle("/abort");
     }
   } finally {
     for (const id of chat.made) {

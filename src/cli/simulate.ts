@@ -30,10 +30,10 @@ export interface SimulateOptions {
 
 const WIDTH = 80;
 const MAX_LINES = 4;
-/** The most lines of what happened, and lanes, that text shows; a long play is only summed up. */
+/** The maximum number of lines of what happened, and lanes, that text shows; a long play is only summed up. */
 const MAX_EVENTS_SHOWN = 200;
 const MAX_LANES = 40;
-const MAX_BYTES = 1_048_576;
+const MAX_SCRIPT_BYTES = 1_048_576;
 
 /**
  * `interlock simulate <script>`: play a script on a virtual clock, and print what happened.
@@ -94,7 +94,7 @@ function drawn(script: Script, played: Play, format: SimulationFormat, paint: Pa
 async function readScriptFile(path: string, fail: (line: string) => void): Promise<ReadScript | number> {
   let bytes: Buffer;
   try {
-    bytes = await readBounded(path, MAX_BYTES);
+    bytes = await readBounded(path, MAX_SCRIPT_BYTES);
   } catch (error) {
     fail(`${path}: ${whyUnreadable(error)}`);
     return 2;
@@ -167,12 +167,12 @@ function textOf(script: Script, played: Play, paint: Paint): string[] {
   print();
   const timeOf = (at: number) => new Date(clock.shownAt(at)).toISOString().slice(11, 19);
   const shown = named(events);
-  const told = narrate(
+  const narrated = narrate(
     shown.filter((event) => event.type !== "arbitration" || event.sessionId !== undefined),
     shown,
     (agentId) => agentId,
   );
-  const kept = told.filter(({ text }) => text !== "…");
+  const kept = narrated.filter(({ text }) => text !== "…");
   const head = kept.slice(0, MAX_EVENTS_SHOWN);
   const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf, nameOf: (name: string) => name, paint };
   for (const line of layOut(head, layout)) print(line);

@@ -65,7 +65,7 @@ export class StatelyFeed {
   }
 
   /** The messages for an event of the floor's stream. */
-  take(event: ServerEvent): StatelyMessage[] {
+  convert(event: ServerEvent): StatelyMessage[] {
     this.#at = Date.parse(event.timestamp);
     const { holder } = this.#floor;
     this.#floor = floorAfter(this.#floor, event);

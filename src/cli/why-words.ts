@@ -2,10 +2,10 @@ import type { Language } from "./language.ts";
 
 const en = {
   holds: (name: string) => `${name} has the floor: nothing silences it`,
-  isHeard: (name: string, holder: string | undefined, volume: string) =>
+  isAudible: (name: string, holder: string | undefined, volume: string) =>
     `${name} is heard${holder === undefined ? "" : ` beneath ${holder}`}, ${volume}`,
   hasEnded: (name: string) => `${name} has ended: it asks no more`,
-  asksNot: (name: string) => `${name} does not wait for the floor: it asks when it is activated`,
+  requestsNothing: (name: string) => `${name} does not wait for the floor: it asks when it is activated`,
   waits: (name: string, blocker: string, ahead: number) =>
     `${name} waits for ${blocker}${ahead < 1 ? "" : `, with ${ahead} in the queue before it`}`,
   toEnd: (holder: string) => `${holder} to end`,
@@ -29,7 +29,7 @@ const en = {
   flags: (names: string) => `flags: ${names}`,
   andMore: (names: string, count: number) => `${names}, and ${count} more`,
   noDecision: (isSession: boolean) => `no decision about this ${isSession ? "session" : "floor"}`,
-  wouldBeHeard: (name: string, reason: string) => `If ${name} asked now, it would be heard (${reason})`,
+  wouldBeAudible: (name: string, reason: string) => `If ${name} asked now, it would be heard (${reason})`,
   ifAsked: (name: string, outcome: string) => `If ${name} asked now: it ${outcome}`,
   it: (need: string) => `It ${need}.`,
 };
@@ -39,9 +39,9 @@ export type WhyWords = typeof en;
 
 const zh: WhyWords = {
   holds: (name) => `${name}拥有发言权：没有谁让它静默`,
-  isHeard: (name, holder, volume) => `${name}${holder === undefined ? "" : `在${holder}之下`}播放，${volume}`,
+  isAudible: (name, holder, volume) => `${name}${holder === undefined ? "" : `在${holder}之下`}播放，${volume}`,
   hasEnded: (name) => `${name}已结束：不再请求`,
-  asksNot: (name) => `${name}没有在等发言权：激活时才会请求`,
+  requestsNothing: (name) => `${name}没有在等发言权：激活时才会请求`,
   waits: (name, blocker, ahead) => `${name}在等${blocker}${ahead < 1 ? "" : `，队列中前面还有 ${ahead} 个`}`,
   toEnd: (holder) => `${holder}结束`,
   theFloor: "发言权",
@@ -60,7 +60,7 @@ const zh: WhyWords = {
   flags: (names) => `标志：${names}`,
   andMore: (names, count) => `${names}，另有 ${count} 个`,
   noDecision: (isSession) => (isSession ? "没有关于这个会话的决定" : "没有关于这个发言席的决定"),
-  wouldBeHeard: (name, reason) => `如果${name}现在请求，它会播放（${reason}）`,
+  wouldBeAudible: (name, reason) => `如果${name}现在请求，它会播放（${reason}）`,
   ifAsked: (name, outcome) => `如果${name}现在请求：${outcome}`,
   it: (need) => `它${need}。`,
 };

@@ -13,18 +13,18 @@ import { plainLine, wrapToWidth } from "./text-width.ts";
 import { WHY } from "./why-words.ts";
 
 const WIDTH = 80;
-/** The most lines for one event. */
+/** The maximum number of lines for one event. */
 const MAX_LINES = 4;
-/** The most events of a floor's log that are searched, and on one page of it. */
+/** The maximum number of events of a floor's log that are searched, and on one page of it. */
 const MAX_SEARCHED = 8_000;
 const PAGE = 2_000;
-/** The most sessions of a kind that are named. */
+/** The maximum number of sessions of a kind that are named. */
 const MAX_NAMED = 10;
 
 export interface WhyQuery {
   /** A session's id, or a floor's, which contains a colon. */
   what: string;
-  /** The most lines of the story; older ones are only counted. */
+  /** The maximum number of lines of the story; older ones are only counted. */
   limit: number;
   nameOf?: (agentId: string) => string;
   paint?: Paint;
@@ -62,14 +62,14 @@ export async function reportWhy(
     lastEvents(client, floorId, session?.id, limit),
     session && !isOver && session.state !== "active" ? previewOf(client, session) : undefined,
   ]);
-  const told = { view, session, events, nameOf, language };
-  const lines = tell(told);
+  const about = { view, session, events, nameOf, language };
+  const lines = storyOf(about);
   const shown = lines.slice(-limit);
   const isToday = shown.every(({ at }) => new Date(at).toDateString() === new Date(now).toDateString());
   const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf: isToday ? timeOf : dayOf, nameOf, paint };
   const story = shown.length > 0 ? layOut(shown, layout) : [WHY[language].noDecision(session !== undefined)];
   const text = [
-    ...[...(session ? [nowOf(session, told)] : []), ...floorNow(told)].flatMap((line) => wrapped(line)),
+    ...[...(session ? [nowOf(session, about)] : []), ...floorNow(about)].flatMap((line) => wrapped(line)),
     "",
     ...story,
     ...(ifAsked && session ? ["", ...previewLines(ifAsked, nameOf(session.agentId), language)] : []),
@@ -87,7 +87,7 @@ async function lastEvents(client: Client, floorId: string, sessionId: string | u
   let before: string | undefined;
   for (let searched = 0; searched < MAX_SEARCHED && found.length < 2 * wanted; ) {
     const page = await client.readFloorLog(floorId, { limit: PAGE, ...(before !== undefined && { before }) });
-    found.push(...page.events.filter((event) => isTold(event) && (!sessionId || event.sessionId === sessionId)));
+    found.push(...page.events.filter((event) => isInStory(event) && (!sessionId || event.sessionId === sessionId)));
     searched += page.events.length;
     before = page.events.at(-1)?.position;
     if (!page.hasMore || before === undefined) break;
@@ -95,10 +95,10 @@ async function lastEvents(client: Client, floorId: string, sessionId: string | u
   return found.reverse();
 }
 
-const isTold = ({ type }: LoggedServerEvent) =>
+const isInStory = ({ type }: LoggedServerEvent) =>
   type === "session_created" || type === "session_transition" || type === "arbitration" || type === "agent_switched";
 
-function tell({ view, session, events, nameOf, language }: Story): NarratedLine[] {
+function storyOf({ view, session, events, nameOf, language }: Story): NarratedLine[] {
   const narrator = new Narrator(nameOf, language);
   const { holder, ducked = [], paused, queued } = view;
   for (const each of [...(holder ? [holder] : []), ...ducked, ...paused, ...queued, ...(session ? [session] : [])])
@@ -106,12 +106,12 @@ function tell({ view, session, events, nameOf, language }: Story): NarratedLine[
   return events.flatMap((event): NarratedLine[] => {
     if (event.type === "session_transition" && event.data.by)
       narrator.meet(event.data.by.sessionId, event.data.by.agentId);
-    if (event.type !== "arbitration") return narrator.take(event);
+    if (event.type !== "arbitration") return narrator.describe(event);
     const { challenger, holder: before, effects = [] } = event.data;
     if (before) narrator.meet(before.sessionId, before.agentId);
     for (const { sessionId, agentId } of effects) narrator.meet(sessionId, agentId);
     if (challenger.sessionId !== undefined) narrator.meet(challenger.sessionId, challenger.agentId);
-    if (event.sessionId !== undefined) return narrator.take(event);
+    if (event.sessionId !== undefined) return narrator.describe(event);
     // A refusal that left no session.
     const at = Date.parse(event.timestamp);
     return describeBlocked(event.data, NARRATION[language]).map((each) => ({
@@ -134,12 +134,12 @@ function nowOf(session: Session, story: Story): string {
     case "ducked": {
       const { level = 0 } = session;
       const volume = level === 0 ? NARRATION[language].ownVolume : NARRATION[language].quieter(-level);
-      return words.isHeard(name, holder ? nameOf(holder.agentId) : undefined, volume);
+      return words.isAudible(name, holder ? nameOf(holder.agentId) : undefined, volume);
     }
     case "archived":
       return words.hasEnded(name);
     case "created": {
-      if (session.queuedAt === undefined) return words.asksNot(name);
+      if (session.queuedAt === undefined) return words.requestsNothing(name);
       return words.waits(
         name,
         blockerOf(story),
@@ -196,7 +196,7 @@ function floorNow({ view, session, nameOf, language }: Story): string[] {
 function previewLines(decision: Decision, name: string, language: Language): string[] {
   const { outcome, reason, say } = decision;
   const words = WHY[language];
-  if (outcome === "granted") return wrapped(`${words.wouldBeHeard(name, reason)} “${say}”`);
+  if (outcome === "granted") return wrapped(`${words.wouldBeAudible(name, reason)} “${say}”`);
   const [first = "", ...needs] = describeBlocked(decision, NARRATION[language]).map(({ text }) => text);
   return [...wrapped(words.ifAsked(name, first)), ...needs.flatMap((need) => wrapped(words.it(need)))];
 }

@@ -19,9 +19,9 @@ export interface ClientErrorFacts {
   commandId?: string;
   /** Why the floor was refused. */
   decision?: Decision;
-  /** What is wrong with the request, by place. */
+  /** What is wrong with the request, by path. */
   issues?: { path: string; message: string }[];
-  /** What is wrong with a catalogue, by place. */
+  /** What is wrong with a catalogue, by line and column. */
   faults?: CatalogueFault[];
   /** The commands that the session's state allows. */
   allowed?: string[];

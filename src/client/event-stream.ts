@@ -91,7 +91,7 @@ class Reader implements EventStream {
   /** Consecutive connections that delivered nothing. */
   #failed = 0;
   /** The delay that the server requested, for the next reconnection only. */
-  #toldMs: number | undefined;
+  #reconnectMs: number | undefined;
   /** The reason of the `bye` that ended the last connection. */
   #bye: ByeReason | undefined;
   /** Why the last attempt failed. */
@@ -151,12 +151,12 @@ class Reader implements EventStream {
         this.#isRenewed = false;
         yield event;
         if (this.#signal.aborted) return true;
-        if (event.type === "bye") return this.#takeLeave(event.data);
+        if (event.type === "bye") return this.#handleBye(event.data);
       }
       return false;
     } catch (error) {
       if (this.#signal.aborted) return true;
-      this.#takeFailure(error);
+      this.#handleFailure(error);
       return false;
     } finally {
       // Also when the loop is left early: nothing holds the connection any longer.
@@ -165,18 +165,18 @@ class Reader implements EventStream {
   }
 
   /** @returns whether the stream is over */
-  #takeLeave({ reason, reconnectInMs }: Extract<ServerEvent, { type: "bye" }>["data"]): boolean {
+  #handleBye({ reason, reconnectInMs }: Extract<ServerEvent, { type: "bye" }>["data"]): boolean {
     if (reason === "ended") return true;
     this.#bye = reason;
-    this.#toldMs = reconnectInMs;
+    this.#reconnectMs = reconnectInMs;
     return false;
   }
 
   /** @throws the error itself, if no other connection may succeed */
-  #takeFailure(error: unknown): void {
+  #handleFailure(error: unknown): void {
     if (!(error instanceof ClientError)) throw error;
     if (!comesBack(error) && !this.#mayRenew(error)) throw error;
-    this.#toldMs = error.retryAfterMs;
+    this.#reconnectMs = error.retryAfterMs;
     this.#failure = error;
   }
 
@@ -259,9 +259,9 @@ class Reader implements EventStream {
 
   #pauseMs(): number {
     const { random = Math.random } = this.#options;
-    const toldMs = this.#toldMs;
-    this.#toldMs = undefined;
-    if (toldMs !== undefined) return Math.min(Math.max(toldMs, 0), MAX_RETRY_MS);
+    const reconnectMs = this.#reconnectMs;
+    this.#reconnectMs = undefined;
+    if (reconnectMs !== undefined) return Math.min(Math.max(reconnectMs, 0), MAX_RETRY_MS);
     // Clients that one node disconnected together do not return together.
     if (this.#failed === 0) return Math.round(this.#retryMs * (1 + random() / 4));
     const firstMs = Math.max(this.#retryMs, MIN_BACKOFF_MS);

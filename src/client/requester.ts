@@ -76,7 +76,7 @@ interface StreamingParts {
 }
 
 /** Attempts of a request, unless its client is patient. The last failure is thrown. */
-const MAX_TRIES = 5;
+const MAX_REQUEST_TRIES = 5;
 const BETWEEN_TRIES = { firstMs: 200, maxMs: 5_000 };
 /** If the server requests a longer delay than this, the failure is thrown at once, in ms. */
 const MAX_RETRY_AFTER_MS = 10_000;
@@ -162,7 +162,7 @@ export class Requester {
       } catch (error) {
         const failure = failureToRepeat(error, key);
         const isPatient = key !== undefined && Date.now() - begunAt < patienceMs;
-        if (tries >= MAX_TRIES && !isPatient) throw failure;
+        if (tries >= MAX_REQUEST_TRIES && !isPatient) throw failure;
         await delay(this.#pauseMs(failure, tries), request.signal);
       }
     }

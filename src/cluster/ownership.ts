@@ -38,8 +38,8 @@ export interface OwnershipOptions {
   leaseMs: number;
   /** Serve the commands that arrive on the topic of a partition. */
   serve: (topic: string) => Promise<Subscription>;
-  /** Called when this node has taken partitions, whose effects must be armed (rule C8). */
-  onTaken: () => void;
+  /** Called when this node has gained partitions, whose effects must be armed (rule C8). */
+  onGained: () => void;
   log: Logger;
 }
 
@@ -50,7 +50,7 @@ const NodeMessage = z.union([
   /** A node joined or left. */
   z.object({ changed: z.literal(true) }),
   /** A node serves these partitions from now on. */
-  z.object({ by: z.string(), taken: z.array(z.number()) }),
+  z.object({ by: z.string(), gained: z.array(z.number()) }),
 ]);
 type NodeMessage = z.infer<typeof NodeMessage>;
 
@@ -64,7 +64,7 @@ const topicOf = (epoch: string, partition: number) => `${epoch}.floors.${partiti
 /**
  * Which floors this node owns: an optimisation, never a guarantee (docs/inside/architecture.md, principle 2).
  * Rendezvous hashing assigns partitions to nodes, so that only the partitions of a node that left move. A node serves a
- * partition until it hears that the successor does (rule C23). For a moment two nodes may serve it, and the store lets
+ * partition until it receives the message that the successor does (rule C23). For a moment two nodes may serve it, and the store lets
  * one of them win.
  */
 export class Ownership {
@@ -93,7 +93,7 @@ export class Ownership {
   /** @throws AppError `unavailable` when the members cannot be read or the bus is away */
   async start(): Promise<void> {
     const { bus } = this.#options;
-    this.#announcements = await bus.subscribe(this.#topic, (message) => this.#hear(message));
+    this.#announcements = await bus.subscribe(this.#topic, (message) => this.#receive(message));
     this.#forget = bus.onRecovered(() => void this.#renew());
     await this.#renewOnce();
     this.#announce({ changed: true });
@@ -152,11 +152,11 @@ export class Ownership {
     void this.#options.bus.publish(this.#topic, writeMessage(message));
   }
 
-  #hear(bytes: Uint8Array): void {
+  #receive(bytes: Uint8Array): void {
     const message = readMessage(NodeMessage, bytes);
     if (!message) return;
     if ("changed" in message) return void this.#renew();
-    if (message.by !== this.#options.nodeId) void this.#giveUp(message.taken);
+    if (message.by !== this.#options.nodeId) void this.#giveUp(message.gained);
   }
 
   /** Another node serves these partitions: release the ones that this node's own view assigns to another node too. */
@@ -206,7 +206,7 @@ export class Ownership {
 
   async #renewOnce(): Promise<void> {
     if (this.#isStopping) return;
-    const { membership, storeWatch, count, nodeId, clock, leaseMs, log, onTaken } = this.#options;
+    const { membership, storeWatch, count, nodeId, clock, leaseMs, log, onGained } = this.#options;
     if (storeWatch?.isSilent) {
       if (storeWatch.isCutOff) this.#leaveToOthers();
       return;
@@ -217,7 +217,7 @@ export class Ownership {
     if (key === this.#members) return;
     const owners = ownersOf(members, count);
     const owned = new Set(owners.flatMap((owner, partition) => (owner === nodeId ? [partition] : [])));
-    const taken = [...owned].filter((partition) => !this.#owned.has(partition));
+    const gained = [...owned].filter((partition) => !this.#owned.has(partition));
     for (const partition of this.#served.keys()) {
       if (owned.has(partition)) this.#leaving.delete(partition);
       else if (!this.#leaving.has(partition)) this.#leaving.set(partition, clock.now());
@@ -226,10 +226,10 @@ export class Ownership {
     this.#owned = owned;
     this.#members = key;
     this.#partitionsOf = new Map(members.map((member) => [member, owners.filter((owner) => owner === member).length]));
-    log.info({ nodes: members.length, partitions: owned.size, taken: taken.length }, "the floors were redistributed");
-    if (taken.length === 0) return;
-    this.#announce({ by: nodeId, taken });
-    onTaken();
+    log.info({ nodes: members.length, partitions: owned.size, gained: gained.length }, "the floors were redistributed");
+    if (gained.length === 0) return;
+    this.#announce({ by: nodeId, gained });
+    onGained();
   }
 
   /**

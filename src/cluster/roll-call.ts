@@ -25,7 +25,7 @@ const MAX_NODES = 1_000;
 const Question = z.union([z.object({ by: z.string().max(256) }), z.object({ left: z.string().max(256) })]);
 type Question = z.infer<typeof Question>;
 
-interface Heard {
+interface KnownReport {
   report: NodeReport;
   at: number;
 }
@@ -37,7 +37,7 @@ interface Heard {
 export class RollCall {
   readonly #options: RollCallOptions;
   /** Other nodes, by id. */
-  readonly #known = new Map<string, Heard>();
+  readonly #known = new Map<string, KnownReport>();
   /** Nodes that asked, and whose answer this node has not had yet: the next call waits for them too. */
   readonly #expected = new Set<string>();
   /** Whether a call has waited for its whole time, so that the other nodes are known. */
@@ -48,7 +48,7 @@ export class RollCall {
   /** Requests during a call share it. */
   #calling: Promise<HeardReport[]> | undefined;
   /** Called for each answer during a call. */
-  #onHeard: () => void = () => {};
+  #onReport: () => void = () => {};
 
   constructor(options: RollCallOptions) {
     this.#options = options;
@@ -58,7 +58,7 @@ export class RollCall {
   async start(): Promise<void> {
     const { bus, nodeId } = this.#options;
     if (bus.isLocal) return;
-    this.#subscriptions.push(await bus.subscribe(this.#answersOf(nodeId), (message) => this.#hear(message)));
+    this.#subscriptions.push(await bus.subscribe(this.#answersOf(nodeId), (message) => this.#receive(message)));
     this.#subscriptions.push(await bus.subscribe(this.#questions, (message) => void this.#answer(message)));
     // The first request of an operator then has all nodes, and the others learn of this one.
     this.#first = this.#call().then(
@@ -90,24 +90,24 @@ export class RollCall {
     const own: HeardReport = { ...(await report()), isSelf: true };
     if (bus.isLocal) return [own];
     const begun = clock.now();
-    const isHeard = ({ at }: Heard) => at >= begun;
+    const hasAnswered = ({ at }: KnownReport) => at >= begun;
     await new Promise<void>((resolve) => {
       const late = clock.after(PATIENCE_MS, resolve);
-      this.#onHeard = () => {
-        if (!this.#knowsOthers || this.#expected.size > 0 || ![...this.#known.values()].every(isHeard)) return;
+      this.#onReport = () => {
+        if (!this.#knowsOthers || this.#expected.size > 0 || ![...this.#known.values()].every(hasAnswered)) return;
         late.cancel();
         resolve();
       };
       void this.#send(this.#questions, { by: nodeId } satisfies Question);
     });
-    this.#onHeard = () => {};
+    this.#onReport = () => {};
     this.#knowsOthers = true;
     // A node that asked and does not answer is cut off, or has ended.
     this.#expected.clear();
     const now = clock.now();
     for (const [node, { at }] of this.#known) if (now - at > FORGET_MS) this.#known.delete(node);
-    const others = [...this.#known.values()].map((heard) =>
-      isHeard(heard) ? heard.report : { ...heard.report, silentMs: Math.round(now - heard.at) },
+    const others = [...this.#known.values()].map((known) =>
+      hasAnswered(known) ? known.report : { ...known.report, silentMs: Math.round(now - known.at) },
     );
     return [own, ...others.sort((one, other) => (one.node < other.node ? -1 : 1))];
   }
@@ -125,13 +125,13 @@ export class RollCall {
     }
   }
 
-  #hear(message: Uint8Array): void {
+  #receive(message: Uint8Array): void {
     const report = readMessage(NodeReport, message);
     if (!report || report.node === this.#options.nodeId) return;
     if (!this.#known.has(report.node) && this.#known.size >= MAX_NODES) return;
     this.#expected.delete(report.node);
     this.#known.set(report.node, { report, at: this.#options.clock.now() });
-    this.#onHeard();
+    this.#onReport();
   }
 
   #send(topic: string, message: Question | NodeReport): Promise<void> {

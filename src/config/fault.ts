@@ -10,7 +10,7 @@ export interface Fault {
   readonly message: string;
 }
 
-/** A fault of a parsed value, before its place in the text is found. */
+/** A fault of a parsed value, before its line and column are found. */
 export interface ValueFault {
   readonly path: readonly (string | number)[];
   /** Continues a sentence that begins with the path. */
@@ -21,12 +21,12 @@ export interface ValueFault {
 export const MAX_FAULTS = 100;
 
 /** The maximum number of steps in a described path; no path in a catalogue is that long. */
-const MAX_STEPS = 16;
+const MAX_PATH_STEPS = 16;
 
 /** `["agents", 2, "a b"]` → `agents[2]["a b"]`. */
 export function describePath(path: readonly PropertyKey[]): string {
   const steps = path
-    .slice(0, MAX_STEPS)
+    .slice(0, MAX_PATH_STEPS)
     .map((step, index) => {
       if (typeof step === "number") return `[${step}]`;
       const name = String(step);
@@ -34,7 +34,7 @@ export function describePath(path: readonly PropertyKey[]): string {
       return index === 0 ? name : `.${name}`;
     })
     .join("");
-  return path.length > MAX_STEPS ? `${steps}…` : steps;
+  return path.length > MAX_PATH_STEPS ? `${steps}…` : steps;
 }
 
 /** A fault as a line of output: `agents.yaml:3:7 agents[0].priority: must be at most 100, not 120`. */
@@ -47,13 +47,13 @@ export function quote(text: string): string {
   return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
 }
 
-/** Sort faults from the top of the file, one per place, at most `MAX_FAULTS`. */
+/** Sort faults from the top of the file, one per line, column and path, at most `MAX_FAULTS`. */
 export function sortFaults(faults: readonly Fault[]): Fault[] {
   const sorted = faults.toSorted((a, b) => a.line - b.line || a.column - b.column);
   const seen = new Set<string>();
   const distinct = sorted.filter(({ line, column, path }) => {
-    const place = `${line}:${column}:${path}`;
-    return !seen.has(place) && seen.add(place);
+    const lineColumn = `${line}:${column}:${path}`;
+    return !seen.has(lineColumn) && seen.add(lineColumn);
   });
   if (distinct.length <= MAX_FAULTS) return distinct;
   const { line, column } = distinct[MAX_FAULTS]!;

@@ -18,7 +18,7 @@ export type KeyEntry = z.infer<typeof KeyEntry>;
 const MAX_KEYS = 10_000;
 const KeysFile = z.strictObject({ keys: z.array(KeyEntry).min(1).max(MAX_KEYS) });
 /** Enough for ten thousand keys with long names; a larger file is not a keys file. */
-const MAX_BYTES = 4_194_304;
+const MAX_KEYS_BYTES = 4_194_304;
 
 export type KeysReading = { ok: true; keys: KeyEntry[] } | { ok: false; faults: Fault[] };
 
@@ -32,17 +32,17 @@ export function readKeys(text: string): KeysReading {
   }
   const file = KeysFile.safeParse(yaml.value, { error: explain });
   const faults = [...yaml.faults];
-  const tell = (path: readonly PropertyKey[], on: "key" | "value", message: string) => {
+  const addFault = (path: readonly PropertyKey[], on: "key" | "value", message: string) => {
     const fault = yaml.faultAt(path, on, withoutValue(message));
     if (fault) faults.push(fault);
   };
   if (!file.success && yaml.value !== undefined) {
-    for (const { path, on, message } of explainIssues(file.error.issues)) tell(path, on, message);
+    for (const { path, on, message } of explainIssues(file.error.issues)) addFault(path, on, message);
   }
   if (file.success) {
     const seen = new Set<string>();
     for (const [index, { sha256 }] of file.data.keys.entries()) {
-      if (seen.has(sha256)) tell(["keys", index, "sha256"], "value", "is a duplicate");
+      if (seen.has(sha256)) addFault(["keys", index, "sha256"], "value", "is a duplicate");
       seen.add(sha256);
     }
     if (faults.length === 0) return { ok: true, keys: file.data.keys };
@@ -50,7 +50,7 @@ export function readKeys(text: string): KeysReading {
   return { ok: false, faults: sortFaults(faults) };
 }
 
-/** Read a keys file. @throws Error that lists every fault with its place */
+/** Read a keys file. @throws Error that lists every fault with its line and column */
 export async function loadKeys(path: string): Promise<KeyEntry[]> {
   const reading = await readKeysOf(path);
   if (reading.ok) return reading.keys;
@@ -60,8 +60,8 @@ export async function loadKeys(path: string): Promise<KeyEntry[]> {
 
 async function readKeysOf(path: string): Promise<KeysReading> {
   try {
-    const bytes = await readBounded(path, MAX_BYTES);
-    if (bytes.length > MAX_BYTES) return refuse("the file is larger than 4 MiB");
+    const bytes = await readBounded(path, MAX_KEYS_BYTES);
+    if (bytes.length > MAX_KEYS_BYTES) return refuse("the file is larger than 4 MiB");
     return readKeys(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch (error) {
     return refuse(error instanceof TypeError ? "the file is not UTF-8 text" : whyUnreadable(error));

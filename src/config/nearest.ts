@@ -1,5 +1,5 @@
 /** Longer names are not compared: the cost grows with the product of the lengths. */
-const MAX_LENGTH = 64;
+const MAX_NAME_LENGTH = 64;
 
 /** A shorter name is the beginning of too many others. */
 const MIN_BEGINNING = 3;
@@ -9,7 +9,7 @@ const MIN_BEGINNING = 3;
  * when none is similar enough.
  */
 export function nearest(name: string, known: readonly string[]): string | undefined {
-  if (name.length > MAX_LENGTH) return undefined;
+  if (name.length > MAX_NAME_LENGTH) return undefined;
   const [continued, another] = known.filter((each) => each.toLowerCase().startsWith(name.toLowerCase()));
   if (continued !== undefined && another === undefined && name.length >= MIN_BEGINNING) return continued;
   let best: { name: string; distance: number } | undefined;

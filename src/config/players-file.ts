@@ -6,7 +6,7 @@ import { readYaml } from "./catalog/yaml-text.ts";
 import { type Fault, faultLine, sortFaults } from "./fault.ts";
 
 /** The largest file of players, in bytes: a thousand entries have 100 KB. */
-const MAX_BYTES = 262_144;
+const MAX_PLAYERS_BYTES = 262_144;
 
 const Pattern = z.string().min(1).max(256);
 
@@ -49,11 +49,11 @@ export type PlayersReading = { ok: true; file: PlayersFile } | { ok: false; faul
 export async function readPlayersFile(path: string): Promise<PlayersReading> {
   let bytes: Buffer;
   try {
-    bytes = await readBounded(path, MAX_BYTES);
+    bytes = await readBounded(path, MAX_PLAYERS_BYTES);
   } catch (error) {
     return { ok: false, faults: [`${path}: ${whyUnreadable(error)}`] };
   }
-  if (bytes.length > MAX_BYTES) return { ok: false, faults: [`${path}: the file is larger than 256 KiB`] };
+  if (bytes.length > MAX_PLAYERS_BYTES) return { ok: false, faults: [`${path}: the file is larger than 256 KiB`] };
   const reading = parsePlayers(bytes.toString("utf8"));
   return reading.ok ? reading : { ok: false, faults: reading.faults.map((fault) => faultLine(path, fault)) };
 }

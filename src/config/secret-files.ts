@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 
 /** The longest secret in a file, in bytes: many keys long. */
-const MAX_BYTES = 65_536;
+const MAX_SECRET_BYTES = 65_536;
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -28,7 +28,7 @@ export function withSecretFiles(env: Variables): Variables {
 function secretIn(path: string): string | undefined {
   try {
     const about = statSync(path);
-    if (!about.isFile() || about.size > MAX_BYTES) return undefined;
+    if (!about.isFile() || about.size > MAX_SECRET_BYTES) return undefined;
     return readFileSync(path, "utf8").replace(/\r?\n$/, "");
   } catch {
     return undefined;

@@ -60,7 +60,11 @@ export class ByteLines {
         if (rest.length > 0) started.push(rest);
       }
     } catch (error) {
-      throw error instanceof AppError ? error : new AppError("bad_request", "The body ended early.", { cause: error });
+      throw error instanceof AppError
+        ? error
+        : new AppError("bad_request", "The connection closed before the whole body had arrived. Send it again.", {
+            cause: error,
+          });
     }
     if (length > 0) yield Buffer.concat(started);
   }
@@ -86,4 +90,4 @@ export class ByteLines {
   }
 }
 
-const tooLong = (maxBytes: number) => new AppError("too_large", `A line has at most ${maxBytes} bytes.`);
+const tooLong = (maxBytes: number) => new AppError("too_large", `A line is longer than ${maxBytes} bytes.`);

@@ -79,8 +79,8 @@ export class Copies {
     const { userId, zone, locale, ownerId, workspaceId, title, agentId, mode } = replaces ?? source;
     const { sessionId } = history;
     const floorId = floorOf(sessionId, userId, zone);
-    const command: CommandOf<"session.continue"> = {
-      type: "session.continue",
+    const command: CommandOf<"session.copy"> = {
+      type: "session.copy",
       sessionId,
       session: {
         sessionId,
@@ -127,7 +127,7 @@ export class Copies {
       return { floorId, command: { ...command, turn, activate: true } };
     };
     const reply = await histories.create(identity, connectionId, plan);
-    if (replaced !== undefined) await this.supersede(caller, identity, reply, replaced);
+    if (replaced !== undefined) await this.archiveReplaced(caller, identity, reply, replaced);
     return reply;
   }
 
@@ -149,7 +149,7 @@ export class Copies {
       const before = await findStart(sessions, source.id);
       return await this.copy(caller, history, { source, end: { before }, by: "rollback", replaces: source });
     });
-    await this.supersede(caller, identity, reply, id);
+    await this.archiveReplaced(caller, identity, reply, id);
     return reply;
   }
 
@@ -158,22 +158,27 @@ export class Copies {
    * the node is lost in between, a repeat of the request continues here.
    * @throws AppError `session_archived` if another copy has replaced it; this copy is archived then
    */
-  async supersede(caller: Caller, identity: Identity, { sessionId }: Accepted, replaced: SessionId): Promise<void> {
+  async archiveReplaced(
+    caller: Caller,
+    identity: Identity,
+    { sessionId }: Accepted,
+    replaced: SessionId,
+  ): Promise<void> {
     const { commands, visibleTo } = this.#context;
     const sessions = visibleTo(caller);
     const made = sessionId && (await sessions.find(sessionId));
     // The copy may be deleted before a late repeat.
     if (!made || made.tombstone) return;
-    const place = await sessions.find(replaced);
-    if (!place || place.tombstone || place.floorId === made.floorId) return;
+    const found = await sessions.find(replaced);
+    if (!found || found.tombstone || found.floorId === made.floorId) return;
     const { session: copied } = await sessions.view(made.sessionId, 0);
     const by = { sessionId: copied.id, agentId: copied.agentId };
-    const own = { ...identity, commandId: commands.deriveId<MessageId>(identity, "supersede"), isKeyed: true };
+    const own = { ...identity, commandId: commands.deriveId<MessageId>(identity, "replace"), isKeyed: true };
     await commands.carryOut(own, async () => ({
-      floorId: place.floorId,
-      command: { type: "session.supersede", sessionId: place.sessionId, by },
+      floorId: found.floorId,
+      command: { type: "session.replace", sessionId: found.sessionId, by },
     }));
-    const { replacedBy } = (await sessions.view(place.sessionId, 0)).session;
+    const { replacedBy } = (await sessions.view(found.sessionId, 0)).session;
     if (replacedBy === undefined || replacedBy === copied.id) return;
     // Another copy was made at the same time, and replaced it first.
     const withdrawn = { ...identity, commandId: commands.deriveId<MessageId>(identity, "withdraw"), isKeyed: true };
@@ -188,6 +193,9 @@ export class Copies {
   async userMessage(caller: Caller, id: SessionId, messageId: MessageId): Promise<Message> {
     const message = await this.#context.visibleTo(caller).message(id, messageId);
     if (message.role === "user" && isFinished(message)) return message;
-    throw new AppError("illegal_command", "Only a message of the user that does not wait can be sent again.");
+    throw new AppError(
+      "illegal_command",
+      "This message cannot be sent again: it is an agent's message, or a user's message that still waits.",
+    );
   }
 }

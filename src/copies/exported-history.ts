@@ -79,7 +79,7 @@ async function* markdown(sessions: VisibleSessions, session: Session): AsyncGene
 }
 
 /** How much of what was heard is repeated below an interrupted reply, in UTF-16 units: its end. */
-const MAX_HEARD = 40;
+const MAX_PLAYED_UNITS = 40;
 
 function headingOf({ role, agent, summary, createdAt }: Message): string {
   const who = summary ? "Summary" : agent ? agent.path.join(" › ") : role === "user" ? "User" : role;
@@ -89,7 +89,7 @@ function headingOf({ role, agent, summary, createdAt }: Message): string {
 /** A note for readers about an incomplete message. */
 function noteOf({ status, finishReason, nativeFinishReason, errorMessage, content, playedUpTo }: Message): string {
   if (playedUpTo !== undefined && playedUpTo < content.length) {
-    return `\n_interrupted; heard until: …${toOneLine(content.slice(0, playedUpTo)).slice(-MAX_HEARD)}_\n`;
+    return `\n_interrupted; heard until: …${toOneLine(content.slice(0, playedUpTo)).slice(-MAX_PLAYED_UNITS)}_\n`;
   }
   if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${toOneLine(errorMessage)}`}_\n`;
   if (status === "interrupted") return "\n_interrupted_\n";

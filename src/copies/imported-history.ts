@@ -16,7 +16,7 @@ import type { StagedHistory } from "./staged-history.ts";
 const MAX_REASONING = 32_768;
 /** The longest other text of a message: an error, or the output of a tool. */
 const MAX_NOTE = 262_144;
-const MAX_DEPTH = 64;
+const MAX_LINE_DEPTH = 64;
 /** The last instant that a `Date` can hold. */
 const LAST_INSTANT = 8_640_000_000_000_000;
 
@@ -55,9 +55,9 @@ const MessageLine = z.object({
     .object({
       kind: z.enum(["master", "sub"]),
       name: AgentId,
-      depth: z.number().int().min(0).max(MAX_DEPTH),
-      path: z.array(AgentId).max(MAX_DEPTH + 1),
-      calls: z.array(text(128)).max(MAX_DEPTH).optional(),
+      depth: z.number().int().min(0).max(MAX_LINE_DEPTH),
+      path: z.array(AgentId).max(MAX_LINE_DEPTH + 1),
+      calls: z.array(text(128)).max(MAX_LINE_DEPTH).optional(),
     })
     .optional(),
   runId: RunId.optional(),
@@ -117,7 +117,7 @@ export async function importHistory(source: ByteLines, options: ImportOptions): 
         images.set(value.hash, await keepImage(value, number, options));
         break;
       case "message":
-        checkPlace(value, number, ids);
+        checkMessage(value, number, ids);
         ids.add(value.id);
         await into.add(messageOf(value, number, images));
         break;
@@ -149,7 +149,7 @@ async function keepImage(
 }
 
 /** Check a message against the lines before it, whose messages have the ids `known`. */
-function checkPlace({ id, role, summary }: MessageLine, number: number, known: ReadonlySet<MessageId>): void {
+function checkMessage({ id, role, summary }: MessageLine, number: number, known: ReadonlySet<MessageId>): void {
   if (known.has(id)) throw fault(number, "there is already a message with this id");
   if (!summary) return;
   if (!known.has(summary.upTo)) throw fault(number, "summary: no line before it has upTo");

@@ -5,7 +5,7 @@ import type { MessageId, SessionId } from "../protocol/ids.ts";
 import { headlineOf } from "../protocol/message.ts";
 import { finishedMessages } from "./copied-history.ts";
 
-/** The most points in a list: those of the newest turns. */
+/** The maximum number of points in a list: those of the newest turns. */
 const MAX_POINTS = 1_000;
 
 /** A message of the user that a session can be rolled back to. A session has no files, so no point has any. */

@@ -65,7 +65,7 @@ export class StagedHistory {
     this.#bytes += bytes;
     if (this.#bytes > BOUNDS.historyBytes) {
       const mib = BOUNDS.historyBytes / 1_048_576;
-      throw new AppError("too_large", `A history that is copied or imported has at most ${mib} MiB.`);
+      throw new AppError("too_large", `The history is larger than ${mib} MiB, the maximum for a copy or an import.`);
     }
   }
 
@@ -77,7 +77,7 @@ export class StagedHistory {
     if (this.#count >= BOUNDS.historyMessages) {
       throw new AppError(
         "too_large",
-        `A history that is copied or imported has at most ${BOUNDS.historyMessages} messages.`,
+        `The history has more than ${BOUNDS.historyMessages} messages, the maximum for a copy or an import.`,
       );
     }
     const { runId, summary } = message;

@@ -21,7 +21,7 @@ export async function keepImages(
   images: readonly ImageInput[],
 ): Promise<ImageRef[]> {
   if (images.some(({ data }) => data.length > MAX_IMAGE)) {
-    throw new AppError("too_large", `An image has at most ${MAX_IMAGE} characters of base64.`);
+    throw new AppError("too_large", `An image of the message has more than ${MAX_IMAGE} characters of base64.`);
   }
   const refs: ImageRef[] = [];
   for (const { data, mimeType } of images) {

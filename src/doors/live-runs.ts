@@ -28,7 +28,7 @@ export interface WantedTurn extends Pick<WantedSession, "userId" | "zone" | "wor
   playedUpTo?: number | undefined;
 }
 
-/** The tool calls of a run before the place from which it is read. */
+/** The tool calls of a run before the `seq` from which it is read. */
 export interface EarlierCalls {
   readonly ids: ReadonlySet<string>;
   /** Calls without a result. */
@@ -38,11 +38,11 @@ export interface EarlierCalls {
 }
 
 /** A run, and the log position from which it is read. */
-export interface RunPlace {
+export interface RunAddress {
   sessionId: SessionId;
   floorId: FloorId;
   runId: RunId;
-  /** The place in the session's log from which the run is read. */
+  /** The `seq` of the session's log after which the run is read. */
   after: Seq;
   hasBegun: boolean;
   /** Absent: the run is read from its beginning. */
@@ -58,7 +58,7 @@ export interface RunPlace {
 }
 
 /** The headers by which an answer names its run. */
-export const headersOf = ({ sessionId, runId, notice }: RunPlace) => ({
+export const headersOf = ({ sessionId, runId, notice }: RunAddress) => ({
   "interlock-session": sessionId,
   "interlock-run": runId,
   ...(notice !== undefined && { "interlock-notice": notice }),
@@ -97,7 +97,7 @@ export class LiveRuns {
    * Send a message to a session, and read its run.
    * @throws AppError for a refusal, with the arbiter's decision if the arbiter refused
    */
-  async begin<T>(identity: Identity, wanted: WantedTurn, read: (place: RunPlace) => Promise<T>): Promise<T> {
+  async begin<T>(identity: Identity, wanted: WantedTurn, read: (address: RunAddress) => Promise<T>): Promise<T> {
     const { commands, chats } = this.#context;
     return await this.#listening(async (listen) => {
       const reply = await commands.carryOut(identity, async () => {
@@ -106,12 +106,12 @@ export class LiveRuns {
         await listen(target.floorId);
         return { floorId: target.floorId, command };
       });
-      return await read(await this.placeOf(identity.caller, reply));
+      return await read(await this.addressOf(identity.caller, reply));
     });
   }
 
   /** Where the run is read that a command has begun. */
-  async placeOf(caller: Caller, { sessionId, runId, seq, decision, playedUpTo }: Accepted): Promise<RunPlace> {
+  async addressOf(caller: Caller, { sessionId, runId, seq, decision, playedUpTo }: Accepted): Promise<RunAddress> {
     if (sessionId === undefined || runId === undefined) throw new AppError("internal");
     const { floorId } = await this.#context.visibleTo(caller).locate(sessionId);
     const start = await this.#findStart(sessionId, seq, (run) => run === runId);
@@ -134,7 +134,7 @@ export class LiveRuns {
     identity: Identity,
     session: SessionId,
     answers: readonly Answer[],
-    read: (place: RunPlace) => Promise<T>,
+    read: (address: RunAddress) => Promise<T>,
   ): Promise<T> {
     const { sessionId, floorId } = await this.#context.visibleTo(identity.caller).locate(session);
     return await this.#listening(async (listen) => {
@@ -199,7 +199,7 @@ export class LiveRuns {
   }
 
   /** The newest run of a session that has not ended; undefined if there is none. @throws AppError `session_not_found` */
-  async find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
+  async find(caller: Caller, id: SessionId): Promise<RunAddress | undefined> {
     const { session, head } = await this.#context.visibleTo(caller).view(id, 0);
     const { activity, queuedAt, floorId, id: sessionId } = session;
     if (activity !== "running" && activity !== "waiting" && queuedAt === undefined) return undefined;
@@ -210,12 +210,12 @@ export class LiveRuns {
   }
 
   /** Read a run from its position. */
-  async follow(place: RunPlace, listener: RunListener): Promise<Following> {
+  async follow(address: RunAddress, listener: RunListener): Promise<Following> {
     const { followers, store, clock } = this.#context;
-    const { sessionId, floorId, earlier } = place;
+    const { sessionId, floorId, earlier } = address;
     const follower = await followers.join(floorId);
     const log = new FollowedSessionLog(store, sessionId);
-    const reader = new RunReader({ ...place, earlierCalls: earlier?.ids ?? [], follower, log, listener, clock });
+    const reader = new RunReader({ ...address, earlierCalls: earlier?.ids ?? [], follower, log, listener, clock });
     let isOpen = true;
     return {
       advance: () => reader.advance(),
@@ -229,7 +229,7 @@ export class LiveRuns {
   }
 
   /** End a run, or withdraw its turn. Has no effect on a run that has ended, or on the session's other runs. */
-  async abort(identity: Identity, { sessionId, floorId, runId }: RunPlace): Promise<void> {
+  async abort(identity: Identity, { sessionId, floorId, runId }: RunAddress): Promise<void> {
     const command = { type: "session.abort" as const, sessionId, runId };
     await this.#context.commands.carryOut(identity, async () => ({ floorId, command }));
   }
@@ -286,15 +286,15 @@ export class LiveRuns {
   }
 
   async #findRequest(sessionId: SessionId, requestId: string): Promise<Seq> {
-    const isAsking = (type: LogEntry["type"]) =>
+    const isRequest = (type: LogEntry["type"]) =>
       type === "user_question_request" || type === "tool_confirmation_request";
     const found = await this.#searchBack(sessionId, undefined, (entry) =>
-      isAsking(entry.type) && entry.requestId === requestId ? entry.seq : undefined,
+      isRequest(entry.type) && entry.requestId === requestId ? entry.seq : undefined,
     );
     return found ?? 0;
   }
 
-  /** The tool calls of a run up to a place, from its log, which is read backwards to the beginning of the turn. */
+  /** The tool calls of a run up to a `seq`, from its log, which is read backwards to the beginning of the turn. */
   async #findEarlierCalls(sessionId: SessionId, runId: RunId, upTo: Seq): Promise<EarlierCalls> {
     const ids = new Set<string>();
     const open = new Map<string, ToolCall & { agent: AgentRef }>();
@@ -327,7 +327,7 @@ export class LiveRuns {
     return { ids, open, confirmations };
   }
 
-  /** The newest result of `read` for an entry at or before a place. */
+  /** The newest result of `read` for an entry at or before a `seq`. */
   async #searchBack<T>(
     sessionId: SessionId,
     upTo: Seq | undefined,

@@ -11,28 +11,28 @@ import { RecentMap } from "../shared/recent-map.ts";
 const WINDOW_MS = 10_000;
 /** The requests that are remembered: more than a node begins in that time. */
 const MAX_REQUESTS = 4_096;
-/** How often a node tells the others of the answers that are under way, in ms. */
-const TELL_MS = 5_000;
-/** An answer of which its node has not told for this long is no longer under way there, in ms. */
+/** How often a node announces to the others the answers that are under way, in ms. */
+const ANNOUNCE_MS = 5_000;
+/** An answer that its node has not announced for this long is no longer under way there, in ms. */
 const SILENT_MS = 15_000;
 /** Answers in one message: with 200 bytes each it stays within the largest message of the bus. */
-const MAX_TOLD = 256;
+const MAX_ANNOUNCED = 256;
 
 const ENDS = ["whole", "failed", "left", "unknown"] as const;
 /** How an answer ended: its client has all of it, or it failed, or the client left, or the outcome is not known. */
 export type AnswerEnd = (typeof ENDS)[number];
 
 /** An answer of another node. `end` absent: it is under way. */
-const Told = z.object({ key: z.string(), commandId: z.string(), end: z.enum(ENDS).optional() });
-type Told = z.infer<typeof Told>;
-const News = z.object({ from: z.string(), answers: z.array(Told).max(MAX_TOLD) });
+const AnswerNews = z.object({ key: z.string(), commandId: z.string(), end: z.enum(ENDS).optional() });
+type AnswerNews = z.infer<typeof AnswerNews>;
+const News = z.object({ from: z.string(), answers: z.array(AnswerNews).max(MAX_ANNOUNCED) });
 
 interface Known {
   commandId: string;
   /** Absent: the answer is under way. */
   end?: { how: Exclude<AnswerEnd, "whole">; at: number };
-  /** When another node told of it last; absent: this node answers. */
-  toldAt?: number;
+  /** When another node announced it last; absent: this node answers. */
+  announcedAt?: number;
 }
 
 export interface RepeatedRequestsOptions {
@@ -44,8 +44,8 @@ export interface RepeatedRequestsOptions {
 
 /**
  * Recognises requests that a client repeats by itself without a key, because an answer failed or did not arrive. Such a request
- * gets the key of the first one, and with it the run of the first one. Nodes tell one another of their answers over the bus, so
- * that a repeat may reach any of them; what they tell is lost while the bus is away.
+ * gets the key of the first one, and with it the run of the first one. Nodes announce their answers over the bus, so
+ * that a repeat may reach any of them; the announcements are lost while the bus is away.
  */
 export class RepeatedRequests {
   readonly #options: RepeatedRequestsOptions;
@@ -83,14 +83,14 @@ export class RepeatedRequests {
     if (!isRepeat) {
       this.#known.set(key, { commandId });
       this.#open.set(key, commandId);
-      this.#tell([{ key, commandId }]);
-      this.#timer ??= this.#options.clock.after(TELL_MS, () => this.#tellOpen());
+      this.#announce([{ key, commandId }]);
+      this.#timer ??= this.#options.clock.after(ANNOUNCE_MS, () => this.#announceOpen());
     }
     const end = (how: AnswerEnd) => {
       if (this.#open.get(key) === commandId) this.#open.delete(key);
       if (this.#known.get(key)?.commandId !== commandId) return;
       this.#end(key, commandId, how);
-      this.#tell([{ key, commandId, end: how }]);
+      this.#announce([{ key, commandId, end: how }]);
     };
     return { identity: isRepeat ? { ...identity, commandId, isKeyed: true } : identity, end };
   }
@@ -106,9 +106,9 @@ export class RepeatedRequests {
     else this.#known.set(key, { commandId, end: { how, at: this.#options.clock.now() } });
   }
 
-  #mayJoin({ end, toldAt }: Known, isNamed: boolean, isRetry: boolean): boolean {
+  #mayJoin({ end, announcedAt }: Known, isNamed: boolean, isRetry: boolean): boolean {
     const now = this.#options.clock.now();
-    if (!end) return (isNamed || isRetry) && (toldAt === undefined || now - toldAt <= SILENT_MS);
+    if (!end) return (isNamed || isRetry) && (announcedAt === undefined || now - announcedAt <= SILENT_MS);
     if (now - end.at > WINDOW_MS) return false;
     if (end.how === "unknown") return true;
     // A client that left by itself may want another answer.
@@ -119,33 +119,34 @@ export class RepeatedRequests {
     const subscription = await keepListening(
       this.#options.bus,
       this.#topic,
-      (message) => this.#hear(message),
+      (message) => this.#receive(message),
       () => {},
     );
     this.#subscription = subscription;
     if (this.#isClosed) subscription.end();
   }
 
-  #hear(message: Uint8Array): void {
+  #receive(message: Uint8Array): void {
     const news = readMessage(News, message);
     if (!news || news.from === this.#id) return;
-    const toldAt = this.#options.clock.now();
+    const announcedAt = this.#options.clock.now();
     for (const { key, commandId, end } of news.answers) {
-      if (end === undefined) this.#known.set(key, { commandId, toldAt });
+      if (end === undefined) this.#known.set(key, { commandId, announcedAt });
       else if (this.#known.get(key)?.commandId === commandId) this.#end(key, commandId, end);
-      // A repeat has the answer elsewhere: nothing is told of the first one any longer.
+      // A repeat has the answer elsewhere: nothing is announced of the first one any longer.
       if (end !== undefined && this.#open.get(key) === commandId) this.#open.delete(key);
     }
   }
 
-  #tellOpen(): void {
+  #announceOpen(): void {
     this.#timer = undefined;
-    const open = Array.from(this.#open, ([key, commandId]): Told => ({ key, commandId }));
-    for (let from = 0; from < open.length; from += MAX_TOLD) this.#tell(open.slice(from, from + MAX_TOLD));
-    if (open.length > 0) this.#timer = this.#options.clock.after(TELL_MS, () => this.#tellOpen());
+    const open = Array.from(this.#open, ([key, commandId]): AnswerNews => ({ key, commandId }));
+    for (let from = 0; from < open.length; from += MAX_ANNOUNCED)
+      this.#announce(open.slice(from, from + MAX_ANNOUNCED));
+    if (open.length > 0) this.#timer = this.#options.clock.after(ANNOUNCE_MS, () => this.#announceOpen());
   }
 
-  #tell(answers: Told[]): void {
+  #announce(answers: AnswerNews[]): void {
     const { bus } = this.#options;
     if (bus.isLocal) return;
     void bus.publish(this.#topic, writeMessage({ from: this.#id, answers } satisfies z.infer<typeof News>));

@@ -41,11 +41,11 @@ export interface RunReaderOptions {
   log: FollowedLog;
   sessionId: SessionId;
   runId: RunId;
-  /** The reader starts after this place in the session's log. */
+  /** The reader starts after this `seq` of the session's log. */
   after: Seq;
-  /** Whether the run had begun at that place. */
+  /** Whether the run had begun there. */
   hasBegun: boolean;
-  /** The run's tool calls before that place. */
+  /** The run's tool calls before it. */
   earlierCalls: Iterable<string>;
   listener: RunListener;
   clock: Clock;
@@ -63,7 +63,7 @@ export class RunReader implements TrackReader, DraftReader {
   readonly #track: Track;
   readonly writer: TrackReader["writer"];
   readonly drafts = this;
-  #place: Seq;
+  #seq: Seq;
   #hasBegun: boolean;
   #isOver = false;
   /** How much of each message was passed on, in UTF-16 units. */
@@ -76,7 +76,7 @@ export class RunReader implements TrackReader, DraftReader {
   constructor(options: RunReaderOptions) {
     this.#options = options;
     this.#calls = new Set(options.earlierCalls);
-    this.#place = options.after;
+    this.#seq = options.after;
     this.#hasBegun = options.hasBegun;
     const { follower, listener } = options;
     this.writer = {
@@ -85,7 +85,7 @@ export class RunReader implements TrackReader, DraftReader {
       },
       // Pieces and drafts arrive by `takeDelta` and `takeDraft`; other unlogged events do not belong to a run.
       write: () => "ok",
-      tell: () => "ok",
+      send: () => "ok",
       destroy: () => listener.onLost(),
       cut: () => listener.onBehind?.(),
     };
@@ -112,37 +112,37 @@ export class RunReader implements TrackReader, DraftReader {
 
   readHistory(limit: number, after: Parameters<TrackReader["readHistory"]>[1]): Promise<HistoryPage> {
     const { log } = this.#options;
-    return after ? log.readAfter(after, limit) : log.readFrom(this.#place, limit);
+    return after ? log.readAfter(after, limit) : log.readFrom(this.#seq, limit);
   }
 
-  take(entry: FollowedEntry): "go" | "end" {
-    const place = this.#options.log.placeOf(entry);
-    if (this.#isOver || place === undefined || place <= this.#place) return "go";
-    this.#place = place;
-    const taken = this.#takeEvent(parseFrame(entry.frame) as RunEvent);
-    if (taken === "go" && !entry.ends) return "go";
-    if (taken === "go") this.#options.listener.onLost();
+  receive(entry: FollowedEntry): "go" | "end" {
+    const seq = this.#options.log.seqOf(entry);
+    if (this.#isOver || seq === undefined || seq <= this.#seq) return "go";
+    this.#seq = seq;
+    const verdict = this.#handleEvent(parseFrame(entry.frame) as RunEvent);
+    if (verdict === "go" && !entry.ends) return "go";
+    if (verdict === "go") this.#options.listener.onLost();
     this.close();
     return "end";
   }
 
-  takeDelta({ messageId, runId, agent, kind, offset, text, after }: Delta): void {
+  receiveDelta({ messageId, runId, agent, kind, offset, text, after }: Delta): void {
     if (runId !== this.#options.runId || !this.#mayBeShown(messageId, agent, after)) return;
     const said = this.#saidOf(messageId);
     // The draft contains the missing text, and this piece too.
-    if (offset !== said[kind]) return this.#takeKnownDrafts();
+    if (offset !== said[kind]) return this.#readKnownDrafts();
     this.#say({ messageId, agent, kind, text });
   }
 
-  takeDraft({ id: messageId, runId, agent, text, reasoning, after }: Draft): void {
+  receiveDraft({ id: messageId, runId, agent, text, reasoning, after }: Draft): void {
     if (runId !== this.#options.runId || !this.#mayBeShown(messageId, agent, after)) return;
     this.#sayRest(messageId, agent, { text, reasoning });
   }
 
   /** Pass on the text that was held back. */
-  #takeKnownDrafts(): void {
+  #readKnownDrafts(): void {
     const { follower, sessionId } = this.#options;
-    for (const draft of follower.drafts.of(sessionId)) this.takeDraft(draft);
+    for (const draft of follower.drafts.of(sessionId)) this.receiveDraft(draft);
   }
 
   #mayBeShown(messageId: MessageId, agent: AgentRef, after: string | undefined): boolean {
@@ -151,7 +151,7 @@ export class RunReader implements TrackReader, DraftReader {
     return (open === undefined || open === messageId) && (after === undefined || this.#calls.has(after));
   }
 
-  #takeEvent(event: RunEvent): "go" | "end" {
+  #handleEvent(event: RunEvent): "go" | "end" {
     const { listener, runId } = this.#options;
     if (!this.#isOurs(event)) return "go";
     if (event.type === "tool_call") this.#calls.add(event.data.toolCallId);
@@ -162,10 +162,10 @@ export class RunReader implements TrackReader, DraftReader {
       if (agent) this.#open.delete(speakerOf(agent));
     }
     const isLast = event.type === "complete" && event.data.runId === runId;
-    const taken = listener.onEvent(event);
+    const verdict = listener.onEvent(event);
     if (isLast) return "end";
-    if (event.type === "message" || event.type === "tool_call") this.#takeKnownDrafts();
-    return taken;
+    if (event.type === "message" || event.type === "tool_call") this.#readKnownDrafts();
+    return verdict;
   }
 
   /** Whether the event belongs to the run. Most events name no run: they belong to the current one. */

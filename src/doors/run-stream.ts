@@ -7,7 +7,7 @@ import { AppError, type ErrorCode } from "../protocol/errors.ts";
 import type { ByeReason } from "../protocol/event.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
-import type { Following, LiveRuns, RunPlace } from "./live-runs.ts";
+import type { Following, LiveRuns, RunAddress } from "./live-runs.ts";
 import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
 import type { ReadOutcome } from "./run-summary.ts";
 
@@ -23,7 +23,7 @@ export interface RunTranslator {
 }
 
 /** Why a stream ends before its run, as codes. */
-const BYES: { readonly [reason in ByeReason]: { code: ErrorCode; message: string } } = {
+const END_REASONS: { readonly [reason in ByeReason]: { code: ErrorCode; message: string } } = {
   ended: { code: "session_archived", message: "The session has ended." },
   draining: { code: "unavailable", message: "This node is shutting down. The run goes on." },
   overloaded: { code: "busy", message: "This node has too many streams." },
@@ -31,7 +31,7 @@ const BYES: { readonly [reason in ByeReason]: { code: ErrorCode; message: string
 };
 
 /** The message and code for a stream that must end, or may not begin. */
-export const farewell = (reason: ByeReason): { code: ErrorCode; message: string } => BYES[reason];
+export const farewell = (reason: ByeReason): { code: ErrorCode; message: string } => END_REASONS[reason];
 
 /** @throws AppError if the reader or this node has too many streams */
 export function mustHaveRoom(streams: Streams, reader: Caller | undefined): void {
@@ -131,13 +131,13 @@ export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClos
 /**
  * Answer with a run as an event stream. If the run cannot be followed, the stream ends with an error of its protocol.
  */
-export async function streamRun(place: RunPlace, answer: RunAnswer): Promise<FastifyReply> {
+export async function streamRun(address: RunAddress, answer: RunAnswer): Promise<FastifyReply> {
   const { context, runs, request, reply, translator, onClose } = answer;
   const { streams, stopwatch, log } = context;
   const stream = new RunStream({ reply, now: stopwatch.now(), translator, onClose });
   streams.add(stream, request.caller);
   try {
-    stream.follow(await runs.follow(place, stream));
+    stream.follow(await runs.follow(address, stream));
   } catch (thrown) {
     const { code, message } = toAppError(thrown);
     log.warn({ err: thrown, traceId: request.id }, "a run could not be followed");
@@ -156,7 +156,7 @@ class ReplyWriter extends SseWriter {
     this.#fail = fail;
   }
 
-  override bye(reason: ByeReason): void {
+  override endEarly(reason: ByeReason): void {
     const { code, message } = farewell(reason);
     this.#fail(code, message);
   }

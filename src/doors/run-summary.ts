@@ -15,7 +15,7 @@ export type RunItem =
     };
 
 /** A question or confirmation that a run waits for. */
-export type Asked = { readonly requestId: RequestId } & (
+export type OpenInteraction = { readonly requestId: RequestId } & (
   | { readonly kind: "question"; readonly data: LoggedData<"user_question_request"> }
   | { readonly kind: "confirmation"; readonly data: LoggedData<"tool_confirmation_request"> }
 );
@@ -40,7 +40,7 @@ export class RunSummary {
   nativeFinishReason: string | undefined;
   failure: RunFault | undefined;
   isCancelled = false;
-  asked: Asked | undefined;
+  openInteraction: OpenInteraction | undefined;
   #outcome: ReadOutcome | undefined;
 
   get outcome(): ReadOutcome | undefined {
@@ -79,11 +79,11 @@ export class RunSummary {
         return;
       }
       case "user_question_request":
-        this.asked = { kind: "question", requestId: requestId!, data };
+        this.openInteraction = { kind: "question", requestId: requestId!, data };
         this.#outcome = "asks";
         return;
       case "tool_confirmation_request":
-        this.asked = { kind: "confirmation", requestId: requestId!, data };
+        this.openInteraction = { kind: "confirmation", requestId: requestId!, data };
         this.#outcome = "asks";
         return;
       case "error": {

@@ -82,7 +82,7 @@ export class WaitingReply implements StreamWriter {
     return this.#ended.promise;
   }
 
-  tick(): void {}
+  heartbeat(): void {}
 
   end(): void {
     this.#ended.resolve();
@@ -94,7 +94,7 @@ export class WaitingReply implements StreamWriter {
     this.#close();
   }
 
-  bye(reason: ByeReason): void {
+  endEarly(reason: ByeReason): void {
     const { code, message } = farewell(reason);
     this.fail(new AppError(code, message));
   }

@@ -32,7 +32,8 @@ export function newTarget(
 ): Target {
   const { userId, zone } = wanted;
   checkUser(caller, userId);
-  if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
+  if (zone !== undefined && userId === undefined)
+    throw new AppError("bad_request", "The request names a zone without a userId. Add the userId.");
   const brings = { ...wanted, sessionId, ownerId: ownerOf(caller, userId) };
   return { sessionId, floorId: floorOf(sessionId, userId, zone), brings };
 }

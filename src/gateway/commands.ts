@@ -12,7 +12,7 @@ import type { Clock } from "../shared/ports/clock.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
 import type { ConnectionRow, Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
 import type { Caller } from "./access/caller.ts";
-import type { KnownPlaces } from "./access/known-places.ts";
+import type { KnownAddresses } from "./access/known-addresses.ts";
 import type { Connections } from "./streams/connections.ts";
 
 /** The identity of a caller's write, by which a repeat is recognised (rules C2 and C3). */
@@ -32,7 +32,7 @@ export interface CommandsOptions {
   send: (envelope: Envelope) => Promise<Reply>;
   store: StoreEpoch & StoreSecret & ReceiptStore;
   connections: Pick<Connections, "reserve" | "release" | "bindMade">;
-  places: KnownPlaces;
+  addresses: KnownAddresses;
   clock: Clock;
   newId: () => string;
   deadlineMs: number;
@@ -48,7 +48,7 @@ export interface Write {
 export interface MadeFor {
   /** The connection to bind the session to, if any. */
   connection: () => Promise<ConnectionRow | undefined>;
-  /** The place of the session in this answer; undefined if the write created none, or the session no longer exists. */
+  /** The address of the session in this answer; undefined if the write created none, or the session no longer exists. */
   find: (answer: Accepted) => Promise<Pick<Slot, "sessionId" | "floorId"> | undefined>;
 }
 
@@ -86,7 +86,10 @@ export class Commands {
    */
   identifyBy(caller: Caller, key: unknown, what: string, trace?: Trace): Identity {
     if (key !== undefined && !CommandId.safeParse(key).success) {
-      throw new AppError("bad_request", "Idempotency-Key is 1 to 128 visible characters.");
+      throw new AppError(
+        "bad_request",
+        "The Idempotency-Key is empty, too long, or has invisible characters. Use 1 to 128 visible characters.",
+      );
     }
     const commandId = (key as string | undefined) ?? this.#newCommandId();
     const bodyHash = hash("sha256", what, "base64url");
@@ -191,14 +194,14 @@ export class Commands {
 
   /** Bind the session again, in case the first answer was lost before the session was bound. */
   async #bindAgain(identity: Identity, answer: Accepted, { connection, find }: MadeFor): Promise<void> {
-    const place = await find(answer);
-    const row = place && (await connection().catch(undefinedForRefusal));
+    const address = await find(answer);
+    const row = address && (await connection().catch(undefinedForRefusal));
     if (row)
-      await withKey(identity, () => this.#options.connections.bindMade(row, { ...place, bornAt: answer.bornAt }));
+      await withKey(identity, () => this.#options.connections.bindMade(row, { ...address, bornAt: answer.bornAt }));
   }
 
   async #send({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
-    const { places, clock, deadlineMs } = this.#options;
+    const { addresses, clock, deadlineMs } = this.#options;
     const { caller, commandId, bodyHash, trace } = identity;
     const deadline = clock.now() + deadlineMs;
     const actsFor = actingFor(caller);
@@ -207,10 +210,10 @@ export class Commands {
     const reply = await withKey(identity, () => this.#options.send(envelope));
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     const isGone = reply.ok ? command.type === "session.delete" : reply.code === "session_not_found";
-    if (isGone && sessionId !== undefined) places.delete(sessionId);
+    if (isGone && sessionId !== undefined) addresses.delete(sessionId);
     const answer = accepted(reply);
     const { session } = answer;
-    if (session) places.set({ sessionId: session.id, floorId: session.floorId, ownerId: session.ownerId });
+    if (session) addresses.set({ sessionId: session.id, floorId: session.floorId, ownerId: session.ownerId });
     return answer;
   }
 

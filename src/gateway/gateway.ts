@@ -24,7 +24,7 @@ import { TurnBudget } from "../shared/turn-budget.ts";
 import type { BlobStore, DefinitionStore, LogStore, MessageStore, Store } from "../store/store.ts";
 import { type Authenticate, type Caller, everybodyIsOperator } from "./access/caller.ts";
 import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
-import { KnownPlaces } from "./access/known-places.ts";
+import { KnownAddresses } from "./access/known-addresses.ts";
 import { Tickets } from "./access/tickets.ts";
 import { VisibleSessions } from "./access/visible-sessions.ts";
 import { ChatCommands } from "./chat-commands.ts";
@@ -96,7 +96,7 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
   access?: Access | undefined;
   /** Addresses and networks of trusted proxies, whose `X-Forwarded-*` headers count. */
   proxies: readonly string[];
-  /** Most connections of one address. */
+  /** The maximum number of connections of one address. */
   addressConnections: number;
   maxBodyBytes: number;
   commandDeadlineMs: number;
@@ -104,7 +104,7 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
   unanswered?: StreamsOptions["unanswered"];
   /** A reader was cut off because it is too slow, or has vanished. */
   onCut: () => void;
-  onHeard?: FollowerOptions["onHeard"];
+  onReceived?: FollowerOptions["onReceived"];
   onBehind?: FollowerOptions["onBehind"];
   tracer?: Tracer | undefined;
 }
@@ -155,7 +155,7 @@ const ROUTES = [
 ];
 
 /** Unused when authentication is off. */
-const NO_TICKETS: TicketStore = { put: async () => {}, take: async () => undefined };
+const NO_TICKETS: TicketStore = { put: async () => {}, redeem: async () => undefined };
 
 /** The caller, where the `onRequest` hook has authenticated the request. */
 const admitted: Authenticate = async ({ caller }) => {
@@ -184,7 +184,7 @@ type RouteStore = LogStore &
 
 /** Create the server with its routes. It listens only after `listen`. */
 export function createGateway(options: GatewayOptions): Gateway {
-  const { store, bus, clock, stopwatch, log, random, unanswered, onCut, onHeard, onBehind, access } = options;
+  const { store, bus, clock, stopwatch, log, random, unanswered, onCut, onReceived, onBehind, access } = options;
   const pace = new TurnPace();
   const sockets = createSockets(options, pace);
   const gate: Gate = {};
@@ -196,7 +196,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     clock,
     log,
     pace: new TurnBudget(BOUNDS.replayTurn),
-    onHeard,
+    onReceived,
     onBehind,
   });
   const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
@@ -302,7 +302,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
  */
 function createContext(options: GatewayOptions, followers: Followers, streams: Streams, gate: Gate) {
   const { store, bus, clock, log, newId, send, access, commandDeadlineMs: deadlineMs } = options;
-  const places = new KnownPlaces(clock);
+  const addresses = new KnownAddresses(clock);
   const connections = new Connections({
     store,
     bus,
@@ -310,8 +310,8 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     newConnectionId: () => newId().slice(0, 12) as ConnectionId,
     openOf: (ownerId) => streams.connectionOf(ownerId),
   });
-  const commands = new Commands({ send, store, connections, places, clock, newId, deadlineMs });
-  const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
+  const commands = new Commands({ send, store, connections, addresses, clock, newId, deadlineMs });
+  const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, addresses });
   return {
     ...options,
     store: store as RouteStore,

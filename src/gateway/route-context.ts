@@ -24,15 +24,15 @@ declare module "fastify" {
     /** The route is a probe for operations. */
     isProbe?: true;
     /** The route answers whatever the `Host` is: load balancers and monitors call a node by its address, or by no name. */
-    takesAnyHost?: true;
+    acceptsAnyHost?: true;
     /** The route answers with an event stream and accepts a ticket. */
     isStream?: true;
     /** The route's body may hold a whole conversation: what the route reads of it. */
     conversation?: KeptConversation;
     /** The route accepts lines of JSON as a stream. */
-    takesLines?: true;
+    acceptsLines?: true;
     /** The route accepts a catalogue as YAML, and gets its bytes. */
-    takesYaml?: true;
+    acceptsYaml?: true;
   }
   interface FastifyRequest {
     /** Set once the request is admitted; undefined when authentication is off. */

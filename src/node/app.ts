@@ -327,7 +327,7 @@ async function createWorker(
     send,
     agents,
     sendTimeoutMs: settings.commandDeadlineMs,
-    places: {
+    limits: {
       total: BOUNDS.runs,
       perOwner: BOUNDS.ownerRuns,
       waiting: BOUNDS.waitingRuns,
@@ -339,7 +339,7 @@ async function createWorker(
     // Without a home name on disk, use one that lasts as long as this process.
     home: redis && ((await readHome(env, nodeId)) ?? nodeId),
     metrics,
-    onTaken: (waitMs) => metrics.runTaken(waitMs),
+    onClaimed: (waitMs) => metrics.runClaimed(waitMs),
     log,
     tracer,
   });
@@ -402,7 +402,7 @@ function createNodeGateway(
     metrics: () => metrics.read(),
     unanswered: readUnanswered,
     onCut: () => metrics.slowReaderCut(),
-    onHeard: (lagMs) => metrics.commitHeard(lagMs),
+    onReceived: (lagMs) => metrics.commitReceived(lagMs),
     onBehind: () => metrics.followerBehind(),
     version: VERSION,
     page: isGateway ? readPageFiles(pageFolder) : undefined,

@@ -21,7 +21,7 @@ const PAUSE_MS = 500;
 const OPEN_REDIS =
   "Redis has no password in INTERLOCK_BUS and is not on this machine: who reaches it can send commands as any owner";
 /** How long Redis may take to answer a membership query, in ms. */
-const ASK_MS = 1_000;
+const RETRY_MS = 1_000;
 
 /** The parts that differ between a single node and one of several. */
 export interface Deployment {
@@ -103,7 +103,7 @@ async function openTransport(
   const { openBullmqQueue } = await import("../queue/bullmq-queue.ts");
   const queue = opened.adopt(await openBullmqQueue({ urls, epoch, clock: clock.elapsed, log }), (each) => each.close());
   const { connectRedis } = await import("../bus/redis-client.ts");
-  const redis = await connectRedis(readRedisAddresses(urls)[0]!, clock, { commandTimeout: ASK_MS });
+  const redis = await connectRedis(readRedisAddresses(urls)[0]!, clock, { commandTimeout: RETRY_MS });
   // Each command reports its own failure.
   redis.on("error", () => {});
   opened.defer(() => redis.disconnect());

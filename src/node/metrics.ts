@@ -245,7 +245,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#repeated.inc();
   }
 
-  commitHeard(lagMs: number): void {
+  commitReceived(lagMs: number): void {
     this.#lags.observe(seconds(lagMs));
   }
 
@@ -261,7 +261,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#notQueued.inc();
   }
 
-  runTaken(waitMs: number): void {
+  runClaimed(waitMs: number): void {
     this.#waits.observe(seconds(waitMs));
   }
 

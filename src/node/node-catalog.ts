@@ -7,7 +7,7 @@ import type { Logger } from "../shared/ports/logger.ts";
 import { announceDefinitions, DefinedCatalog } from "./defined-catalog.ts";
 import type { Deployment } from "./deployment.ts";
 
-/** The most lines of cells, and of agents, that the log has of a new catalogue. `POST /catalogue/diff` has them all. */
+/** The maximum number of lines of cells, and of agents, that the log has of a new catalogue. `POST /catalogue/diff` has them all. */
 const MAX_LOGGED = 50;
 
 /** The catalogue that a node uses, always as it is now. */
@@ -74,7 +74,7 @@ function describeChange(before: Catalog, after: Catalog): string[] {
   return reason === undefined ? differenceLines(differenceOf(before, after), MAX_LOGGED) : [reason];
 }
 
-/** The catalogue cannot be used. The message lists every fault with its place. */
+/** The catalogue cannot be used. The message lists every fault with its line and column. */
 export class CatalogError extends Error {
   constructor(path: string, refused: RefusedCatalog) {
     super(["the catalogue cannot be used", ...describeRefusal(path, refused)].join("\n"));

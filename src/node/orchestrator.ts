@@ -107,7 +107,7 @@ export class Orchestrator implements LocalFloors {
         count: settings.partitions,
         leaseMs: settings.leaseMs,
         serve: (topic) => mailbox.serveTopic(topic, this.#dispatch),
-        onTaken: () => this.#armer.sweep(),
+        onGained: () => this.#armer.sweep(),
         log,
       });
     clock.onJump((byMs) => this.#onJump(byMs, log));

@@ -27,7 +27,7 @@ import type { Logger } from "../shared/ports/logger.ts";
 import type { SpanKind as Kind, Span, SpanFacts, Trace, Tracer } from "../shared/ports/tracer.ts";
 
 /** Spans that may wait to be sent, about 10 MB; further ones are dropped. */
-const MAX_WAITING = 8_192;
+const MAX_WAITING_SPANS = 8_192;
 const SENT_TOGETHER = 1_024;
 /** How long an unresponsive collector may delay the end of the process, in ms. */
 const FAREWELL_MS = 1_000;
@@ -63,7 +63,7 @@ export class Tracing implements Tracer {
       spanProcessors: [
         new BatchSpanProcessor({
           exporter: createExporter(settings.url, log),
-          maxQueueSize: MAX_WAITING,
+          maxQueueSize: MAX_WAITING_SPANS,
           maxExportBatchSize: SENT_TOGETHER,
         }),
       ],
@@ -97,8 +97,8 @@ export class Tracing implements Tracer {
 function contextOf(parent: Trace | undefined): Context {
   if (parent === undefined) return ROOT_CONTEXT;
   const [, traceId = "", spanId = "", flags = ""] = parent.split("-");
-  const place = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
-  return trace.setSpanContext(ROOT_CONTEXT, place);
+  const spanContext = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
+  return trace.setSpanContext(ROOT_CONTEXT, spanContext);
 }
 
 function samplerOf({ sampler: { kind, ratio, parent } }: TraceSettings): Sampler {

@@ -1,10 +1,10 @@
 import { arrange, depth } from "../actors/floor/arrangement.ts";
 import type { Claim } from "../actors/floor/claim.ts";
 import {
+  audible,
   comesBack,
   type Floor,
   type FloorRules,
-  heard,
   isEligible,
   replaces,
   restrictionOn,
@@ -30,7 +30,7 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
   }
   // With `others: finish` the sessions that are heard go on.
   const restrictions = rules.restrictions.filter(({ others }) => others !== "finish");
-  for (const claim of heard(floor)) {
+  for (const claim of audible(floor)) {
     const restriction = restrictionOn(claim, { restrictions });
     must(!restriction, () => `13: ${claim.sessionId} is heard, ${restriction?.name} does not allow it`);
   }
@@ -54,7 +54,7 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
 
 /** 9: every session above a ducked session lets it be heard, at the deepest of their levels; the best comes first. */
 function checkLevels(floor: Floor): void {
-  const all = heard(floor);
+  const all = audible(floor);
   for (const [index, below] of floor.ducked.entries()) {
     const above = all.slice(0, index + 1);
     const depths = above.map((each) => depth(each, below));
@@ -70,7 +70,7 @@ function checkLevels(floor: Floor): void {
   }
 }
 
-/** B: a blocked session that may start beneath the holder finds no place there. */
+/** B: a blocked session that may start beneath the holder finds no rank there. */
 export function checkBlocked(
   floor: Floor,
   challenger: Omit<Claim, "askedAt">,
@@ -79,8 +79,8 @@ export function checkBlocked(
 ): void {
   const { holder } = floor;
   const { maxPaused } = rules.policy;
-  const isHeard = heard(floor).some(({ sessionId }) => sessionId === challenger.sessionId);
-  if (whenBlocked[0] !== "duck" || !holder || isHeard || restrictionOn(challenger, rules)) return;
+  const isAudible = audible(floor).some(({ sessionId }) => sessionId === challenger.sessionId);
+  if (whenBlocked[0] !== "duck" || !holder || isAudible || restrictionOn(challenger, rules)) return;
   const claim = { ...challenger, askedAt: 0 };
   const stays = (each: Claim) => each.sessionId !== claim.sessionId && !replaces(claim, each, rules);
   const ducked = floor.ducked.filter(stays);

@@ -1,11 +1,11 @@
-import { heard } from "../actors/floor/floor-claims.ts";
+import { audible } from "../actors/floor/floor-claims.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
 import type { SeenStep } from "./invariants.ts";
 import { type ExploredMove, makeMove } from "./moves.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
 
-/** By the claim's place in the catalogue: sessions that were silenced, and that the claim says come back. */
+/** By the claim's index in the catalogue: sessions that were silenced, and that the claim says come back. */
 export type Owed = ReadonlyMap<number, ReadonlySet<string>>;
 
 export interface BrokenClaim {
@@ -57,7 +57,7 @@ function breaksNever(never: Never, step: SeenStep): Breach | undefined {
 }
 
 function describeRejection({ rejected, while_heard: whileHeard }: Never, step: SeenStep): string | undefined {
-  const present = heard(step.before.context.floor).find(({ agentId }) => !whileHeard || whileHeard.includes(agentId));
+  const present = audible(step.before.context.floor).find(({ agentId }) => !whileHeard || whileHeard.includes(agentId));
   // By rule 1 an agent that is disabled is refused, which no claim is about.
   const refusal = step.decisions.find(
     ({ outcome, challenger, rule }) => outcome === "rejected" && rule !== 1 && rejected!.includes(challenger.agentId),
@@ -68,7 +68,7 @@ function describeRejection({ rejected, while_heard: whileHeard }: Never, step: S
 }
 
 function describeSilence({ silenced, by }: Never, step: SeenStep): string | undefined {
-  for (const claim of heard(step.before.context.floor)) {
+  for (const claim of audible(step.before.context.floor)) {
     if (!silenced!.includes(claim.agentId)) continue;
     const change = step.transitions.findLast(({ sessionId }) => sessionId === claim.sessionId);
     if (!change?.by || isSound(change.to)) continue;
@@ -83,18 +83,18 @@ function owedAfter(
   step: SeenStep,
   was: ReadonlySet<string>,
 ): ReadonlySet<string> {
-  const isHeard = heard(step.after.context.floor);
-  const hasCause = isHeard.some(({ agentId }) => agentId === after);
+  const isAudible = audible(step.after.context.floor);
+  const hasCause = isAudible.some(({ agentId }) => agentId === after);
   const left = [...was].filter(
-    (id) => id !== step.subject && !isHeard.some(({ sessionId }) => sessionId === id) && !isReplaced(id, step),
+    (id) => id !== step.subject && !isAudible.some(({ sessionId }) => sessionId === id) && !isReplaced(id, step),
   );
-  const silenced = heard(step.before.context.floor).filter(
+  const silenced = audible(step.before.context.floor).filter(
     ({ agentId, sessionId }) =>
       hasCause &&
       agentId === eventually &&
       sessionId !== step.subject &&
       !isReplaced(sessionId, step) &&
-      !isHeard.some((claim) => claim.sessionId === sessionId),
+      !isAudible.some((claim) => claim.sessionId === sessionId),
   );
   const now = new Set([...left, ...silenced.map(({ sessionId }) => sessionId as string)]);
   return now.size === was.size && left.length === was.size ? was : now;
@@ -122,7 +122,7 @@ function findSilence(
   const moves: ExploredMove[] = [];
   let floor = from;
   for (let count = 0; count < MAX_FUTURE; count++) {
-    if (heard(floor.context.floor).some((claim) => claim.agentId === agentId)) return undefined;
+    if (audible(floor.context.floor).some((claim) => claim.agentId === agentId)) return undefined;
     const move = removeObstacle(floor);
     if (!move) return moves;
     moves.push(move);

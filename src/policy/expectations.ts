@@ -1,4 +1,4 @@
-import { everyone, heard } from "../actors/floor/floor-claims.ts";
+import { audible, everyone } from "../actors/floor/floor-claims.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { PlayExpectation, Range, StepExpectation } from "./script.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
@@ -35,7 +35,7 @@ export function checkStep(
 
   checkDecision(expected, facts.decision, check);
 
-  const sounding = heard(floor).map((claim) => ({
+  const sounding = audible(floor).map((claim) => ({
     name: claim.sessionId as string,
     level: "level" in claim ? (claim.level as number) : undefined,
   }));
@@ -53,8 +53,8 @@ export function checkStep(
   }
   for (const name of expected.silent ?? []) {
     const id = facts.idOf(name);
-    const isHeard = sounding.some((each) => each.name === id);
-    check(`silent: ${name}`, id !== undefined && !isHeard, () => (isHeard ? `heard: ${written}` : "it has ended"));
+    const isAudible = sounding.some((each) => each.name === id);
+    check(`silent: ${name}`, id !== undefined && !isAudible, () => (isAudible ? `heard: ${written}` : "it has ended"));
   }
   for (const name of expected.ended ?? []) {
     const id = facts.idOf(name);

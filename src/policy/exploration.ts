@@ -14,7 +14,7 @@ export const EXPLORED_FROM = Date.UTC(2026, 0, 5, 12);
 
 export interface ExplorationOptions {
   catalog: Catalog;
-  /** The most sessions at a time. */
+  /** The maximum number of sessions at a time. */
   size: number;
   variations: Variations;
   /** Sequences longer than this are not explored. Default: no limit. */
@@ -170,12 +170,12 @@ function signatureOf(agent: AgentEntry): string {
 /** Of the agents of a class that have no session on the floor, the first stands for all. */
 function newcomersOn(floor: SteppedFloor, classes: Classes): string[] {
   const present = new Set(floor.sessions.map(({ context }) => context.claim.agentId as string));
-  const taken = new Set<string>();
+  const seen = new Set<string>();
   return [...floor.catalog.agents.values()].flatMap(({ id, enabled }) => {
     const name = `${classes.get(id)} ${enabled}`;
     if (present.has(id)) return [id];
-    if (taken.has(name)) return [];
-    taken.add(name);
+    if (seen.has(name)) return [];
+    seen.add(name);
     return [id];
   });
 }
@@ -197,22 +197,22 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
     }
     return own;
   };
-  const places = new Map(competing.map(({ sessionId }, index) => [sessionId as string, index]));
+  const indices = new Map(competing.map(({ sessionId }, index) => [sessionId as string, index]));
   const describe = ({ context, value }: SteppedFloor["sessions"][number]) => {
     const { id, claim, pausedBy, level, queuedAt } = context;
-    const asked = places.has(id) ? order.indexOf(competing[places.get(id)!]!.askedAt) : "-";
-    const wants = places.has(id) && competing[places.get(id)!]!.wants ? "!" : "";
+    const rank = indices.has(id) ? order.indexOf(competing[indices.get(id)!]!.askedAt) : "-";
+    const wants = indices.has(id) && competing[indices.get(id)!]!.wants ? "!" : "";
     const isQueued = queuedAt === undefined ? "" : "q";
     const isOwed = [...owed].flatMap(([claim, ids]) => (ids.has(id) ? [`o${claim}`] : [])).join("");
     const dead = floor.isDead(id) ? "+" : "";
     const { lifecycle } = value;
-    return `${label(claim.agentId)} ${claim.priority} ${lifecycle} ${pausedBy} ${level} ${asked}${wants}${isQueued}${dead}${isOwed}`;
+    return `${label(claim.agentId)} ${claim.priority} ${lifecycle} ${pausedBy} ${level} ${rank}${wants}${isQueued}${dead}${isOwed}`;
   };
-  const present = floor.sessions.filter(({ context }) => places.has(context.id));
-  present.sort((one, other) => places.get(one.context.id)! - places.get(other.context.id)!);
+  const present = floor.sessions.filter(({ context }) => indices.has(context.id));
+  present.sort((one, other) => indices.get(one.context.id)! - indices.get(other.context.id)!);
   const standing = present.map(describe);
-  const others = floor.sessions.filter(({ context }) => !places.has(context.id)).map(describe);
-  const reserved = claims.reserved ? places.get(claims.reserved.sessionId) : "";
+  const others = floor.sessions.filter(({ context }) => !indices.has(context.id)).map(describe);
+  const reserved = claims.reserved ? indices.get(claims.reserved.sessionId) : "";
   const on = Object.keys(flags).filter((name) => flags[name]);
   const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
   const gone = [...owed].flatMap(([claim, ids]) => ([...ids].some((id) => !living.has(id)) ? [`o${claim}`] : []));

@@ -1,10 +1,10 @@
 import { depth } from "../actors/floor/arrangement.ts";
 import type { Claim } from "../actors/floor/claim.ts";
 import {
+  audible,
   everyone,
   type Floor,
   type FloorRules,
-  heard,
   isEligible,
   restrictionOn,
   rulesOf,
@@ -49,14 +49,14 @@ export function checkInvariants(step: SeenStep): void {
   for (const { context, value } of after.sessions) {
     const agent = after.catalog.agents.get(context.claim.agentId);
     must(value.lifecycle !== "paused" || agent?.maxPauseMs !== 0, () => `19: ${context.id} stays paused`);
-    const place = placeOf(floor, context.id);
-    const isPlaced =
+    const rank = rankOf(floor, context.id);
+    const isConsistent =
       value.lifecycle === "active"
-        ? place === "holder"
+        ? rank === "holder"
         : value.lifecycle === "ducked"
-          ? place === "ducked"
-          : place !== "holder" && place !== "ducked";
-    must(isPlaced, () => `1: ${context.id} is ${value.lifecycle}, and its place is ${place}`);
+          ? rank === "ducked"
+          : rank !== "holder" && rank !== "ducked";
+    must(isConsistent, () => `1: ${context.id} is ${value.lifecycle}, and its rank is ${rank}`);
   }
   const most = Math.max(rules.policy.maxPaused, before.context.floor.paused.length);
   const isBounded =
@@ -67,7 +67,7 @@ export function checkInvariants(step: SeenStep): void {
 /** 1, 3, 4 and 5: no two sessions are heard at once that exclude each other, at no moment of the step. */
 function checkTransitions(step: SeenStep): void {
   const { floor } = step.before.context;
-  const sounding = new Map(heard(floor).map((claim) => [claim.sessionId as string, claim as Claim]));
+  const sounding = new Map(audible(floor).map((claim) => [claim.sessionId as string, claim as Claim]));
   let front: string | undefined = floor.holder?.sessionId;
   for (const transition of step.transitions) {
     const { sessionId, to } = transition;
@@ -140,14 +140,14 @@ function checkFront(step: SeenStep, rules: FloorRules): void {
 
 /** 2 and 11: who is heard and not interruptible is silenced only by one that may do so. */
 function checkSilenced(step: SeenStep, rules: FloorRules): void {
-  const isHeard = heard(step.after.context.floor);
-  for (const claim of heard(step.before.context.floor)) {
+  const isAudible = audible(step.after.context.floor);
+  for (const claim of audible(step.before.context.floor)) {
     const own = step.transitions.filter(({ sessionId }) => sessionId === claim.sessionId);
     const last = own.at(-1);
-    if (isHeard.some(({ sessionId }) => sessionId === claim.sessionId) || last?.event !== "preempt") continue;
+    if (isAudible.some(({ sessionId }) => sessionId === claim.sessionId) || last?.event !== "preempt") continue;
     must(!claim.critical || step.isRenumbered, () => `11: ${claim.sessionId} is critical and is paused`);
     if (claim.interruptible || step.isRenumbered || restrictionOn(claim, rules)) continue;
-    const by = isHeard.find((each) => mayCutOff(each, claim) && depth(each, claim) === undefined);
+    const by = isAudible.find((each) => mayCutOff(each, claim) && depth(each, claim) === undefined);
     must(by !== undefined, () => `2: ${claim.sessionId} is not interruptible and is silenced`);
   }
 }
@@ -161,12 +161,12 @@ function mayCutOff(other: Claim, claim: Claim): boolean {
 /** 14 and 17: a silent session comes up only if it may, and by itself only if it was preempted or queued. */
 function checkRisen(step: SeenStep, rules: FloorRules): void {
   const { before, after } = step;
-  const wasHeard = new Set(heard(before.context.floor).map(({ sessionId }) => sessionId));
-  for (const claim of heard(after.context.floor)) {
+  const wasAudible = new Set(audible(before.context.floor).map(({ sessionId }) => sessionId));
+  for (const claim of audible(after.context.floor)) {
     const isLeft = step.subject === claim.sessionId && !step.isRequest;
     const lost = after.isDead(claim.sessionId) ? "14: its lease ran out" : "4: its user paused or ended it";
     must(!isLeft, () => `${lost}, and ${claim.sessionId} is heard`);
-    if (wasHeard.has(claim.sessionId)) continue;
+    if (wasAudible.has(claim.sessionId)) continue;
     must(isEligible(claim, rules), () => `17: ${claim.sessionId} comes up although its agent may not`);
     const was = before.session(claim.sessionId);
     if (!was || (step.isRequest && step.subject === claim.sessionId)) continue;
@@ -216,7 +216,7 @@ const silencing = ({ restrictions }: FloorRules) => ({
   restrictions: restrictions.filter(({ others }) => others !== "finish"),
 });
 
-function placeOf(floor: Floor, id: string): string {
+function rankOf(floor: Floor, id: string): string {
   if (floor.holder?.sessionId === id) return "holder";
   if (floor.ducked.some(({ sessionId }) => sessionId === id)) return "ducked";
   return floor.paused.some(({ sessionId }) => sessionId === id) ? "paused" : "none";

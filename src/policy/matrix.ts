@@ -6,7 +6,7 @@ import type { Matrix, MatrixCell, MatrixDifference } from "../protocol/matrix.ts
 import { applyCircumstances, type Circumstances } from "./circumstances.ts";
 import { decideAlone } from "./lone-claims.ts";
 
-/** The most agents that a matrix shows: it has a cell for each pair. */
+/** The maximum number of agents that a matrix shows: it has a cell for each pair. */
 export const MAX_MATRIX_AGENTS = 100;
 
 /** Why there is no matrix of a catalogue, as a sentence; undefined if there is one. */
@@ -32,18 +32,18 @@ export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): M
   };
 }
 
-/** What happens when `asks`, a session of the agent `challenger`, requests the floor while `held` has it, alone. */
-export function meet(held: Claim, asks: Claim, challenger: AgentEntry, rules: FloorRules): MatrixCell {
+/** What happens when `challenging`, a session of the agent `challenger`, requests the floor while `held` has it, alone. */
+export function meet(held: Claim, challenging: Claim, challenger: AgentEntry, rules: FloorRules): MatrixCell {
   const names = { holder: held.agentId, challenger: challenger.id };
   const restriction = restrictionOn(held, rules);
   if (restriction && restriction.others !== "finish") {
     return { ...names, rule: 9, reason: "restricted", effect: "restricted" };
   }
   const floor = { ...EMPTY_FLOOR, holder: held };
-  const { outcome, reason, rule, level } = decideAlone(held, asks, challenger, rules);
+  const { outcome, reason, rule, level } = decideAlone(held, challenging, challenger, rules);
   const about = { ...names, rule: rule!, reason };
   if (outcome !== "granted") return { ...about, effect: outcome === "queued" ? "waits" : "refused" };
-  const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, asks, rules);
+  const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, challenging, rules);
   const move = moves.find(({ claim: moved }) => moved.sessionId === held.sessionId);
   if (move?.becomes === "ducked") return { ...about, effect: "ducks", level: move.level };
   if (move?.becomes === "archived") return { ...about, effect: "replaces" };

@@ -47,10 +47,10 @@ export function* movesFrom(
 
 function* movesOf(floor: SteppedFloor, { context, value }: SteppedFloor["sessions"][number]): Generator<ExploredMove> {
   const { id: sessionId, lease } = context;
-  const isHeard = value.lifecycle === "active" || value.lifecycle === "ducked";
+  const isAudible = value.lifecycle === "active" || value.lifecycle === "ducked";
   yield { does: "ends", sessionId };
   if (value.lifecycle !== "active") yield { does: "resumes", sessionId };
-  if (isHeard || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
+  if (isAudible || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
   if (lease && !floor.isDead(sessionId)) yield { does: "dies", sessionId };
 }
 

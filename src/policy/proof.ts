@@ -9,7 +9,7 @@ type Scope = (typeof SCOPES)[number];
 
 export interface Round extends Explored {
   readonly scope: Scope;
-  /** The most sessions at a time. */
+  /** The maximum number of sessions at a time. */
   readonly size: number;
 }
 
@@ -21,7 +21,7 @@ export interface Proof {
 
 export interface ProofOptions {
   catalog: Catalog;
-  /** The most sessions at a time, explored to the end. Default: as many as the time allows. */
+  /** The maximum number of sessions at a time, explored to the end. Default: as many as the time allows. */
   sessions?: number | undefined;
   /** For each scope. Ignored with `sessions`. */
   budgetMs: number;
@@ -30,7 +30,7 @@ export interface ProofOptions {
   onProgress?: ((round: Pick<Round, "scope" | "size" | "states" | "steps" | "depth">) => void) | undefined;
 }
 
-/** The most sessions that a proof goes up to by itself. */
+/** The maximum number of sessions that a proof goes up to by itself. */
 const MAX_SIZE = 8;
 
 /** Explore a catalogue's floor with more and more sessions, until the time is over or an invariant does not hold. */

@@ -187,11 +187,11 @@ export interface ReadScript {
   readonly lineOf: (path: readonly PropertyKey[]) => number;
 }
 
-const MAX_BYTES = 1_048_576;
+const MAX_SCRIPT_BYTES = 1_048_576;
 
 /** Parse a script. Returns it, or all its faults at once. */
 export function readScript(text: string): ({ ok: true } & ReadScript) | { ok: false; faults: Fault[] } {
-  if (Buffer.byteLength(text) > MAX_BYTES) {
+  if (Buffer.byteLength(text) > MAX_SCRIPT_BYTES) {
     return { ok: false, faults: [{ line: 1, column: 1, path: "", message: "the file is larger than 1 MiB" }] };
   }
   const yaml = readYaml(text);
@@ -201,6 +201,6 @@ export function readScript(text: string): ({ ok: true } & ReadScript) | { ok: fa
     return { ok: true, script: file.data, lineOf };
   }
   const found = file.success || yaml.value === undefined ? [] : explainIssues(file.error.issues);
-  const placed = found.flatMap(({ path, on, message }) => yaml.faultAt(path, on, message) ?? []);
-  return { ok: false, faults: sortFaults([...yaml.faults, ...placed]) };
+  const located = found.flatMap(({ path, on, message }) => yaml.faultAt(path, on, message) ?? []);
+  return { ok: false, faults: sortFaults([...yaml.faults, ...located]) };
 }

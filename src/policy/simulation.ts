@@ -14,7 +14,7 @@ import { WallClock } from "./wall-clock.ts";
 /** How long a turn takes if the script does not say. */
 const TURN_MS = 2_000;
 /** Steps after which a script is taken to be an accident. */
-const MAX_STEPS = 2_000_000;
+const MAX_SIMULATED_STEPS = 2_000_000;
 /** Events that are kept; a script that causes more is stopped. */
 const MAX_EVENTS = 1_000_000;
 
@@ -119,7 +119,7 @@ class Simulation {
       const at = [...path, index];
       const line = this.#read.lineOf(at);
       this.#steps += 1;
-      if (this.#steps > MAX_STEPS) throw new ScriptFault(line, `more than ${MAX_STEPS} steps`);
+      if (this.#steps > MAX_SIMULATED_STEPS) throw new ScriptFault(line, `more than ${MAX_SIMULATED_STEPS} steps`);
       if (step.repeat !== undefined) {
         for (let round = 0; round < step.repeat; round++) this.#run(step.steps!, [...at, "steps"]);
         continue;
@@ -309,7 +309,7 @@ class Simulation {
     for (const turn of this.#turns.values()) this.#followTurn(turn, time);
     for (const [id, ending] of this.#endings) {
       if (this.#isOver(id)) this.#endings.delete(id);
-      else if (this.#isHeard(id)) ending.at ??= time + ending.forMs;
+      else if (this.#isAudible(id)) ending.at ??= time + ending.forMs;
     }
   }
 
@@ -320,14 +320,14 @@ class Simulation {
       return;
     }
     const { context, value } = this.#floor.session(sessionId)!;
-    if (context.run?.id === runId && value.activity === "running" && this.#isHeard(sessionId)) turn.since ??= time;
+    if (context.run?.id === runId && value.activity === "running" && this.#isAudible(sessionId)) turn.since ??= time;
     else if (turn.since !== undefined) {
       turn.left = Math.max(0, turn.left - (time - turn.since));
       turn.since = undefined;
     }
   }
 
-  #isHeard(id: string): boolean {
+  #isAudible(id: string): boolean {
     const lifecycle = this.#floor.session(id)?.value.lifecycle;
     return lifecycle === "active" || lifecycle === "ducked";
   }
@@ -350,7 +350,7 @@ class Simulation {
       position: `sim.${this.#events.length + 1}`,
     } as SimulatedEvent;
     this.#events.push(entry);
-    this.#tally.take(entry, at);
+    this.#tally.add(entry, at);
   }
 
   #nextSeq(sessionId: string): number {

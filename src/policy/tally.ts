@@ -22,7 +22,7 @@ export class Tally {
   readonly #agents = new Map<string, AgentTally>();
   readonly #lives = new Map<string, Life>();
 
-  take(event: LoggedServerEvent, at: number): void {
+  add(event: LoggedServerEvent, at: number): void {
     const { sessionId = "" } = event;
     if (event.type === "session_created") {
       this.#lives.set(sessionId, { agentId: event.data.agentId, state: "created", since: undefined });

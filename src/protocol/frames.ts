@@ -50,14 +50,14 @@ export function parseFrame(frame: Frame): unknown {
 }
 
 /** The same frame with a position in front. */
-export function placeFrame(id: string, frame: Frame): Frame {
+export function positionedFrame(id: string, frame: Frame): Frame {
   const head = idLine(id);
   if (typeof frame === "string") return head + frame;
-  const placed = Buffer.allocUnsafe(head.length + frame.byteLength);
+  const bytes = Buffer.allocUnsafe(head.length + frame.byteLength);
   // A position is ASCII, so latin1 writes one byte per character.
-  placed.write(head, "latin1");
-  placed.set(frame, head.length);
-  return placed;
+  bytes.write(head, "latin1");
+  bytes.set(frame, head.length);
+  return bytes;
 }
 
 const idLine = (id: string): string => `id: ${id}\n`;

@@ -6,7 +6,7 @@ import type { ConnectionId, Seq } from "./ids.ts";
  */
 
 /** The position of a connection's reader in the session of one slot. */
-export interface SlotPlace {
+export interface SlotPosition {
   slot: number;
   seq: Seq;
 }
@@ -15,7 +15,7 @@ export interface ConnectionPosition {
   epoch: string;
   connectionId: ConnectionId;
   /** Live bindings only, ordered by slot (rule C19). */
-  slots: readonly SlotPlace[];
+  slots: readonly SlotPosition[];
   /**
    * Slots below this number had been opened. A slot below it that `slots` does not list has been delivered to its end.
    * Undefined in positions from older releases: then every ended slot counts as delivered.
@@ -23,7 +23,7 @@ export interface ConnectionPosition {
   known?: number | undefined;
 }
 
-const MAX_LENGTH = 127;
+const MAX_POSITION_LENGTH = 127;
 const LOG_POSITION = /^([a-z0-9]{1,6})\.(\d{1,15})(?:\.([a-z0-9]{1,9}))?$/;
 const CONNECTION_POSITION =
   /^([a-z0-9]{1,6})\.([A-Za-z0-9_-]{1,12})\.((?:[a-z0-9]+_[a-z0-9]+(?:-[a-z0-9]+_[a-z0-9]+)*)?)(?:\.([a-z0-9]{1,6}))?$/;
@@ -63,13 +63,13 @@ export function connectionPosition({ epoch, connectionId, slots, known }: Connec
 
 /** Parse a connection's position; undefined if malformed. The caller must compare the epoch. */
 export function parseConnectionPosition(text: string): ConnectionPosition | undefined {
-  if (text.length > MAX_LENGTH) return undefined;
+  if (text.length > MAX_POSITION_LENGTH) return undefined;
   const match = CONNECTION_POSITION.exec(text);
   if (!match) return undefined;
-  const slots: SlotPlace[] = [];
+  const slots: SlotPosition[] = [];
   const named = new Set<number>();
-  for (const place of match[3] === "" ? [] : match[3]!.split("-")) {
-    const [slot, seq] = place.split("_").map((digits) => Number.parseInt(digits, 36));
+  for (const entry of match[3] === "" ? [] : match[3]!.split("-")) {
+    const [slot, seq] = entry.split("_").map((digits) => Number.parseInt(digits, 36));
     if (!Number.isSafeInteger(slot) || !Number.isSafeInteger(seq) || named.has(slot!)) return undefined;
     named.add(slot!);
     slots.push({ slot: slot!, seq: seq! });

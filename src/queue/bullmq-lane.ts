@@ -57,7 +57,7 @@ export class BullmqLane {
     this.#queue.on("error", onFault);
   }
 
-  /** @param replaced an alarm whose place it takes; if that cannot be removed, it comes in vain */
+  /** @param replaced an alarm that it replaces; if that cannot be removed, it comes in vain */
   async add(effect: Queued, replaced?: Alarm): Promise<void> {
     const [job] = await Promise.all([this.#put(effect), replaced && this.#queue.remove(jobIdOf(replaced))]);
     if (this.#options.clock.now() - effect.dueAt < LATE_MS) return;

@@ -5,7 +5,7 @@ import { TransientMap } from "../shared/transient-map.ts";
 import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /** The maximum of runs in memory, and of alarms; further ones wait in the store for the next sweep. */
-const MAX_WAITING = 10_000;
+const MAX_WAITING_EFFECTS = 10_000;
 /** The maximum of `setTimeout`. The armer never adds an effect that far ahead (rule C9). */
 const MAX_DELAY_MS = 2_147_483_647;
 
@@ -41,7 +41,7 @@ export class MemoryQueue implements RunQueue {
     const { known } = this.#lanes[effect.kind];
     if (known.has(effect.id)) return;
     if (effect.kind === "alarm") this.#dropAlarm(effect.floorId);
-    if (known.size >= MAX_WAITING) throw new AppError("unavailable", "the run queue is full");
+    if (known.size >= MAX_WAITING_EFFECTS) throw new AppError("unavailable", "the run queue is full");
     if (effect.dueAt - this.#clock.now() > MAX_DELAY_MS)
       throw new RangeError(`effect ${effect.id} is due too far ahead`);
     this.#wait(effect);
@@ -119,7 +119,7 @@ export class MemoryQueue implements RunQueue {
 
   #start(lane: Lane): void {
     while (lane.handler && lane.underWay < lane.concurrency && lane.ready.length > 0) {
-      const effect = takeFirst(lane.ready);
+      const effect = shiftFirst(lane.ready);
       lane.underWay += 1;
       void this.#carryOut(lane, lane.handler, effect);
     }
@@ -145,7 +145,7 @@ export class MemoryQueue implements RunQueue {
 const newLane = (): Lane => ({ ready: [], known: new TransientMap(), concurrency: 0, underWay: 0 });
 
 /** Remove and return the run with the highest priority, the oldest among equals. Alarms all rank equally. */
-function takeFirst(ready: Queued[]): Queued {
+function shiftFirst(ready: Queued[]): Queued {
   const rank = (effect: Queued) => (effect.kind === "run" ? effect.priority : 0);
   let first = 0;
   for (let index = 1; index < ready.length; index++) {

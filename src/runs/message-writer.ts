@@ -86,7 +86,7 @@ export class MessageWriter {
 
   write(kind: Delta["kind"], text: string, agent = this.#options.master): void {
     if (text !== "" && this.#open.get(speakerOf(agent))?.whole) this.close(agent);
-    const whole = this.#takeHalf(kind, agent) + text;
+    const whole = this.#removeHalf(kind, agent) + text;
     const half = HALF_PAIR.exec(whole)?.[0] ?? "";
     let rest = cleanText(whole.slice(0, whole.length - half.length));
     while (rest !== "") {
@@ -112,7 +112,7 @@ export class MessageWriter {
   }
 
   /** The pending half of a surrogate pair, if this piece continues it; otherwise the half is written by itself. */
-  #takeHalf(kind: Delta["kind"], agent: AgentRef): string {
+  #removeHalf(kind: Delta["kind"], agent: AgentRef): string {
     const half = this.#halves.get(speakerOf(agent));
     if (half && half.kind !== kind) this.#writeHalf(agent);
     const text = this.#halves.get(speakerOf(agent))?.text ?? "";

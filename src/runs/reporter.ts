@@ -176,10 +176,10 @@ export class Reporter {
 
   async #report(): Promise<void> {
     this.#isUrgent = false;
-    const taken = this.#takeParts();
+    const sent = this.#nextParts();
     const parts: ReportPart[] = [];
     const withdrawn: RequestId[] = [];
-    for (const { part } of taken) {
+    for (const { part } of sent) {
       if (part.kind === "withdraw") withdrawn.push(part.requestId);
       else parts.push(part);
     }
@@ -191,7 +191,7 @@ export class Reporter {
     const about = { sessionId, runId, attempt, n: this.#n };
     const more = { ...(withdrawn.length > 0 && { withdrawn }), ...(outcome && { outcome }) };
     const standing = await this.#sendUntilReceived({ type: "run.report", ...about, parts, ...more });
-    this.#units -= taken.reduce((sum, { units }) => sum + units, 0);
+    this.#units -= sent.reduce((sum, { units }) => sum + units, 0);
     if (this.#units <= MAX_UNACKNOWLEDGED_UNITS) {
       this.#room?.resolve();
       this.#room = undefined;
@@ -199,13 +199,13 @@ export class Reporter {
     if (!standing) return;
     if (outcome) return this.close();
     this.#options.onStanding(standing);
-    this.#acknowledged += taken.length;
+    this.#acknowledged += sent.length;
     this.#progress.resolve();
     this.#progress = Promise.withResolvers();
   }
 
   /** The parts of the next report, within its limits. A question ends a report, so that order is kept. */
-  #takeParts(): Waiting[] {
+  #nextParts(): Waiting[] {
     let sum = 0;
     let count = 0;
     while (count < Math.min(this.#waiting.length, MAX_REPORT_PARTS)) {

@@ -207,7 +207,7 @@ export class RunDriver {
           if (next.done) break;
           // A part that arrived while the session was paused is reported after the resume.
           await this.#untilWanted();
-          this.#take(next.value);
+          this.#add(next.value);
         }
       } finally {
         await this.#leave(parts);
@@ -269,7 +269,7 @@ export class RunDriver {
     return { kind: "failed", code: "internal", message };
   }
 
-  #take(given: Part): void {
+  #add(given: Part): void {
     const { part, units } = boundPart(given);
     if (this.#summary) return this.#summary.take(part);
     const { agent = masterRef(this.#options.agent.id) } = part;
@@ -369,7 +369,7 @@ export class RunDriver {
     if (this.#summary) throw new Error("a summary asks no person");
     if (this.#withdrawn >= MAX_WITHDRAWN) throw new AppError("busy", `${MAX_WITHDRAWN} questions were withdrawn.`);
     if (this.#questions.size >= MAX_QUESTIONS)
-      throw new AppError("busy", `${MAX_QUESTIONS} questions of this run wait already.`);
+      throw new AppError("busy", `This run already waits for the answers to ${MAX_QUESTIONS} questions.`);
     const interaction = boundInteraction(given);
     const requestId = this.#options.newId() as RequestId;
     const answer = await unlessAborted<Answer | undefined>(this.#abort.signal, (resolve) => {

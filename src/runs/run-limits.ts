@@ -2,54 +2,54 @@
 import { type RunId, userOf } from "../protocol/ids.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 
-/** Runs of all owners that wait in lines; further runs stay in the store until the next sweep. */
-const MAX_LINED_UP = 4_096;
+/** Runs that wait in the queues of all owners; further runs stay in the store until the next sweep. */
+const MAX_QUEUED_RUNS = 4_096;
 /** Summaries that a worker writes at a time; the next sweep offers the others again. */
 const MAX_SUMMARIES = 4;
 
-/** A running run always holds a place; a held run and a summary never; a waiting run only beyond its limits. */
+/** A running run always holds a slot; a held run and a summary never; a waiting run only beyond its limits. */
 export type RunState = "running" | "held" | "waiting" | "summary";
 
 export interface RunLimitsOptions {
   /** Concurrent runs. */
   total: number;
-  /** Concurrent runs of one owner; its further runs wait in a line. */
+  /** Concurrent runs of one owner; its further runs wait in a queue. */
   perOwner: number;
-  /** Runs that may wait for a person without holding a place: per owner, and in total. Further ones hold a place. */
+  /** Runs that may wait for a person without holding a slot: per owner, and in total. Further ones hold a slot. */
   waitingPerOwner: number;
   waiting: number;
-  /** Called when a run from a line may be taken. */
+  /** Called when a run from a queue may be claimed. */
   onTurn: (effect: RunEffect) => void;
 }
 
 interface Owner {
   readonly key: string;
   readonly counts: Record<RunState, number>;
-  readonly line: Map<RunId, RunEffect>;
+  readonly queue: Map<RunId, RunEffect>;
 }
 
 /**
- * Counts the places of a worker (rule C14). Held runs, runs that wait for a person, and summaries hold no place, and one owner's
- * runs cannot hold all places. The queue keeps the order among owners.
+ * Counts the slots of a worker (rule C14). Held runs, runs that wait for a person, and summaries hold no slot, and one owner's
+ * runs cannot hold all slots. The queue keeps the order among owners.
  */
 export class RunLimits {
   readonly #options: RunLimitsOptions;
   readonly #runs = new Map<RunId, { owner: Owner | undefined; state: RunState }>();
   readonly #owners = new Map<string, Owner>();
   readonly #counts: Record<RunState, number> = { running: 0, held: 0, waiting: 0, summary: 0 };
-  /** Waiting runs that hold a place because their owner has more than `waitingPerOwner`. */
-  #waitingInPlace = 0;
-  #linedUp = 0;
+  /** Waiting runs that hold a slot because their owner has more than `waitingPerOwner`. */
+  #waitingInSlots = 0;
+  #queued = 0;
 
   constructor(options: RunLimitsOptions) {
     this.#options = options;
   }
 
-  /** Runs that the queue may have handed over at a time: the places, plus the runs that hold none. */
+  /** Runs that the queue may have handed over at a time: the slots, plus the runs that hold none. */
   get concurrency(): number {
     const { total, waiting } = this.#options;
     const { held, summary } = this.#counts;
-    return total + held + summary + Math.min(waiting, this.#counts.waiting - this.#waitingInPlace);
+    return total + held + summary + Math.min(waiting, this.#counts.waiting - this.#waitingInSlots);
   }
 
   count(state: RunState): number {
@@ -57,10 +57,10 @@ export class RunLimits {
   }
 
   /**
-   * @returns false if the owner has no place left, and the run waits in the owner's line, unless the lines are full; or if
+   * @returns false if the owner has no slot left, and the run waits in the owner's queue, unless the queues are full; or if
    * too many summaries are being written
    */
-  take(effect: RunEffect): boolean {
+  reserve(effect: RunEffect): boolean {
     const { runId, purpose } = effect;
     if (purpose) {
       if (this.#counts[purpose] >= MAX_SUMMARIES) return false;
@@ -71,14 +71,14 @@ export class RunLimits {
     const key = keyOf(effect);
     const owner = key === undefined ? undefined : this.#ownerOf(key);
     if (owner && this.#roomOf(owner) <= 0) {
-      if (!owner.line.has(runId)) {
-        if (this.#linedUp >= MAX_LINED_UP) return false;
-        this.#linedUp += 1;
+      if (!owner.queue.has(runId)) {
+        if (this.#queued >= MAX_QUEUED_RUNS) return false;
+        this.#queued += 1;
       }
-      owner.line.set(runId, effect);
+      owner.queue.set(runId, effect);
       return false;
     }
-    if (owner?.line.delete(runId)) this.#linedUp -= 1;
+    if (owner?.queue.delete(runId)) this.#queued -= 1;
     this.#runs.set(runId, { owner, state: "running" });
     this.#add(owner, "running", 1);
     return true;
@@ -105,43 +105,43 @@ export class RunLimits {
   #ownerOf(key: string): Owner {
     let owner = this.#owners.get(key);
     if (!owner) {
-      owner = { key, counts: { running: 0, held: 0, waiting: 0, summary: 0 }, line: new Map() };
+      owner = { key, counts: { running: 0, held: 0, waiting: 0, summary: 0 }, queue: new Map() };
       this.#owners.set(key, owner);
     }
     return owner;
   }
 
-  /** Forget an owner without runs. Runs left in its line are also in the store, and the next sweep offers them again. */
-  #forgetIfGone({ key, counts, line }: Owner): void {
+  /** Forget an owner without runs. Runs left in its queue are also in the store, and the next sweep offers them again. */
+  #forgetIfGone({ key, counts, queue }: Owner): void {
     if (counts.running + counts.held + counts.waiting > 0) return;
-    this.#linedUp -= line.size;
+    this.#queued -= queue.size;
     this.#owners.delete(key);
   }
 
   #add(owner: Owner | undefined, state: RunState, by: 1 | -1): void {
     this.#counts[state] += by;
     if (!owner) return;
-    const before = this.#waitingInPlaceOf(owner);
+    const before = this.#waitingInSlotsOf(owner);
     owner.counts[state] += by;
-    this.#waitingInPlace += this.#waitingInPlaceOf(owner) - before;
+    this.#waitingInSlots += this.#waitingInSlotsOf(owner) - before;
   }
 
-  #waitingInPlaceOf({ counts }: Owner): number {
+  #waitingInSlotsOf({ counts }: Owner): number {
     return Math.max(0, counts.waiting - this.#options.waitingPerOwner);
   }
 
   #roomOf(owner: Owner): number {
-    return this.#options.perOwner - owner.counts.running - this.#waitingInPlaceOf(owner);
+    return this.#options.perOwner - owner.counts.running - this.#waitingInSlotsOf(owner);
   }
 
-  /** Offer as many runs from the line as fit: highest priority first, then first come first served. */
+  /** Offer as many runs from the queue as fit: highest priority first, then first come first served. */
   #callNext(owner: Owner | undefined): void {
-    if (!owner || owner.line.size === 0) return;
+    if (!owner || owner.queue.size === 0) return;
     const room = Math.max(0, this.#roomOf(owner));
-    const next = [...owner.line.values()].sort((one, other) => other.priority - one.priority).slice(0, room);
+    const next = [...owner.queue.values()].sort((one, other) => other.priority - one.priority).slice(0, room);
     for (const effect of next) {
-      owner.line.delete(effect.runId);
-      this.#linedUp -= 1;
+      owner.queue.delete(effect.runId);
+      this.#queued -= 1;
       this.#options.onTurn(effect);
     }
   }

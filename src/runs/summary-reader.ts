@@ -7,8 +7,8 @@ import type { MessageStore } from "../store/store.ts";
 /** Messages of one read. */
 const PAGE = 100;
 /** What one summary covers at most, in messages and in bytes of their text: it fits the window of common models. */
-const MAX_MESSAGES = 1_000;
-const MAX_BYTES = 262_144;
+const MAX_COVERED_MESSAGES = 1_000;
+const MAX_COVERED_BYTES = 262_144;
 
 /** The work on a summary: what it is to cover. */
 export interface SummaryWork {
@@ -66,7 +66,7 @@ class Portion {
     if (isForModel(message)) {
       this.#bytes += Buffer.byteLength(message.content);
       const { length } = this.messages;
-      if (length === MAX_MESSAGES || (length > 0 && this.#bytes > MAX_BYTES)) {
+      if (length === MAX_COVERED_MESSAGES || (length > 0 && this.#bytes > MAX_COVERED_BYTES)) {
         this.end = "full";
         return;
       }

@@ -63,6 +63,6 @@ function inTurn(messages: readonly Message[]): Message[] {
   for (const [index, { runId }] of messages.entries()) {
     if (runId !== undefined && !first.has(runId)) first.set(runId, index);
   }
-  const places = new Map(messages.map((message, index) => [message, first.get(message.runId ?? "") ?? index]));
-  return messages.toSorted((one, other) => places.get(one)! - places.get(other)!);
+  const order = new Map(messages.map((message, index) => [message, first.get(message.runId ?? "") ?? index]));
+  return messages.toSorted((one, other) => order.get(one)! - order.get(other)!);
 }

@@ -26,7 +26,7 @@ import { readTurn } from "./turn-reader.ts";
 /** The pause before each try to claim a run from an unreachable floor, in ms; then the next sweep offers the run. */
 const PAUSES_MS = [0, 250, 500, 1_000, 1_000, 1_000];
 /** Signals kept until the attempt's driver starts; the newest ones count. */
-const MAX_HEARD = 16;
+const MAX_SIGNALS = 16;
 
 export interface WorkerOptions {
   queue: RunQueue;
@@ -45,7 +45,7 @@ export interface WorkerOptions {
   /** The deadline of this worker's commands, in ms; reports are repeated after it. */
   sendTimeoutMs: number;
   /** Concurrent runs, in total and per owner; `RunLimits` defines which runs count. */
-  places: Omit<RunLimitsOptions, "onTurn">;
+  limits: Omit<RunLimitsOptions, "onTurn">;
   /** Held runs; above it the one held longest ends, and starts again when its session is resumed (rule C14). */
   maxHeld: number;
   holdTimeoutMs: number;
@@ -62,7 +62,7 @@ export interface WorkerOptions {
   log: Logger;
   metrics: WorkerMetrics;
   /** Called when this worker has claimed a turn's run, `waitMs` after the run was due. */
-  onTaken?: (waitMs: number) => void;
+  onClaimed?: (waitMs: number) => void;
   /** Traces the runs that belong to a trace. */
   tracer?: Tracer | undefined;
 }
@@ -76,13 +76,13 @@ export interface WorkerMetrics {
 }
 
 /** A run from its claim to the end of its attempt. */
-interface Taken {
+interface ClaimedRun {
   /** The queue offered the run again meanwhile. */
   isOfferedAgain: boolean;
   /** The floor accepted this worker's claim. */
   isOurs: boolean;
   /** Signals that arrived before the attempt's driver started. */
-  heard: RunSignal[];
+  signals: RunSignal[];
 }
 
 interface Drive {
@@ -99,8 +99,8 @@ export class Worker {
   readonly #options: WorkerOptions;
   /** One attempt per run at a time. */
   readonly #drives = new TransientMap<RunId, Drive>();
-  readonly #taken = new TransientMap<RunId, Taken>();
-  readonly #places: RunLimits;
+  readonly #claimed = new TransientMap<RunId, ClaimedRun>();
+  readonly #limits: RunLimits;
   readonly #claiming: ClaimOptions;
   #processing: Processing | undefined;
   #handedOver: Subscription | undefined;
@@ -110,19 +110,19 @@ export class Worker {
     this.#options = options;
     // If the queue is full or unreachable, the next sweep offers the run again.
     const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
-    this.#places = new RunLimits({ ...options.places, onTurn });
+    this.#limits = new RunLimits({ ...options.limits, onTurn });
     const { bus, store, clock, newId } = options;
     this.#claiming = { bus, epoch: store.epoch, clock, newId, send: (effect, command) => this.#send(effect, command) };
   }
 
   async start(): Promise<void> {
     const { queue, home, bus, store } = this.#options;
-    const { concurrency } = this.#places;
+    const { concurrency } = this.#limits;
     if (home !== undefined) {
       const topic = homeTopic(store.epoch, home);
-      this.#handedOver = await bus.subscribe(topic, (message) => this.#takeHandedOver(message));
+      this.#handedOver = await bus.subscribe(topic, (message) => this.#receiveHandedOver(message));
     }
-    this.#processing = await queue.process("run", (effect) => this.#take(effect), { concurrency });
+    this.#processing = await queue.process("run", (effect) => this.#handle(effect), { concurrency });
   }
 
   /**
@@ -150,52 +150,52 @@ export class Worker {
   }
 
   /** Resolves when this worker is done with the run, with any outcome. */
-  async #take(effect: RunEffect): Promise<void> {
+  async #handle(effect: RunEffect): Promise<void> {
     const { runId } = effect;
     if (this.#stopping.signal.aborted || this.#leavesToOthers(effect)) return;
-    const before = this.#taken.get(runId);
+    const before = this.#claimed.get(runId);
     if (before) {
       // A running attempt needs no second one. But the floor may have given up an attempt that is being claimed or is
       // ending.
       if (this.#drives.get(runId)?.driver.isEnding !== false) before.isOfferedAgain = true;
       return;
     }
-    if (!this.#places.take(effect)) return;
-    this.#processing?.setConcurrency(this.#places.concurrency);
-    const taken: Taken = { isOfferedAgain: false, isOurs: false, heard: [] };
-    this.#taken.set(runId, taken);
+    if (!this.#limits.reserve(effect)) return;
+    this.#processing?.setConcurrency(this.#limits.concurrency);
+    const claimed: ClaimedRun = { isOfferedAgain: false, isOurs: false, signals: [] };
+    this.#claimed.set(runId, claimed);
     try {
       for (const pauseMs of PAUSES_MS) {
         if (pauseMs > 0) await sleep(this.#options.clock, pauseMs, this.#stopping.signal).catch(() => {});
-        if (this.#stopping.signal.aborted || (await this.#tryToTake(effect, taken, pauseMs === 0))) return;
+        if (this.#stopping.signal.aborted || (await this.#tryToDrive(effect, claimed, pauseMs === 0))) return;
       }
     } finally {
-      this.#taken.delete(runId);
-      this.#places.release(runId);
-      this.#updatePlaces();
+      this.#claimed.delete(runId);
+      this.#limits.release(runId);
+      this.#updateLimits();
     }
   }
 
   /** @returns false if the floor is unreachable for now */
-  async #tryToTake(effect: RunEffect, taken: Taken, isFirst: boolean): Promise<boolean> {
+  async #tryToDrive(effect: RunEffect, claimed: ClaimedRun, isFirst: boolean): Promise<boolean> {
     const { runId } = effect;
-    const { bus, store, clock, log, onTaken } = this.#options;
+    const { bus, store, clock, log, onClaimed } = this.#options;
     let subscription: Subscription | undefined;
     try {
       // Subscribe before the claim, so that no signal is missed.
-      subscription = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
+      subscription = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#receive(runId, message));
       do {
-        taken.isOfferedAgain = false;
-        taken.isOurs = false;
+        claimed.isOfferedAgain = false;
+        claimed.isOurs = false;
         const task = (await claim(effect, this.#claiming))?.task;
-        taken.isOurs = task !== undefined;
+        claimed.isOurs = task !== undefined;
         if (!task) continue;
-        if (!task.purpose) onTaken?.(Math.max(0, clock.now() - effect.dueAt));
+        if (!task.purpose) onClaimed?.(Math.max(0, clock.now() - effect.dueAt));
         await this.#driveTraced(effect, task);
-      } while (taken.isOfferedAgain && !this.#stopping.signal.aborted);
+      } while (claimed.isOfferedAgain && !this.#stopping.signal.aborted);
       return true;
     } catch (error) {
-      const isPassing = !taken.isOurs && error instanceof AppError && error.code === "unavailable";
+      const isPassing = !claimed.isOurs && error instanceof AppError && error.code === "unavailable";
       if (isFirst || !isPassing) {
         log.warn({ err: error, ...factsOf(effect) }, "a run could not be claimed; the worker tries again");
       }
@@ -220,9 +220,9 @@ export class Worker {
   }
 
   /** Take a run that another worker passed on, because its conversation is stored on this worker's disk. */
-  #takeHandedOver(message: Uint8Array): void {
+  #receiveHandedOver(message: Uint8Array): void {
     const effect = readMessage(HandedOver, message);
-    if (effect && this.#taken.size < this.#places.concurrency) void this.#take(effect);
+    if (effect && this.#claimed.size < this.#limits.concurrency) void this.#handle(effect);
   }
 
   async #driveTraced(effect: RunEffect, task: RunTask): Promise<void> {
@@ -267,16 +267,16 @@ export class Worker {
       driver: this.#makeDriver(effect, agent, work, (isHeld) => this.#setHeld(drive, isHeld)),
     };
     this.#drives.set(runId, drive);
-    this.#updatePlaces();
+    this.#updateLimits();
     if (this.#stopping.signal.aborted) this.#giveBackAtOnce(drive);
-    for (const signal of this.#taken.get(runId)?.heard.splice(0) ?? []) this.#obey(drive, signal);
+    for (const signal of this.#claimed.get(runId)?.signals.splice(0) ?? []) this.#obey(drive, signal);
     try {
       const { kind } = await drive.driver.run();
       return end(kind, drive.driver.failure);
     } finally {
       this.#setHeld(drive, false);
       this.#drives.delete(runId);
-      this.#updatePlaces();
+      this.#updateLimits();
     }
   }
 
@@ -313,34 +313,34 @@ export class Worker {
       send: (command) => this.#send(effect, command),
       loadImage: async ({ hash }) => {
         const blob = await store.getBlob(sessionId, hash);
-        if (!blob) throw new AppError("not_found", "The image is gone.");
+        if (!blob) throw new AppError("not_found", "The image was deleted.");
         return blob.bytes;
       },
       stream: (delta) => {
         // Later readers get the text from the store.
-        if (!bus.isHeard(topic)) return;
+        if (!bus.hasSubscribers(topic)) return;
         const json = JSON.stringify(delta);
         const frame = dataFrame(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
         void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }, bus.isLocal));
       },
       home,
       onHold,
-      onWait: () => this.#updatePlaces(),
+      onWait: () => this.#updateLimits(),
     });
   }
 
-  #hear(runId: RunId, message: Uint8Array): void {
-    const taken = this.#taken.get(runId);
+  #receive(runId: RunId, message: Uint8Array): void {
+    const claimed = this.#claimed.get(runId);
     const signal = readMessage(RunSignal, message);
-    if (!taken || !signal) return;
+    if (!claimed || !signal) return;
     if (signal.signal === "who") {
-      if (taken.isOurs) void this.#options.bus.publish(signal.replyTo, writeMessage({ runId }));
+      if (claimed.isOurs) void this.#options.bus.publish(signal.replyTo, writeMessage({ runId }));
       return;
     }
     const drive = this.#drives.get(runId);
     if (drive) return this.#obey(drive, signal);
-    taken.heard.push(signal);
-    if (taken.heard.length > MAX_HEARD) taken.heard.shift();
+    claimed.signals.push(signal);
+    if (claimed.signals.length > MAX_SIGNALS) claimed.signals.shift();
   }
 
   #obey(drive: Drive, signal: RunSignal): void {
@@ -349,7 +349,7 @@ export class Worker {
     else drive.driver.obey({ standing: signal.signal, answers: [] });
   }
 
-  /** Held runs give their place back: fifty paused songs must not keep a call from running (rule C14). */
+  /** Held runs give their slot back: fifty paused songs must not keep a call from running (rule C14). */
   #setHeld(drive: Drive, isHeld: boolean): void {
     const { clock, maxHeld, holdTimeoutMs } = this.#options;
     drive.held?.timer.cancel();
@@ -358,7 +358,7 @@ export class Worker {
       const timer = clock.after(holdTimeoutMs, () => drive.driver.giveBack(true));
       drive.held = { since: clock.now(), timer };
     }
-    this.#updatePlaces();
+    this.#updateLimits();
     const held = [...this.#drives.values()].filter((other) => other.held);
     if (held.length <= maxHeld) return;
     const oldest = held.reduce((first, other) => (other.held!.since < first.held!.since ? other : first));
@@ -366,15 +366,15 @@ export class Worker {
   }
 
   /** Tell the run limits, the queue and the metrics in which state each run is. */
-  #updatePlaces(): void {
+  #updateLimits(): void {
     let driven = 0;
     for (const [runId, drive] of this.#drives.entries()) {
       const state = stateOf(drive);
       if (state === "running") driven += 1;
-      this.#places.set(runId, state);
+      this.#limits.set(runId, state);
     }
-    this.#processing?.setConcurrency(this.#places.concurrency);
-    this.#options.metrics.runsUnderWay(driven, this.#places.count("held"), this.#places.count("waiting"));
+    this.#processing?.setConcurrency(this.#limits.concurrency);
+    this.#options.metrics.runsUnderWay(driven, this.#limits.count("held"), this.#limits.count("waiting"));
   }
 
   #send({ floorId, trace }: RunEffect, command: Command): Promise<Reply> {

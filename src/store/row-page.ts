@@ -8,19 +8,19 @@ export const ANSWER_BYTES = 1_048_576;
 export const LOG_BYTES = 262_144;
 
 /** The first rows, up to and including the one that reaches `maxBytes`. Takes no further row from the source. */
-export function takeWithin<Row>(rows: Iterable<Row>, maxBytes: number, weightOf: (row: Row) => number): Row[] {
-  const taken: Row[] = [];
+export function rowsWithin<Row>(rows: Iterable<Row>, maxBytes: number, weightOf: (row: Row) => number): Row[] {
+  const kept: Row[] = [];
   let weight = 0;
   for (const row of rows) {
-    taken.push(row);
+    kept.push(row);
     weight += weightOf(row);
     if (weight >= maxBytes) break;
   }
-  return taken;
+  return kept;
 }
 
 /** The same for at most `limit` rows, and whether more exist. */
-export function takePage<Row>(
+export function readPage<Row>(
   rows: Iterable<Row>,
   limit: number,
   weightOf: (row: Row) => number,

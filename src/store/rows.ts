@@ -64,7 +64,7 @@ export interface MessageRow {
   content: string;
 }
 
-/** A message that is being written, with its place among the others. */
+/** A message that is being written, with its index among the others. */
 export interface DraftRow extends MessageRow {
   key: number;
 }
@@ -169,7 +169,7 @@ export function sessionRowsOf({ sessions, events }: FloorChange): SessionSqlRow[
 export interface SessionNews {
   /** When the session's first event of the change happened. */
   firstAt: number;
-  /** The place of the session's last transition in the floor's log. */
+  /** The `floorSeq` of the session's last transition. */
   transitionSeq?: number | undefined;
 }
 
@@ -185,7 +185,7 @@ export function newsOf(events: readonly LogEntry[]): Map<SessionId, SessionNews>
       of = { firstAt: at };
       news.set(sessionId, of);
     }
-    // A paused session whose activity changes keeps its place among the paused ones.
+    // A paused session whose activity changes keeps its rank among the paused ones.
     if (type === "session_transition" && !json.startsWith(STAYS_PAUSED)) of.transitionSeq = floorSeq;
   }
   return news;

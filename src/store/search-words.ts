@@ -15,15 +15,15 @@ const MAX_WORD = 64;
 const MAX_QUERY = 1_024;
 const MAX_TERMS = 16;
 /**
- * Words of a query over all terms, and indexed places of each word of a text. A phrase is matched place by place, so
+ * Words of a query over all terms, and indexed occurrences of each word of a text. A phrase is matched at each occurrence, so
  * these limits together bound what one text can cost one search: a text of one character repeated 65,536 times would
  * cost seconds.
  */
 const MAX_QUERY_WORDS = 32;
-const MAX_PLACES = 64;
-/** Most sessions, and most messages, that a search considers: the newest. A common word must not block other readers. */
+const MAX_OCCURRENCES = 64;
+/** The maximum number of sessions, and of messages, that a search considers: the newest. A common word must not block other readers. */
 export const MAX_HITS = 4_096;
-/** Replaces a word that has used up its places. It contains no letter, digit or mark, so no query can contain it. */
+/** Replaces a word that has used up its occurrences. It contains no letter, digit or mark, so no query can contain it. */
 const ELSEWHERE = "\uE000";
 /** The last position that a `tsvector` can store. */
 const MAX_POSITION = 16_383;
@@ -49,11 +49,11 @@ export interface SearchTerm {
 /** The words of a text, separated by spaces; empty if it has none. */
 export function wordsOf(text: string): string {
   const words: string[] = [];
-  const places = new Map<string, number>();
+  const counts = new Map<string, number>();
   const add = (word: string) => {
-    const place = (places.get(word) ?? 0) + 1;
-    places.set(word, place);
-    words.push(place > MAX_PLACES ? ELSEWHERE : word);
+    const count = (counts.get(word) ?? 0) + 1;
+    counts.set(word, count);
+    words.push(count > MAX_OCCURRENCES ? ELSEWHERE : word);
   };
   for (const { run, isCjk } of runsOf(cutText(text, MAX_TEXT))) {
     if (!isCjk) add(cutText(run, MAX_WORD));

@@ -77,11 +77,11 @@ export interface MessageStore {
 export interface LogStore extends StoreEpoch {
   /** The floor whose log has the session's events; for a deleted session, with its last one. */
   whereIs(id: SessionId): Promise<Whereabouts | undefined>;
-  /** Events of a session's log after a place, in order. Undefined for an unknown session. */
+  /** Events of a session's log after a `seq`, in order. Undefined for an unknown session. */
   readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined>;
-  /** Events of a floor's log after a place, in order. Empty for an unused floor. */
+  /** Events of a floor's log after a `floorSeq`, in order. Empty for an unused floor. */
   readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice>;
-  /** Events of a floor's log before a place, newest first; without `before`, from the end. */
+  /** Events of a floor's log before a `floorSeq`, newest first; without `before`, from the end. */
   readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice>;
   /** The head of each floor's log, in one query. Floors without a row are left out. */
   heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>>;
@@ -237,13 +237,13 @@ export interface FloorChange {
   receipts: Receipt[];
   deleted: DeletedSession[];
   /** Staged sessions that become sessions with this change, with their messages. A missing one is a conflict. */
-  adopted?: AdoptedHistory[] | undefined;
+  staged?: StagedSession[] | undefined;
 }
 
 /** The id of a staged session. It begins with `~`, so it is no session's id. */
 export type StagedId = `~${string}`;
 
-export interface AdoptedHistory {
+export interface StagedSession {
   sessionId: SessionId;
   stagedAs: StagedId;
 }
@@ -419,7 +419,7 @@ export interface LogSlice {
   entries: LogEntry[];
   /** The head of the log. */
   head: number;
-  /** Events up to this place are pruned, so a read from before it has a gap. */
+  /** Events up to this number are pruned, so a read from before it has a gap. */
   lowWater: number;
 }
 
@@ -442,7 +442,7 @@ export interface ConnectionRow {
 export interface Slot {
   sessionId: SessionId;
   floorId: FloorId;
-  /** The session's events after this place are sent. */
+  /** The session's events after this `seq` are sent. */
   from: Seq;
   /** When the session was created, in ms since 1970: a later session with this id is another one. Absent: unknown. */
   bornAt?: number | undefined;

@@ -1,7 +1,7 @@
 import { fstatSync, writeSync } from "node:fs";
 
 /** Bytes that may wait for the reader of a pipe; further lines are dropped. */
-const MAX_WAITING = 1_048_576;
+const MAX_WAITING_BYTES = 1_048_576;
 /** DEL and the C1 controls, with which a terminal's state changes. JSON leaves them as they are. */
 const CONTROLS = /[\u007f-\u009f]/g;
 const FD = { stdout: 1, stderr: 2 };
@@ -62,7 +62,7 @@ export class LineOutput {
 
   #put(line: string): boolean {
     if (!this.#stream) return this.#putNow(line);
-    if (this.#stream.writableLength + line.length > MAX_WAITING) return false;
+    if (this.#stream.writableLength + line.length > MAX_WAITING_BYTES) return false;
     this.#stream.write(line);
     return true;
   }

@@ -187,8 +187,8 @@ class HastyBus implements Bus {
     return this.#bus.publish(topic, message);
   }
 
-  isHeard(topic: string): boolean {
-    return this.#bus.isHeard(topic);
+  hasSubscribers(topic: string): boolean {
+    return this.#bus.hasSubscribers(topic);
   }
 
   isAway(topic?: string): boolean {

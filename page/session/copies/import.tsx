@@ -8,7 +8,7 @@ import { useWords } from "../../words/words.tsx";
 import { useOpenSession } from "./open-session.ts";
 
 /** The server's limit for a file, in bytes: a larger one is not sent. */
-const MAX_BYTES = 402_653_184;
+const MAX_IMPORT_BYTES = 402_653_184;
 
 /** Creates a session of the floor's user from an exported file. */
 export function Import() {
@@ -20,7 +20,7 @@ export function Import() {
   const openSession = useOpenSession();
   const read = (file: File) =>
     act(async () => {
-      if (file.size > MAX_BYTES) throw new Error(say("log.toolarge"));
+      if (file.size > MAX_IMPORT_BYTES) throw new Error(say("log.toolarge"));
       openSession((await client.importSession(file, userOfFloor(floorId))).session);
     });
   return (

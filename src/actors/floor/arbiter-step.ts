@@ -43,7 +43,7 @@ export type FloorAction =
   | { stop: SessionId };
 
 /** Add a fact. Consecutive facts form one action. */
-export function tell(step: ArbiterStep, fact: Fact): void {
+export function emit(step: ArbiterStep, fact: Fact): void {
   const last = step.actions.at(-1);
   if (last && "facts" in last) last.facts.push(fact);
   else step.actions.push({ facts: [fact] });
@@ -54,7 +54,7 @@ export const send = (step: ArbiterStep, to: SessionId, event: SessionEvent) => s
 
 /** Refuse the command. */
 export function refuse(step: ArbiterStep, code: ErrorCode, details?: RefusalDetails): void {
-  tell(step, refusal(code, details));
+  emit(step, refusal(code, details));
 }
 
 /** The numbers an agent would compete with on this floor now. */
@@ -73,9 +73,9 @@ export function reservationOf({ reserved }: Floor): Reservation | undefined {
 }
 
 /** Emit the floor's present flags and reservation. */
-export function tellFloor(step: ArbiterStep): void {
+export function emitFloor(step: ArbiterStep): void {
   const reserved = reservationOf(step.floor);
-  tell(step, {
+  emit(step, {
     type: "event",
     event: { type: "floor_updated", data: { flags: step.flags, ...(reserved && { reserved }) } },
   });
@@ -84,5 +84,5 @@ export function tellFloor(step: ArbiterStep): void {
 /** Log a decision. Pass `sessionId` only if that session exists afterwards. */
 export function log(step: ArbiterStep, decision: Decision, sessionId?: SessionId): void {
   if (decision.reason === "already_holder") return;
-  tell(step, { type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
+  emit(step, { type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
 }

@@ -7,35 +7,35 @@ import { accept, acceptWithSession, type Emitted, type Given } from "../facts.ts
 import { newSession, type SessionContext, sessionView } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
-import { externalTakesNoTurns } from "../session/turns.ts";
+import { externalAcceptsNoTurns } from "../session/turns.ts";
 import {
   type ArbiterContext,
   type ArbiterStep,
+  emit,
+  emitFloor,
   floorLanguageOf,
   log,
   numbersOf,
   refuse,
   send,
-  tell,
-  tellFloor,
 } from "./arbiter-step.ts";
 import { decide } from "./arbitration.ts";
 import { type Claim, withNumbers } from "./claim.ts";
 import { EMPTY_FLOOR, everyone, without } from "./floor-claims.ts";
 import {
-  askingClaim,
   enqueue,
   forget,
   grant,
+  handleDue,
+  handleLapse,
+  handleRequest,
+  newClaim,
+  passTurnOrAnswer,
   renumber,
   replaceClaim,
   rulesFor,
   settleFloor,
   stoppable,
-  takeDue,
-  takeLapse,
-  takeRequest,
-  takeTurnOrAnswer,
   withEffects,
 } from "./grants.ts";
 import { giveFront, letBeneath, letWait } from "./rearrangement.ts";
@@ -67,8 +67,8 @@ interface Creation {
   replaces?: SessionId | undefined;
 }
 
-/** `session.create`, `session.continue` or a first message: decided before anything exists, so that a rejection leaves nothing behind. */
-function create(step: ArbiterStep, wanted: WantedSession, ask: Creation): void {
+/** `session.create`, `session.copy` or a first message: decided before anything exists, so that a rejection leaves nothing behind. */
+function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): void {
   const { given, floorId } = step;
   const { catalog } = given;
   const { workspaceId } = wanted;
@@ -79,11 +79,11 @@ function create(step: ArbiterStep, wanted: WantedSession, ask: Creation): void {
     return refuse(step, "agent_not_found", { message: `Invalid agent ID: ${name}`, facts });
   }
   const agentId = agent.id;
-  if (ask.turn && !acceptsTurns(agent))
-    return refuse(step, "illegal_command", { message: externalTakesNoTurns(agent) });
+  if (creation.turn && !acceptsTurns(agent))
+    return refuse(step, "illegal_command", { message: externalAcceptsNoTurns(agent) });
   const { sessionId } = wanted;
-  const claim = askingClaim(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
-  const { history, replaces } = ask;
+  const claim = newClaim(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
+  const { history, replaces } = creation;
   const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
   if (obstacle) return refuse(step, obstacle);
   const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
@@ -92,12 +92,12 @@ function create(step: ArbiterStep, wanted: WantedSession, ask: Creation): void {
   const mode = modeFault ? undefined : wanted.mode;
   const spawn = () => {
     addSession(step, newSession({ ...wanted, mode }, floorId, claim, given.now, history), history);
-    if (replaces !== undefined) supersede(step, replaces, { sessionId, agentId });
+    if (replaces !== undefined) replace(step, replaces, { sessionId, agentId });
   };
-  const takesFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
-  if (ask.activate || takesFloor) return createInFront(step, claim, agent, ask, spawn);
+  const inheritsFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
+  if (creation.activate || inheritsFloor) return createInFront(step, claim, agent, creation, spawn);
   spawn();
-  tell(step, acceptWithSession({ sessionId }));
+  emit(step, acceptWithSession({ sessionId }));
 }
 
 /** Ask for the floor with a new session. It is created unless the request is rejected. */
@@ -117,15 +117,15 @@ function createInFront(
   }
   spawn();
   if (decision.outcome === "queued") return enqueue(step, claim, "queued", decision, turn);
-  takeTurnOrAnswer(step, sessionId, grant(step, claim, "activate", decision), turn);
+  passTurnOrAnswer(step, sessionId, grant(step, claim, "activate", decision), turn);
 }
 
 function addSession(step: ArbiterStep, context: SessionContext, history: History | undefined): void {
   const { id: sessionId } = context;
   const data = sessionView(context, { lifecycle: "created", activity: "idle" });
   step.actions.push({ spawn: { context, lifecycle: "created", activity: "idle" } });
-  if (history?.stagedAs) tell(step, { type: "history.adopt", sessionId, stagedAs: history.stagedAs });
-  tell(step, { type: "event", event: { type: "session_created", sessionId, data } });
+  if (history?.stagedAs) emit(step, { type: "history.staged", sessionId, stagedAs: history.stagedAs });
+  emit(step, { type: "event", event: { type: "session_created", sessionId, data } });
 }
 
 /** Only one of several copies that are made at once can replace a session. */
@@ -136,7 +136,7 @@ function whyNotReplaced(step: ArbiterStep, id: SessionId): "session_not_found" |
 }
 
 /** Archive a session in favour of another one. It leaves the floor first, so that its end wakes no other session. */
-function supersede(step: ArbiterStep, sessionId: SessionId, by: { sessionId: SessionId; agentId: AgentId }): void {
+function replace(step: ArbiterStep, sessionId: SessionId, by: { sessionId: SessionId; agentId: AgentId }): void {
   if (step.sessionOf(sessionId)?.archivedAt !== undefined) return;
   forget(step, sessionId);
   send(step, sessionId, { type: "archive", reason: "superseded", by, given: step.given });
@@ -149,18 +149,18 @@ function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined):
   const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...floorLanguageOf({ locale }) };
   const rules = rulesFor(step);
   const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
-  if (decision.outcome === "rejected") return tell(step, accept({ decision }));
+  if (decision.outcome === "rejected") return emit(step, accept({ decision }));
   // A placeholder id for the session that would be created; no session has it.
-  const claim = askingClaim(step, numbers, "" as SessionId);
+  const claim = newClaim(step, numbers, "" as SessionId);
   const { moves } =
     decision.outcome === "queued"
       ? letWait(step.floor, claim, "queued", step.given.now, rules)
       : (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, claim, rules);
-  tell(step, accept({ decision: withEffects(decision, moves, claim, catalog) }));
+  emit(step, accept({ decision: withEffects(decision, moves, claim, catalog) }));
 }
 
 function stopSessions(step: ArbiterStep, sessionIds: SessionId[]): void {
-  tell(step, accept({ archived: sessionIds }));
+  emit(step, accept({ archived: sessionIds }));
   for (const sessionId of sessionIds) {
     send(step, sessionId, { type: "archive", reason: "stop", given: step.given });
   }
@@ -189,13 +189,13 @@ function pass(step: ArbiterStep, command: CommandAboutSession): void {
   if (command.type === "session.create") {
     return acceptRepeat(step, sessionId, isSame(step, command.session, session));
   }
-  if (command.type === "session.continue") {
+  if (command.type === "session.copy") {
     const hasSameOrigin = JSON.stringify(session.origin) === JSON.stringify(command.history.origin);
     return acceptRepeat(step, sessionId, isSame(step, command.session, session) && hasSameOrigin);
   }
-  if (command.type === "session.supersede") {
-    tell(step, accept({ sessionId }));
-    supersede(step, sessionId, command.by);
+  if (command.type === "session.replace") {
+    emit(step, accept({ sessionId }));
+    replace(step, sessionId, command.by);
     return;
   }
   if (command.type === "session.switch_agent") {
@@ -213,13 +213,13 @@ function pass(step: ArbiterStep, command: CommandAboutSession): void {
 /** A command about a session that does not exist yet, or no longer. */
 function passWithoutSession(step: ArbiterStep, command: CommandAboutSession): void {
   if (command.type === "session.create") return create(step, command.session, { activate: command.activate });
-  if (command.type === "session.continue") return create(step, command.session, command);
+  if (command.type === "session.copy") return create(step, command.session, command);
   if (command.type === "session.chat" && command.session) {
     return create(step, command.session, { activate: true, turn: command.turn });
   }
   if (command.type.startsWith("run.")) {
     // A worker that still drives a run of a deleted session must stop.
-    return tell(step, accept({ standing: { standing: "stop", answers: [] } }));
+    return emit(step, accept({ standing: { standing: "stop", answers: [] } }));
   }
   refuse(step, "session_not_found");
 }
@@ -227,24 +227,24 @@ function passWithoutSession(step: ArbiterStep, command: CommandAboutSession): vo
 /** The creation of a session that exists: a repeat is accepted, a request for another session is refused. */
 function acceptRepeat(step: ArbiterStep, sessionId: SessionId, isRepeat: boolean): void {
   if (!isRepeat) return refuse(step, "idempotency_mismatch");
-  tell(step, acceptWithSession({ sessionId }));
+  emit(step, acceptWithSession({ sessionId }));
 }
 
 /** A floor of a single session is deleted with it, so that a later session with the same id inherits nothing. */
 function clearFlags(step: ArbiterStep): void {
   if (Object.keys(step.flags).length === 0) return;
   step.flags = {};
-  tell(step, { type: "event", event: { type: "floor_updated", data: { flags: {} } } });
+  emit(step, { type: "event", event: { type: "floor_updated", data: { flags: {} } } });
 }
 
-function take(step: ArbiterStep, event: FloorEvent): void {
+function handle(step: ArbiterStep, event: FloorEvent): void {
   switch (event.type) {
     case "request":
-      return takeRequest(step, event, step.sessionOf(event.sessionId)!.claim);
+      return handleRequest(step, event, step.sessionOf(event.sessionId)!.claim);
     case "left":
       return forget(step, event.sessionId);
     case "lapse":
-      return takeLapse(step, event.sessionId, event.reason);
+      return handleLapse(step, event.sessionId, event.reason);
     case "claim":
       step.cause = "agent_switched";
       return replaceClaim(step, event.claim);
@@ -252,9 +252,9 @@ function take(step: ArbiterStep, event: FloorEvent): void {
       step.cause = "catalogue_changed";
       return renumber(step);
     case "due":
-      return takeDue(step);
+      return handleDue(step);
     case "alarm":
-      return tell(step, accept({}));
+      return emit(step, accept({}));
     case "floor.stop":
       return stopSessions(step, stoppable(step));
     case "floor.stop_all":
@@ -282,8 +282,8 @@ function stopAll(step: ArbiterStep): void {
 
 function setFlags(step: ArbiterStep, flags: Record<string, boolean>): void {
   step.flags = flags;
-  tellFloor(step);
-  tell(step, accept({ flags }));
+  emitFloor(step);
+  emit(step, accept({ flags }));
 }
 
 function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_flags">): void {
@@ -321,11 +321,11 @@ const machine = setup({
         sessionOf: (sessionId) => children[sessionId]?.getSnapshot().context,
         actions: [],
       };
-      take(step, event);
+      handle(step, event);
       const isRenumbered = context.catalog !== step.given.catalog.hash;
       if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags) settleFloor(step, step.cause);
       // The command that changed the flags has logged the change.
-      if (step.floor.reserved !== context.floor.reserved) tellFloor(step);
+      if (step.floor.reserved !== context.floor.reserved) emitFloor(step);
       if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags) {
         enqueue.assign({ floor: step.floor, flags: step.flags, catalog: step.given.catalog.hash });
       }

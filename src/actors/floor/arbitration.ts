@@ -4,7 +4,7 @@ import type { SessionId } from "../../protocol/ids.ts";
 import { arrange, type Joined, join } from "./arrangement.ts";
 import type { Claim, DuckedClaim, Numbers } from "./claim.ts";
 import { recorder } from "./decision-record.ts";
-import { type Floor, type FloorRules, heard, replaces, reservedClaim, restrictionOn } from "./floor-claims.ts";
+import { audible, type Floor, type FloorRules, replaces, reservedClaim, restrictionOn } from "./floor-claims.ts";
 
 /** Where a session waits when it is blocked: a new one in the queue, a paused one where it is, one that is heard not. */
 export type Waits = "queued" | "paused" | "never";
@@ -37,8 +37,8 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
   const blocked = (reason: Reason, rule: number, by?: Claim, restriction?: Restriction): Decision => {
     const full = whyFull(floor, challenger, stays, policy);
     for (const way of agent.whenBlocked) {
-      const place = way === "duck" && front && !restriction && placeBeneath(floor, front, challenger, rules);
-      if (place) return decision("granted", "beneath", 12, front, { level: place.own.level });
+      const joined = way === "duck" && front && !restriction && rankBeneath(floor, front, challenger, rules);
+      if (joined) return decision("granted", "beneath", 12, front, { level: joined.own.level });
       if (way === "queue" && !full) return decision("queued", reason, rule, by, { restriction });
     }
     const refusal = agent.whenBlocked.includes("queue") && full !== "never" && full ? full : reason;
@@ -48,7 +48,7 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
   const restriction = restrictionOn(challenger, rules);
   if (restriction && !goesOn(floor, challenger, restriction)) return blocked("restricted", 9, undefined, restriction);
 
-  const { kept, silenced } = arrange(challenger, heard(floor).filter(stays));
+  const { kept, silenced } = arrange(challenger, audible(floor).filter(stays));
   const overflows = () => silenced.length > 0 && floor.paused.filter(stays).length + silenced.length > policy.maxPaused;
   if (reserved && (reserved.sessionId === challenger.sessionId || outranks(challenger, reserved, policy))) {
     const obstacle = findObstacle(challenger, silenced, policy);
@@ -74,7 +74,7 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
   }
   // A reserved session that was paused may return beneath the challenger.
   const returns = reserved && floor.paused.includes(reserved) && returnBeneath(challenger, kept, reserved);
-  const staysSilent = reserved && !isReplaced && !heard(floor).includes(reserved) && !returns;
+  const staysSilent = reserved && !isReplaced && !audible(floor).includes(reserved) && !returns;
   const obstacle = findObstacle(challenger, staysSilent ? [reserved, ...silenced] : silenced, policy);
   if (obstacle) return blocked(...obstacle);
   if (kept.length > policy.maxPaused) return blocked("stack_full", 7, front);
@@ -124,10 +124,10 @@ function outranks(challenger: Numbers, reserved: Claim, policy: Policy): boolean
 
 /** With `others: finish`, a session that is heard goes on, and may come to the front. */
 function goesOn(floor: Floor, { sessionId }: Challenger, { others }: Restriction): boolean {
-  return others === "finish" && heard(floor).some((claim) => claim.sessionId === sessionId);
+  return others === "finish" && audible(floor).some((claim) => claim.sessionId === sessionId);
 }
 
-/** Why a blocked challenger cannot wait; undefined if it can. One that waits already has its place. */
+/** Why a blocked challenger cannot wait; undefined if it can. A session that waits already stays in its list. */
 function whyFull(
   { paused, queued }: Floor,
   { sessionId, waits }: Challenger,
@@ -137,27 +137,28 @@ function whyFull(
   if (waits === "never") return waits;
   const [list, most, full] =
     waits === "paused" ? ([paused, maxPaused, "stack_full"] as const) : ([queued, maxQueued, "queue_full"] as const);
-  const hasPlace = list.some((claim) => claim.sessionId === sessionId);
-  return hasPlace || list.filter(stays).length < most ? undefined : full;
+  const isWaiting = list.some((claim) => claim.sessionId === sessionId);
+  return isWaiting || list.filter(stays).length < most ? undefined : full;
 }
 
 /**
- * Rules B and 12: the place at which a session starts beneath the front, if all above let it be heard, and the sessions
+ * Rules B and 12: the rank at which a session starts beneath the front, if all above let it be heard, and the sessions
  * below that go silent are outranked and yield. `sessionId` is absent in a what-if.
  */
-export function placeBeneath(
+export function rankBeneath(
   floor: Floor,
   front: Claim,
-  asking: Numbers & { readonly sessionId?: SessionId | undefined },
+  challenger: Numbers & { readonly sessionId?: SessionId | undefined },
   rules: FloorRules,
 ): Joined | undefined {
   const { policy } = rules;
-  const { sessionId = "" as SessionId, critical } = asking;
-  if (!critical && heard(floor).some((claim) => claim.sessionId === sessionId)) return undefined;
-  const stays = (claim: Claim) => claim.sessionId !== sessionId && !replaces(asking, claim, rules);
+  const { sessionId = "" as SessionId, critical } = challenger;
+  if (!critical && audible(floor).some((claim) => claim.sessionId === sessionId)) return undefined;
+  const stays = (claim: Claim) => claim.sessionId !== sessionId && !replaces(challenger, claim, rules);
   const below = floor.ducked.filter((claim) => claim.sessionId !== front.sessionId && stays(claim));
-  const isFree = (silenced: Claim) => !findObstacle(asking, [silenced], policy);
-  const start = (place: "after" | "before") => join(front, below, { askedAt: 0, ...asking, sessionId }, isFree, place);
+  const isFree = (silenced: Claim) => !findObstacle(challenger, [silenced], policy);
+  const start = (rank: "after" | "before") =>
+    join(front, below, { askedAt: 0, ...challenger, sessionId }, isFree, rank);
   const joined = start("after") ?? (policy.ties === "newest" ? start("before") : undefined);
   if (!joined || critical) return joined;
   const { silenced } = joined;
@@ -165,7 +166,7 @@ export function placeBeneath(
   return overflows || below.length >= policy.maxPaused ? undefined : joined;
 }
 
-/** Rule B: the place at which a silent session returns beneath the front. It silences only lower ones that yield. */
+/** Rule B: the rank at which a silent session returns beneath the front. It silences only lower ones that yield. */
 export function returnBeneath(front: Numbers, ducked: readonly DuckedClaim[], claim: Claim): Joined | undefined {
   if (!claim.ducks && !claim.critical) return undefined;
   return join(front, ducked, claim, (silenced) => yieldsTo(silenced, claim));

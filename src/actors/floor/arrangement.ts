@@ -7,13 +7,13 @@ import type { Claim, DuckedClaim } from "./claim.ts";
  */
 
 /** The fields of a claim that decide which sessions are heard together. */
-export type Hearing = Pick<Claim, "agentId" | "priority" | "beneath" | "ducks" | "critical">;
+export type Audibility = Pick<Claim, "agentId" | "priority" | "beneath" | "ducks" | "critical">;
 
 /**
  * The level of `below` while it is heard beneath `above`, in dB (-60 to 0). Undefined if `above` does not allow it to
  * be heard. `all` does not mean the agent itself: an agent names itself if two of its sessions are heard together.
  */
-export function depth(above: Hearing, below: Hearing): number | undefined {
+export function depth(above: Audibility, below: Audibility): number | undefined {
   if (below.critical) return 0;
   if (!below.ducks || !above.beneath) return undefined;
   const levels = new Map(above.beneath);
@@ -23,9 +23,9 @@ export function depth(above: Hearing, below: Hearing): number | undefined {
 }
 
 /** The level of a session beneath all sessions above it; undefined if one of them silences it. */
-export function levelBeneath(heardAbove: readonly Hearing[], below: Hearing): number | undefined {
+export function levelBeneath(audibleAbove: readonly Audibility[], below: Audibility): number | undefined {
   let level = 0;
-  for (const above of heardAbove) {
+  for (const above of audibleAbove) {
     const each = depth(above, below);
     if (each === undefined) return undefined;
     // Levels do not add up: the quietest level that a session above demands counts.
@@ -45,15 +45,15 @@ export interface Arrangement {
  * Arrange sessions beneath a front: by priority, equals in the order of the list. A session is kept if all sessions
  * kept above it, including the front, allow it to be heard; otherwise it goes silent.
  */
-export function arrange(front: Hearing, list: readonly Claim[]): Arrangement {
-  const heard: Hearing[] = [front];
+export function arrange(front: Audibility, list: readonly Claim[]): Arrangement {
+  const audible: Audibility[] = [front];
   const kept: DuckedClaim[] = [];
   const silenced = new Set<Claim>();
   for (const claim of byPriority(list)) {
-    const level = levelBeneath(heard, claim);
+    const level = levelBeneath(audible, claim);
     if (level === undefined) silenced.add(claim);
     else {
-      heard.push(claim);
+      audible.push(claim);
       kept.push({ ...claim, level });
     }
   }
@@ -65,7 +65,7 @@ export function byPriority<C extends Claim>(list: readonly C[]): C[] {
   return [...list].sort((one, other) => other.priority - one.priority);
 }
 
-/** An arrangement that a session has joined, with its place there. */
+/** An arrangement that a session has joined, with its own rank and level. */
 export type Joined = Arrangement & { readonly own: DuckedClaim };
 
 /**
@@ -74,14 +74,14 @@ export type Joined = Arrangement & { readonly own: DuckedClaim };
  * @returns undefined if it cannot be heard there
  */
 export function join(
-  front: Hearing,
+  front: Audibility,
   ducked: readonly DuckedClaim[],
   newcomer: Claim,
   givesWay: (silenced: Claim) => boolean,
-  place: "after" | "before" = "after",
+  rank: "after" | "before" = "after",
 ): Joined | undefined {
   const isBelow = ({ priority }: Claim) =>
-    priority < newcomer.priority || (place === "before" && priority === newcomer.priority);
+    priority < newcomer.priority || (rank === "before" && priority === newcomer.priority);
   const at = ducked.findIndex(isBelow);
   const list = ducked.toSpliced(at < 0 ? ducked.length : at, 0, { ...newcomer, level: 0 });
   const { kept, silenced } = arrange(front, list);

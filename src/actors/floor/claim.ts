@@ -60,7 +60,7 @@ export function claimOf(
   };
 }
 
-/** A claim with other numbers. Its place, its level and its ordinal stay. */
+/** A claim with other numbers. Its rank, its level and its ordinal stay. */
 export function withNumbers<C extends Claim>(claim: C, numbers: Numbers): C {
   // Keys that the new numbers do not have are not kept from the old ones.
   const { beneath: _b, ducks: _d, critical: _c, yieldsTo: _y, ...rest } = claim;

@@ -46,16 +46,16 @@ export function rulesOf(catalog: Catalog, flags: Readonly<Record<string, boolean
 }
 
 /** The sessions that are heard, the holder first. */
-export function heard({ holder, ducked }: Floor): Claim[] {
+export function audible({ holder, ducked }: Floor): Claim[] {
   return holder ? [holder, ...ducked] : [...ducked];
 }
 
 /** All competing sessions: the holder, then ducked, paused and queued sessions. */
 export function everyone(floor: Floor): Claim[] {
-  return [...heard(floor), ...floor.paused, ...floor.queued];
+  return [...audible(floor), ...floor.paused, ...floor.queued];
 }
 
-/** The claim as `holder` and `paused` store it: without what other places add. */
+/** The claim as `holder` and `paused` store it: without what the other lists add. */
 export function storedClaim(claim: Claim): Claim {
   const { level: _l, queuedAt: _q, wants: _w, ...rest } = claim as DuckedClaim & QueuedClaim;
   return rest;

@@ -4,7 +4,7 @@ import type { SessionId } from "../../protocol/ids.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import { acceptWithSession } from "../facts.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
-import { type ArbiterStep, floorLanguageOf, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
+import { type ArbiterStep, emit, floorLanguageOf, log, numbersOf, refuse, send } from "./arbiter-step.ts";
 import { type Challenger, decide } from "./arbitration.ts";
 import { type Claim, type Numbers, type QueuedClaim, withNumbers } from "./claim.ts";
 import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
@@ -18,13 +18,13 @@ import { giveFront, letBeneath, letWait, settle } from "./rearrangement.ts";
 export const rulesFor = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);
 
 /** The claim of a request that is made now: it is the floor's latest. */
-export function askingClaim({ floor }: ArbiterStep, numbers: Numbers, sessionId: SessionId): Claim {
+export function newClaim({ floor }: ArbiterStep, numbers: Numbers, sessionId: SessionId): Claim {
   const askedAt = 1 + Math.max(0, ...everyone(floor).map((claim) => claim.askedAt));
   return { ...numbers, sessionId, askedAt };
 }
 
 /** Handle the request of an existing session. */
-export function takeRequest(
+export function handleRequest(
   step: ArbiterStep,
   request: Extract<EventForArbiter, { type: "request" }>,
   kept: Claim,
@@ -35,24 +35,24 @@ export function takeRequest(
   const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : storedClaim(kept);
   const challenger: Challenger = { ...numbers, sessionId, agent, waits };
   const decision = decide(step.floor, challenger, rulesFor(step));
-  const claim = askingClaim(step, numbers, sessionId);
+  const claim = newClaim(step, numbers, sessionId);
   if (decision.outcome === "granted") {
-    const told = grant(step, claim, request.as, decision, turn !== undefined);
-    return takeTurnOrAnswer(step, sessionId, told, turn);
+    const logged = grant(step, claim, request.as, decision, turn !== undefined);
+    return passTurnOrAnswer(step, sessionId, logged, turn);
   }
   if (decision.outcome === "queued")
     return enqueue(step, claim, waits === "paused" ? "paused" : "queued", decision, turn);
   log(step, decision, sessionId);
   // A ducked session takes its turns beneath the holder.
   const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
-  if (isDucked && turn) return takeTurnOrAnswer(step, sessionId, decision, turn);
+  if (isDucked && turn) return passTurnOrAnswer(step, sessionId, decision, turn);
   refuse(step, "rejected", { message: decision.say, facts: { decision } });
 }
 
 /** The session may take its turn: pass the turn on to it, or answer a request without one. */
-export function takeTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decision: Decision, input?: TurnInput): void {
+export function passTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decision: Decision, input?: TurnInput): void {
   if (!input) {
-    tell(step, acceptWithSession({ sessionId, decision }));
+    emit(step, acceptWithSession({ sessionId, decision }));
     return;
   }
   const { messageId, runId } = input;
@@ -89,8 +89,8 @@ function bringUp(
   bringsTurn = false,
 ): Decision {
   const { given } = step;
-  const told = withEffects(decision, next.moves, claim, given.catalog);
-  log(step, told, claim.sessionId);
+  const logged = withEffects(decision, next.moves, claim, given.catalog);
+  log(step, logged, claim.sessionId);
   const own = (move: Move) => {
     const about = { claim, reason: decision.reason, bringsTurn, given };
     if (move.becomes === "ducked") send(step, claim.sessionId, { type: "duck", level: move.level, ...about });
@@ -98,11 +98,11 @@ function bringUp(
   };
   carryOut(step, next, decision.reason, { claim, move: own });
   const kept = next.floor.ducked.find(({ sessionId }) => sessionId === claim.sessionId);
-  // A critical session that is heard beneath another asked again: its place is the same, its numbers may not be.
+  // A critical session that is heard beneath another asked again: its rank is the same, its numbers may not be.
   if (kept && !next.moves.some((move) => move.claim.sessionId === claim.sessionId)) {
     own({ becomes: "ducked", claim, level: kept.level });
   }
-  return told;
+  return logged;
 }
 
 /** Apply a rearrangement, and notify each affected session. */
@@ -154,12 +154,12 @@ export function enqueue(
 ): void {
   const { given } = step;
   const next = letWait(step.floor, claim, as, given.now, rulesFor(step));
-  const told = withEffects(decision, next.moves, claim, given.catalog);
+  const logged = withEffects(decision, next.moves, claim, given.catalog);
   const waits = [...step.floor.queued, ...step.floor.paused].some(({ sessionId }) => sessionId === claim.sessionId);
   // A waiting session that asks again and waits on changes nothing.
-  if (!waits || next.moves.length > 0) log(step, told, claim.sessionId);
+  if (!waits || next.moves.length > 0) log(step, logged, claim.sessionId);
   carryOut(step, next, "replaced", { claim, move: () => {} });
-  send(step, claim.sessionId, { type: "queue", claim, decision: told, turn, given });
+  send(step, claim.sessionId, { type: "queue", claim, decision: logged, turn, given });
 }
 
 /** Remove a session from all lists. */
@@ -184,13 +184,13 @@ export function settleFloor(step: ArbiterStep, reason = "resumed", delayMs?: num
 }
 
 /** `resume_delay` has passed: the reserved session is woken, or a session that has become the better one. */
-export function takeDue(step: ArbiterStep): void {
+export function handleDue(step: ArbiterStep): void {
   step.floor = { ...step.floor, reserved: undefined };
   settleFloor(step, undefined, 0);
 }
 
 /** A queued session has waited for too long, or its lease ran out: it leaves the queue, and remains `created`. */
-export function takeLapse(step: ArbiterStep, sessionId: SessionId, reason: "queue_timeout" | "lease_expired"): void {
+export function handleLapse(step: ArbiterStep, sessionId: SessionId, reason: "queue_timeout" | "lease_expired"): void {
   const waited = step.floor.queued.find((claim) => claim.sessionId === sessionId);
   if (waited) endWait(step, waited, reason);
 }

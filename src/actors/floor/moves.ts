@@ -1,6 +1,6 @@
 import type { SessionId } from "../../protocol/ids.ts";
 import type { Claim, DuckedClaim } from "./claim.ts";
-import { type Floor, heard } from "./floor-claims.ts";
+import { audible, type Floor } from "./floor-claims.ts";
 
 /** The effect of a floor's change on one session. */
 export type Move =
@@ -22,7 +22,9 @@ export function changed(before: Floor, floor: Floor, archived: readonly Claim[])
   const was = new Map<SessionId, number | "front">();
   for (const { sessionId, level } of before.ducked) was.set(sessionId, level);
   if (before.holder) was.set(before.holder.sessionId, "front");
-  const silenced = heard(before).filter(({ sessionId }) => floor.paused.some((claim) => claim.sessionId === sessionId));
+  const silenced = audible(before).filter(({ sessionId }) =>
+    floor.paused.some((claim) => claim.sessionId === sessionId),
+  );
   const moved = (claims: readonly DuckedClaim[]): Move[] =>
     claims.map((claim) => ({ becomes: "ducked", claim, level: claim.level }));
   const quieter = floor.ducked.filter(({ sessionId, level }) => was.has(sessionId) && was.get(sessionId) !== level);

@@ -1,13 +1,13 @@
 import type { SessionId } from "../../protocol/ids.ts";
-import { placeBeneath, returnBeneath } from "./arbitration.ts";
+import { rankBeneath, returnBeneath } from "./arbitration.ts";
 import { arrange, byPriority } from "./arrangement.ts";
 import { type Claim, type DuckedClaim, withNumbers } from "./claim.ts";
 import {
+  audible,
   comesBack,
   everyone,
   type Floor,
   type FloorRules,
-  heard,
   isEligible,
   replaces,
   reservedClaim,
@@ -32,24 +32,24 @@ export function giveFront(floor: Floor, claim: Claim, rules: FloorRules, isWake 
   const rest = without(floor, [claim.sessionId]);
   const ended = everyone(rest).filter((other) => (isWake ? wakeEnds : replaces)(claim, other, rules));
   const left = without(rest, ids(ended));
-  const { kept, silenced } = arrange(claim, heard(left));
+  const { kept, silenced } = arrange(claim, audible(left));
   const paused = [...silenced.map(storedClaim), ...left.paused];
   const front: Floor = { ...left, reserved: undefined, holder: storedClaim(claim), ducked: kept, paused };
-  return changed(floor, placeOthers(front, rules), ended);
+  return changed(floor, rankOthers(front, rules), ended);
 }
 
 /** The claim starts beneath the front (rule 12), and ends the sessions that it replaces, except the front. */
 export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearrangement {
   const front = floor.holder ?? reservedClaim(floor);
-  const place = front && placeBeneath(floor, front, claim, rules);
-  if (!place) throw new Error("there is no place beneath the front");
+  const joined = front && rankBeneath(floor, front, claim, rules);
+  if (!joined) throw new Error("the session finds no rank beneath the front");
   const isFront = ({ sessionId }: Claim) => sessionId === front.sessionId;
   const rest = without(floor, [claim.sessionId]);
   const ended = everyone(rest).filter((other) => !isFront(other) && replaces(claim, other, rules));
   const left = without(rest, ids(ended));
-  const ducked = [...left.ducked.filter(isFront), ...place.kept];
-  const paused = [...place.silenced.map(storedClaim), ...left.paused];
-  return changed(floor, placeOthers({ ...left, ducked, paused }, rules), ended);
+  const ducked = [...left.ducked.filter(isFront), ...joined.kept];
+  const paused = [...joined.silenced.map(storedClaim), ...left.paused];
+  return changed(floor, rankOthers({ ...left, ducked, paused }, rules), ended);
 }
 
 /**
@@ -98,7 +98,7 @@ export function settle(
     return { restricted, woken: next, ...giveFront(before, next.claim, rules, true) };
   }
   const reserved = next && { sessionId: next.claim.sessionId, since: time, until: now + delayMs };
-  const after = placeOthers(reserved ? { ...before, reserved } : before, rules);
+  const after = rankOthers(reserved ? { ...before, reserved } : before, rules);
   return { restricted, ...changed(before, after, []) };
 }
 
@@ -108,7 +108,7 @@ function restrict(floor: Floor, { restrictions }: FloorRules): Rearrangement {
   const [stopping, pausing] = [among("stop"), among("pause")];
   const ended = everyone(floor).filter((claim) => restrictionOn(claim, stopping));
   const left = without(floor, ids(ended));
-  const paused = heard(left).filter((claim) => restrictionOn(claim, pausing));
+  const paused = audible(left).filter((claim) => restrictionOn(claim, pausing));
   if (ended.length + paused.length === 0) return { floor, moves: [] };
   const rest = without(left, ids(paused));
   return {
@@ -124,7 +124,7 @@ function restrict(floor: Floor, { restrictions }: FloorRules): Rearrangement {
 function isReservationDue(floor: Floor, rules: FloorRules): boolean {
   const claim = reservedClaim(floor);
   return (
-    claim !== undefined && !waitsUrgently(floor, rules) && (heard(floor).includes(claim) || isEligible(claim, rules))
+    claim !== undefined && !waitsUrgently(floor, rules) && (audible(floor).includes(claim) || isEligible(claim, rules))
   );
 }
 
@@ -133,10 +133,10 @@ const waitsUrgently = ({ paused, queued }: Floor, rules: FloorRules): boolean =>
   [...paused, ...queued].some((claim) => claim.critical && isEligible(claim, rules));
 
 /**
- * The sessions find their places beneath the holder: levels are computed, sessions that one above no longer lets be heard
+ * The sessions are ranked beneath the holder: levels are computed, sessions that one above no longer lets be heard
  * go silent, and silent ones return where they may, the best first (rules B and W).
  */
-function placeOthers(floor: Floor, rules: FloorRules): Floor {
+function rankOthers(floor: Floor, rules: FloorRules): Floor {
   const { holder } = floor;
   if (!holder) return part(floor);
   if (floor.ducked.length + floor.paused.length + floor.queued.length === 0) return floor;

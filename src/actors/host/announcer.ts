@@ -60,16 +60,19 @@ export class Announcer {
   /** Encode a batch that is being committed. Discard the result if the commit fails. */
   prepare(batch: Batch, topic: string): Announcement {
     const { bus } = this.#options;
-    return { batch, topic, wire: bus.isHeard(topic) ? batch.entries.map(toWire) : undefined };
+    return { batch, topic, wire: bus.hasSubscribers(topic) ? batch.entries.map(toWire) : undefined };
   }
 
   /** Announce a committed batch. Call it before the batch's commands are answered. */
   publish({ batch, topic, wire }: Announcement): void {
     const { change, signals } = batch;
     const { bus, store, clock, arm } = this.#options;
-    flow.onHop?.("announcement", `${bus.isHeard(topic) ? "" : "no "}readers; runs ${change.effectsAdded.length}`);
+    flow.onHop?.(
+      "announcement",
+      `${bus.hasSubscribers(topic) ? "" : "no "}readers; runs ${change.effectsAdded.length}`,
+    );
     // A follower that subscribed during the commit has read the store as it was before.
-    if (wire || bus.isHeard(topic)) {
+    if (wire || bus.hasSubscribers(topic)) {
       const messages = messagesOf(batch, wire ?? batch.entries.map(toWire), clock.now());
       for (const message of messages) void bus.publish(topic, encodeFloorMessage(message, bus.isLocal));
     }

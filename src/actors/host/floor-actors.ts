@@ -46,8 +46,8 @@ const hasRun = ({ context, value }: SessionMachineState): boolean =>
 /** Commands that the arbiter handles before the session does. */
 const NEEDS_ARBITER: ReadonlySet<string> = new Set([
   "session.create",
-  "session.continue",
-  "session.supersede",
+  "session.copy",
+  "session.replace",
   "session.delete",
   "session.switch_agent",
 ]);
@@ -180,7 +180,7 @@ export class FloorActors {
 
   /** Add a session that was loaded from its row. */
   bring(input: SessionInput): void {
-    this.#guard(() => this.#tellArbiter({ type: "bring", input }));
+    this.#guard(() => this.#sendToArbiter({ type: "bring", input }));
     this.#touched.delete(input.context.id);
   }
 
@@ -224,11 +224,11 @@ export class FloorActors {
     this.#guard(() => {
       const { given } = command;
       this.#carryOutDue(given, "-");
-      if (this.#isOutdated(given)) this.#tellArbiter({ type: "renumber", given });
+      if (this.#isOutdated(given)) this.#sendToArbiter({ type: "renumber", given });
       // What was due may have ended the session.
       const session = this.#addressee(command);
-      if (session) this.#tellSession(session, command as SessionEvent);
-      else this.#tellArbiter(command);
+      if (session) this.#sendToSession(session, command as SessionEvent);
+      else this.#sendToArbiter(command);
       // What the command makes due does not happen before it, however long ago it would have been.
       this.#lastNow = Math.max(this.#lastNow, given.now);
       this.#carryOutDue(given, "+");
@@ -245,7 +245,7 @@ export class FloorActors {
   }
 
   /** The present states of the sessions that changed since the last call. */
-  takeTouched(): SessionMachineState[] {
+  drainTouched(): SessionMachineState[] {
     const touched = [...this.#touched].map((id) => this.#machineStates.get(id)!);
     if (touched.length > 0) this.#touched = new Set();
     return touched;
@@ -268,7 +268,7 @@ export class FloorActors {
     }
     const sessionIds = [...deleted, ...this.#leastUsed(idle, idle.length - MAX_WARM)];
     if (sessionIds.length > 0) {
-      this.#guard(() => this.#tellArbiter({ type: "release", sessionIds }));
+      this.#guard(() => this.#sendToArbiter({ type: "release", sessionIds }));
       for (const id of sessionIds) this.#machineStates.delete(id);
     }
     this.#needed = needed;
@@ -353,9 +353,9 @@ export class FloorActors {
       this.#facts.push({ type: "at", now });
       this.#next = undefined;
       // A new catalogue's numbers apply to what is due by it, and may change what is.
-      if (this.#isOutdated(given)) this.#tellArbiter({ type: "renumber", given: own });
-      else if (due.session) this.#tellSession(due.session, { type: "due", what: due.what!, given: own });
-      else this.#tellArbiter({ type: "due", given: own });
+      if (this.#isOutdated(given)) this.#sendToArbiter({ type: "renumber", given: own });
+      else if (due.session) this.#sendToSession(due.session, { type: "due", what: due.what!, given: own });
+      else this.#sendToArbiter({ type: "due", given: own });
     }
     if (count > 0) this.#facts.push({ type: "at", now: given.now });
   }
@@ -382,7 +382,7 @@ export class FloorActors {
   }
 
   /** Queue an event, and handle the queue unless the arbiter is handling an event already: each runs to its end. */
-  #tellArbiter(event: ArbiterEvent): void {
+  #sendToArbiter(event: ArbiterEvent): void {
     this.#forArbiter.push(event);
     if (this.#isArbiterBusy) return;
     this.#isArbiterBusy = true;
@@ -415,7 +415,7 @@ export class FloorActors {
       this.#needed = undefined;
       this.#next = undefined;
       delete this.#sessions[session.id];
-    } else if (session) this.#tellSession(session, order.event as SessionEvent);
+    } else if (session) this.#sendToSession(session, order.event as SessionEvent);
     else throw new Error(`${order.event.type} was sent to ${id ?? order.to}, which the arbiter does not know`);
   }
 
@@ -428,7 +428,7 @@ export class FloorActors {
     this.#next = undefined;
   }
 
-  #tellSession(session: LiveSession, event: SessionEvent): void {
+  #sendToSession(session: LiveSession, event: SessionEvent): void {
     session.waiting.push(event);
     if (session.isBusy) return;
     session.isBusy = true;
@@ -444,7 +444,7 @@ export class FloorActors {
     this.#keep(emitted);
     for (const order of orders) {
       if (order.kind === "send" && order.to === "self") session.waiting.push(order.event as SessionEvent);
-      else if (order.kind === "send" && order.to === "parent") this.#tellArbiter(order.event as ArbiterEvent);
+      else if (order.kind === "send" && order.to === "parent") this.#sendToArbiter(order.event as ArbiterEvent);
       else throw new Error(`a session may not ${order.kind} actors`);
     }
     const { id } = session;

@@ -306,10 +306,10 @@ export class HostedFloor {
     }
     const given = this.#given(state);
     let { command } = envelope;
-    const heard = this.#checkPlayed(command, actors, ledger);
-    if (heard?.refusal) return heard.refusal;
-    if (heard?.note && command.type === "session.played") command = heard.note;
-    else if (heard?.note) ledger.write(actors.apply({ ...heard.note, given }).facts, given.now);
+    const checked = this.#checkPlayed(command, actors, ledger);
+    if (checked?.refusal) return checked.refusal;
+    if (checked?.note && command.type === "session.played") command = checked.note;
+    else if (checked?.note) ledger.write(actors.apply({ ...checked.note, given }).facts, given.now);
     const { facts, reply } = actors.apply({ ...command, given });
     flow.onHop?.(
       "actors",
@@ -318,7 +318,7 @@ export class HostedFloor {
     ledger.write(facts, given.now, traceOf(pending));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;
-    const counts = heard?.upTo !== undefined && { playedUpTo: heard.upTo };
+    const counts = checked?.upTo !== undefined && { playedUpTo: checked.upTo };
     const answered: Accepted = { ...reply, ...counts, seq: ledger.seqOf(reply.sessionId), bornAt };
     return answered;
   }

@@ -4,7 +4,7 @@ import type { Effect } from "../../protocol/internal/effect.ts";
 import type { RunSignal } from "../../protocol/internal/run.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
-import type { AdoptedHistory, FloorChange, LogRow, MessageWrite, Receipt, SessionRow } from "../../store/store.ts";
+import type { FloorChange, LogRow, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
 import type { DraftClose, Fact, Given } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
 import type { FloorActors } from "./floor-actors.ts";
@@ -67,7 +67,7 @@ export class Ledger {
   readonly #removed = new Set<EffectId>();
   readonly #receipts: Receipt[] = [];
   readonly #newIds = new Set<SessionId>();
-  readonly #adopted: AdoptedHistory[] = [];
+  readonly #staged: StagedSession[] = [];
   readonly #signals: Batch["signals"] = [];
   readonly #checkpoints = new Map<string, Checkpoint>();
   /** Sessions that got an event in this batch. */
@@ -91,7 +91,7 @@ export class Ledger {
     let at = now;
     for (const fact of facts) {
       if (fact.type === "at") at = fact.now;
-      else this.#take(fact, at, trace);
+      else this.#apply(fact, at, trace);
     }
   }
 
@@ -133,7 +133,7 @@ export class Ledger {
     state.alarm = earlier(state.outside, actors.nextDue(rules));
     const { alarm, outside } = state;
     const machineStates = new Map<SessionId, SessionMachineState>();
-    for (const machineState of actors.takeTouched()) machineStates.set(machineState.context.id, machineState);
+    for (const machineState of actors.drainTouched()) machineStates.set(machineState.context.id, machineState);
     for (const id of this.#logged) machineStates.set(id, actors.machineState(id)!);
     if (machineStates.size === 0 && this.#receipts.length === 0 && this.#isUnwritten && alarm === before) {
       return undefined;
@@ -173,7 +173,7 @@ export class Ledger {
         const last = this.#entries.findLast((entry) => entry.sessionId === sessionId)!;
         return { sessionId, last, at: last.at };
       }),
-      adopted: staying(this.#adopted, ({ sessionId }) => sessionId),
+      staged: staying(this.#staged, ({ sessionId }) => sessionId),
     };
     const checkpoints = staying([...this.#checkpoints.values()], ({ sessionId }) => sessionId);
     return {
@@ -194,12 +194,12 @@ export class Ledger {
     );
   }
 
-  #take(fact: Exclude<Fact, { type: "reply" | "at" }>, now: number, trace: Trace | undefined): void {
+  #apply(fact: Exclude<Fact, { type: "reply" | "at" }>, now: number, trace: Trace | undefined): void {
     switch (fact.type) {
       case "event":
         return this.#log(fact.event, now);
-      case "history.adopt":
-        this.#adopted.push({ sessionId: fact.sessionId, stagedAs: fact.stagedAs });
+      case "history.staged":
+        this.#staged.push({ sessionId: fact.sessionId, stagedAs: fact.stagedAs });
         return;
       case "message.add":
         this.#add(fact.message);

@@ -15,7 +15,7 @@ export function refuseForeign({ actsFor, command, floorId }: Envelope, actors: F
     return session !== undefined && session.ownerId !== actsFor;
   };
   if ("sessionId" in command) {
-    const named = [command.sessionId, command.type === "session.continue" ? command.replaces : undefined];
+    const named = [command.sessionId, command.type === "session.copy" ? command.replaces : undefined];
     const hasForeign = named.some((sessionId) => sessionId !== undefined && isForeign(sessionId));
     return hasForeign ? { ok: false, code: "session_not_found" } : undefined;
   }
@@ -36,7 +36,7 @@ export function refuseCritical(
   if (actsFor === undefined) return undefined;
   const wanted = agentWanted(command, catalog, actors);
   if (!wanted || !findAgent(catalog, wanted.name, wanted.workspaceId)?.critical) return undefined;
-  return { ok: false, code: "forbidden", message: "Only operators start sessions of a critical agent." };
+  return { ok: false, code: "forbidden", message: "Only operators may start sessions of a critical agent." };
 }
 
 interface WantedAgent {
@@ -53,7 +53,7 @@ function agentWanted(command: Command, { defaultAgentId }: Catalog, actors: Floo
         workspaceId: actors.machineState(command.sessionId)?.context.workspaceId,
       };
     case "session.create":
-    case "session.continue":
+    case "session.copy":
     case "session.chat": {
       if (!command.session || actors.has(command.sessionId)) return undefined;
       const { agentId: name = defaultAgentId, workspaceId } = command.session;

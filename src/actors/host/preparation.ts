@@ -21,7 +21,7 @@ export type PreparationStore = FloorStore & MessageStore & LogStore;
 
 /** Whether there are rows to load for the command. */
 export function needsPreparation({ command }: Envelope, { actors }: Activation): boolean {
-  if (command.type === "session.chat" || command.type === "session.played" || command.type === "session.continue")
+  if (command.type === "session.chat" || command.type === "session.played" || command.type === "session.copy")
     return true;
   if (command.type === "run.report" && actors.machineState(command.sessionId)?.context.stopping) return true;
   return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);
@@ -64,7 +64,7 @@ export class Preparation {
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     if (sessionId === undefined) return undefined;
     const brings = broughtBy(command) !== undefined;
-    if (command.type === "session.continue" && command.replaces !== undefined) {
+    if (command.type === "session.copy" && command.replaces !== undefined) {
       await this.#bring(command.replaces, actors, state);
     }
     if (!actors.has(sessionId)) {
@@ -90,9 +90,9 @@ export class Preparation {
     const { turn } = command;
     // Another message's id is assumed to be unused: the commit detects it if not, and the next try looks it up.
     if (!isSuspect && !hasTurn(actors.machineState(sessionId)?.context, turn.messageId)) return undefined;
-    const taken = await this.#store.findMessage(sessionId, turn.messageId);
-    if (!taken) return undefined;
-    return answerAgain(taken, turn);
+    const existing = await this.#store.findMessage(sessionId, turn.messageId);
+    if (!existing) return undefined;
+    return answerAgain(existing, turn);
   }
 
   /** Load a session of this floor, unless the actors have it. */

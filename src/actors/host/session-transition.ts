@@ -29,7 +29,7 @@ export function transitionOf(
   const activity = hiddenActivity(before.value, after.value);
   if (from === to && !activity && !isLouderOrQuieter && !isForGood) return undefined;
   const { reason, by } = event as Pick<Transition, "reason" | "by">;
-  const { played } = isHeard(after) && !isHeard(before) ? after.context : {};
+  const { played } = isAudible(after) && !isAudible(before) ? after.context : {};
   const runId = after.context.run?.id ?? before.context.run?.id;
   return {
     from,
@@ -44,7 +44,7 @@ export function transitionOf(
   };
 }
 
-const isHeard = ({ value: { lifecycle } }: SessionMachineState) => lifecycle === "active" || lifecycle === "ducked";
+const isAudible = ({ value: { lifecycle } }: SessionMachineState) => lifecycle === "active" || lifecycle === "ducked";
 
 /** A paused session's change of activity, which the written states do not show. */
 function hiddenActivity(before: SessionValue, after: SessionValue): Transition["activity"] {

@@ -85,12 +85,12 @@ function arrowsFrom(state: AnyStateNode): ChartArrow[] {
 
 function arrowOf(state: AnyStateNode, { target, guard }: Transition, event: string | undefined): ChartArrow[] {
   const others = (target ?? []).filter((to) => to !== state);
-  const asked = guardName(guard);
+  const name = guardName(guard);
   return others.map((to) => ({
     from: state.key,
     to: to.key,
     ...(event !== undefined && { event }),
-    ...(asked !== undefined && { guard: asked }),
+    ...(name !== undefined && { guard: name }),
   }));
 }
 

@@ -106,8 +106,8 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     children = NO_CHILDREN,
   ): MachineStep<ContextFrom<Machine>> {
     this.#open(state.context, children);
-    const taken = this.#select(this.table.rowOf(state.at, (event as { type: string }).type), event);
-    const at = taken.length === 0 ? state.at : this.#move(state.at, taken, event);
+    const selected = this.#select(this.table.rowOf(state.at, (event as { type: string }).type), event);
+    const at = selected.length === 0 ? state.at : this.#move(state.at, selected, event);
     return this.#close(state, this.#settle(at, event));
   }
 
@@ -121,9 +121,9 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     let at = from;
     for (let count = 0; count < MAX_ALWAYS; count++) {
       const { context } = this.#enqueue;
-      const taken = this.#select(at.always, event);
-      if (taken.length === 0) return at;
-      const next = this.#move(at, taken, event);
+      const selected = this.#select(at.always, event);
+      if (selected.length === 0) return at;
+      const next = this.#move(at, selected, event);
       if (next === at && this.#enqueue.context === context) return at;
       at = next;
     }
@@ -132,16 +132,16 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     );
   }
 
-  /** Select the transitions of all regions before any of them is taken. */
+  /** Select the transitions of all regions before any of them is carried out. */
   #select({ regions, whole }: Row, event: { type: string }): readonly Edge[] {
-    let taken: Edge[] | undefined;
+    let selected: Edge[] | undefined;
     for (const edges of regions) {
       const edge = this.#firstOpen(edges, event);
       if (!edge) continue;
-      if (taken) taken.push(edge);
-      else taken = [edge];
+      if (selected) selected.push(edge);
+      else selected = [edge];
     }
-    if (taken) return taken;
+    if (selected) return selected;
     const edge = this.#firstOpen(whole, event);
     return edge ? [edge] : NONE;
   }
@@ -155,11 +155,11 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
   }
 
   /** Run exit actions from the last region to the first, then the transitions' actions, then entry actions from the first. */
-  #move(at: Configuration, taken: readonly Edge[], event: { type: string }): Configuration {
-    for (let index = taken.length - 1; index >= 0; index--) this.#perform(taken[index]!.exit, event);
-    for (const { work } of taken) this.#perform(work, event);
-    for (const { entry } of taken) this.#perform(entry, event);
-    return this.table.after(at, taken);
+  #move(at: Configuration, edges: readonly Edge[], event: { type: string }): Configuration {
+    for (let index = edges.length - 1; index >= 0; index--) this.#perform(edges[index]!.exit, event);
+    for (const { work } of edges) this.#perform(work, event);
+    for (const { entry } of edges) this.#perform(entry, event);
+    return this.table.after(at, edges);
   }
 
   #perform(works: readonly Work[], event: { type: string }): void {

@@ -16,8 +16,8 @@ export interface MachineTable {
   at(value: unknown): Configuration;
   /** The edges for an event of this type. */
   rowOf(at: Configuration, eventType: string): Row;
-  /** The state that results when these edges are taken. */
-  after(at: Configuration, taken: readonly Edge[]): Configuration;
+  /** The state that results when these edges are followed. */
+  after(at: Configuration, edges: readonly Edge[]): Configuration;
 }
 
 /** A state of a machine: one leaf of its state tree per region. */

@@ -4,9 +4,9 @@ import type { Configuration, Edge, Guard, MachineTable, Row, Work } from "./mach
 type Transition = NonNullable<AnyStateNode["always"]>[number];
 type TransitionsOf = (node: AnyStateNode) => readonly Transition[];
 
-/** The most states of a table, all combinations of the regions counted. */
+/** The maximum number of states of a table, all combinations of the regions counted. */
 const MAX_CONFIGURATIONS = 4_096;
-/** The most cached event types per state; the machines have far fewer. */
+/** The maximum number of cached event types per state; the machines have far fewer. */
 const MAX_ROWS = 256;
 
 /** The machine uses a feature that the table does not support. */
@@ -72,10 +72,10 @@ class Compiler {
         if (at.rows.size < MAX_ROWS) at.rows.set(eventType, row);
         return row;
       },
-      after(at, taken) {
-        if (taken.every(({ target }) => target === undefined)) return at;
+      after(at, edges) {
+        if (edges.every(({ target }) => target === undefined)) return at;
         const leaves = [...at.leaves];
-        for (const { region, target } of taken) if (target) leaves[region] = target;
+        for (const { region, target } of edges) if (target) leaves[region] = target;
         return configurations.get(keyOf(leaves))!;
       },
     };
@@ -94,10 +94,10 @@ class Compiler {
   }
 
   #makeRow(at: Configuration, type: string): Row {
-    const taking: TransitionsOf = (node) => candidatesOf(node, type);
+    const candidates: TransitionsOf = (node) => candidatesOf(node, type);
     return {
-      regions: at.leaves.map((leaf, region) => this.#edgesUp(leaf, region, at, taking)),
-      whole: this.#hasRegions ? this.#edgesOf(taking(this.#root), undefined, 0, at) : [],
+      regions: at.leaves.map((leaf, region) => this.#edgesUp(leaf, region, at, candidates)),
+      whole: this.#hasRegions ? this.#edgesOf(candidates(this.#root), undefined, 0, at) : [],
     };
   }
 

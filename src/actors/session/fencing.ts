@@ -3,28 +3,28 @@ import type { MessageId, RunId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { Standing } from "../../protocol/internal/run.ts";
-import { takeLateReport } from "./late-reports.ts";
-import { takePart } from "./parts.ts";
+import { applyLateReport } from "./late-reports.ts";
+import { applyPart } from "./parts.ts";
 import { endUnfinished, releaseStopped, withdrawRequests } from "./runs.ts";
 import type { Run, SessionContext, SessionWork } from "./session-context.ts";
 import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
-import { beginSummary, takeSummary } from "./summaries.ts";
+import { applySummary, beginSummary } from "./summaries.ts";
 
 /** The commands of workers, and the session's replies. */
 
 /** `run.claim`: the floor assigns the attempt (rule C10) and decides what is repeated (rule C11). */
-export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHeard: boolean): void {
+export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isAudible: boolean): void {
   const drop = () => answer(step, {});
   const { run, summarizing, stopping } = step.context;
   const isSummary = summarizing?.id === claim.runId;
   const known = isSummary ? summarizing : run;
   if (known?.id !== claim.runId) return drop();
   // A summary needs no floor, and waits for no attempt of a turn.
-  const mayRun = isSummary || isHeard;
+  const mayRun = isSummary || isAudible;
   if (mayRun && known.live && known.claimId === claim.claimId) return giveTask(step, known);
-  if (!isSummary && isHeard && stopping) return drop();
+  if (!isSummary && isAudible && stopping) return drop();
   if (known.live && !claim.hasNoDriver) return answer(step, { isClaimed: true });
-  const work = isSummary ? beginSummary(step) : beginAttempt(step, isHeard);
+  const work = isSummary ? beginSummary(step) : beginAttempt(step, isAudible);
   if (!work) return drop();
   work.attempt += 1;
   work.claimId = claim.claimId;
@@ -33,12 +33,12 @@ export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHea
 }
 
 /** @returns the run, ready for its next attempt; undefined if there may be none now */
-function beginAttempt(step: SessionStep, isHeard: boolean): Run | undefined {
+function beginAttempt(step: SessionStep, isAudible: boolean): Run | undefined {
   const run = editRun(step);
   const goesOn = !run.live || endUnfinished(step, run, "lost", "claim");
   // A resume requests another worker.
-  if (!isHeard) withdrawRequests(step, run);
-  if (!isHeard || !goesOn) return undefined;
+  if (!isAudible) withdrawRequests(step, run);
+  if (!isAudible || !goesOn) return undefined;
   dropEffect(step, run.nudgeId);
   run.nudgeId = undefined;
   run.held = false;
@@ -94,15 +94,15 @@ function standing(work: Run | SessionWork | undefined, expected?: number): Stand
 }
 
 /** `run.still`: a silent worker asks whether its attempt is still wanted. It changes nothing (rule C13). */
-export function tellStanding(step: SessionStep, still: CommandOf<"run.still">): void {
+export function answerStanding(step: SessionStep, still: CommandOf<"run.still">): void {
   const { run, summarizing } = step.context;
   answer(step, { standing: standing([run, summarizing].find((work) => isCurrent(work, still))) });
 }
 
 /** `run.report`: numbered, applied once and in order (rule C12), of the live attempt only. */
-export function takeReport(step: SessionStep, report: CommandOf<"run.report">, isHeard: boolean): void {
+export function applyReport(step: SessionStep, report: CommandOf<"run.report">, isAudible: boolean): void {
   const known = step.context.run;
-  if (!isCurrent(known, report)) return answer(step, { standing: takeOtherReport(step, report, isHeard) });
+  if (!isCurrent(known, report)) return answer(step, { standing: applyOtherReport(step, report, isAudible) });
   if (report.n <= known.reported) return answer(step, { standing: standing(known) });
   if (report.n > known.reported + 1) return answer(step, { standing: standing(known, known.reported + 1) });
 
@@ -110,36 +110,36 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
   run.reported = report.n;
   dropEffect(step, run.nudgeId);
   run.nudgeId = undefined;
-  const asked: Interaction[] = [];
-  for (const part of report.parts) takePart(step, run, part, asked);
+  const opened: Interaction[] = [];
+  for (const part of report.parts) applyPart(step, run, part, opened);
   for (const requestId of report.withdrawn ?? []) step.toSelf.push({ type: "withdraw", requestId, given: step.given });
-  if (asked.length > 0) step.toSelf.push({ type: "ask", interactions: asked, given: step.given });
+  if (opened.length > 0) step.toSelf.push({ type: "ask", interactions: opened, given: step.given });
 
   const { outcome } = report;
-  if (outcome) takeOutcome(step, run, outcome, isHeard);
+  if (outcome) handleOutcome(step, run, outcome, isAudible);
   answer(step, { standing: outcome ? standing(undefined) : standing(run) });
 }
 
 /** The report of a summary, of an attempt that stops, or of a former one, which changes nothing. */
-function takeOtherReport(step: SessionStep, report: CommandOf<"run.report">, isHeard: boolean): Standing {
+function applyOtherReport(step: SessionStep, report: CommandOf<"run.report">, isAudible: boolean): Standing {
   const { summarizing } = step.context;
   if (isCurrent(summarizing, report)) {
-    takeSummary(step, report);
+    applySummary(step, report);
     return standing(report.outcome ? undefined : summarizing);
   }
   if (isStopping(step.context, report)) {
-    takeLateReport(step, report);
-    if (report.outcome) releaseStopped(step, isHeard);
+    applyLateReport(step, report);
+    if (report.outcome) releaseStopped(step, isAudible);
   }
   return standing(undefined);
 }
 
 /** Act on how an attempt ended. */
-function takeOutcome(
+function handleOutcome(
   step: SessionStep,
   run: Run,
   outcome: NonNullable<CommandOf<"run.report">["outcome"]>,
-  isHeard: boolean,
+  isAudible: boolean,
 ): void {
   const { given } = step;
   if (outcome.kind === "done") {
@@ -155,7 +155,7 @@ function takeOutcome(
       step,
       run,
       outcome.kind === "lost" && outcome.yielded ? "given_back" : "lost",
-      isHeard ? "request" : "resume",
+      isAudible ? "request" : "resume",
     );
   }
 }

@@ -19,7 +19,7 @@ export function requestFloor(
 }
 
 /** The session is heard from now on, as the holder or ducked. Its wait and its pause end. */
-function beHeard(step: SessionStep, claim: Claim, level: number | undefined): void {
+function becomeAudible(step: SessionStep, claim: Claim, level: number | undefined): void {
   const { context, given } = step;
   context.claim = claim;
   context.level = level;
@@ -46,23 +46,23 @@ export function keepLengths(step: SessionStep): void {
 export function winFloor(
   step: SessionStep,
   { claim, bringsTurn }: Extract<InternalEvent, { type: "activate" | "resume" }>,
-  wasHeard: boolean,
+  wasAudible: boolean,
 ): void {
-  beHeard(step, claim, undefined);
+  becomeAudible(step, claim, undefined);
   if (!step.context.run) {
     if (!bringsTurn) beginNext(step);
-  } else if (!wasHeard) resumeRun(step);
+  } else if (!wasAudible) resumeRun(step);
 }
 
 /** The session continues beneath another, at a level. A running run is unchanged; a suspended run continues. */
 export function goBeneath(
   step: SessionStep,
   { claim, level, bringsTurn }: Extract<InternalEvent, { type: "duck" }>,
-  wasHeard: boolean,
+  wasAudible: boolean,
 ): void {
-  beHeard(step, claim, level);
+  becomeAudible(step, claim, level);
   stopIdling(step);
-  if (wasHeard) return;
+  if (wasAudible) return;
   if (step.context.run) resumeRun(step);
   else if (!bringsTurn) beginWaitingTurn(step);
 }
@@ -121,13 +121,13 @@ export function leaveQueue(step: SessionStep): void {
  * A turn has ended, so `after_turn` applies, unless another turn waits. Only a turn that is done archives the session:
  * after any other end it yields, so that the message can be sent again.
  */
-export function settleAfterTurn(step: SessionStep, isDone: boolean, isHeard: boolean): void {
+export function settleAfterTurn(step: SessionStep, isDone: boolean, isAudible: boolean): void {
   const { context, given } = step;
   if (endWithTurn(step)) return;
   const afterTurn = agentOf(step)?.afterTurn ?? "keep";
-  if (context.turns.length > 0 || afterTurn === "keep") return isHeard ? beginNext(step) : undefined;
+  if (context.turns.length > 0 || afterTurn === "keep") return isAudible ? beginNext(step) : undefined;
   if (afterTurn === "archive" && isDone) step.toSelf.push({ type: "archive", reason: "after_turn", given });
-  else if (isHeard || context.pausedBy === "preemption")
+  else if (isAudible || context.pausedBy === "preemption")
     step.toSelf.push({ type: "yield", reason: "after_turn", given });
 }
 
@@ -165,6 +165,6 @@ function leave(step: SessionStep): void {
 }
 
 /** Report to the arbiter that the session no longer competes. */
-export function tellArbiter(step: SessionStep): void {
+export function notifyArbiter(step: SessionStep): void {
   step.toArbiter.push({ type: "left", sessionId: step.context.id, given: step.given });
 }

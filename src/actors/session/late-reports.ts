@@ -18,7 +18,7 @@ interface Gain {
  * the unfinished messages get it too. Each report is applied once and in order, until the attempt confirms its end. The
  * other parts of these reports have no effect.
  */
-export function takeLateReport(step: SessionStep, { n, runId, parts }: CommandOf<"run.report">): void {
+export function applyLateReport(step: SessionStep, { n, runId, parts }: CommandOf<"run.report">): void {
   const { stopping } = step.context;
   if (!stopping || n !== stopping.reported + 1) return;
   const { messages } = stopping;

@@ -13,9 +13,9 @@ const MAX_AGENTS = 16;
 /**
  * Apply a part of a report to the session.
  * @param run the run of the step, to edit
- * @param asked gets the interaction of an `ask`: those of a report are opened together
+ * @param opened gets the interaction of an `ask`: those of a report are opened together
  */
-export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: Interaction[]): void {
+export function applyPart(step: SessionStep, run: Run, part: ReportPart, opened: Interaction[]): void {
   const { context, facts } = step;
   const sessionId = context.id;
   switch (part.kind) {
@@ -32,7 +32,7 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
       return closeCall(step, run, part);
     case "ask":
       noteAct(step, run, run.agentId);
-      asked.push(part.interaction);
+      opened.push(part.interaction);
       return;
     case "usage":
       run.usage = addUsage(run.usage, part.usage);

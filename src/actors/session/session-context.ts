@@ -185,15 +185,15 @@ export interface OpenCall {
 
 export const NO_USAGE: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
 
-/** The most turns that wait in one session. */
+/** The maximum number of turns that wait in one session. */
 export const MAX_TURNS = 16;
-/** The most calls whose results a run waits for. Beyond that, the oldest gets none if its attempt ends. */
+/** The maximum number of calls whose results a run waits for. Beyond that, the oldest gets none if its attempt ends. */
 export const MAX_OPEN_CALLS = 64;
 /** Lost attempts after which a run fails. */
 export const MAX_LOSSES = 3;
-/** The most tools that a session remembers as approved. */
+/** The maximum number of tools that a session remembers as approved. */
 export const MAX_APPROVED_TOOLS = 256;
-/** The most timed-out interactions kept, so that a late answer gets a specific error. */
+/** The maximum number of timed-out interactions kept, so that a late answer gets a specific error. */
 export const MAX_EXPIRED = 8;
 /** How long a session's next attempt waits for the former one to confirm its end, in ms. */
 export const STOP_GRACE_MS = 10_000;

@@ -45,7 +45,7 @@ export function deadlineOf(
 }
 
 /** A deadline has come. Each ends the state that it limits, so that it comes once. */
-export function takeDueOfSession(step: SessionStep, { what }: DueEvent, isHeard: boolean): void {
+export function handleDueOfSession(step: SessionStep, { what }: DueEvent, isAudible: boolean): void {
   const { context, given, toSelf, toArbiter } = step;
   const { id: sessionId } = context;
   switch (what) {
@@ -62,11 +62,11 @@ export function takeDueOfSession(step: SessionStep, { what }: DueEvent, isHeard:
       return;
     case "lease":
       if (!fireLease(step)) return;
-      if (isHeard || context.queuedAt === undefined) toSelf.push({ type: "yield", reason: "lease_expired", given });
+      if (isAudible || context.queuedAt === undefined) toSelf.push({ type: "yield", reason: "lease_expired", given });
       else toArbiter.push({ type: "lapse", sessionId, reason: "lease_expired", given });
       return;
     case "stop_grace":
-      return releaseStopped(step, isHeard);
+      return releaseStopped(step, isAudible);
     case "answer_within": {
       const { interactions } = context.run!;
       const earliest = interactions.reduce((one, other) => (other.since < one.since ? other : one));

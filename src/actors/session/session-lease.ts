@@ -41,7 +41,7 @@ export function renewLease({ context, given }: SessionStep): void {
  * A heartbeat. Its answer says how long the lease is, so only now a length that a new catalogue gives it applies: until
  * then the participant keeps to the former one.
  */
-export function takeHeartbeat(step: SessionStep): void {
+export function handleHeartbeat(step: SessionStep): void {
   if (step.context.lease) beginLease(step);
 }
 

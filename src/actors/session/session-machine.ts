@@ -3,25 +3,25 @@ import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Activity, PausedBy, SessionState } from "../../protocol/session.ts";
 import type { Emitted } from "../facts.ts";
 import type { Waits } from "../floor/arbitration.ts";
-import { claimRun, takeReport, tellStanding } from "./fencing.ts";
+import { answerStanding, applyReport, claimRun } from "./fencing.ts";
 import {
   endLife,
   goBeneath,
   leaveQueue,
   loseFloor,
+  notifyArbiter,
   pauseAgain,
   queueUp,
   requestFloor,
   settleAfterTurn,
   stayPaused,
-  tellArbiter,
   winFloor,
 } from "./floor-changes.ts";
 import { openInteractions, refuseAnswer, settleInteraction, withdrawInteraction } from "./interactions.ts";
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
-import { takeDueOfSession } from "./session-deadlines.ts";
-import { renewLease, takeHeartbeat } from "./session-lease.ts";
+import { handleDueOfSession } from "./session-deadlines.ts";
+import { handleHeartbeat, renewLease } from "./session-lease.ts";
 import { rename, switchAgent, switchMode } from "./session-settings.ts";
 import {
   answer,
@@ -45,7 +45,7 @@ export interface SessionInput {
 }
 
 /** How a session asks for the floor: the event that a grant causes, and where it waits if it is blocked. */
-type Asking = { as: "activate" | "resume"; waits: Waits };
+type FloorRequest = { as: "activate" | "resume"; waits: Waits };
 
 type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }>;
 
@@ -92,16 +92,18 @@ const machine = setup({
     },
   },
   actions: {
-    requestFloor: does<"session.activate" | "session.resume", Asking>((step, _, request) =>
+    requestFloor: does<"session.activate" | "session.resume", FloorRequest>((step, _, request) =>
       requestFloor(step, request),
     ),
-    requestFloorForTurn: does<"session.chat", Asking>((step, { turn }, request) =>
+    requestFloorForTurn: does<"session.chat", FloorRequest>((step, { turn }, request) =>
       refusesTurn(step) ? undefined : requestFloor(step, { ...request, turn }),
     ),
-    winFloor: does<"activate" | "resume", { wasHeard: boolean }>((step, event, { wasHeard }) =>
-      winFloor(step, event, wasHeard),
+    winFloor: does<"activate" | "resume", { wasAudible: boolean }>((step, event, { wasAudible }) =>
+      winFloor(step, event, wasAudible),
     ),
-    goBeneath: does<"duck", { wasHeard: boolean }>((step, event, { wasHeard }) => goBeneath(step, event, wasHeard)),
+    goBeneath: does<"duck", { wasAudible: boolean }>((step, event, { wasAudible }) =>
+      goBeneath(step, event, wasAudible),
+    ),
     loseFloor: does<"preempt" | "yield", { pausedBy: PausedBy }>((step, _, { pausedBy }) => loseFloor(step, pausedBy)),
     pause: does<"session.pause">((step) => {
       loseFloor(step, "user");
@@ -109,14 +111,14 @@ const machine = setup({
     }),
     pauseAgain: does<"session.pause">(pauseAgain),
     queueUp: does<"queue", { isPaused: boolean }>((step, event, { isPaused }) => queueUp(step, event, isPaused)),
-    takeNumbers: does<"renumber">((step, { claim }) => {
+    setNumbers: does<"renumber">((step, { claim }) => {
       step.context.claim = claim;
     }),
     leaveQueue: does<"unqueue">(leaveQueue),
     stayPaused: does<"yield">(stayPaused),
     /** Every command of the session renews its lease. */
-    hearHeartbeat: does<"session.heartbeat">((step) => {
-      takeHeartbeat(step);
+    handleHeartbeat: does<"session.heartbeat">((step) => {
+      handleHeartbeat(step);
       answerWithSession(step);
     }),
     /** The host has compared it with the message. */
@@ -140,7 +142,7 @@ const machine = setup({
       releaseStopped(step, false);
       answer(step, { deleted: true });
     }),
-    takeTurn: does<"session.chat">((step, { turn: input }) => {
+    receiveTurn: does<"session.chat">((step, { turn: input }) => {
       if (refusesTurn(step)) return;
       const { messageId, runId } = input;
       step.toSelf.push({ type: "turn", turn: { messageId, runId }, input, given: step.given });
@@ -151,7 +153,7 @@ const machine = setup({
     openInteractions: does<"ask">((step, { interactions }) => openInteractions(step, interactions)),
     settleInteraction: does<"session.answer">(settleInteraction),
     withdrawInteraction: does<"withdraw">(withdrawInteraction),
-    finishRun: does<"done", { isHeard: boolean }>((step, { summary }, { isHeard }) => {
+    finishRun: does<"done", { isAudible: boolean }>((step, { summary }, { isAudible }) => {
       const { context } = step;
       if (summary !== undefined && !isNamedBySummary(step)) context.summary = summary;
       const data = {
@@ -161,31 +163,35 @@ const machine = setup({
       logEvent(step, "session_updated", data);
       finishRun(step, editRun(step), false);
       countTurn(step);
-      settleAfterTurn(step, true, isHeard);
+      settleAfterTurn(step, true, isAudible);
     }),
-    failRun: does<"fail", { isHeard: boolean }>((step, { code, message, retryAfterMs, expired }, { isHeard }) => {
+    failRun: does<"fail", { isAudible: boolean }>((step, { code, message, retryAfterMs, expired }, { isAudible }) => {
       failRun(step, { errorCode: code, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }, expired);
-      settleAfterTurn(step, false, isHeard);
+      settleAfterTurn(step, false, isAudible);
     }),
-    cancelRun: does<"abort" | "session.abort", { isHeard: boolean }>((step, { type }, { isHeard }) => {
+    cancelRun: does<"abort" | "session.abort", { isAudible: boolean }>((step, { type }, { isAudible }) => {
       cancelRun(step);
-      settleAfterTurn(step, false, isHeard);
+      settleAfterTurn(step, false, isAudible);
       if (type === "session.abort") answer(step, {});
     }),
     abortWaiting: does<"session.abort">(abortWaiting),
     nothingToAnswer: does<"session.answer">(refuseAnswer),
-    claimRun: does<"run.claim", { isHeard: boolean }>((step, event, { isHeard }) => claimRun(step, event, isHeard)),
-    takeReport: does<"run.report", { isHeard: boolean }>((step, event, { isHeard }) =>
-      takeReport(step, event, isHeard),
+    claimRun: does<"run.claim", { isAudible: boolean }>((step, event, { isAudible }) =>
+      claimRun(step, event, isAudible),
     ),
-    tellStanding: does<"run.still">(tellStanding),
+    applyReport: does<"run.report", { isAudible: boolean }>((step, event, { isAudible }) =>
+      applyReport(step, event, isAudible),
+    ),
+    answerStanding: does<"run.still">(answerStanding),
     summarize: does<"session.summarize">(summarize),
-    tellArbiter: does<"leave">(tellArbiter),
-    takeDue: does<"due", { isHeard: boolean }>((step, event, { isHeard }) => takeDueOfSession(step, event, isHeard)),
+    notifyArbiter: does<"leave">(notifyArbiter),
+    handleDue: does<"due", { isAudible: boolean }>((step, event, { isAudible }) =>
+      handleDueOfSession(step, event, isAudible),
+    ),
     rename: does<"session.rename">(rename),
     switchMode: does<"session.switch_mode">(switchMode),
-    switchAgent: does<"session.switch_agent", { isHeard: boolean }>((step, event, { isHeard }) =>
-      switchAgent(step, event, { isHeard }),
+    switchAgent: does<"session.switch_agent", { isAudible: boolean }>((step, event, { isAudible }) =>
+      switchAgent(step, event, { isAudible }),
     ),
     switchArchived: does<"session.switch_agent">((step, event) => switchAgent(step, event, { isArchived: true })),
     acknowledge: does<"session.stop">((step) => answerWithSession(step)),
@@ -196,24 +202,24 @@ const machine = setup({
 });
 
 /** The commands that every living session accepts, with or without the floor. */
-const anytime = (isHeard: boolean) =>
+const anytime = (isAudible: boolean) =>
   ({
     archive: { target: "archived", actions: "endLife" },
     "session.archive": { target: "archived", actions: "archive" },
     "session.stop": { target: "archived", actions: "archive" },
     "session.delete": { target: "deleted", actions: "delete" },
     "session.rename": { actions: "rename" },
-    "session.heartbeat": { actions: "hearHeartbeat" },
+    "session.heartbeat": { actions: "handleHeartbeat" },
     "session.played": { actions: "notePlayed" },
-    "session.switch_agent": { actions: { type: "switchAgent", params: { isHeard } } },
+    "session.switch_agent": { actions: { type: "switchAgent", params: { isAudible } } },
     "session.withdraw": { actions: "withdrawTurn" },
     "session.summarize": { actions: "summarize" },
     "session.switch_mode": { actions: "switchMode" },
-    "run.claim": { actions: { type: "claimRun", params: { isHeard } } },
-    "run.report": { actions: { type: "takeReport", params: { isHeard } } },
-    "run.still": { actions: "tellStanding" },
-    due: { actions: { type: "takeDue", params: { isHeard } } },
-    renumber: { actions: "takeNumbers" },
+    "run.claim": { actions: { type: "claimRun", params: { isAudible } } },
+    "run.report": { actions: { type: "applyReport", params: { isAudible } } },
+    "run.still": { actions: "answerStanding" },
+    due: { actions: { type: "handleDue", params: { isAudible } } },
+    renumber: { actions: "setNumbers" },
   }) as const;
 
 /** How a heard session goes silent. */
@@ -229,9 +235,9 @@ const refused = (code: ErrorCode, allowed?: string[]) =>
 /** An action that depends on whether the session is heard. */
 const byFloor = <Target extends string, Action extends string>(target: Target, action: Action) =>
   [
-    { guard: "isActive", target, actions: { type: action, params: { isHeard: true } } },
-    { guard: "isDucked", target, actions: { type: action, params: { isHeard: true } } },
-    { target, actions: { type: action, params: { isHeard: false } } },
+    { guard: "isActive", target, actions: { type: action, params: { isAudible: true } } },
+    { guard: "isDucked", target, actions: { type: action, params: { isAudible: true } } },
+    { target, actions: { type: action, params: { isAudible: false } } },
   ] as const;
 
 /** The events of a session with a run: how the run ends, and what another turn does. The run ends with its session. */
@@ -257,7 +263,7 @@ export const sessionMachine = machine.createMachine({
   id: "session",
   type: "parallel",
   context: ({ input }) => input.context,
-  on: { leave: { actions: "tellArbiter" } },
+  on: { leave: { actions: "notifyArbiter" } },
   states: {
     lifecycle: {
       initial: "entering",
@@ -272,8 +278,8 @@ export const sessionMachine = machine.createMachine({
         created: {
           on: {
             ...anytime(false),
-            activate: { target: "active", actions: { type: "winFloor", params: { wasHeard: false } } },
-            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: false } } },
+            activate: { target: "active", actions: { type: "winFloor", params: { wasAudible: false } } },
+            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasAudible: false } } },
             queue: { actions: { type: "queueUp", params: { isPaused: false } } },
             unqueue: { actions: "leaveQueue" },
             "session.activate": { actions: { type: "requestFloor", params: { as: "activate", waits: "queued" } } },
@@ -286,18 +292,18 @@ export const sessionMachine = machine.createMachine({
           on: {
             ...anytime(true),
             ...silenced,
-            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: true } } },
+            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasAudible: true } } },
             "session.activate": { actions: { type: "requestFloor", params: { as: "activate", waits: "never" } } },
             "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
-            "session.chat": { actions: "takeTurn" },
+            "session.chat": { actions: "receiveTurn" },
           },
         },
         ducked: {
           on: {
             ...anytime(true),
             ...silenced,
-            duck: { actions: { type: "goBeneath", params: { wasHeard: true } } },
-            resume: { target: "active", actions: { type: "winFloor", params: { wasHeard: true } } },
+            duck: { actions: { type: "goBeneath", params: { wasAudible: true } } },
+            resume: { target: "active", actions: { type: "winFloor", params: { wasAudible: true } } },
             "session.activate": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
             "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
             "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume", waits: "never" } } },
@@ -306,8 +312,8 @@ export const sessionMachine = machine.createMachine({
         paused: {
           on: {
             ...anytime(false),
-            resume: { target: "active", actions: { type: "winFloor", params: { wasHeard: false } } },
-            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: false } } },
+            resume: { target: "active", actions: { type: "winFloor", params: { wasAudible: false } } },
+            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasAudible: false } } },
             expire: { target: "archived", actions: "endLife" },
             queue: { actions: { type: "queueUp", params: { isPaused: true } } },
             yield: { actions: "stayPaused" },
@@ -333,10 +339,10 @@ export const sessionMachine = machine.createMachine({
             "session.switch_agent": { actions: "switchArchived" },
             "session.stop": { actions: "acknowledge" },
             "session.delete": { target: "deleted", actions: "delete" },
-            "run.claim": { actions: { type: "claimRun", params: { isHeard: false } } },
-            "run.report": { actions: { type: "takeReport", params: { isHeard: false } } },
-            "run.still": { actions: "tellStanding" },
-            due: { actions: { type: "takeDue", params: { isHeard: false } } },
+            "run.claim": { actions: { type: "claimRun", params: { isAudible: false } } },
+            "run.report": { actions: { type: "applyReport", params: { isAudible: false } } },
+            "run.still": { actions: "answerStanding" },
+            due: { actions: { type: "handleDue", params: { isAudible: false } } },
           },
         },
         deleted: {},

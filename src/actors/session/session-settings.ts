@@ -40,7 +40,7 @@ export function switchMode(step: SessionStep, { mode }: CommandOf<"session.switc
 export function switchAgent(
   step: SessionStep,
   command: Extract<SessionCommand, { type: "session.switch_agent" }>,
-  { isArchived = false, isHeard = false } = {},
+  { isArchived = false, isAudible = false } = {},
 ): void {
   const { context, given } = step;
   const fail = (errorCode: ErrorCode, message: string = ERRORS[errorCode].text) =>
@@ -62,7 +62,7 @@ export function switchAgent(
   keepLengths(step);
   // Another agent's lease begins now, even if it is as long as the former's.
   endLease(step);
-  if (isHeard || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);
+  if (isAudible || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);
   step.toArbiter.push({ type: "claim", claim: command.claim, given });
   answer(step, { outcome });
 }

@@ -98,7 +98,7 @@ export function beginSummary(step: SessionStep): SessionWork | undefined {
 }
 
 /** The report of a live attempt: its tokens, and how it ended. */
-export function takeSummary(step: SessionStep, { parts, outcome }: CommandOf<"run.report">): void {
+export function applySummary(step: SessionStep, { parts, outcome }: CommandOf<"run.report">): void {
   const { context } = step;
   const counts = parts.flatMap((part) => (part.kind === "usage" ? [part.usage] : []));
   for (const usage of counts) context.tokenUsage = addTokens(context.tokenUsage, usage);
@@ -130,17 +130,17 @@ function repeatOrGiveUp(
   if (PERMANENT.has(errorCode) || attempt >= MAX_ATTEMPTS) return giveUp(step, { errorCode, message });
   const delayMs = Math.max(Math.min(retryAfterMs, RETRIES.maxMs), backoffMs(attempt, RETRIES));
   requestSummary(step, delayMs);
-  tellFailure(step, { errorCode, message, retryAt: step.given.now + delayMs });
+  logFailure(step, { errorCode, message, retryAt: step.given.now + delayMs });
 }
 
 /** End the work on a summary without one. */
 function giveUp(step: SessionStep, failure: SummaryFailure): undefined {
   dropSummary(step);
-  tellFailure(step, failure);
+  logFailure(step, failure);
 }
 
 /** Log why an attempt wrote no summary, for clients that requested one. */
-function tellFailure(step: SessionStep, summaryFailure: SummaryFailure): void {
+function logFailure(step: SessionStep, summaryFailure: SummaryFailure): void {
   logEvent(step, "session_updated", { summaryFailure });
 }
 

@@ -58,14 +58,14 @@ export function refusesExternal(step: SessionStep): boolean {
   const agent = agentOf(step);
   if (!agent || acceptsTurns(agent)) return false;
   refuseCommand(step, "illegal_command", {
-    message: externalTakesNoTurns(agent),
+    message: externalAcceptsNoTurns(agent),
     facts: { allowed: ALLOWED_WHEN_EXTERNAL },
   });
   return true;
 }
 
 /** The sentence that refuses a turn of an external agent. */
-export const externalTakesNoTurns = ({ label }: AgentEntry): string => `${label} is external: it takes no turns.`;
+export const externalAcceptsNoTurns = ({ label }: AgentEntry): string => `${label} is external: it takes no turns.`;
 
 /** @returns whether a new turn was refused, because of the agent or because of turns that run or wait */
 export function refusesTurn(step: SessionStep): boolean {

@@ -59,9 +59,9 @@ export function createAcpAgent(
         signal.throwIfAborted();
         if (hasTools(chosen)) await ours.open(source, toolServers);
         void talk.carryOut();
-        const failure = yield* takeItems(run, () => talk.isWaiting || ours.isBusy, signal);
+        const failure = yield* drainItems(run, () => talk.isWaiting || ours.isBusy, signal);
         await end();
-        const exit = run.tellExit();
+        const exit = run.exitPart();
         if (exit) yield exit;
         if (failure !== undefined) throw failure;
       } finally {
@@ -74,7 +74,7 @@ export function createAcpAgent(
 }
 
 /** @returns why the run failed, if it did; throws only if the run is aborted */
-async function* takeItems(
+async function* drainItems(
   run: ProgramRun<TurnItem>,
   isExcused: () => boolean,
   signal: AbortSignal,
@@ -90,7 +90,7 @@ async function* takeItems(
   } catch (error) {
     signal.throwIfAborted();
     failure ??= error;
-    yield* run.takeWaiting();
+    yield* run.drainWaiting();
   }
   return failure;
 }

@@ -31,10 +31,10 @@ export function toStream(
 ): Stream {
   const dialogue = new Dialogue();
   /** @returns the message of a line, if it is for the SDK */
-  const take = (text: string): Message | undefined => {
+  const read = (text: string): Message | undefined => {
     if (text.trim() === "") return undefined;
     const message = parse(text);
-    if (!message || !dialogue.hears(message, text.length)) onStrayLine(text);
+    if (!message || !dialogue.receives(message, text.length)) onStrayLine(text);
     else if (message["method"] === "session/update") onUpdate(message["params"]);
     else return message;
     return undefined;
@@ -48,7 +48,7 @@ export function toStream(
           if (next.done) return controller.close();
           const { text, isEnd } = next.value;
           if (!isEnd) throw tooLong();
-          const message = take(text);
+          const message = read(text);
           if (message) return controller.enqueue(message as unknown as AnyMessage);
         }
       },
@@ -59,9 +59,9 @@ export function toStream(
     // If the program has ended, its exit reports the error.
     write: (message) =>
       new Promise((resolve) => {
-        const told = dialogue.says(message as unknown as Message);
+        const onWritten = dialogue.sends(message as unknown as Message);
         const done = () => {
-          told();
+          onWritten();
           resolve();
         };
         if (stdin.destroyed || stdin.writableEnded) return done();
@@ -76,9 +76,9 @@ type Message = Record<string, unknown>;
 /** Which requests of both sides have no answer. */
 class Dialogue {
   /** The ids of our requests. */
-  readonly #asked = new Set<unknown>();
+  readonly #sent = new Set<unknown>();
   /** The sizes of the program's requests, by id; a program may use one id several times. */
-  readonly #heard = new Map<unknown, number[]>();
+  readonly #received = new Map<unknown, number[]>();
   #unanswered = 0;
   #units = 0;
   #room = Promise.withResolvers<void>();
@@ -89,25 +89,25 @@ class Dialogue {
   }
 
   /** @returns false for an answer to nothing that was asked */
-  hears(message: Message, units: number): boolean {
+  receives(message: Message, units: number): boolean {
     const { id } = message;
-    if (isAnswer(message)) return this.#asked.delete(id);
+    if (isAnswer(message)) return this.#sent.delete(id);
     if (!isRequest(message)) return true;
     this.#unanswered += 1;
     this.#units += units;
-    this.#heard.set(id, [...(this.#heard.get(id) ?? []), units]);
+    this.#received.set(id, [...(this.#received.get(id) ?? []), units]);
     return true;
   }
 
   /** @returns to call when the program has read the message */
-  says(message: Message): () => void {
-    if (isRequest(message)) this.#asked.add(message["id"]);
+  sends(message: Message): () => void {
+    if (isRequest(message)) this.#sent.add(message["id"]);
     return () => {
       if (!isAnswer(message)) return;
       const { id } = message;
-      const [units = 0, ...others] = this.#heard.get(id) ?? [];
-      if (others.length > 0) this.#heard.set(id, others);
-      else this.#heard.delete(id);
+      const [units = 0, ...others] = this.#received.get(id) ?? [];
+      if (others.length > 0) this.#received.set(id, others);
+      else this.#received.delete(id);
       this.#unanswered -= 1;
       this.#units -= units;
       this.#room.resolve();

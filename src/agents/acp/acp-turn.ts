@@ -99,7 +99,8 @@ export class AcpTurn {
       await this.#connect();
       await this.#openSession();
       const mode = protocolModeOf(this.#adapter);
-      if (mode !== undefined) await this.#askInTime("session/set_mode", { sessionId: this.#sessionId, modeId: mode });
+      if (mode !== undefined)
+        await this.#requestInTime("session/set_mode", { sessionId: this.#sessionId, modeId: mode });
       await this.#converse();
     } catch (error) {
       items.push({ type: "failure", error: await this.#explain(error) }, 0);
@@ -126,7 +127,7 @@ export class AcpTurn {
         await within(this.#clock, CANCEL_MS, Promise.race([exited, this.#prompting!]));
       }
       if (this.#capabilities.sessionCapabilities?.["close"]) {
-        const closed = this.#ask("session/close", { sessionId: this.#sessionId }).catch(() => {});
+        const closed = this.#request("session/close", { sessionId: this.#sessionId }).catch(() => {});
         await within(this.#clock, CLOSE_MS, Promise.race([exited, closed]));
       }
     }
@@ -169,7 +170,7 @@ export class AcpTurn {
       },
     );
     this.#connection = app.connect(stream);
-    const greeting = await this.#askInTime<{ agentCapabilities?: Capabilities | null } | null>("initialize", {
+    const greeting = await this.#requestInTime<{ agentCapabilities?: Capabilities | null } | null>("initialize", {
       protocolVersion: 1,
       clientInfo: { name: "interlock", version: "1" },
       clientCapabilities: {
@@ -187,15 +188,15 @@ export class AcpTurn {
     const known = this.#turn.providerSessionId;
     if (known !== undefined && (await this.#resume(known))) {
       this.#sessionId = known;
-      // Report the conversation's place again, because another worker may have had it before.
+      // Report the conversation's home again, because another worker may have had it before.
       items.push({ type: "provider-session", id: known, isLocal: true }, 0);
       return;
     }
     if (known !== undefined) items.push({ type: "provider-session", id: undefined }, 0);
     const { instructions } = this.#entry;
-    const opened = await this.#askInTime<{ sessionId?: unknown } | null>("session/new", {
-      ...this.#workplace(),
-      ...(this.#takesInstructions &&
+    const opened = await this.#requestInTime<{ sessionId?: unknown } | null>("session/new", {
+      ...this.#sessionParams(),
+      ...(this.#acceptsInstructions &&
         instructions !== undefined && {
           systemPrompt: { mode: "append", content: [{ type: "text", text: instructions }] },
         }),
@@ -215,7 +216,7 @@ export class AcpTurn {
     if (!method) return false;
     this.#isReplaying = method === "session/load";
     try {
-      await this.#askInTime(method, { sessionId, ...this.#workplace() });
+      await this.#requestInTime(method, { sessionId, ...this.#sessionParams() });
       if (this.#isReplaying) await this.#untilReplayed();
       return true;
     } catch (error) {
@@ -243,18 +244,18 @@ export class AcpTurn {
   }
 
   /** Of the six tested agents, two accept instructions separately; the others get them with the first prompt. */
-  get #takesInstructions(): boolean {
+  get #acceptsInstructions(): boolean {
     const { systemPrompt } = this.#capabilities.sessionCapabilities ?? {};
     return systemPrompt !== undefined && systemPrompt !== null && systemPrompt !== false;
   }
 
-  #workplace() {
+  #sessionParams() {
     const toolServer = this.#toolServer();
-    const takesHttp = this.#capabilities.mcpCapabilities?.http === true;
+    const acceptsHttp = this.#capabilities.mcpCapabilities?.http === true;
     return {
       cwd: resolve(this.#adapter.cwd ?? "."),
       mcpServers:
-        toolServer && takesHttp
+        toolServer && acceptsHttp
           ? [
               {
                 type: "http" as const,
@@ -278,7 +279,7 @@ export class AcpTurn {
     for (let prompts = 1; ; prompts += 1) {
       this.#reader.hasSpoken = false;
       this.#user.wasRejected = false;
-      const answered = this.#ask<Partial<PromptResponse> | null>("session/prompt", { sessionId, prompt });
+      const answered = this.#request<Partial<PromptResponse> | null>("session/prompt", { sessionId, prompt });
       this.#prompting = answered.catch(() => {});
       const response = (await answered) ?? {};
       await within(this.#clock, LAST_WORDS_MS, this.#run.child.ended);
@@ -294,7 +295,7 @@ export class AcpTurn {
       } else if (!WHOLE.has(stopReason)) {
         items.push({ type: "finish", reason: "incomplete", word: redactor.text(String(stopReason)) }, 0);
       }
-      const replies = this.#user.takeReplies();
+      const replies = this.#user.drainReplies();
       if (replies.length === 0 || prompts === MAX_PROMPTS) return;
       prompt = [{ type: "text", text: replies.join("\n\n") }];
     }
@@ -304,7 +305,7 @@ export class AcpTurn {
     const { input, providerSessionId } = this.#turn;
     const isResumed = providerSessionId !== undefined && providerSessionId === this.#sessionId;
     const { missed, interrupted } = brief(this.#entry.id, this.#turn, isResumed ? "conversation" : "nothing");
-    const hasInstructions = isResumed || this.#takesInstructions;
+    const hasInstructions = isResumed || this.#acceptsInstructions;
     const instructions = hasInstructions ? undefined : this.#entry.instructions;
     const text = [instructions, missed, input.content, interrupted].filter(Boolean).join("\n\n");
     const images = this.#capabilities.promptCapabilities?.image ? (input.images ?? []) : [];
@@ -328,7 +329,7 @@ export class AcpTurn {
     }
     // Ignore late output of an earlier turn.
     if (!this.#prompting) return;
-    for (const part of this.#reader.read(notification.update)) this.#run.tell(part);
+    for (const part of this.#reader.read(notification.update)) this.#run.emit(part);
   }
 
   /** Whether this is the run's session, or the one that it tries to continue. */
@@ -349,16 +350,16 @@ export class AcpTurn {
     const permission = Permission.safeParse(params).data;
     if (!permission || !this.#prompting) return CANCELLED;
     const toolCall = this.#reader.clean(permission.toolCall);
-    for (const part of this.#reader.tool(toolCall, true)) this.#run.tell(part);
+    for (const part of this.#reader.tool(toolCall, true)) this.#run.emit(part);
     return await this.#user.permit(permission, this.#reader.callOf(toolCall), cancelled);
   }
 
   /** A request of the start, until the agent is prompted. What it prints meanwhile does not prolong the time. */
-  async #askInTime<Response>(method: string, params: object): Promise<Response> {
+  async #requestInTime<Response>(method: string, params: object): Promise<Response> {
     const { start_timeout, silence_timeout } = this.#adapter;
     const isFirst = method === "initialize";
     const limitMs = isFirst ? start_timeout : silence_timeout;
-    return await within(this.#clock, limitMs, this.#ask<Response>(method, params), () => {
+    return await within(this.#clock, limitMs, this.#request<Response>(method, params), () => {
       throw programLate(isFirst ? "has not begun" : "has opened no conversation", limitMs);
     });
   }
@@ -373,7 +374,7 @@ export class AcpTurn {
     }
   }
 
-  async #ask<Response>(method: string, params: object): Promise<Response> {
+  async #request<Response>(method: string, params: object): Promise<Response> {
     return await this.#connection!.agent.request<Response, object>(method, params);
   }
 

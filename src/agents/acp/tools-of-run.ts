@@ -52,14 +52,14 @@ export class ToolsOfRun {
   async open(source: ToolSource, servers: ToolServers): Promise<void> {
     const { entry, turn, control, run, onFault } = this.#options;
     this.#set = await openTools(entry, source, this.#end.signal);
-    for (const problem of this.#set.problems) this.#tell(problem);
+    for (const problem of this.#set.problems) this.#emit(problem);
     const box = new ToolBox({
       tools: this.#set.tools,
       turn,
       control: controlWithin(control, this.#end.signal),
       approvals: turn.tree.approvals,
-      tell: async (part) => {
-        this.#tell(part);
+      emit: async (part) => {
+        this.#emit(part);
         await run.items.room();
       },
       onFault,
@@ -90,17 +90,17 @@ export class ToolsOfRun {
     if (isTooDeep(input)) return fail("The arguments are nested too deeply.");
     const toolCallId = this.#nextId(name);
     const text = cutText(JSON.stringify(input ?? {}), MAX_SHOWN_UNITS);
-    this.#tell({ type: "tool-call", call: { toolCallId, function: { name: cutText(name, 256), arguments: text } } });
+    this.#emit({ type: "tool-call", call: { toolCallId, function: { name: cutText(name, 256), arguments: text } } });
     this.#open += 1;
     try {
-      await this.#untilTold();
+      await this.#untilReported();
       const outcome = await box.call(toolCallId, name, input, givenUp).catch((error: unknown) => {
         this.#end.signal.throwIfAborted();
         if (givenUp.aborted) return fail("The agent has given up this call.");
         throw error;
       });
       const status = outcome.isError ? "error" : "success";
-      this.#tell({ type: "tool-result", toolCallId, toolName: name, content: outcome.content, status });
+      this.#emit({ type: "tool-result", toolCallId, toolName: name, content: outcome.content, status });
       return outcome;
     } finally {
       this.#open -= 1;
@@ -111,7 +111,7 @@ export class ToolsOfRun {
    * Resolves when the run has consumed all earlier parts, so that a call is in the log before the user is asked about
    * it.
    */
-  async #untilTold(): Promise<void> {
+  async #untilReported(): Promise<void> {
     await unlessAborted<void>(this.#end.signal, (resolve) => {
       this.#options.run.items.push({ type: "ask", reach: resolve }, 0);
       return undefined;
@@ -124,8 +124,8 @@ export class ToolsOfRun {
     return makeToolCallId(runId, attempt, "served", this.#calls++, name);
   }
 
-  #tell(part: Part): void {
-    this.#options.run.tell(part);
+  #emit(part: Part): void {
+    this.#options.run.emit(part);
     this.#options.run.noteSign();
   }
 }

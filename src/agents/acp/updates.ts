@@ -18,7 +18,7 @@ const MAX_DIFF_UNITS = 16_384;
 const MAX_PATH_UNITS = 4_096;
 const MAX_WORD_UNITS = 256;
 /** The maximum number of steps of a plan. */
-const MAX_STEPS = 100;
+const MAX_PLAN_STEPS = 100;
 /** Tool calls of one run that are remembered by id, and their arguments, in UTF-16 units; beyond this, the oldest are dropped. */
 const MAX_CALLS = 10_000;
 const MAX_REMEMBERED_UNITS = 4_194_304;
@@ -111,7 +111,7 @@ export class UpdateReader {
       }
       case "plan": {
         const plan = Plan.safeParse(update).data;
-        const steps = plan?.entries.slice(0, MAX_STEPS).map(({ content, status, priority }) => ({
+        const steps = plan?.entries.slice(0, MAX_PLAN_STEPS).map(({ content, status, priority }) => ({
           content: textWithin(content, MAX_ARGUMENT_UNITS),
           ...(status && { status: wordOf(status) }),
           ...(priority && { priority: wordOf(priority) }),

@@ -38,7 +38,7 @@ export class UserQuestions {
   }
 
   /** The user's reasons for rejections since the last call. */
-  takeReplies(): string[] {
+  drainReplies(): string[] {
     return this.#replies.splice(0);
   }
 
@@ -106,7 +106,7 @@ export class UserQuestions {
     signal.addEventListener("abort", refuse, { once: true });
     cancelled.addEventListener("abort", refuse, { once: true });
     // The question ends the messages before it.
-    for (const part of this.#run.takeWaiting()) this.#run.items.push(part, 64);
+    for (const part of this.#run.drainWaiting()) this.#run.items.push(part, 64);
     const reach = () => {
       if (!cancelled.aborted) void this.#control.askUser(interaction, cancelled).then(answer, reject);
     };

@@ -52,9 +52,9 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
         signal.throwIfAborted();
         run.child.stdin.end(isArgument(adapter) ? undefined : prompt);
         void readOutput(run, adapter.format);
-        const { failure, hasSpoken } = yield* takeItems(run, signal);
+        const { failure, hasSpoken } = yield* drainItems(run, signal);
         await run.child.end();
-        const exit = run.tellExit();
+        const exit = run.exitPart();
         if (exit) yield exit;
         if (failure !== undefined) throw failure;
         mustSucceed(await run.child.exited);
@@ -72,7 +72,7 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
 const SPEAKING: ReadonlySet<string> = new Set(["text", "message", "tool-call", "data", "finish"]);
 
 /** @returns why the run failed, if it did, and whether it produced output; throws only if the run is aborted */
-async function* takeItems(
+async function* drainItems(
   run: ProgramRun<LineOutcome>,
   signal: AbortSignal,
 ): AsyncGenerator<Part, { failure: unknown; hasSpoken: boolean }> {
@@ -89,7 +89,7 @@ async function* takeItems(
   } catch (error) {
     signal.throwIfAborted();
     failure ??= error;
-    yield* run.takeWaiting();
+    yield* run.drainWaiting();
   }
   return { failure, hasSpoken };
 }
@@ -115,7 +115,7 @@ async function readOutput(run: ProgramRun<LineOutcome>, format: CommandAdapter["
 async function readText(run: ProgramRun<LineOutcome>): Promise<void> {
   const { redactor, items } = run;
   let breaks = "";
-  const tell = (said: string) => {
+  const report = (said: string) => {
     let end = said.length;
     while (said[end - 1] === "\n") end -= 1;
     if (end > 0) {
@@ -131,10 +131,10 @@ async function readText(run: ProgramRun<LineOutcome>): Promise<void> {
     for await (const { text, isEnd } of run.lines(MAX_PIECE_UNITS)) {
       const { clean, rest } = redactor.split(waiting + text + (isEnd ? "\n" : ""));
       waiting = rest;
-      tell(clean);
+      report(clean);
     }
   } finally {
-    tell(redactor.end(waiting));
+    report(redactor.end(waiting));
   }
 }
 
@@ -145,7 +145,7 @@ async function readJson(run: ProgramRun<LineOutcome>): Promise<void> {
     const item = readJsonLine(text, run.redactor.text);
     if (!item) run.log("stdout", cleanText(text));
     else if (item.type === "failure") run.items.push(item, 0);
-    else run.tell(item);
+    else run.emit(item);
   }
 }
 

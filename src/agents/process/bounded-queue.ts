@@ -28,7 +28,7 @@ export class BoundedQueue<T> {
     this.#signal();
   }
 
-  /** Close the queue. Items in it can still be taken. */
+  /** Close the queue. Items in it can still be read. */
   close(): void {
     this.#isClosed = true;
     this.#signal();
@@ -44,7 +44,7 @@ export class BoundedQueue<T> {
   }
 
   /** The next item; undefined if the queue is empty. */
-  take(): T | undefined {
+  shift(): T | undefined {
     const first = this.#items.shift();
     if (!first) return undefined;
     this.#weight -= first.weight;

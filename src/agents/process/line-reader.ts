@@ -21,7 +21,7 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number
   // Kept in parts, and only new text is searched, so that a long line is not searched again for each chunk.
   let parts: string[] = [];
   let units = 0;
-  const take = (more: string): string => {
+  const joinParts = (more: string): string => {
     const text = parts.length > 0 ? parts.join("") + more : more;
     parts = [];
     units = 0;
@@ -31,13 +31,13 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number
     const text = decoder.write(piece);
     let first = 0;
     for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", first)) {
-      yield* piecesOf(withoutReturn(take(text.slice(first, end))), maxUnits);
+      yield* piecesOf(withoutReturn(joinParts(text.slice(first, end))), maxUnits);
       first = end + 1;
     }
     if (first < text.length) parts.push(text.slice(first));
     units += text.length - first;
     if (units <= maxUnits) continue;
-    let long = take("");
+    let long = joinParts("");
     while (long.length > maxUnits) {
       const beginning = cutText(long, maxUnits);
       yield { text: beginning, isEnd: false };
@@ -46,7 +46,7 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number
     parts = [long];
     units = long.length;
   }
-  const rest = take(decoder.end());
+  const rest = joinParts(decoder.end());
   if (rest !== "") yield* piecesOf(withoutReturn(rest), maxUnits);
 }
 

@@ -3,7 +3,7 @@ import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { cutText } from "../../shared/text.ts";
 import type { Part, Turn } from "../agent.ts";
-import type { Places } from "../places.ts";
+import type { Semaphore } from "../semaphore.ts";
 import { BoundedQueue } from "./bounded-queue.ts";
 import type { ChildProgram, Exit } from "./child-program.ts";
 import { type Line, readLines } from "./line-reader.ts";
@@ -48,7 +48,7 @@ export interface ProgramTools {
   readonly clock: Clock;
   readonly env: Environment;
   /** The programs that the node may run at once. */
-  readonly places: Places;
+  readonly slots: Semaphore;
   /** Absent: the exits of programs of aborted runs are not logged. */
   readonly log?: Logger | undefined;
 }
@@ -93,12 +93,12 @@ export class ProgramRun<Item> {
   #idleUnits = 0;
   #flood: AppError | undefined;
   #exit: Exit | undefined;
-  #isExitTold = false;
+  #isExitReported = false;
 
   /**
-   * Start the program, as soon as the node has a place for it. The program of a sub-agent does not wait, because its caller may
-   * hold the place that it would wait for.
-   * @throws AppError `provider_refused` if the program cannot be started on this machine, `busy` if there is no place
+   * Start the program, as soon as the node has a slot for it. The program of a sub-agent does not wait, because its caller may
+   * hold the slot that it would wait for.
+   * @throws AppError `provider_refused` if the program cannot be started on this machine, `busy` if no slot is free
    */
   static async start<Item>(
     entry: ProgramEntry,
@@ -109,7 +109,7 @@ export class ProgramRun<Item> {
   ): Promise<ProgramRun<Item>> {
     const file = fileOf(entry, tools.env);
     const isNested = (turn.tree?.path.length ?? 1) > 1;
-    const release = isNested ? tools.places.tryTake() : await tools.places.take(signal);
+    const release = isNested ? tools.slots.tryAcquire() : await tools.slots.acquire(signal);
     if (!release)
       throw new AppError("busy", "This node runs as many programs as it may. Try again when one has ended.");
     const cwd = entry.cwd ?? process.cwd();
@@ -154,9 +154,9 @@ export class ProgramRun<Item> {
   }
 
   /** Put a part into the queue, without secrets. */
-  tell(part: Part): void {
+  emit(part: Part): void {
     if (part.type !== "log") this.noteReply();
-    for (const clean of this.#parts.take(part)) this.items.push(clean, weightOf(clean));
+    for (const clean of this.#parts.redact(part)) this.items.push(clean, weightOf(clean));
   }
 
   /** A line for the message's log, of which its beginning is kept. */
@@ -165,13 +165,13 @@ export class ProgramRun<Item> {
   }
 
   /** The ends of texts that still wait for the rest of a secret, because their messages end here. */
-  takeWaiting(): Part[] {
+  drainWaiting(): Part[] {
     return this.#parts.end();
   }
 
   /** Close the queue behind all parts. */
   close(): void {
-    for (const part of this.takeWaiting()) this.items.push(part, weightOf(part));
+    for (const part of this.drainWaiting()) this.items.push(part, weightOf(part));
     this.items.close();
   }
 
@@ -206,7 +206,7 @@ export class ProgramRun<Item> {
     for (;;) {
       signal.throwIfAborted();
       if (this.#flood) throw this.#flood;
-      const item = this.items.take();
+      const item = this.items.shift();
       if (item !== undefined) return item;
       if (this.items.isOver) return undefined;
       await this.#wait(signal, isExcused);
@@ -214,15 +214,15 @@ export class ProgramRun<Item> {
   }
 
   /** The exit of the program as a part; undefined if it was reported already. Call it after the exit. */
-  tellExit(): Part | undefined {
-    if (this.#isExitTold || !this.#exit) return undefined;
-    this.#isExitTold = true;
+  exitPart(): Part | undefined {
+    if (this.#isExitReported || !this.#exit) return undefined;
+    this.#isExitReported = true;
     return { type: "exit", ...this.#exit };
   }
 
   /** Log the exit of an aborted run's program, because the run itself no longer receives it. */
   logExit(log: Logger | undefined, facts: object): void {
-    const exit = this.tellExit();
+    const exit = this.exitPart();
     if (exit?.type !== "exit") return;
     const { code, signal, durationMs } = exit;
     log?.info({ ...facts, code, signal, durationMs }, "the program of an aborted run has ended");
@@ -273,7 +273,7 @@ export class ProgramRun<Item> {
     // A secret may have several lines, or stand where a long line is cut: `waiting` may be its beginning.
     let waiting = "";
     let begun = "";
-    const tell = (more: string) => {
+    const addLines = (more: string) => {
       const [last = "", ...lines] = (begun + more).split("\n").reverse();
       for (const line of lines.reverse()) this.#logPieces(line);
       begun = last.length > MAX_LOG_LINE_UNITS ? this.#logPieces(last, MAX_LOG_LINE_UNITS) : last;
@@ -283,14 +283,14 @@ export class ProgramRun<Item> {
         this.#noteIdle(text.length);
         const { clean, rest } = this.redactor.split(waiting + text + (isEnd ? "\n" : ""));
         waiting = rest;
-        tell(clean);
+        addLines(clean);
         await this.items.room();
       }
     } catch (error) {
       // Otherwise the output was discarded.
       if (error instanceof AppError) this.#flood = error;
     }
-    tell(`${this.redactor.end(waiting)}\n`);
+    addLines(`${this.redactor.end(waiting)}\n`);
   }
 
   /** @returns the end of the line, of at most `keptUnits`, that was not logged */

@@ -20,12 +20,12 @@ export class RedactedParts {
     this.#redactor = redactor;
   }
 
-  take(part: Part): Part[] {
+  redact(part: Part): Part[] {
     const { text } = this.#redactor;
     switch (part.type) {
       case "text":
       case "reasoning":
-        return this.#takeText(part);
+        return this.#redactText(part);
       case "message": {
         const output = part.output === undefined ? {} : { output: text(part.output) };
         return [...this.#endMessage(part), { ...part, content: text(part.content), ...output }];
@@ -51,7 +51,7 @@ export class RedactedParts {
     return this.#release(() => true);
   }
 
-  #takeText(part: TextPart): Part[] {
+  #redactText(part: TextPart): Part[] {
     const key = `${part.type}\n${part.agent ? speakerOf(part.agent) : ""}`;
     if (part.text === "") return [];
     let text = (this.#waiting.get(key)?.text ?? "") + part.text;

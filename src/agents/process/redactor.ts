@@ -11,7 +11,7 @@ interface Secret {
 export class Redactor {
   readonly #secrets: readonly Secret[];
   readonly #names = new Map<string, string>();
-  /** Matches the longest value that begins at a place. Undefined without secrets. */
+  /** Matches the longest value that begins at an index. Undefined without secrets. */
   readonly #pattern: RegExp | undefined;
 
   /** @param variables the variables whose values are secret, by name */

@@ -6,7 +6,7 @@ import type { Approvals, Confirmation, RunControl, Verdict } from "../agent.ts";
  */
 export class RunApprovals implements Approvals {
   readonly #approved: Set<string>;
-  readonly #lines = new Map<string, Promise<unknown>>();
+  readonly #queues = new Map<string, Promise<unknown>>();
 
   /** @param approved names of tools that the user approved for the rest of the session */
   constructor(approved: readonly string[]) {
@@ -19,9 +19,9 @@ export class RunApprovals implements Approvals {
 
   async askUser(confirmation: Confirmation, control: Pick<RunControl, "askUser" | "signal">): Promise<Verdict> {
     const name = nameOf(confirmation);
-    const before = this.#lines.get(name) ?? Promise.resolve();
+    const before = this.#queues.get(name) ?? Promise.resolve();
     const verdict = before.then(() => this.#askUserNow(confirmation, control));
-    this.#lines.set(
+    this.#queues.set(
       name,
       verdict.catch(() => {}),
     );

@@ -21,13 +21,13 @@ export function createDelegationTool(
     isConfirmed: false,
     // Each agent has its own timeouts.
     timeoutMs: undefined,
-    async run(call, { toolCallId, turn, control, tell }) {
+    async run(call, { toolCallId, turn, control, emit }) {
       const parts = delegate({ ...call, toolCallId }, turn, control);
       try {
         for (;;) {
           const next = await parts.next();
           if (next.done) return { content: JSON.stringify(next.value), isError: !next.value.ok };
-          await tell(next.value);
+          await emit(next.value);
         }
       } finally {
         await parts.return?.({ ok: true, result: "" });

@@ -21,7 +21,7 @@ export interface ToolBoxOptions {
   readonly turn: Turn;
   readonly control: RunControl;
   readonly approvals: Approvals;
-  readonly tell: ToolInput["tell"];
+  readonly emit: ToolInput["emit"];
   /** Called with errors of tools that are not shown to the user. */
   readonly onFault: (fault: unknown, toolName: string) => void;
 }
@@ -60,7 +60,7 @@ export class ToolBox {
     if (!tool) return fail(`There is no tool ${name.slice(0, 64)}.`);
     this.#calls += 1;
     if (this.#calls > MAX_CALLS) return fail(`The turn has reached its limit of ${MAX_CALLS} tool calls.`);
-    const limit = this.#options.turn.tree?.budget.takeCall();
+    const limit = this.#options.turn.tree?.budget.countCall();
     if (limit !== undefined) return fail(limit);
     const text = JSON.stringify(input ?? {});
     if (text.length > MAX_ARGUMENT_UNITS) {
@@ -79,7 +79,7 @@ export class ToolBox {
   }
 
   async #run(tool: Tool, toolCallId: string, input: unknown, control: RunControl): Promise<ToolOutcome> {
-    const { turn, tell, onFault } = this.#options;
+    const { turn, emit, onFault } = this.#options;
     const end = new AbortController();
     const { promise: ended, reject } = Promise.withResolvers<never>();
     const onAbort = () => end.abort(control.signal.reason);
@@ -91,7 +91,7 @@ export class ToolBox {
     const late =
       timeoutMs === undefined ? undefined : new AppError("unavailable", `${name} took longer than ${timeoutMs} ms.`);
     const timer = late && control.after(timeoutMs!, () => end.abort(late));
-    const work = tool.run(input, { toolCallId, turn, control: controlWithin(control, end.signal), tell });
+    const work = tool.run(input, { toolCallId, turn, control: controlWithin(control, end.signal), emit });
     try {
       // Wait for a sub-agent, so that it ends properly. Other tools are not awaited, because they may never end.
       return await (timeoutMs === undefined ? work : Promise.race([work, ended]));

@@ -15,7 +15,7 @@ export interface ToolInput {
   /** Its signal ends this call, at the end of the run or at the timeout. */
   readonly control: RunControl;
   /** Send intermediate output to readers. Resolves when there is room for more. */
-  readonly tell: (part: Part) => Promise<void>;
+  readonly emit: (part: Part) => Promise<void>;
 }
 
 /**

@@ -38,7 +38,7 @@ export interface WebFetchOptions {
 export function createWebFetchTool(options: WebFetchOptions): Tool {
   const { hosts, networks = [], maxBytes = DEFAULT_MAX_BYTES, lookup = lookUp, timeoutMs = TIMEOUT_MS } = options;
   const mayReach = createAddressCheck(networks);
-  const mayAsk = createHostCheck(hosts);
+  const mayFetch = createHostCheck(hosts);
 
   /** Resolves a name, and refuses it if one of its addresses is not allowed. */
   const guardedLookup: LookupFunction = (host, { family = 0 }, answer) => {
@@ -52,7 +52,7 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
 
   function get(url: URL, signal: AbortSignal): Promise<IncomingMessage> {
     const host = url.hostname.replace(/^\[|\]$/g, "");
-    if (!mayAsk(url)) throw new Refusal(`${url.host.slice(0, 256)} is not on the list of hosts.`);
+    if (!mayFetch(url)) throw new Refusal(`${url.host.slice(0, 256)} is not on the list of hosts.`);
     if (isIP(host) !== 0 && !mayReach(host)) throw new Refusal(`${host} is not a public address.`);
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const request = (url.protocol === "https:" ? requestHttps : requestHttp)(url, {
@@ -142,10 +142,11 @@ function createHostCheck(hosts: readonly string[]): (url: URL) => boolean {
     name === "*" || name === host || (name.startsWith("*.") && host.endsWith(name.slice(1)));
   return ({ hostname, port, protocol }) => {
     const usual = protocol === "https:" ? "443" : "80";
-    const asked = port || usual;
+    const effectivePort = port || usual;
     const host = hostname.replace(/\.$/, "");
     return entries.some(
-      ({ name, port: allowed }) => fits(name, host) && (allowed === undefined ? asked === usual : asked === allowed),
+      ({ name, port: allowed }) =>
+        fits(name, host) && (allowed === undefined ? effectivePort === usual : effectivePort === allowed),
     );
   };
 }

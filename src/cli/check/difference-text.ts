@@ -7,7 +7,7 @@ import { wrapToWidth } from "../text-width.ts";
 import type { MatrixFormat } from "./matrix-text.ts";
 
 const MAX_COLUMNS = 80;
-/** The most lines of cells. A hundred agents have ten thousand cells. */
+/** The maximum number of lines of cells. A hundred agents have ten thousand cells. */
 const MAX_CELLS = 500;
 
 /** What another catalogue would change, cell by cell. */

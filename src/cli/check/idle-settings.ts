@@ -90,13 +90,13 @@ function findStrayPlaceholders({ id, messages }: AgentEntry): string[] {
     const used = new Set(texts.flatMap((text) => [...text.matchAll(/\{([^{}]*)\}/g)].map(([, name]) => name!)));
     const without = Object.entries(WITHOUT_HOLDER).find(([key]) => key === message)?.[1];
     return [...used].flatMap((name) => {
-      const place = `${id}'s message ${message}`;
+      const subject = `${id}'s message ${message}`;
       if (!PLACEHOLDERS.some((known) => known === name)) {
         return [
-          `${place} says ${quote(`{${name}}`)} as it is: it is not a placeholder${suggest(name.trim(), PLACEHOLDERS)}`,
+          `${subject} says ${quote(`{${name}}`)} as it is: it is not a placeholder${suggest(name.trim(), PLACEHOLDERS)}`,
         ];
       }
-      return without !== undefined && name.startsWith("holder") ? [`${place} names the holder, but ${without}`] : [];
+      return without !== undefined && name.startsWith("holder") ? [`${subject} names the holder, but ${without}`] : [];
     });
   });
 }

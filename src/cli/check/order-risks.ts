@@ -1,17 +1,17 @@
 import { decide } from "../../actors/floor/arbitration.ts";
-import { EMPTY_FLOOR, type Floor, type FloorRules, heard, rulesOf } from "../../actors/floor/floor-claims.ts";
+import { audible, EMPTY_FLOOR, type Floor, type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { giveFront, letBeneath, letWait, settle } from "../../actors/floor/rearrangement.ts";
 import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
 import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
-/** The most agents of which triples are tried in all orders; with more agents only pairs are. */
+/** The maximum number of agents of which triples are tried in all orders; with more agents only pairs are. */
 const MAX_IN_TRIPLES = 30;
 
 /** What one order of requests leads to. */
 interface Outcome {
   readonly order: readonly AgentEntry[];
   /** The agents that are heard, the holder first. */
-  readonly heard: readonly string[];
+  readonly audible: readonly string[];
   readonly refused: readonly string[];
   /** Whether one replaced another, a holder did not yield, or `ties` decided: then the order matters as meant. */
   readonly isMeant: boolean;
@@ -24,7 +24,7 @@ interface Outcome {
 export function findOrderRisks(catalog: Catalog): string[] {
   const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
   const rules = rulesOf(catalog, {});
-  const alone = new Map(agents.map((agent) => [agent, ask(EMPTY_FLOOR, agent, 1, rules).floor ?? EMPTY_FLOOR]));
+  const alone = new Map(agents.map((agent) => [agent, request(EMPTY_FLOOR, agent, 1, rules).floor ?? EMPTY_FLOOR]));
   const found: (readonly AgentEntry[])[] = [];
   const describe = (group: readonly AgentEntry[]): string[] => {
     if (found.some((known) => known.every((agent) => group.includes(agent)))) return [];
@@ -54,7 +54,7 @@ export function findRefusedCalls(catalog: Catalog): string[] {
 function findDifference(group: readonly AgentEntry[], rules: FloorRules, alone: Alone): [Outcome, Outcome] | undefined {
   const [first, ...others] = ordersOf(group).map((order) => play(order, rules, alone));
   if (!first || [first, ...others].some(({ isMeant }) => isMeant)) return undefined;
-  const nameOf = (outcome: Outcome) => [...outcome.heard].sort().join();
+  const nameOf = (outcome: Outcome) => [...outcome.audible].sort().join();
   const other = others.find((each) => nameOf(each) !== nameOf(first));
   return other && [first, other];
 }
@@ -69,16 +69,16 @@ function play(order: readonly AgentEntry[], rules: FloorRules, alone: Alone): Ou
   const refused: string[] = [];
   for (const [index, agent] of order.entries()) {
     if (index === 0) continue;
-    const asked = ask(floor, agent, index + 1, rules);
-    isMeant ||= asked.isMeant;
-    if (asked.floor) floor = asked.floor;
+    const result = request(floor, agent, index + 1, rules);
+    isMeant ||= result.isMeant;
+    if (result.floor) floor = result.floor;
     else refused.push(agent.id);
   }
-  return { order, heard: heard(floor).map(({ agentId }) => agentId), refused, isMeant };
+  return { order, audible: audible(floor).map(({ agentId }) => agentId), refused, isMeant };
 }
 
 /** A session of the agent asks. `floor` is undefined if it is refused. */
-function ask(
+function request(
   before: Floor,
   agent: AgentEntry,
   askedAt: number,
@@ -100,7 +100,7 @@ function ask(
   };
 }
 
-function sentenceOf({ order, heard: names, refused }: Outcome): string {
+function sentenceOf({ order, audible: names, refused }: Outcome): string {
   const why = refused.length > 0 ? ` (${refused.join(" and ")} refused)` : "";
   return `${order.map(({ id }) => id).join(", then ")}: ${names.join(" and ")} heard${why}`;
 }

@@ -1,16 +1,21 @@
-import { depth, type Hearing } from "../../actors/floor/arrangement.ts";
+import { type Audibility, depth } from "../../actors/floor/arrangement.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
 import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
 /** The catalogue's settings for how an agent's sessions are heard together with others. */
-export const hearingOf = (agent: AgentEntry): Hearing => loneClaimOf(agent, agent.id);
+export const audibilityOf = (agent: AgentEntry): Audibility => loneClaimOf(agent, agent.id);
 
 /** Effects of shared hearing that a catalogue's author may not expect, one sentence each. */
 export function findSharingRisks(catalog: Catalog): string[] {
   const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
   const rules = rulesOf(catalog, {});
-  return [...findCutOff(agents), ...findUnwatched(agents), ...findEndlessWaits(agents, rules), ...findUnheard(agents)];
+  return [
+    ...findCutOff(agents),
+    ...findUnwatched(agents),
+    ...findEndlessWaits(agents, rules),
+    ...findInaudible(agents),
+  ];
 }
 
 /** External agents whose failure no lease detects. */
@@ -33,7 +38,9 @@ function findCutOff(agents: readonly AgentEntry[]): string[] {
     .flatMap((critical) =>
       agents
         .filter((agent) => !agent.critical && !agent.interruptible)
-        .filter((agent) => depth(hearingOf(critical), hearingOf(agent)) === undefined && !isMeant(critical, agent))
+        .filter(
+          (agent) => depth(audibilityOf(critical), audibilityOf(agent)) === undefined && !isMeant(critical, agent),
+        )
         .map(
           (agent) =>
             `${critical.id} is critical and silences ${agent.id}, which is not interruptible: set when_preempted: duck ` +
@@ -63,7 +70,7 @@ function findEndlessWaits(agents: readonly AgentEntry[], rules: FloorRules): str
 }
 
 /** Pairs in which both agents let all others be heard beneath them but neither can be ducked. */
-function findUnheard(agents: readonly AgentEntry[]): string[] {
+function findInaudible(agents: readonly AgentEntry[]): string[] {
   const isOpen = ({ beneath, whenPreempted, critical }: AgentEntry) =>
     whenPreempted === "pause" && !critical && beneath.some(([name, level]) => name === "all" && level !== "pause");
   const open = agents.filter(isOpen);

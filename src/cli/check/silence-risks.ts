@@ -3,7 +3,7 @@ import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { type AgentEntry, acceptsTurns, type Catalog, type PriorityRule } from "../../config/catalog/catalog.ts";
 import { loneClaimOf } from "../../policy/lone-claims.ts";
 import { meet } from "../../policy/matrix.ts";
-import { hearingOf } from "./sharing-risks.ts";
+import { audibilityOf } from "./sharing-risks.ts";
 
 /** Agents that are silenced too little, or for too long, one sentence each. */
 export function findSilenceRisks(catalog: Catalog): string[] {
@@ -13,8 +13,8 @@ export function findSilenceRisks(catalog: Catalog): string[] {
 }
 
 /** Whether the challenger is heard without pausing the holder, or always. */
-function isHeardWith(challenger: AgentEntry, holder: AgentEntry): boolean {
-  const [mine, theirs] = [hearingOf(challenger), hearingOf(holder)];
+function isAudibleWith(challenger: AgentEntry, holder: AgentEntry): boolean {
+  const [mine, theirs] = [audibilityOf(challenger), audibilityOf(holder)];
   if (challenger.critical || depth(mine, theirs) !== undefined) return true;
   return challenger.whenBlocked.includes("duck") && depth(theirs, mine) !== undefined;
 }
@@ -24,7 +24,7 @@ const isStandoff = (challenger: AgentEntry, holder: AgentEntry) =>
   !holder.interruptible &&
   holder.preemptionThreshold === undefined &&
   holder.priority < challenger.priority &&
-  !isHeardWith(challenger, holder);
+  !isAudibleWith(challenger, holder);
 
 /** Pairs with a standoff. That is right for a reversing camera but surprising for a phone call. */
 function findStandoffs(agents: readonly AgentEntry[]): string[] {
@@ -64,8 +64,8 @@ function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rule
     catalog.restrictions.some(({ allow, others }) => others !== "finish" && !allow.includes(id));
   const yields = (holder: AgentEntry, challenger: AgentEntry) => {
     const held = { ...loneClaimOf(holder, "holder"), priority: rangeOf(holder, catalog)[0] };
-    const asks = { ...loneClaimOf(challenger, "challenger", 2), priority: rangeOf(challenger, catalog)[1] };
-    return ["pauses", "ducks", "replaces"].includes(meet(held, asks, challenger, rules).effect);
+    const challenging = { ...loneClaimOf(challenger, "challenger", 2), priority: rangeOf(challenger, catalog)[1] };
+    return ["pauses", "ducks", "replaces"].includes(meet(held, challenging, challenger, rules).effect);
   };
   // Without another agent there is nothing that would have to wait.
   if (agents.length < 2) return [];

@@ -4,7 +4,7 @@ import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { quote } from "../../config/fault.ts";
 import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
-/** The most rules and users that are looked at: a file may have thousands of users, whose warnings would be alike. */
+/** The maximum number of rules and users that are looked at: a file may have thousands of users, whose warnings would be alike. */
 const MAX_CIRCUMSTANCES = 500;
 
 /**
@@ -61,15 +61,15 @@ function tiedIn(
 function isDecidedByTies(one: AgentEntry, other: AgentEntry, priority: number, rules: FloorRules): boolean {
   const outcome = (holder: AgentEntry, challenger: AgentEntry, ties: "reject" | "newest") => {
     const held = { ...loneClaimOf(holder, "holder"), priority };
-    const asks = { ...loneClaimOf(challenger, "challenger", 2), priority };
-    const decision = decideAlone(held, asks, challenger, { ...rules, policy: { ...rules.policy, ties } });
+    const challenging = { ...loneClaimOf(challenger, "challenger", 2), priority };
+    const decision = decideAlone(held, challenging, challenger, { ...rules, policy: { ...rules.policy, ties } });
     return decision.outcome === "granted" ? decision.reason : decision.outcome;
   };
   const differs = (a: AgentEntry, b: AgentEntry) => outcome(a, b, "reject") !== outcome(a, b, "newest");
   return differs(one, other) || differs(other, one);
 }
 
-/** The most agents that a sentence names. */
+/** The maximum number of agents that a sentence names. */
 const MAX_NAMED = 5;
 /** British: without a comma before “and”, as elsewhere. */
 const LIST = new Intl.ListFormat("en-GB");

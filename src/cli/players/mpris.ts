@@ -86,15 +86,15 @@ export class Mpris {
 
   /** @throws Error if the player refuses or does not answer */
   async pause(owner: string): Promise<void> {
-    await this.#tell(owner, "Pause");
+    await this.#call(owner, "Pause");
   }
 
   /** @throws Error if the player refuses or does not answer */
   async play(owner: string): Promise<void> {
-    await this.#tell(owner, "Play");
+    await this.#call(owner, "Play");
   }
 
-  async #tell(owner: string, member: "Pause" | "Play"): Promise<void> {
+  async #call(owner: string, member: "Pause" | "Play"): Promise<void> {
     await this.#bus.call({ destination: owner, path: PATH, interface: PLAYER, member });
   }
 

@@ -39,7 +39,7 @@ const OBEYS_WITHIN_MS = 1_000;
 /** The pause before a request is sent again that the node did not answer, in ms. */
 const AGAIN_MS = 1_000;
 
-/** A session's state as of a place in its log. `epoch` tells the logs of two stores apart. */
+/** A session's state as of a `seq` of its log. `epoch` tells the logs of two stores apart. */
 interface Known {
   readonly epoch: string;
   readonly seq: number;
@@ -61,7 +61,7 @@ export class PlayerSession {
   /** The newest state of the session: answers and events may overtake one another. */
   #known: Known | undefined;
   /** What the player was told last, or does by itself with the floor's consent. */
-  #told: "playing" | "paused" | undefined;
+  #target: "playing" | "paused" | undefined;
   #observed: Playback = "stopped";
   /** The order that the player has not reported back yet. */
   #ordered: "playing" | "paused" | undefined;
@@ -70,7 +70,7 @@ export class PlayerSession {
   #isHeld = false;
   /** What the user did in the player and the node does not know yet. */
   #wish: "play" | "pause" | undefined;
-  #isAsking = false;
+  #isSending = false;
   #stopping: ReturnType<typeof setTimeout> | undefined;
 
   constructor(client: Client, agentId: string, userId: string, player: Playing, listener: PlayerSessionListener) {
@@ -82,7 +82,7 @@ export class PlayerSession {
   }
 
   /** Go on with the session that an earlier bridge made for this player. */
-  adopt(sessionId: string): void {
+  continueWith(sessionId: string): void {
     this.#begin(sessionId);
   }
 
@@ -96,10 +96,10 @@ export class PlayerSession {
     // A report of an earlier order, for example of a pause after the player was told to play again.
     if (this.#ordered !== undefined && this.#ordered !== playback) return;
     this.#ordered = undefined;
-    if (playback === "playing" && this.#told !== "playing") void this.#ask("play");
-    else if (playback === "paused" && this.#told === "playing") {
-      this.#told = "paused";
-      void this.#ask("pause");
+    if (playback === "playing" && this.#target !== "playing") void this.#sendWish("play");
+    else if (playback === "paused" && this.#target === "playing") {
+      this.#target = "paused";
+      void this.#sendWish("pause");
     }
   }
 
@@ -131,10 +131,10 @@ export class PlayerSession {
    * Send what the user did, until the node has answered. Meanwhile the player stays as the user left it; afterwards it
    * obeys the session's newest state.
    */
-  async #ask(wish: "play" | "pause"): Promise<void> {
+  async #sendWish(wish: "play" | "pause"): Promise<void> {
     this.#wish = wish;
-    if (this.#isAsking) return;
-    this.#isAsking = true;
+    if (this.#isSending) return;
+    this.#isSending = true;
     try {
       while (this.#wish && !this.#leaving.signal.aborted) {
         const sent: "play" | "pause" = this.#wish;
@@ -144,7 +144,7 @@ export class PlayerSession {
         await sleep(AGAIN_MS, undefined, { ref: false });
       }
     } finally {
-      this.#isAsking = false;
+      this.#isSending = false;
     }
     this.#obeyNewest();
   }
@@ -159,19 +159,19 @@ export class PlayerSession {
       }
       const answer = await (id === undefined ? this.#create() : this.#client.resumeSession(id));
       if (this.#leaving.signal.aborted) await this.#client.archiveSession(answer.session.id);
-      else this.#takeAnswer(answer, id === undefined);
+      else this.#handleAnswer(answer, id === undefined);
       return true;
     } catch (error) {
       return this.#fail(error, wish);
     }
   }
 
-  #takeAnswer(answer: SessionAnswer, isNew: boolean): void {
+  #handleAnswer(answer: SessionAnswer, isNew: boolean): void {
     const { id, state } = answer.session;
     const say = answer.decision?.say ?? "";
-    const isHeard = state === "active" || state === "ducked";
-    this.#note(answer, isHeard ? say : "");
-    if (!isHeard) this.#listener.onDenied(say);
+    const isAudible = state === "active" || state === "ducked";
+    this.#note(answer, isAudible ? say : "");
+    if (!isAudible) this.#listener.onDenied(say);
     if (isNew) this.#begin(id);
     // It was stopped before the node answered.
     if (this.#observed === "stopped") this.#endUnlessPlayed();
@@ -216,7 +216,7 @@ export class PlayerSession {
     this.#sessionId = undefined;
     this.#known = undefined;
     this.#state = "none";
-    this.#told = undefined;
+    this.#target = undefined;
     this.#player.setLevel(0);
     this.#listener.onSession(undefined);
   }
@@ -238,7 +238,7 @@ export class PlayerSession {
           if (error.wantsRepeat) return await sleep(AGAIN_MS, undefined, { ref: false });
           if (this.#isCurrent(sessionId)) this.#forget();
           // The store was lost: ask anew for what still plays.
-          if (this.#observed === "playing") void this.#ask("play");
+          if (this.#observed === "playing") void this.#sendWish("play");
         });
       }
     } finally {
@@ -263,9 +263,9 @@ export class PlayerSession {
       const [state] = to.split(".") as [Session["state"]];
       const { epoch = "" } = parseLogPosition(position) ?? {};
       // The node was away, or this machine slept: ask again for what still plays.
-      if (reason === "lease_expired" && this.#told === "playing" && this.#observed === "playing")
-        void this.#ask("play");
-      this.#take({
+      if (reason === "lease_expired" && this.#target === "playing" && this.#observed === "playing")
+        void this.#sendWish("play");
+      this.#update({
         epoch,
         seq: event.seq ?? 0,
         state,
@@ -276,15 +276,15 @@ export class PlayerSession {
   }
 
   #note({ session, position }: { session: Pick<Session, "state" | "level">; position?: string }, cause: string): void {
-    const place = parseLogPosition(position ?? "");
-    if (place) this.#take({ ...place, state: session.state, level: session.level ?? 0, cause });
+    const parsed = parseLogPosition(position ?? "");
+    if (parsed) this.#update({ ...parsed, state: session.state, level: session.level ?? 0, cause });
   }
 
   /** A store that was restored has another epoch, and counts anew. */
-  #take(known: Known): void {
+  #update(known: Known): void {
     if (this.#known?.epoch === known.epoch && known.seq < this.#known.seq) return;
     this.#known = known;
-    if (!this.#isAsking) this.#obeyNewest();
+    if (!this.#isSending) this.#obeyNewest();
   }
 
   #obeyNewest(): void {
@@ -297,15 +297,15 @@ export class PlayerSession {
   }
 
   #obey(state: PlayerState, level: number, cause: string): void {
-    const told = state === "active" || state === "ducked" ? "playing" : "paused";
-    if (told === "playing") this.#player.setLevel(level);
-    this.#told = told;
+    const target = state === "active" || state === "ducked" ? "playing" : "paused";
+    if (target === "playing") this.#player.setLevel(level);
+    this.#target = target;
     // A player that cannot pause still plays, and is only muted.
-    if (told === "playing" && (this.#isHeld || this.#observed !== "playing")) this.#order("playing");
-    if (told === "paused" && this.#observed === "playing") this.#order("paused");
-    this.#isHeld = told === "paused" && (this.#isHeld || this.#observed === "playing");
+    if (target === "playing" && (this.#isHeld || this.#observed !== "playing")) this.#order("playing");
+    if (target === "paused" && this.#observed === "playing") this.#order("paused");
+    this.#isHeld = target === "paused" && (this.#isHeld || this.#observed === "playing");
     // Silence comes first.
-    if (told === "paused") this.#player.setLevel(0);
+    if (target === "paused") this.#player.setLevel(0);
     if (state !== this.#state || level !== this.#level) this.#listener.onState(state, level, cause);
     this.#state = state;
     this.#level = level;

@@ -213,7 +213,7 @@ class Bridge {
       },
     });
     const former = this.#former.findIndex((each) => each.pid === pid && each.startedAt === startedAt);
-    if (former >= 0) session.adopt(this.#former.splice(former, 1)[0]!.sessionId);
+    if (former >= 0) session.continueWith(this.#former.splice(former, 1)[0]!.sessionId);
     return { player, session };
   }
 

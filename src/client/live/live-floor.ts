@@ -46,7 +46,7 @@ export class LiveFloor extends Live<FloorLiveView> {
       if (event.type === "reset") {
         await this.#load(signal);
         this.change({ resetAt: Date.now(), events: [] });
-      } else if (event.type !== "bye") this.#take(event);
+      } else if (event.type !== "bye") this.#apply(event);
     }
   }
 
@@ -55,7 +55,7 @@ export class LiveFloor extends Live<FloorLiveView> {
     this.change({ floor, decisions, position: this.known.position ?? position });
   }
 
-  #take(event: ServerEvent): void {
+  #apply(event: ServerEvent): void {
     const events = [...this.known.events.slice(1 - MAX_EVENTS), event];
     if (event.type === "arbitration") {
       this.change({ events, decisions: [...this.known.decisions.slice(1 - MAX_DECISIONS), event.data] });

@@ -58,7 +58,7 @@ const MAX_LINES = 200;
 /** Messages whose lines are kept. The oldest is dropped. */
 const MAX_PRINTING = 64;
 /** Messages that are read to see which of them still wait: the newest. */
-const MAX_WAITING = 500;
+const MAX_READ_MESSAGES = 500;
 /** The question of a waiting session is among this many last events, because its run does nothing else meanwhile. */
 const REPLAYED_EVENTS = 256;
 
@@ -136,7 +136,7 @@ export class LiveSession extends Live<SessionLiveView> {
         // The answer holds what was missed. Applying its later events twice changes nothing.
         await this.#load(signal);
         if (this.#wentBackTo && this.#wentBackTo !== wentBackTo) return true;
-      } else this.#take(event);
+      } else this.#apply(event);
       this.#position = stream.position;
       this.#lease?.note(this.known.session);
     }
@@ -161,8 +161,8 @@ export class LiveSession extends Live<SessionLiveView> {
     });
   }
 
-  #take(event: ServerEvent): void {
-    const text = this.#texts.take(event);
+  #apply(event: ServerEvent): void {
+    const text = this.#texts.add(event);
     if (text) this.#write(text, event);
     switch (event.type) {
       case "session_transition":
@@ -302,7 +302,7 @@ export class LiveSession extends Live<SessionLiveView> {
     this.#isReadingWaiting = true;
     this.#isWaitingOld = false;
     try {
-      const { messages } = await this.#client.listMessages(this.id, { limit: MAX_WAITING });
+      const { messages } = await this.#client.listMessages(this.id, { limit: MAX_READ_MESSAGES });
       const stored = new Map(messages.map(({ id, status }) => [id, status]));
       for (const { id } of waiting) {
         const [known, status] = [this.#messages.get(id), stored.get(id)];

@@ -20,7 +20,7 @@ export interface LiveState {
 }
 
 /** Watchers are notified at most once in this many ms, about once per frame of a screen. */
-const TELL_MS = 16;
+const NOTIFY_MS = 16;
 const BETWEEN_TRIES = { firstMs: 1_000, maxMs: 30_000 };
 /**
  * How long the stream outlives its last watcher, in ms, so that a component that is mounted again does not reconnect.
@@ -36,7 +36,7 @@ export abstract class Live<T extends LiveState> {
   #view: T;
   #next: T;
   #running: AbortController | undefined;
-  #telling: ReturnType<typeof setTimeout> | undefined;
+  #notifying: ReturnType<typeof setTimeout> | undefined;
   #leaving: ReturnType<typeof setTimeout> | undefined;
 
   constructor(first: T) {
@@ -88,7 +88,7 @@ export abstract class Live<T extends LiveState> {
 
   protected change(change: Partial<T>): void {
     this.#next = { ...this.#next, ...change };
-    this.#telling ??= setTimeout(() => this.#tell(), TELL_MS);
+    this.#notifying ??= setTimeout(() => this.#notify(), NOTIFY_MS);
   }
 
   /** Handler for a stream's `onStatus`. */
@@ -146,8 +146,8 @@ export abstract class Live<T extends LiveState> {
     this.change({ status: "connecting", retryAt: undefined } as Partial<T>);
   }
 
-  #tell(): void {
-    this.#telling = undefined;
+  #notify(): void {
+    this.#notifying = undefined;
     if (this.#view === this.#next) return;
     this.#view = this.#next;
     this.#watchers.notify();

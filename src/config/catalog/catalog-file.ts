@@ -17,17 +17,17 @@ export interface RefusedCatalog {
   unreadable?: "missing" | "refused";
 }
 
-/** The lines that report a refused file: each fault with its place, which an unreadable file lacks. */
+/** The lines that report a refused file: each fault with its line and column, which an unreadable file lacks. */
 export function describeRefusal(path: string, { faults, unreadable }: RefusedCatalog): string[] {
   return faults.map((fault) => (unreadable ? `${path}: ${fault.message}` : faultLine(path, fault)));
 }
 
-const MAX_BYTES = BOUNDS.catalogBytes;
+const MAX_CATALOG_BYTES = BOUNDS.catalogBytes;
 const TOO_LARGE = "the file is larger than 1 MiB";
 
 /** Parse a catalogue. Returns it, or all faults at once: of syntax, keys, values, and names of unknown agents. */
 export function readCatalog(text: string): CatalogReading {
-  if (Buffer.byteLength(text) > MAX_BYTES) return refuse(TOO_LARGE);
+  if (Buffer.byteLength(text) > MAX_CATALOG_BYTES) return refuse(TOO_LARGE);
   const yaml = readYaml(text);
   if (yaml.faults.length === 0 && (yaml.value === undefined || yaml.value === null)) {
     return refuse("the file is empty: it needs at least a list of agents");
@@ -63,7 +63,7 @@ function locate({ path, message }: ValueFault): Explained {
 export async function loadCatalog(path: string, known?: Catalog): Promise<CatalogReading> {
   let bytes: Buffer;
   try {
-    bytes = await readBounded(path, MAX_BYTES);
+    bytes = await readBounded(path, MAX_CATALOG_BYTES);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const isMissing = code === "ENOENT" || code === "ENOTDIR";
@@ -78,7 +78,7 @@ export async function loadCatalog(path: string, known?: Catalog): Promise<Catalo
  */
 export function decodeCatalog(bytes: Uint8Array, known?: Catalog): CatalogReading {
   // The last character of a file that is too long may be cut, and would not be UTF-8.
-  if (bytes.length > MAX_BYTES) return refuse(TOO_LARGE);
+  if (bytes.length > MAX_CATALOG_BYTES) return refuse(TOO_LARGE);
   let text: string;
   try {
     // Keep a byte order mark, so that the hash equals that of `sha256sum`.
@@ -93,7 +93,7 @@ function refuse(message: string, { line, column } = { line: 1, column: 1 }): Ref
   return { ok: false, faults: [{ line, column, path: "", message }] };
 }
 
-/** The place of the first bytes that are not UTF-8. */
+/** The line and column of the first bytes that are not UTF-8. */
 function endOfUtf8(bytes: Buffer): { line: number; column: number } {
   // Only these bytes differ when they are decoded and encoded again.
   const again = Buffer.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));

@@ -56,7 +56,7 @@ export const explain: z.core.$ZodErrorMap = (issue) => {
   }
 };
 
-/** One entry per place: each unknown key separately, and for a union the branch that the value most likely means. */
+/** One entry per path: each unknown key separately, and for a union the branch that the value most likely means. */
 export function explainIssues(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Explained[] {
   return issues.flatMap((issue): Explained[] => {
     const path = [...base, ...issue.path];
@@ -88,7 +88,7 @@ function withInput(message: string, { input }: { readonly input?: unknown }): st
   return isShown || !message.startsWith("must ") ? message : `${message}, not ${show(input)}`;
 }
 
-/** @param message what `explain` says of all unknown keys of one place, because `flatten` is not given their schema */
+/** @param message what `explain` says of all unknown keys of one path, because `flatten` is not given their schema */
 function whyUnknown(key: string, message: string): string {
   if (!message.startsWith(UNKNOWN_KEY)) return message;
   const meant = suggest(key, message.slice(UNKNOWN_KEY.length).split(", "));

@@ -126,7 +126,7 @@ interface Reference {
   path: (string | number)[];
 }
 
-/** Every place that names an agent. Skips keys that cannot be names of agents: the schema refuses them. */
+/** Every key that names an agent. Skips keys that cannot be names of agents: the schema refuses them. */
 function* referencesIn(
   agents: readonly NamedAgent[],
   { default_agent, priority_rules, restrictions, user_preferences, claims }: Omit<z.infer<typeof Names>, "agents">,

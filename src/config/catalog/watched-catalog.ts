@@ -83,7 +83,7 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
   /** The last read failed for a reason that may pass without a change of the signature: each poll retries. */
   let isUnreadable = false;
 
-  function take(reading: CatalogReading): void {
+  function apply(reading: CatalogReading): void {
     if (!reading.ok) {
       if (JSON.stringify(reading.faults) === JSON.stringify(faults)) return;
       faults = reading.faults;
@@ -145,7 +145,7 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
     if (isClosed) return;
     isUnreadable = !reading.ok && reading.unreadable === "refused";
     if (isTorn) soon.ensure();
-    else take(reading);
+    else apply(reading);
   }
 
   // Checks run one at a time, in order.

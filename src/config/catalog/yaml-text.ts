@@ -29,7 +29,7 @@ export interface YamlText {
 }
 
 /** The maximum nesting of maps and lists. The catalogue needs 8; `arguments` of a scripted tool may need more. */
-const MAX_DEPTH = 64;
+const MAX_YAML_DEPTH = 64;
 /** The maximum number of expanded aliases if any are nested, and so multiply: more indicates an expansion attack. */
 const MAX_ALIASES = 100;
 /** The maximum number of values that aliases repeat: a hundred for each of a thousand agents. */
@@ -42,7 +42,7 @@ const ENOUGH = MAX_FAULTS + 1;
 
 /** Read a text as one YAML 1.2 document. Never throws. */
 export function readYaml(text: string): YamlText {
-  const placeOf = locator(text);
+  const lineColumnOf = locator(text);
   const document = parseDocument(text, {
     prettyErrors: false,
     stringKeys: true,
@@ -53,17 +53,17 @@ export function readYaml(text: string): YamlText {
   });
   const root: Node | null = document.contents;
 
-  const place = (offset: number, path: readonly PropertyKey[], message: string): Fault => {
-    return { ...placeOf(offset), path: describePath(path), message };
+  const makeFault = (offset: number, path: readonly PropertyKey[], message: string): Fault => {
+    return { ...lineColumnOf(offset), path: describePath(path), message };
   };
 
   const tooDeep = document.errors.find((error) => error.code === "RESOURCE_EXHAUSTION");
   if (tooDeep) {
-    const fault = place(tooDeep.pos[0], [], "maps and lists are nested too deeply here");
+    const fault = makeFault(tooDeep.pos[0], [], "maps and lists are nested too deeply here");
     return { faults: [fault], value: undefined, faultAt: () => undefined };
   }
 
-  const seen = inspect(root, text, place);
+  const seen = inspect(root, text, makeFault);
   const faults = [...seen.faults];
   let readableUntil = Number.POSITIVE_INFINITY;
   let isLost = false;
@@ -74,7 +74,7 @@ export function readYaml(text: string): YamlText {
     const offset = offsetOf(error, seen);
     if (!HARMLESS.has(error.code)) readableUntil = Math.min(readableUntil, offset);
     const path = error.code === "MULTIPLE_DOCS" ? [] : pathTo(root, offset);
-    faults.push(place(offset, path, sentenceOf(error)));
+    faults.push(makeFault(offset, path, sentenceOf(error)));
   }
 
   let value: unknown;
@@ -83,13 +83,13 @@ export function readYaml(text: string): YamlText {
     value = reading.value;
     const [first] = seen.targets.keys();
     const offset = first?.range?.[0] ?? 0;
-    if (reading.fault !== undefined) faults.push(place(offset, [], `aliases such as this ${reading.fault} in all`));
+    if (reading.fault !== undefined) faults.push(makeFault(offset, [], `aliases such as this ${reading.fault} in all`));
   }
 
   const faultAt: YamlText["faultAt"] = (path, on, message) => {
     const node = nodeAt(root, path, on, seen);
     const [start, end] = node?.range ?? [0, 0];
-    return end < readableUntil ? place(start, path, message) : undefined;
+    return end < readableUntil ? makeFault(start, path, message) : undefined;
   };
   return { faults, value, faultAt };
 }
@@ -109,7 +109,7 @@ function locator(text: string): (offset: number) => { line: number; column: numb
   };
 }
 
-type Place = (offset: number, path: readonly PropertyKey[], message: string) => Fault;
+type MakeFault = (offset: number, path: readonly PropertyKey[], message: string) => Fault;
 
 /** The result of one pass over all nodes. */
 interface Seen {
@@ -126,7 +126,7 @@ interface Seen {
   readonly unclosed: number[];
 }
 
-function inspect(root: Node | null, text: string, place: Place): Seen {
+function inspect(root: Node | null, text: string, makeFault: MakeFault): Seen {
   const seen: Seen = {
     faults: [],
     isSound: true,
@@ -136,13 +136,13 @@ function inspect(root: Node | null, text: string, place: Place): Seen {
     unclosed: [],
   };
   const anchors = new Map<string, Node>();
-  const tell = (node: Node, message: string) => {
+  const addFault = (node: Node, message: string) => {
     const offset = node.range?.[0] ?? 0;
-    if (seen.faults.length < ENOUGH) seen.faults.push(place(offset, pathTo(root, offset), message));
+    if (seen.faults.length < ENOUGH) seen.faults.push(makeFault(offset, pathTo(root, offset), message));
   };
   const refuse = (node: Node, message: string) => {
     seen.isSound = false;
-    tell(node, message);
+    addFault(node, message);
   };
   const followAlias = (node: Alias, ancestors: readonly unknown[]) => {
     const target = anchors.get(node.source);
@@ -158,8 +158,8 @@ function inspect(root: Node | null, text: string, place: Place): Seen {
       if (!isScalar(pair.key)) continue;
       const name = String(pair.key.value);
       if (pair.key.type === "PLAIN" && name === "<<") {
-        tell(pair.key, "is a merge key of YAML 1.1, which is not supported: write the keys out");
-      } else if (pairs.has(name)) tell(pair.key, "is a duplicate key");
+        addFault(pair.key, "is a merge key of YAML 1.1, which is not supported: write the keys out");
+      } else if (pairs.has(name)) addFault(pair.key, "is a duplicate key");
       pairs.set(name, pair);
     }
     seen.pairs.set(node, pairs);
@@ -176,8 +176,8 @@ function inspect(root: Node | null, text: string, place: Place): Seen {
       if (isAlias(node)) return followAlias(node, ancestors);
       if (isUnclosed(node, text)) seen.unclosed.push(startOf(node));
       if (node.anchor) anchors.set(node.anchor, node);
-      if (isCollection(node) && ancestors.filter(isCollection).length >= MAX_DEPTH) {
-        refuse(node, `maps and lists are nested deeper than ${MAX_DEPTH}`);
+      if (isCollection(node) && ancestors.filter(isCollection).length >= MAX_YAML_DEPTH) {
+        refuse(node, `maps and lists are nested deeper than ${MAX_YAML_DEPTH}`);
         return visit.SKIP;
       }
       if (isMap(node)) indexPairs(node);

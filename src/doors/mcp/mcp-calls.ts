@@ -17,7 +17,7 @@ export interface McpClient {
 }
 
 /** The longest scope and id that are sent to other nodes, in UTF-16 units. Clients choose both, and a message is bounded. */
-const MAX_UNITS = 4_096;
+const MAX_ID_UNITS = 4_096;
 
 /**
  * The calls of the MCP door on this node. A cancellation of a call that another node has is passed on to all nodes, because
@@ -43,7 +43,7 @@ export class McpCalls {
   /** Cancel a call at this node, or else at the node that has it. Does nothing if there is none. */
   async cancel({ scope, isNamed }: McpClient, id: string | number): Promise<void> {
     if (this.#calls.cancel(scope, id) || !isNamed || this.#bus.isLocal) return;
-    if (scope.length + String(id).length > MAX_UNITS) return;
+    if (scope.length + String(id).length > MAX_ID_UNITS) return;
     await this.#bus.publish(this.#topic, writeMessage({ scope, id } satisfies Cancellation));
   }
 
@@ -51,7 +51,7 @@ export class McpCalls {
     this.#listening ??= keepListening(
       this.#bus,
       this.#topic,
-      (message) => this.#hear(message),
+      (message) => this.#receive(message),
       // A cancellation that was lost meanwhile is lost: the client's call ends with its own time.
       () => {},
     );
@@ -61,7 +61,7 @@ export class McpCalls {
     });
   }
 
-  #hear(message: Uint8Array): void {
+  #receive(message: Uint8Array): void {
     const cancellation = readMessage(Cancellation, message);
     if (cancellation) this.#calls.cancel(cancellation.scope, cancellation.id);
   }

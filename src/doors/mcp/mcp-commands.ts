@@ -20,7 +20,7 @@ import type { Command } from "../../protocol/internal/command.ts";
 import type { Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { cleanText } from "../../shared/text.ts";
-import type { Following, LiveRuns, LiveRunsContext, RunPlace } from "../live-runs.ts";
+import type { Following, LiveRuns, LiveRunsContext, RunAddress } from "../live-runs.ts";
 import { mustHaveRoom } from "../run-stream.ts";
 import type { RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
@@ -84,7 +84,7 @@ const Wait = {
     .default(WAIT_S)
     .describe("How long to wait for the reply. The run continues afterwards, and read_reply can wait for it again."),
 };
-const Place = {
+const FloorChoice = {
   userId: Name.optional().describe("The user for whose attention sessions compete. Default: you."),
   zone: Name.optional().describe("One of the user's places, such as a seat."),
 };
@@ -117,18 +117,18 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
 
   /** Collect the output of a run for a limited time. The run continues afterwards. */
   async function readReply(
-    place: RunPlace,
+    address: RunAddress,
     waitSeconds: number,
     { cancelled, endWithClient, progress }: Omit<McpCall, "identity">,
   ) {
     const whole = new WholeRun();
     streams.add(whole, reader);
     let beat: Timer | undefined;
-    const tell = (waited: number) => {
+    const notify = (waited: number) => {
       progress?.(waited, waitSeconds);
-      if (progress) beat = clock.after(PROGRESS_S * 1_000, () => tell(waited + PROGRESS_S));
+      if (progress) beat = clock.after(PROGRESS_S * 1_000, () => notify(waited + PROGRESS_S));
     };
-    tell(0);
+    notify(0);
     const timer = clock.after(waitSeconds * 1_000, () => whole.settle());
     const over = AbortSignal.any([cancelled, endWithClient()]);
     const onOver = () => whole.settle();
@@ -136,8 +136,8 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     if (over.aborted) onOver();
     let following: Following | undefined;
     try {
-      following = await runs.follow(place, whole);
-      return replyOf(place, await whole.read(following));
+      following = await runs.follow(address, whole);
+      return replyOf(address, await whole.read(following));
     } finally {
       timer.cancel();
       beat?.cancel();
@@ -149,11 +149,11 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
   }
 
   /** The same for a run that the call itself has begun or continued. */
-  async function readOwnReply(place: RunPlace, waitSeconds: number, call: McpCall) {
+  async function readOwnReply(address: RunAddress, waitSeconds: number, call: McpCall) {
     try {
-      return await readReply(place, waitSeconds, call);
+      return await readReply(address, waitSeconds, call);
     } finally {
-      if (call.cancelled.aborted) await runs.abort(commands.newIdentity(caller), place);
+      if (call.cancelled.aborted) await runs.abort(commands.newIdentity(caller), address);
     }
   }
 
@@ -190,7 +190,11 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     define(
       "ask_for_floor",
       "Request the floor for an agent, so that it may speak: for a new or an existing session. The decision has the reason.",
-      { sessionId: SessionId.optional().describe("Absent: a new session."), agentId: AgentId.optional(), ...Place },
+      {
+        sessionId: SessionId.optional().describe("Absent: a new session."),
+        agentId: AgentId.optional(),
+        ...FloorChoice,
+      },
       async ({ sessionId, ...wanted }, call) =>
         sessionId === undefined ? open(wanted, call) : send(sessionId, "activate", call),
     ),
@@ -208,11 +212,11 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
         ...Wait,
       },
       async ({ sessionId, content, played: playedUpTo, waitSeconds }, call) => {
-        await sessions.place(sessionId);
+        await sessions.addressOf(sessionId);
         mustHaveRoom(streams, reader);
         const chat = { content: cleanText(content) };
-        return runs.begin(call.identity, { sessionId, chat, playedUpTo }, (place) =>
-          readOwnReply(place, waitSeconds, call),
+        return runs.begin(call.identity, { sessionId, chat, playedUpTo }, (address) =>
+          readOwnReply(address, waitSeconds, call),
         );
       },
     ),
@@ -222,8 +226,8 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       { ...Session, ...Wait },
       async ({ sessionId, waitSeconds }, call) => {
         mustHaveRoom(streams, reader);
-        const place = await runs.find(caller, sessionId);
-        return place ? readReply(place, waitSeconds, call) : { sessionId, isRunning: false };
+        const address = await runs.find(caller, sessionId);
+        return address ? readReply(address, waitSeconds, call) : { sessionId, isRunning: false };
       },
       true,
     ),
@@ -244,8 +248,8 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
         let answer: Answer;
         if (verdict !== undefined) answer = confirmationAnswer(requestId, verdict);
         else if (response !== undefined) answer = questionAnswer(requestId, response);
-        else throw new AppError("bad_request", "Either response or verdict is required.");
-        return runs.answer(call.identity, sessionId, [answer], (place) => readOwnReply(place, waitSeconds, call));
+        else throw new AppError("bad_request", "The answer has neither response nor verdict. Add one of them.");
+        return runs.answer(call.identity, sessionId, [answer], (address) => readOwnReply(address, waitSeconds, call));
       },
     ),
     define(
@@ -265,9 +269,9 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       "End the run of a session. Its text so far is kept.",
       Session,
       async ({ sessionId }, { identity }) => {
-        const place = await runs.find(caller, sessionId);
-        if (place) await runs.abort(identity, place);
-        return { sessionId, aborted: place !== undefined };
+        const address = await runs.find(caller, sessionId);
+        if (address) await runs.abort(identity, address);
+        return { sessionId, aborted: address !== undefined };
       },
     ),
     define(
@@ -279,7 +283,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     define(
       "read_floor",
       "Read which session has the floor, which sessions wait, and the last decisions with their reasons.",
-      Place,
+      FloorChoice,
       async ({ userId, zone }) => {
         const floorId = await sessions.floor(floorIn(userId, zone));
         const view = await sessions.floorView(floorId, { sessions: SHOWN_SESSIONS, decisions: SHOWN_DECISIONS });
@@ -305,7 +309,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     define(
       "what_if",
       "Preview what the arbiter would decide if an agent requested the floor now. Changes nothing.",
-      { agentId: AgentId, ...Place },
+      { agentId: AgentId, ...FloorChoice },
       async ({ agentId, userId, zone }, { identity }) => {
         const floorId = await sessions.floor(floorIn(userId, zone));
         const { decision } = await commands.look(floorId, { type: "floor.what_if", agentId }, identity.trace);
@@ -316,8 +320,8 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
   ];
 }
 
-function replyOf({ sessionId, runId, decision, playedUpTo, notice }: RunPlace, summary: RunSummary): object {
-  const { text, outcome, asked, failure, isCancelled, finishReason, nativeFinishReason } = summary;
+function replyOf({ sessionId, runId, decision, playedUpTo, notice }: RunAddress, summary: RunSummary): object {
+  const { text, outcome, openInteraction, failure, isCancelled, finishReason, nativeFinishReason } = summary;
   if (failure) {
     const { code, message, retryAfterMs } = failure;
     throw new AppError(code, message, {
@@ -332,7 +336,9 @@ function replyOf({ sessionId, runId, decision, playedUpTo, notice }: RunPlace, s
     ...(isCancelled && { isCancelled }),
     ...(finishReason && { finishReason }),
     ...(nativeFinishReason !== undefined && { nativeFinishReason }),
-    ...(asked && { asked: { kind: asked.kind, requestId: asked.requestId, ...asked.data } }),
+    ...(openInteraction && {
+      asked: { kind: openInteraction.kind, requestId: openInteraction.requestId, ...openInteraction.data },
+    }),
     ...(decision && { decision }),
     ...(playedUpTo !== undefined && { played: playedUpTo }),
     ...(notice !== undefined && outcome !== "ended" && { notice }),

@@ -24,7 +24,7 @@ const INSTRUCTIONS =
 /** A batch would count as one request of its caller, and is no part of the protocol since 2025-06-18. */
 const ONE_MESSAGE = "A request has one message: batches are not accepted.";
 
-/** The place of a call's key in its `_meta`, for clients that cannot send headers with each call. */
+/** The name of a call's key in its `_meta`, for clients that cannot send headers with each call. */
 const KEY_IN_META = "interlock/idempotency-key";
 
 /** What a call says of itself beside its tool and its arguments. */
@@ -32,8 +32,8 @@ interface CalledBy {
   id: string | number;
   _meta?: Readonly<Record<string, unknown>> | undefined;
 }
-type Asked = Readonly<Record<string, unknown>>;
-type Identify = (tool: string, input: Asked, by: CalledBy) => McpCall["identity"];
+type ToolInput = Readonly<Record<string, unknown>>;
+type Identify = (tool: string, input: ToolInput, by: CalledBy) => McpCall["identity"];
 
 /** Names a client among those of its owner, whose requests may have the same ids. This node keeps no sessions. */
 const SESSION_HEADER = "mcp-session-id";
@@ -73,9 +73,9 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
       };
       const keyed = headers["idempotency-key"];
       const session = headers[SESSION_HEADER];
-      const identify = (tool: string, input: Asked, { id, _meta }: CalledBy) => {
-        const { waitSeconds: _, ...asked } = input;
-        const what = `MCP ${tool} ${JSON.stringify(asked)}`;
+      const identify = (tool: string, input: ToolInput, { id, _meta }: CalledBy) => {
+        const { waitSeconds: _, ...sent } = input;
+        const what = `MCP ${tool} ${JSON.stringify(sent)}`;
         // An id is used once in a session. A client that uses it again does so for another call.
         const own = session !== undefined && hash("sha256", JSON.stringify([session, id, what]), "base64url");
         const key = keyed ?? _meta?.[KEY_IN_META] ?? (own ? `mcp.${own}` : undefined);

@@ -2,16 +2,16 @@ import { z } from "zod";
 import type { Routes } from "../../gateway/route-context.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import type { Usage } from "../../protocol/message.ts";
-import type { RunPlace } from "../live-runs.ts";
+import type { RunAddress } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type ReadOutcome, RunSummary } from "../run-summary.ts";
 import { errorOf, openAiProblem, unsupported } from "./openai-problem.ts";
 import {
   argumentsOf,
-  askedId,
   COMMON,
   FUNCTION_OF,
+  interactionId,
   notOfUser,
   type OpenAiTurn,
   readCommon,
@@ -67,9 +67,9 @@ export function chatCompletionRoutes(app: Routes, door: OpenAiDoor): void {
       };
       return answerWithRun({ ...door, request, reply }, wanted, {
         isStream: body.stream === true,
-        translator: (place) =>
-          new ChunkTranslator(place, agentId, createdAt, body.stream_options?.include_usage === true),
-        whole: (place, summary) => completionOf(place, agentId, createdAt, summary),
+        translator: (address) =>
+          new ChunkTranslator(address, agentId, createdAt, body.stream_options?.include_usage === true),
+        whole: (address, summary) => completionOf(address, agentId, createdAt, summary),
       });
     },
   );
@@ -116,8 +116,8 @@ const NO_USAGE: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 
 
 type Finish = "stop" | "length" | "content_filter" | "tool_calls";
 
-function finishOf({ asked, finishReason }: RunSummary): Finish {
-  if (asked) return "tool_calls";
+function finishOf({ openInteraction, finishReason }: RunSummary): Finish {
+  if (openInteraction) return "tool_calls";
   // The words of this protocol are few, and of those for a reply that was cut `length` promises least.
   if (finishReason === "incomplete") return "length";
   return finishReason === "length" || finishReason === "content_filter" ? finishReason : "stop";
@@ -128,14 +128,14 @@ const nativeOf = ({ nativeFinishReason: word }: RunSummary) =>
   word === undefined ? {} : { native_finish_reason: word };
 
 /** The question that the run waits for, as a call of a function in the client. */
-function toolCallsOf(place: RunPlace, { asked }: RunSummary) {
-  if (!asked) return [];
-  const call = { name: FUNCTION_OF[asked.kind], arguments: argumentsOf(asked) };
-  return [{ id: askedId(place.sessionId, asked), type: "function" as const, function: call }];
+function toolCallsOf(address: RunAddress, { openInteraction }: RunSummary) {
+  if (!openInteraction) return [];
+  const call = { name: FUNCTION_OF[openInteraction.kind], arguments: argumentsOf(openInteraction) };
+  return [{ id: interactionId(address.sessionId, openInteraction), type: "function" as const, function: call }];
 }
 
-function completionOf(place: RunPlace, model: string, created: number, summary: RunSummary): object {
-  const calls = toolCallsOf(place, summary);
+function completionOf(address: RunAddress, model: string, created: number, summary: RunSummary): object {
+  const calls = toolCallsOf(address, summary);
   const thoughts = summary.items.map((item) => (item.kind === "reasoning" ? item.text : "")).join("");
   const { text } = summary;
   const message = {
@@ -146,14 +146,14 @@ function completionOf(place: RunPlace, model: string, created: number, summary: 
     ...(calls.length > 0 && { tool_calls: calls }),
   };
   return {
-    id: `chatcmpl-${place.runId}`,
+    id: `chatcmpl-${address.runId}`,
     object: "chat.completion",
     created,
     model,
     choices: [{ index: 0, message, logprobs: null, finish_reason: finishOf(summary), ...nativeOf(summary) }],
     usage: usageOf(summary.usage ?? NO_USAGE),
-    metadata: metadataOf(place),
-    ...(place.decision && { interlock: { type: "arbitration", data: place.decision } }),
+    metadata: metadataOf(address),
+    ...(address.decision && { interlock: { type: "arbitration", data: address.decision } }),
   };
 }
 
@@ -165,15 +165,15 @@ function isChangeOfFloor({ type, data }: RunEvent): boolean {
 
 /** Translates a run to chunks. */
 class ChunkTranslator implements RunTranslator {
-  readonly #place: RunPlace;
+  readonly #address: RunAddress;
   readonly #head: string;
   readonly #includeUsage: boolean;
   readonly #summary = new RunSummary();
 
-  constructor(place: RunPlace, model: string, created: number, includeUsage: boolean) {
-    this.#place = place;
+  constructor(address: RunAddress, model: string, created: number, includeUsage: boolean) {
+    this.#address = address;
     this.#includeUsage = includeUsage;
-    const head = { id: `chatcmpl-${place.runId}`, object: "chat.completion.chunk", created, model };
+    const head = { id: `chatcmpl-${address.runId}`, object: "chat.completion.chunk", created, model };
     this.#head = JSON.stringify(head).slice(0, -1);
   }
 
@@ -182,9 +182,9 @@ class ChunkTranslator implements RunTranslator {
   }
 
   begin(): string {
-    const { decision } = this.#place;
+    const { decision } = this.#address;
     const rest = {
-      metadata: metadataOf(this.#place),
+      metadata: metadataOf(this.#address),
       ...(decision && { interlock: { type: "arbitration", data: decision } }),
     };
     return this.#chunk({ role: "assistant", content: "" }, rest);
@@ -202,9 +202,9 @@ class ChunkTranslator implements RunTranslator {
       return isChangeOfFloor(event) ? this.#chunk({}, { interlock: { type: event.type, data: event.data } }) : "";
     if (summary.failure) return frameOf(openAiProblem(errorOf(summary.failure)));
     if (summary.isCancelled) return this.fail("session_archived", ABORTED);
-    const calls = toolCallsOf(this.#place, summary).map((call, index) => ({ index, ...call }));
-    const asked = calls.length > 0 ? this.#chunk({ tool_calls: calls }) : "";
-    return `${asked}${this.#chunk({}, {}, finishOf(summary), nativeOf(summary))}${this.#usage()}data: [DONE]\n\n`;
+    const calls = toolCallsOf(this.#address, summary).map((call, index) => ({ index, ...call }));
+    const chunk = calls.length > 0 ? this.#chunk({ tool_calls: calls }) : "";
+    return `${chunk}${this.#chunk({}, {}, finishOf(summary), nativeOf(summary))}${this.#usage()}data: [DONE]\n\n`;
   }
 
   fail(code: ErrorCode, message: string): string {

@@ -9,7 +9,7 @@ import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } fro
 import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText, cutText, toOneLine } from "../../shared/text.ts";
 import type { WantedTurn } from "../live-runs.ts";
-import type { Asked } from "../run-summary.ts";
+import type { OpenInteraction } from "../run-summary.ts";
 import { unsupported } from "./openai-problem.ts";
 
 /** The parts that both of OpenAI's request formats have in common. */
@@ -75,7 +75,9 @@ function readWhereabouts(request: FastifyRequest, metadata: Record<string, unkno
   for (const key of Object.keys(Named.shape)) named[key] = metadata[key] ?? request.headers[`interlock-${key}`];
   const { session, user, zone, workspace, played } = parsed(Named.safeParse(named), "metadata");
   if (zone !== undefined && user === undefined) {
-    throw new AppError("bad_request", "A zone needs a user.", { facts: { param: "metadata.zone" } });
+    throw new AppError("bad_request", "The request names a zone without a user. Add the user.", {
+      facts: { param: "metadata.zone" },
+    });
   }
   return { sessionId: session, userId: user, zone, workspaceId: workspace, playedUpTo: played };
 }
@@ -108,7 +110,7 @@ export function readContent(content: unknown, param: string): Pick<WantedTurn["c
     else throw unsupported(`${at}.type`, `Content of the type ${JSON.stringify(type.slice(0, 64))} is not supported.`);
   }
   if (images.length > MAX_IMAGES) {
-    throw new AppError("bad_request", `A message has at most ${MAX_IMAGES} images.`, { facts: { param } });
+    throw new AppError("bad_request", `The message has more than ${MAX_IMAGES} images.`, { facts: { param } });
   }
   return { content: cleanText(texts.join("\n")), ...(images.length > 0 && { images }) };
 }
@@ -165,17 +167,17 @@ function textOf(content: unknown, param: string): string {
 const titleFrom = (content: string): string | undefined => cutText(toOneLine(content), 60).trim() || undefined;
 
 /** The id under which a client answers a question or a confirmation. It contains the session's id. */
-export const askedId = (sessionId: SessionId, { kind, requestId }: Asked): string =>
+export const interactionId = (sessionId: SessionId, { kind, requestId }: OpenInteraction): string =>
   `${kind}.${sessionId}.${requestId}`;
 
 /** The function that the client calls to put a question to its user. */
-export const FUNCTION_OF: { readonly [kind in Asked["kind"]]: string } = {
+export const FUNCTION_OF: { readonly [kind in OpenInteraction["kind"]]: string } = {
   question: "user_question",
   confirmation: "tool_confirmation",
 };
 
 /** A question or confirmation as the arguments of a function. */
-export function argumentsOf({ kind, data }: Asked): string {
+export function argumentsOf({ kind, data }: OpenInteraction): string {
   if (kind === "question") return JSON.stringify(data);
   const { toolCall, availableOptions, ...rest } = data;
   const { name, arguments: text } = toolCall.function;
@@ -196,9 +198,13 @@ export function readToolAnswer(id: unknown, output: unknown, param: string): Rea
   const requestId = RequestId.safeParse(request);
   const isKnown = kind === "question" || kind === "confirmation";
   if (!isKnown || !sessionId.success || !requestId.success) {
-    throw new AppError("bad_request", "Only questions and confirmations of agents can be answered.", {
-      facts: { param },
-    });
+    throw new AppError(
+      "bad_request",
+      "The request answers a call that is no question or confirmation of an agent. Leave it out.",
+      {
+        facts: { param },
+      },
+    );
   }
   const text = cleanText(typeof output === "string" ? output : JSON.stringify(output ?? ""));
   const about = requestId.data;

@@ -5,7 +5,7 @@ import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { CatalogStatus } from "../../config/catalog/watched-catalog.ts";
 import type { Identity } from "../../gateway/commands.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { headersOf, type LiveRuns, type LiveRunsContext, type RunPlace, type WantedTurn } from "../live-runs.ts";
+import { headersOf, type LiveRuns, type LiveRunsContext, type RunAddress, type WantedTurn } from "../live-runs.ts";
 import type { RepeatedRequests } from "../repeated-requests.ts";
 import { mustHaveRoom, type RunStreamContext, type RunTranslator, streamRun } from "../run-stream.ts";
 import type { ReadOutcome, RunSummary } from "../run-summary.ts";
@@ -42,8 +42,8 @@ interface OpenAiRequest {
 /** How a run is converted to the answer of a request. */
 interface OpenAiAnswer {
   readonly isStream: boolean;
-  translator(place: RunPlace): RunTranslator;
-  whole(place: RunPlace, summary: RunSummary): object;
+  translator(address: RunAddress): RunTranslator;
+  whole(address: RunAddress, summary: RunSummary): object;
 }
 
 /** What the routes of this door depend on. */
@@ -70,7 +70,7 @@ interface OpenAiRunOptions extends OpenAiDoor {
 export const ABORTED = "The reply was aborted.";
 
 /** What an answer says in `metadata`, whose values are texts. */
-export const metadataOf = ({ sessionId, runId, playedUpTo }: RunPlace) => ({
+export const metadataOf = ({ sessionId, runId, playedUpTo }: RunAddress) => ({
   session: sessionId,
   run: runId,
   ...(playedUpTo !== undefined && { played: String(playedUpTo) }),
@@ -102,35 +102,35 @@ export async function answerWithRun(
     throw error;
   }
 
-  async function show(place: RunPlace): Promise<FastifyReply> {
+  async function show(address: RunAddress): Promise<FastifyReply> {
     hasRun = true;
-    void reply.headers(headersOf(place));
-    if (!answer.isStream) return reply.send(await readWhole(place));
+    void reply.headers(headersOf(address));
+    if (!answer.isStream) return reply.send(await readWhole(address));
     const onClose = (outcome: ReadOutcome | "left" | "cut") => {
       end(outcome === "left" ? "left" : outcome === "cut" ? "unknown" : "whole");
-      if (outcome === "left") abort(place);
+      if (outcome === "left") abort(address);
     };
-    return streamRun(place, { context, runs, request, reply, translator: answer.translator(place), onClose });
+    return streamRun(address, { context, runs, request, reply, translator: answer.translator(address), onClose });
   }
 
-  async function readWhole(place: RunPlace): Promise<object> {
+  async function readWhole(address: RunAddress): Promise<object> {
     const whole = new WholeRun(reply);
     streams.add(whole, request.caller);
     try {
-      const summary = await whole.read(await runs.follow(place, whole));
-      const said = answer.whole(place, mustBeWhole(summary));
+      const summary = await whole.read(await runs.follow(address, whole));
+      const said = answer.whole(address, mustBeWhole(summary));
       end("whole");
       return said;
     } catch (error) {
       end(whole.hasLeft ? "left" : "failed");
-      if (whole.hasLeft) abort(place);
+      if (whole.hasLeft) abort(address);
       throw error;
     }
   }
 
-  function abort(place: RunPlace): void {
+  function abort(address: RunAddress): void {
     runs
-      .abort(context.commands.newIdentity(caller), place)
+      .abort(context.commands.newIdentity(caller), address)
       .catch((error) => log.warn({ err: error, traceId: request.id }, "a run could not be ended"));
   }
 }

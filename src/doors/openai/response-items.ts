@@ -1,7 +1,7 @@
 import type { SessionId } from "../../protocol/ids.ts";
 import type { ToolCall } from "../../protocol/interaction.ts";
-import type { Asked, RunItem } from "../run-summary.ts";
-import { argumentsOf, askedId, FUNCTION_OF } from "./openai-request.ts";
+import type { OpenInteraction, RunItem } from "../run-summary.ts";
+import { argumentsOf, FUNCTION_OF, interactionId } from "./openai-request.ts";
 
 /** The parts of a response in OpenAI's `output` format. */
 
@@ -50,14 +50,14 @@ export function callItem(
 }
 
 /** The question that the run waits for, as a function call of the client or as a request for approval. */
-export function askedItem(sessionId: SessionId, asked: Asked): OutputItem {
-  const id = askedId(sessionId, asked);
-  if (asked.kind === "confirmation") {
-    const { name, arguments: text } = asked.data.toolCall.function;
+export function interactionItem(sessionId: SessionId, openInteraction: OpenInteraction): OutputItem {
+  const id = interactionId(sessionId, openInteraction);
+  if (openInteraction.kind === "confirmation") {
+    const { name, arguments: text } = openInteraction.data.toolCall.function;
     return { type: "mcp_approval_request", id, server_label: SERVER, name, arguments: text };
   }
   const name = FUNCTION_OF.question;
-  return { type: "function_call", id, call_id: id, name, arguments: argumentsOf(asked), status: "completed" };
+  return { type: "function_call", id, call_id: id, name, arguments: argumentsOf(openInteraction), status: "completed" };
 }
 
 /** A finished part of a run as an item of the output. */

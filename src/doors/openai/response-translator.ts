@@ -1,13 +1,13 @@
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { ToolCall } from "../../protocol/interaction.ts";
-import type { RunPlace } from "../live-runs.ts";
+import type { RunAddress } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type ReadOutcome, type RunFault, RunSummary } from "../run-summary.ts";
 import { ABORTED, metadataOf } from "./openai-run.ts";
 import {
-  askedItem,
   callItem,
+  interactionItem,
   itemOf,
   messageItem,
   type OutputItem,
@@ -24,32 +24,32 @@ export interface ResponseHead {
 }
 
 /** The id of a response. It contains the session's id, so that the next request can continue the session. */
-export const responseId = ({ sessionId, runId }: Pick<RunPlace, "sessionId" | "runId">): string =>
+export const responseId = ({ sessionId, runId }: Pick<RunAddress, "sessionId" | "runId">): string =>
   `resp_${sessionId}.${runId}`;
 
 type Status = "in_progress" | "completed" | "incomplete" | "failed";
 
 /** Convert a run to a response, with its output so far. */
 export function responseOf(
-  place: RunPlace,
+  address: RunAddress,
   { model, createdAt, previousId }: ResponseHead,
   summary: RunSummary,
   { status, failure }: { status?: Status; failure?: RunFault | undefined } = {},
 ): { id: string; object: string; model: string } & Record<string, unknown> {
-  const { asked, finishReason, usage } = summary;
+  const { openInteraction, finishReason, usage } = summary;
   const isCut = finishReason !== undefined && finishReason !== "empty";
   const reason = finishReason === "length" ? "max_output_tokens" : finishReason;
   const output = summary.items.map(itemOf);
-  if (asked) output.push(askedItem(place.sessionId, asked));
+  if (openInteraction) output.push(interactionItem(address.sessionId, openInteraction));
   return {
-    id: responseId(place),
+    id: responseId(address),
     object: "response",
     created_at: createdAt,
     status: status ?? (failure ? "failed" : isCut ? "incomplete" : "completed"),
     error: failure ? { code: failure.code, message: failure.message } : null,
     incomplete_details: isCut && !failure ? { reason } : null,
     instructions: null,
-    metadata: metadataOf(place),
+    metadata: metadataOf(address),
     model,
     output: status === "in_progress" ? [] : output,
     parallel_tool_calls: true,
@@ -67,7 +67,7 @@ export function responseOf(
           total_tokens: usage.total_tokens,
         }
       : null,
-    ...(place.decision && { interlock: { type: "arbitration", data: place.decision } }),
+    ...(address.decision && { interlock: { type: "arbitration", data: address.decision } }),
   };
 }
 
@@ -81,7 +81,7 @@ interface OpenItem {
 
 /** Translates a run to the events of a response. */
 export class ResponseTranslator implements RunTranslator {
-  readonly #place: RunPlace;
+  readonly #address: RunAddress;
   readonly #head: ResponseHead;
   readonly #summary = new RunSummary();
   readonly #calls = new Map<string, { call: ToolCall; index: number }>();
@@ -89,8 +89,8 @@ export class ResponseTranslator implements RunTranslator {
   #count = 0;
   #sequence = 0;
 
-  constructor(place: RunPlace, head: ResponseHead) {
-    this.#place = place;
+  constructor(address: RunAddress, head: ResponseHead) {
+    this.#address = address;
     this.#head = head;
   }
 
@@ -99,7 +99,7 @@ export class ResponseTranslator implements RunTranslator {
   }
 
   begin(): string {
-    const response = responseOf(this.#place, this.#head, this.#summary, { status: "in_progress" });
+    const response = responseOf(this.#address, this.#head, this.#summary, { status: "in_progress" });
     return this.#event("response.created", { response }) + this.#event("response.in_progress", { response });
   }
 
@@ -129,15 +129,15 @@ export class ResponseTranslator implements RunTranslator {
   }
 
   fail(code: ErrorCode, message: string): string {
-    const response = responseOf(this.#place, this.#head, this.#summary, { failure: { code, message } });
+    const response = responseOf(this.#address, this.#head, this.#summary, { failure: { code, message } });
     return this.#event("response.failed", { response });
   }
 
   #end(): string {
-    const { asked, failure, isCancelled } = this.#summary;
+    const { openInteraction, failure, isCancelled } = this.#summary;
     if (isCancelled && !failure) return this.fail("session_archived", ABORTED);
-    const shown = asked ? this.#add(askedItem(this.#place.sessionId, asked)) : "";
-    const response = responseOf(this.#place, this.#head, this.#summary, { failure });
+    const shown = openInteraction ? this.#add(interactionItem(this.#address.sessionId, openInteraction)) : "";
+    const response = responseOf(this.#address, this.#head, this.#summary, { failure });
     return shown + this.#event(`response.${response["status"]}`, { response });
   }
 

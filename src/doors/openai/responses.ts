@@ -74,8 +74,8 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
       };
       return answerWithRun({ ...door, request, reply }, wanted, {
         isStream: body.stream === true,
-        translator: (place) => new ResponseTranslator(place, head),
-        whole: (place, summary) => responseOf(place, head, summary),
+        translator: (address) => new ResponseTranslator(address, head),
+        whole: (address, summary) => responseOf(address, head, summary),
       });
     },
   );
@@ -96,9 +96,13 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
         throw error instanceof AppError && error.code === "session_not_found" ? missing : error;
       });
     if (messages.findLast(({ summary }) => !summary)?.runId === runId) return sessionId.data;
-    throw new AppError("bad_request", "Only the newest response of a conversation can be continued.", {
-      facts: { param },
-    });
+    throw new AppError(
+      "bad_request",
+      "The request continues an older response. Continue the newest one of the conversation.",
+      {
+        facts: { param },
+      },
+    );
   }
 }
 

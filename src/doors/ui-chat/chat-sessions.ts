@@ -22,7 +22,10 @@ export class ChatSessions {
     const all: Session[] = [];
     for (let next: SessionId | undefined = id; next !== undefined; ) {
       if (all.length > MAX_COPIES) {
-        throw new AppError("too_large", `A chat has at most ${MAX_COPIES} edited or regenerated messages.`);
+        throw new AppError(
+          "too_large",
+          `The chat has ${MAX_COPIES} edited or regenerated messages, the maximum. Begin a new chat.`,
+        );
       }
       const session = await find(sessions, next);
       if (!session) break;

@@ -9,7 +9,7 @@ import { streamAnswer } from "../../gateway/routes/openapi.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import { type AgentId, SessionId } from "../../protocol/ids.ts";
 import type { BlobStore, LogStore } from "../../store/store.ts";
-import { headersOf, LiveRuns, type LiveRunsContext, type RunPlace } from "../live-runs.ts";
+import { headersOf, LiveRuns, type LiveRunsContext, type RunAddress } from "../live-runs.ts";
 import { mustHaveRoom, type RunStreamContext, streamRun } from "../run-stream.ts";
 import { ChatSessions } from "./chat-sessions.ts";
 import { refusedReply, UiTranslator } from "./ui-message-stream.ts";
@@ -66,14 +66,14 @@ export function uiChatRoutes(app: Routes, context: Context): void {
       const sessionId = sessions.newest?.id ?? request.body.id;
       if ("answers" in last) {
         const { answers, openParts } = last;
-        return runs.answer(identity, sessionId, answers, (place) => follow(request, reply, place, openParts));
+        return runs.answer(identity, sessionId, answers, (address) => follow(request, reply, address, openParts));
       }
       try {
         const again = last.isRepeated && (await repeat(identity, sessions, last.chat, agentId));
         if (again) return await follow(request, reply, again);
         const { chat, playedUpTo } = last;
         const wanted = { sessionId, agentId, userId, zone, workspaceId, chat, playedUpTo };
-        return await runs.begin(identity, wanted, (place) => follow(request, reply, place));
+        return await runs.begin(identity, wanted, (address) => follow(request, reply, address));
       } catch (error) {
         if (!(error instanceof AppError && SAID_TO_USERS.has(error.code))) throw error;
         const messageId = commands.deriveId(identity, "refusal");
@@ -97,8 +97,8 @@ export function uiChatRoutes(app: Routes, context: Context): void {
     async (request, reply) => {
       const caller = await context.authenticate(request);
       mustHaveRoom(streams, request.caller);
-      const place = await find(caller, request.params.id);
-      return place ? follow(request, reply, place) : reply.code(204).send(null);
+      const address = await find(caller, request.params.id);
+      return address ? follow(request, reply, address) : reply.code(204).send(null);
     },
   );
 
@@ -116,14 +116,14 @@ export function uiChatRoutes(app: Routes, context: Context): void {
     },
     async (request) => {
       const caller = await context.authenticate(request);
-      const place = await find(caller, request.params.id);
-      if (place) await runs.abort(commands.identify(caller, request), place);
-      return { success: true as const, aborted: place !== undefined };
+      const address = await find(caller, request.params.id);
+      if (address) await runs.abort(commands.identify(caller, request), address);
+      return { success: true as const, aborted: address !== undefined };
     },
   );
 
   /** The current run. A chat without a message has no session yet. */
-  async function find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
+  async function find(caller: Caller, id: SessionId): Promise<RunAddress | undefined> {
     const { newest } = await ChatSessions.of(context.visibleTo(caller), id);
     return newest && (await runs.find(caller, newest.id));
   }
@@ -137,22 +137,22 @@ export function uiChatRoutes(app: Routes, context: Context): void {
     sessions: ChatSessions,
     { id, content, images }: Chat,
     agentId: AgentId | undefined,
-  ): Promise<RunPlace | undefined> {
+  ): Promise<RunAddress | undefined> {
     const { newest } = sessions;
     const source = newest && id && (await sessions.holderOf(id));
     if (!source) return undefined;
     const edit = { source, messageId: id, content, images, agentId, replaces: newest.id };
-    return await runs.placeOf(identity.caller, await copies.edit(identity, edit));
+    return await runs.addressOf(identity.caller, await copies.edit(identity, edit));
   }
 
   async function follow(
     request: FastifyRequest,
     reply: FastifyReply,
-    place: RunPlace,
+    address: RunAddress,
     openParts?: ReadonlySet<string>,
   ): Promise<FastifyReply> {
-    void reply.headers({ ...PROTOCOL, ...headersOf(place) });
-    const translator = new UiTranslator(place, openParts);
-    return streamRun(place, { context, runs, request, reply, translator, onClose: () => {} });
+    void reply.headers({ ...PROTOCOL, ...headersOf(address) });
+    const translator = new UiTranslator(address, openParts);
+    return streamRun(address, { context, runs, request, reply, translator, onClose: () => {} });
   }
 }

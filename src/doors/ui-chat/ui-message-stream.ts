@@ -5,7 +5,7 @@ import type { LoggedData } from "../../protocol/event.ts";
 import type { RequestId } from "../../protocol/ids.ts";
 import type { ToolCall } from "../../protocol/interaction.ts";
 import type { AgentRef, FinishReason } from "../../protocol/message.ts";
-import type { RunPlace } from "../live-runs.ts";
+import type { RunAddress } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type ReadOutcome } from "../run-summary.ts";
@@ -36,7 +36,7 @@ export function refusedReply(messageId: string, { code: errorCode, message, fact
 
 /** Translates a run to the UI message stream of the AI SDK. One run is one message of the page. */
 export class UiTranslator implements RunTranslator {
-  readonly #place: RunPlace;
+  readonly #address: RunAddress;
   /** The page appends the parts to those that it has. */
   readonly #isContinued: boolean;
   /** The unfinished part. */
@@ -57,12 +57,12 @@ export class UiTranslator implements RunTranslator {
    * @param openParts the ids of the tool parts without an output that the page has, in a continued reply; absent: the
    * reply is shown from its beginning
    */
-  constructor(place: RunPlace, openParts?: ReadonlySet<string>) {
-    this.#place = place;
+  constructor(address: RunAddress, openParts?: ReadonlySet<string>) {
+    this.#address = address;
     this.#isContinued = openParts !== undefined;
     this.#openParts = new Map([...(openParts ?? [])].map((id) => [id, EARLIER]));
-    this.#confirmations = new Map(place.earlier?.confirmations);
-    for (const [id, call] of place.earlier?.open ?? []) if (!isMaster(call.agent)) this.#calledBySubs.set(id, call);
+    this.#confirmations = new Map(address.earlier?.confirmations);
+    for (const [id, call] of address.earlier?.open ?? []) if (!isMaster(call.agent)) this.#calledBySubs.set(id, call);
   }
 
   get outcome(): ReadOutcome | undefined {
@@ -70,7 +70,7 @@ export class UiTranslator implements RunTranslator {
   }
 
   begin(): string {
-    const { runId, sessionId, decision, playedUpTo: played } = this.#place;
+    const { runId, sessionId, decision, playedUpTo: played } = this.#address;
     const messageMetadata = { sessionId, runId, ...(played !== undefined && { played }) };
     const begun = chunk("start", { messageId: runId, messageMetadata });
     const shown = decision && !this.#isContinued ? dataChunk("arbitration", decision) : "";
@@ -101,7 +101,7 @@ export class UiTranslator implements RunTranslator {
       case "tool_confirmation_request":
         return this.#confirm(requestId!, data.toolCall);
       case "user_question_request":
-        return this.#ask(requestId!, data);
+        return this.#question(requestId!, data);
       case "interaction_resolved": {
         if (!this.#questions.delete(requestId!)) return "";
         // In a step of its own, because the page sends the answers of a reply's last step.
@@ -112,7 +112,7 @@ export class UiTranslator implements RunTranslator {
       case "arbitration":
         return dataChunk("arbitration", data);
       case "session_transition":
-        return dataChunk("session", data, `session-${this.#place.runId}`);
+        return dataChunk("session", data, `session-${this.#address.runId}`);
       case "data":
         return dataChunk("agent", data);
       case "error": {
@@ -192,7 +192,7 @@ export class UiTranslator implements RunTranslator {
    */
   #confirm(requestId: RequestId, call: ToolCall): string {
     this.#confirmations.set(call.toolCallId, requestId);
-    if (this.#place.settled.has(requestId)) return "";
+    if (this.#address.settled.has(requestId)) return "";
     const step = this.#openParts.get(call.toolCallId);
     const openInStep = [...this.#openParts.values()].filter((each) => each === this.#step).length;
     const isAlone = step === this.#step && openInStep === 1;
@@ -207,7 +207,7 @@ export class UiTranslator implements RunTranslator {
     return this.#close() + chunk("finish-step") + chunk("start-step");
   }
 
-  #ask(requestId: RequestId, data: LoggedData<"user_question_request">): string {
+  #question(requestId: RequestId, data: LoggedData<"user_question_request">): string {
     const shown = chunk("tool-input-available", {
       toolCallId: requestId,
       toolName: QUESTION_TOOL,
@@ -215,7 +215,7 @@ export class UiTranslator implements RunTranslator {
       dynamic: true,
     });
     this.#questions.add(requestId);
-    return this.#close() + shown + (this.#place.settled.has(requestId) ? "" : this.#wait());
+    return this.#close() + shown + (this.#address.settled.has(requestId) ? "" : this.#wait());
   }
 
   /** The page answers after the stream has ended; the run waits for the answer. */

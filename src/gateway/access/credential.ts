@@ -35,9 +35,14 @@ export function credentialOf(request: FastifyRequest): Credential | undefined {
   const { authorization, cookie } = request.headers;
   if (authorization !== undefined) {
     // A proxy before this node may have checked another one.
-    if (isRepeated(request, "authorization")) throw new AppError("unauthorized", "Authorization is there twice.");
+    if (isRepeated(request, "authorization"))
+      throw new AppError("unauthorized", "The request has two Authorization headers.");
     const token = BEARER.exec(authorization)?.[1];
-    if (token === undefined) throw new AppError("unauthorized", "Authorization must be a Bearer token.");
+    if (token === undefined)
+      throw new AppError(
+        "unauthorized",
+        "The Authorization header is not a Bearer token. Send it as Bearer and the token.",
+      );
     return { kind: "token", token, isCookie: false };
   }
   const { ticket } = request.query as { ticket?: unknown };

@@ -101,7 +101,7 @@ export class KeySet {
   async #find<T>(look: (keys: PublishedKeys) => Promise<T | undefined>): Promise<T | undefined> {
     if (!this.#keys) await this.#demand(() => this.#load());
     const found = await look(this.#keys!);
-    if (found !== undefined || !this.#allowance.take()) return found;
+    if (found !== undefined || !this.#allowance.tryReserve()) return found;
     await this.#demand(() => this.#reload());
     return look(this.#keys!);
   }
@@ -151,10 +151,10 @@ export class KeySet {
 
   async #listen(): Promise<void> {
     const { bus } = this.#options;
-    const hear = () => this.#notice();
+    const onNotice = () => this.#notice();
     // Notices are lost while the bus is away.
-    this.#forget = bus.onRecovered(hear);
-    const subscription = await keepListening(bus, this.#topic, hear, hear);
+    this.#forget = bus.onRecovered(onNotice);
+    const subscription = await keepListening(bus, this.#topic, onNotice, onNotice);
     this.#subscription = subscription;
     if (this.#isClosed) subscription.end();
   }
@@ -162,7 +162,7 @@ export class KeySet {
   #notice(): void {
     if (this.#isNoticed) return;
     this.#isNoticed = true;
-    this.#schedule(this.#allowance.take() ? 0 : FETCH_EVERY_MS);
+    this.#schedule(this.#allowance.tryReserve() ? 0 : FETCH_EVERY_MS);
   }
 }
 
@@ -189,7 +189,7 @@ class Allowance {
     this.#at = clock.now();
   }
 
-  take(): boolean {
+  tryReserve(): boolean {
     const now = this.#clock.now();
     // The clock of several nodes may be set back.
     this.#at = Math.min(this.#at, now);

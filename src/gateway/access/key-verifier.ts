@@ -21,16 +21,16 @@ export class KeyVerifier implements Verifier {
       const { owner, operator, sha256 } = entry;
       const digest = Buffer.from(sha256, "hex");
       const keyId = keyIdOf(entry);
-      this.#entries.set(this.#placeOf(digest), { digest, verified: { ownerId: owner, isOperator: operator, keyId } });
+      this.#entries.set(this.#keyOf(digest), { digest, verified: { ownerId: owner, isOperator: operator, keyId } });
       this.#keyIds.add(keyId);
     }
   }
 
   async verify(token: string): Promise<Verified> {
     const digest = createHash("sha256").update(token).digest();
-    const entry = this.#entries.get(this.#placeOf(digest));
+    const entry = this.#entries.get(this.#keyOf(digest));
     if (!entry || !timingSafeEqual(entry.digest, digest)) {
-      throw new AppError("unauthorized", "The key is not accepted.");
+      throw new AppError("unauthorized", "This server does not know the key.");
     }
     return entry.verified;
   }
@@ -47,7 +47,7 @@ export class KeyVerifier implements Verifier {
 
   close(): void {}
 
-  #placeOf(digest: Buffer): string {
+  #keyOf(digest: Buffer): string {
     return createHmac("sha256", this.#secret).update(digest).digest("base64");
   }
 }

@@ -40,7 +40,7 @@ export class Tickets {
 
   /** @throws AppError `unauthorized` for an unknown, used or expired ticket */
   async redeem(ticket: string): Promise<Caller> {
-    const text = await this.#store.take(ticket);
+    const text = await this.#store.redeem(ticket);
     const grant = text === undefined ? undefined : Grant.parse(JSON.parse(text));
     const isLate = grant?.expiresAt !== undefined && grant.expiresAt <= this.#clock.now();
     if (!grant || isLate) throw new AppError("unauthorized", "The ticket is unknown, used or expired.");

@@ -28,20 +28,20 @@ import type {
   Whereabouts,
 } from "../../store/store.ts";
 import type { Caller } from "./caller.ts";
-import type { KnownPlaces, SessionAddress } from "./known-places.ts";
+import type { KnownAddresses, SessionAddress } from "./known-addresses.ts";
 
 export interface VisibleSessionsOptions {
   store: ViewStore & MessageStore & LogStore & BlobStore & StoreSecret & Pick<FloorStore, "loadSession">;
-  places: KnownPlaces;
+  addresses: KnownAddresses;
 }
 
-/** The place of an existing session, or of a deleted one with its tombstone (rule C20). */
+/** The address of an existing session, or of a deleted one with its tombstone (rule C20). */
 export type Found = SessionAddress & Pick<Whereabouts, "tombstone">;
 
 /** Where a reader of a session's log can begin: in the log, or at the last event of a deleted session. */
 export type LogBounds =
-  | { kind: "gone"; place: SessionAddress; head: number; last: LogEntry }
-  | { kind: "there"; place: SessionAddress; head: number; lowWater: number; createdAt: number; isArchived: boolean };
+  | { kind: "gone"; address: SessionAddress; head: number; last: LogEntry }
+  | { kind: "there"; address: SessionAddress; head: number; lowWater: number; createdAt: number; isArchived: boolean };
 
 /** Characters of an owner's tag: 96 bits, so that another owner's tag cannot be found by trying. */
 const TAG_LENGTH = 16;
@@ -76,23 +76,23 @@ export class VisibleSessions {
   }
 
   /** @throws AppError `session_not_found` */
-  async place(id: SessionId): Promise<SessionAddress> {
+  async addressOf(id: SessionId): Promise<SessionAddress> {
     const found = await this.find(id);
     if (!found || found.tombstone) throw new AppError("session_not_found");
     return found;
   }
 
   /**
-   * Where to send a command. The place may be out of date; the floor checks the session and its owner again.
+   * Where to send a command. The address may be out of date; the floor checks the session and its owner again.
    * @throws AppError `session_not_found`
    */
   async locate(id: SessionId): Promise<SessionAddress> {
-    const { places } = this.#options;
-    const known = places.get(id);
+    const { addresses } = this.#options;
+    const known = addresses.get(id);
     if (known && maySee(this.#caller, known.ownerId)) return known;
-    const place = await this.place(id);
-    places.set(place);
-    return place;
+    const address = await this.addressOf(id);
+    addresses.set(address);
+    return address;
   }
 
   /**
@@ -131,16 +131,16 @@ export class VisibleSessions {
     for (;;) {
       const found = await this.find(id);
       if (!found) return undefined;
-      const { tombstone, ...place } = found;
-      if (tombstone) return { kind: "gone", place, ...tombstone };
+      const { tombstone, ...address } = found;
+      if (tombstone) return { kind: "gone", address, ...tombstone };
       const { store } = this.#options;
-      const view = await store.viewSession(place.sessionId, 0);
-      const slice = await store.readSessionLog(place.sessionId, 0, 1);
+      const view = await store.viewSession(address.sessionId, 0);
+      const slice = await store.readSessionLog(address.sessionId, 0, 1);
       // The session was deleted between the two reads. The next attempt finds its tombstone.
       if (!view || !slice) continue;
       const { head, session } = view;
       const { createdAt, state } = session;
-      return { kind: "there", place, head, lowWater: slice.lowWater, createdAt, isArchived: state === "archived" };
+      return { kind: "there", address, head, lowWater: slice.lowWater, createdAt, isArchived: state === "archived" };
     }
   }
 
@@ -161,7 +161,7 @@ export class VisibleSessions {
 
   /** @throws AppError `session_not_found`, `not_found` */
   async message(id: SessionId, messageId: MessageId): Promise<Message> {
-    const { sessionId } = await this.place(id);
+    const { sessionId } = await this.addressOf(id);
     const message = await this.#options.store.findMessage(sessionId, messageId);
     if (!message) throw new AppError("not_found", `There is no message ${messageId} in this session.`);
     return message;
@@ -173,7 +173,7 @@ export class VisibleSessions {
    * @throws AppError `session_not_found`
    */
   async queue(id: SessionId, after?: MessageId): Promise<{ messages: Message[]; hasMore: boolean }> {
-    const { sessionId } = await this.place(id);
+    const { sessionId } = await this.addressOf(id);
     const { store } = this.#options;
     const row = await store.loadSession(sessionId);
     if (!row) throw new AppError("session_not_found");
@@ -194,7 +194,7 @@ export class VisibleSessions {
 
   /** @throws AppError `session_not_found`, `not_found` */
   async logs(id: SessionId, messageId: MessageId, range: Parameters<ViewStore["listLogs"]>[2]): Promise<StoredLogPage> {
-    const { sessionId } = await this.place(id);
+    const { sessionId } = await this.addressOf(id);
     return this.#options.store.listLogs(sessionId, messageId, range);
   }
 
@@ -202,7 +202,7 @@ export class VisibleSessions {
    * Images outlive their session for a while but are then not found. @throws AppError `session_not_found`, `not_found`
    */
   async image(id: SessionId, hash: string): Promise<Blob> {
-    const { sessionId } = await this.place(id);
+    const { sessionId } = await this.addressOf(id);
     const blob = await this.#options.store.getBlob(sessionId, hash);
     if (!blob) throw new AppError("not_found");
     return blob;
@@ -234,7 +234,7 @@ export class VisibleSessions {
     return this.#options.store.viewFloor(id, limits);
   }
 
-  /** The newest events of a floor's log before a place. @param id a result of `floor` */
+  /** The newest events of a floor's log before a floorSeq. @param id a result of `floor` */
   floorLogBack(id: FloorId, before: number | undefined, limit: number): Promise<LogSlice> {
     return this.#options.store.readFloorLogBack(id, before, limit);
   }

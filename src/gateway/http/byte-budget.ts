@@ -35,7 +35,7 @@ export class ByteBudget {
         const more = bytes - this.#limits.free - counted;
         if (more <= 0) return true;
         address ??= addressOf();
-        if (!this.#take(address, more)) return false;
+        if (!this.#reserve(address, more)) return false;
         counted += more;
         return true;
       },
@@ -52,7 +52,7 @@ export class ByteBudget {
     };
   }
 
-  #take(address: string, bytes: number): boolean {
+  #reserve(address: string, bytes: number): boolean {
     const ofAddress = (this.#byAddress.get(address) ?? 0) + bytes;
     if (ofAddress > this.#limits.address || this.#used + bytes > this.#limits.node) return false;
     this.#byAddress.set(address, ofAddress);

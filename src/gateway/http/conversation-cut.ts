@@ -76,7 +76,7 @@ export class ConversationCut {
     this.#kept = kept;
   }
 
-  /** The most bytes that are kept at once. */
+  /** The maximum number of bytes that are kept at once. */
   static maxKept(maxBytes: number): number {
     return maxBytes + 2 * EARLIER_BYTES;
   }
@@ -91,7 +91,7 @@ export class ConversationCut {
       } else if (piece[at] === QUOTE) {
         this.#isString = true;
         this.#stringAt = this.#offsetOf(at);
-      } else this.#takeMark(piece[at]!, at);
+      } else this.#handleMark(piece[at]!, at);
     }
     this.#keepTo(piece.length);
     this.#piece = NOTHING;
@@ -122,7 +122,7 @@ export class ConversationCut {
     if (text.subarray(0, DATA.length).equals(DATA)) this.#images.push({ from, to: from + text.length });
   }
 
-  #takeMark(byte: number, at: number): void {
+  #handleMark(byte: number, at: number): void {
     switch (byte) {
       case OPEN_BRACE:
       case OPEN_BRACKET:

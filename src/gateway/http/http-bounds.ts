@@ -73,12 +73,16 @@ function problemOfHead(
   paths: KnownPaths,
 ): AppError | undefined {
   const { host, "transfer-encoding": coding, expect } = headers;
-  if (host === undefined && httpVersion === "1.1") return new AppError("bad_request", "The request has no Host.");
+  if (host === undefined && httpVersion === "1.1")
+    return new AppError("bad_request", "The request has no Host header.");
   if (coding !== undefined && coding.trim().toLowerCase() !== "chunked") {
-    return new AppError("bad_request", "The Transfer-Encoding of a request must be chunked.");
+    return new AppError(
+      "bad_request",
+      "The request has a Transfer-Encoding other than chunked. Send it chunked, or with a Content-Length.",
+    );
   }
   if (expect !== undefined && expect.trim().toLowerCase() !== "100-continue") {
-    return new AppError("bad_request", "The Expect of a request must be 100-continue.");
+    return new AppError("bad_request", "The request has an Expect header other than 100-continue. Leave it out.");
   }
   return method === "CONNECT" ? refusalOf(paths, url!) : undefined;
 }
@@ -89,7 +93,7 @@ const REQUEST_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) (\/[^\s?]{0,4096})\S* 
 /** The error for bytes that are not an HTTP request. */
 function problemOf({ code, rawPacket }: ConnectionError, paths: KnownPaths): AppError {
   if (code === "HPE_HEADER_OVERFLOW") return new AppError("too_large", "The headers are too large.");
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new AppError("bad_request", "The request took too long.");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new AppError("bad_request", "The request did not arrive in time.");
   if (code === "HPE_INVALID_METHOD") {
     const [, method = "", path] = REQUEST_LINE.exec(String(rawPacket)) ?? [];
     if (path !== undefined && !METHODS.includes(method)) return refusalOf(paths, path);

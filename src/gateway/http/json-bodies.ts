@@ -24,7 +24,7 @@ const MAX_VALUES = 1_024;
 const MAX_CONVERSATION_VALUES = 65_536;
 
 /** How deep a body may be nested: several times what an agent may send, which a conversation brings back. */
-const MAX_DEPTH = 512;
+const MAX_BODY_DEPTH = 512;
 
 /** The error for a body that is too large, which says what would fit. */
 const tooLarge = (maxBytes: number, isConversation: boolean) =>
@@ -92,15 +92,15 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
       body.free();
       request.arrival!.loan.keep(body.length);
       void parse(request, text, (error: Error | null, value: unknown) => {
-        if (!error && isTooDeep(value, MAX_DEPTH)) {
-          return done(new AppError("too_large", `The body is nested more than ${MAX_DEPTH} levels deep.`));
+        if (!error && isTooDeep(value, MAX_BODY_DEPTH)) {
+          return done(new AppError("too_large", `The body is nested more than ${MAX_BODY_DEPTH} levels deep.`));
         }
         done(error, value);
       });
     });
   });
   app.addContentTypeParser("application/yaml", (request, payload, done) => {
-    if (!request.routeOptions.config.takesYaml) {
+    if (!request.routeOptions.config.acceptsYaml) {
       return done(new AppError("bad_request", "Content-Type: application/json"));
     }
     readBody(request, payload, { ...readers, maxBytes: Math.min(maxBytes, BOUNDS.catalogBytes) }, (failure, body) => {
@@ -109,7 +109,7 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
     });
   });
   app.addContentTypeParser("application/x-ndjson", (request, payload, done) => {
-    if (!request.routeOptions.config.takesLines) {
+    if (!request.routeOptions.config.acceptsLines) {
       return done(new AppError("bad_request", "Content-Type: application/json"));
     }
     if (isEncoded(request)) return done(new AppError("bad_request", ENCODED));
@@ -157,14 +157,14 @@ function readBody(
     payload.off("data", add).off("end", end).off("error", fail);
     done(failure, failure ? undefined : body);
   };
-  const tookPiece = pace.body(payload);
+  const onPiece = pace.body(payload);
   const add = (piece: Buffer) => {
-    if (!intake.take(piece)) return finish(tooLarge(arriving, false));
+    if (!intake.add(piece)) return finish(tooLarge(arriving, false));
     if (cut) cut.add(piece);
     else body.add(piece);
     if (cut?.exceedsLimit) return finish(tooLarge(maxBytes, true));
     if (!body.owns(piece)) releasePiece(piece);
-    tookPiece(piece);
+    onPiece(piece);
   };
   // A refusal for lack of room waits for the end, because a client that is still sending may not read its answer.
   const end = () => finish(body.hasRoom ? undefined : new AppError("busy", NO_ROOM));
@@ -190,7 +190,7 @@ class Intake {
   }
 
   /** @returns false if the body is too large or arrives in too many chunks */
-  take(piece: Buffer): boolean {
+  add(piece: Buffer): boolean {
     this.#bytes += piece.length;
     this.#pieces += 1;
     return this.#bytes <= this.#maxBytes && this.#pieces <= FREE_PIECES + this.#bytes / PIECE_BYTES;
@@ -305,10 +305,10 @@ export function settleBody(
     sockets.endAfterAnswer(reply.raw);
   }
   const intake = new Intake(maxBytes);
-  const tookPiece = pace.body(raw);
+  const onPiece = pace.body(raw);
   raw.on("data", (piece: Buffer) => {
-    if (!intake.take(piece)) return void socket.destroy();
-    tookPiece(piece);
+    if (!intake.add(piece)) return void socket.destroy();
+    onPiece(piece);
   });
   raw.on("error", () => {});
   raw.resume();

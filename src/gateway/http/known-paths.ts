@@ -23,9 +23,9 @@ export class KnownPaths {
 
   /** @returns the methods of the path, sorted; empty if no route has it */
   methodsOf(url: string): string[] {
-    const asked = url.split("?", 1)[0]!.split("/");
+    const requested = url.split("?", 1)[0]!.split("/");
     const methods = [...this.#byPattern.values()]
-      .filter(({ segments }) => fits(segments, asked))
+      .filter(({ segments }) => fits(segments, requested))
       .flatMap((known) => [...known.methods]);
     return [...new Set(methods)].sort();
   }
@@ -33,12 +33,13 @@ export class KnownPaths {
 
 const toPattern = (url: string) => url.split("/").map((segment) => (segment.startsWith(":") ? undefined : segment));
 
-function fits(segments: KnownPath["segments"], asked: string[]): boolean {
-  const isLong = segments.at(-1) === "*" ? asked.length >= segments.length : asked.length === segments.length;
+function fits(segments: KnownPath["segments"], requested: string[]): boolean {
+  const isLong = segments.at(-1) === "*" ? requested.length >= segments.length : requested.length === segments.length;
   return (
     isLong &&
     segments.every(
-      (segment, index) => segment === "*" || (segment === undefined ? asked[index] !== "" : segment === asked[index]),
+      (segment, index) =>
+        segment === "*" || (segment === undefined ? requested[index] !== "" : segment === requested[index]),
     )
   );
 }

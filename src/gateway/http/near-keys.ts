@@ -36,13 +36,13 @@ export function misspeltKeys(value: object, known: readonly string[]): { key: st
   return found;
 }
 
-/** @throws AppError `bad_request` that names what each misspelt key may mean. @param place where the keys are, for messages */
-export function refuseMisspelt(place: string, value: unknown, schema: unknown): void {
+/** @throws AppError `bad_request` that names what each misspelt key may mean. @param part where the keys are, for messages */
+export function refuseMisspelt(part: string, value: unknown, schema: unknown): void {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return;
   const known = knownKeys(schema, value);
   const misspelt = known ? misspeltKeys(value, known) : [];
   if (misspelt.length === 0) return;
-  const issues = misspelt.map(({ key, meant }) => ({ path: `${place}.${key}`, message: `did you mean ${meant}?` }));
+  const issues = misspelt.map(({ key, meant }) => ({ path: `${part}.${key}`, message: `did you mean ${meant}?` }));
   const [{ key, meant }] = misspelt as [{ key: string; meant: string }];
   throw new AppError("bad_request", `There is no ${key}; did you mean ${meant}?`, { facts: { issues } });
 }

@@ -83,9 +83,9 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
   });
   const findSenderFault = (request: FastifyRequest): AppError | undefined => {
     const { host = "", origin } = request.headers;
-    if (hasSeveralHosts(request)) return new AppError("bad_request", "The request has more than one Host.");
+    if (hasSeveralHosts(request)) return new AppError("bad_request", "The request has more than one Host header.");
     request.namesAnotherHost = !isOurs(host);
-    if (request.namesAnotherHost && !request.routeOptions.config?.takesAnyHost) {
+    if (request.namesAnotherHost && !request.routeOptions.config?.acceptsAnyHost) {
       logHost(host);
       return new AppError("forbidden", UNKNOWN_HOST);
     }
@@ -104,12 +104,12 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
 function findWriteFault(request: FastifyRequest): AppError | undefined {
   const { origin, "content-type": type } = request.headers;
   // A plain form can send none of these types, so a page of another origin needs a preflight.
-  const { takesLines, takesYaml } = request.routeOptions.config;
-  const other = takesYaml ? "application/yaml" : "application/json";
-  const wanted = takesLines ? "application/x-ndjson" : other;
+  const { acceptsLines, acceptsYaml } = request.routeOptions.config;
+  const other = acceptsYaml ? "application/yaml" : "application/json";
+  const wanted = acceptsLines ? "application/x-ndjson" : other;
   if (/^[^\s;]*/.exec(type ?? "")?.[0].toLowerCase() === wanted) return undefined;
   if (type !== undefined || hasBody(request)) {
-    return new AppError("bad_request", `A write needs Content-Type: ${wanted}.`);
+    return new AppError("bad_request", `The request has another Content-Type. Send it as ${wanted}.`);
   }
   return origin === undefined && isFromAnotherSite(request) ? new AppError("forbidden", FOREIGN_ORIGIN) : undefined;
 }

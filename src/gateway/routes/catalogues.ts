@@ -34,7 +34,7 @@ export function catalogueRoutes(app: Routes, context: CallerContext & { definiti
   /** Refuse other callers before the body is read. */
   const onRequest = async (request: FastifyRequest) => {
     const { isOperator } = await context.authenticate(request);
-    if (!isOperator) throw new AppError("forbidden", "Only operators see the catalogue.");
+    if (!isOperator) throw new AppError("forbidden", "Only operators may read the catalogue.");
   };
 
   app.get(
@@ -62,7 +62,7 @@ export function catalogueRoutes(app: Routes, context: CallerContext & { definiti
     "/catalogue/diff",
     {
       onRequest,
-      config: { takesYaml: true },
+      config: { acceptsYaml: true },
       schema: {
         tags: ["agents"],
         operationId: "compareCatalogue",

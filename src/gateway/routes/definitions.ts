@@ -15,7 +15,7 @@ import type { Commands, Identity } from "../commands.ts";
 import type { CallerContext, Definitions, Routes } from "../route-context.ts";
 
 /** Attempts of a change that conflicts with another one. After the last attempt the answer is `busy`. */
-const MAX_TRIES = 4;
+const MAX_COMMIT_TRIES = 4;
 
 const WithId = z.object({ id: AgentId });
 const Keyed = { commandId: CommandId.optional() };
@@ -52,7 +52,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
   /** Refuse other callers before the body is read. */
   const admitOperator = async (request: FastifyRequest) => {
     const { isOperator } = await context.authenticate(request);
-    if (!isOperator) throw new AppError("forbidden", "Only operators define agents.");
+    if (!isOperator) throw new AppError("forbidden", "Only operators may define agents.");
   };
   const tags = ["agents"];
 
@@ -189,7 +189,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
       const { id } = request.params;
       const identity = await identify(request);
       const deleting = commands.record<{ deleted: boolean }>(identity, async (receiptOf) => {
-        for (let tries = 0; tries < MAX_TRIES; tries++) {
+        for (let tries = 0; tries < MAX_COMMIT_TRIES; tries++) {
           await definitions.refresh();
           const stored = definitions.all().find((each) => each.id === id);
           if (!stored) throw new AppError("agent_not_found");
@@ -220,7 +220,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
     edit: (before: AgentDefinition | undefined) => AgentDefinition,
   ): Promise<z.infer<typeof Answer>> {
     const { definition } = await commands.record<{ definition: ShownDefinition }>(identity, async (receiptOf) => {
-      for (let tries = 0; tries < MAX_TRIES; tries++) {
+      for (let tries = 0; tries < MAX_COMMIT_TRIES; tries++) {
         await definitions.refresh();
         const stored = definitions.all().find((each) => each.id === id);
         const edited = edit(stored?.definition);
@@ -256,7 +256,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
     if (ofWorkspace < BOUNDS.workspaceDefinitions && all.length < BOUNDS.definitions) return;
     throw new AppError(
       "too_large",
-      `A workspace has at most ${BOUNDS.workspaceDefinitions} defined agents, and a store ${BOUNDS.definitions}.`,
+      `The workspace has ${BOUNDS.workspaceDefinitions} defined agents, or the store ${BOUNDS.definitions}, the maximum. Delete one first.`,
     );
   }
 }

@@ -56,7 +56,7 @@ function unionOf(id: string, description: string, events: ReadonlyMap<string, Ev
 }
 
 const EVENTS = componentsOf({ ...LOGGED_EVENTS, ...LIVE_EVENTS }, "");
-const PLACED_EVENTS = componentsOf(LOGGED_EVENTS, "Logged", {
+const POSITIONED_EVENTS = componentsOf(LOGGED_EVENTS, "Logged", {
   position: z.string().meta({ description: "its place in the floor's log" }),
 });
 
@@ -98,6 +98,6 @@ export const ConnectionStreamEvent = unionOf("ConnectionStreamEvent", "an event 
 export const LoggedEventSchema = unionOf(
   "LoggedEvent",
   "an event as streams have it, with its position in the floor's log",
-  PLACED_EVENTS,
+  POSITIONED_EVENTS,
   LOGGED_TYPES,
 );

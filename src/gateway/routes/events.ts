@@ -4,7 +4,7 @@ import type { Bus } from "../../bus/bus.ts";
 import { type Catalog, listAgents } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { ByeReason } from "../../protocol/event.ts";
-import { placeFrame } from "../../protocol/frames.ts";
+import { positionedFrame } from "../../protocol/frames.ts";
 import { type FloorId, Name, SessionId } from "../../protocol/ids.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
 import {
@@ -35,7 +35,7 @@ import { FloorParams } from "./floors.ts";
 import { streamAnswer } from "./openapi.ts";
 
 /** Sessions that one request may name. The stream reports the ones it has no room for. */
-const MAX_ASKED = 64;
+const MAX_REQUESTED = 64;
 
 /**
  * A position of any length: a malformed one leads to a `reset`, not to a refusal. Clients that reconnect by themselves add
@@ -50,7 +50,7 @@ const Ticket = z.string().optional().meta({ description: "from POST /ticket, for
 const LogQuery = z.object({ lastEventId: LastEventId, ticket: Ticket });
 const ConnectionQuery = z.object({
   sessionId: z
-    .union([z.string(), z.array(z.string()).max(MAX_ASKED)])
+    .union([z.string(), z.array(z.string()).max(MAX_REQUESTED)])
     .optional()
     .meta({ description: "repeatable: bind these sessions now" }),
   userId: Name.optional(),
@@ -98,7 +98,7 @@ export function eventRoutes(app: Routes, context: Context): void {
       const caller = await admit(request);
       const log = await context.visibleTo(caller).log(request.params.id);
       if (!log) throw new AppError("session_not_found");
-      const { head, place } = log;
+      const { head, address } = log;
       const { epoch } = store;
       const lowWater = log.kind === "gone" ? 0 : log.lowWater;
       const born = log.kind === "gone" ? undefined : bornOf(log.createdAt);
@@ -106,15 +106,15 @@ export function eventRoutes(app: Routes, context: Context): void {
       if (log.kind === "gone") {
         if (start.after === head) return noMore(reply);
         return withWriter(request, reply, (writer) => {
-          writer.write(placeFrame(logPosition(epoch, head, BORN_OF_DELETED), toWire(log.last).frame));
-          writer.bye("ended", clock.now());
+          writer.write(positionedFrame(logPosition(epoch, head, BORN_OF_DELETED), toWire(log.last).frame));
+          writer.endEarly("ended", clock.now());
         });
       }
       const isOver = log.isArchived && start.after === head;
       if (isOver && !start.reset) return noMore(reply);
-      return followFloor(place.floorId, request, reply, (options) => {
-        const stream = new LogStream(options, new FollowedSessionLog(store, place.sessionId, born), start);
-        if (isOver) stream.writer.bye("ended", clock.now());
+      return followFloor(address.floorId, request, reply, (options) => {
+        const stream = new LogStream(options, new FollowedSessionLog(store, address.sessionId, born), start);
+        if (isOver) stream.writer.endEarly("ended", clock.now());
         return stream;
       });
     },
@@ -206,11 +206,11 @@ export function eventRoutes(app: Routes, context: Context): void {
       const stream = new ConnectionStream({ writer, caller, row }, shared);
       streams.add(stream, request.caller);
       await stream.listen();
-      const asked = [sessionId ?? []].flat();
-      const about = resumed ? undefined : SessionId.safeParse(asked[0]).data;
+      const requested = [sessionId ?? []].flat();
+      const about = resumed ? undefined : SessionId.safeParse(requested[0]).data;
       await stream.begin(row, { resumed: resumed && position, isReset, about });
       const known = new Set<string>(row.slots.map((slot) => slot.sessionId));
-      for (const each of asked) await bindAsked(stream, row, caller, each, known);
+      for (const each of requested) await bindRequested(stream, row, caller, each, known);
     });
   });
 
@@ -235,16 +235,16 @@ export function eventRoutes(app: Routes, context: Context): void {
    * @param known sessions that the connection was bound to: a reconnecting browser repeats its query, and a session
    *   that has ended since is not bound again
    */
-  async function bindAsked(
+  async function bindRequested(
     stream: ConnectionStream,
     row: ConnectionRow,
     caller: Caller,
-    asked: string,
+    requested: string,
     known: ReadonlySet<string>,
   ): Promise<void> {
-    if (known.has(asked)) return;
+    if (known.has(requested)) return;
     try {
-      const parsed = SessionId.safeParse(asked);
+      const parsed = SessionId.safeParse(requested);
       if (!parsed.success) throw new AppError("session_not_found");
       const { session, head } = await context.visibleTo(caller).view(parsed.data, 0);
       if (known.has(session.id)) return;
@@ -252,7 +252,7 @@ export function eventRoutes(app: Routes, context: Context): void {
       await stream.sync(await connections.bind(row.id, caller.ownerId, slot));
     } catch (thrown) {
       const { code, message } = toAppError(thrown);
-      stream.writer.tell("error", { errorCode: code, message }, clock.now());
+      stream.writer.send("error", { errorCode: code, message }, clock.now());
     }
   }
 
@@ -322,7 +322,7 @@ export function eventRoutes(app: Routes, context: Context): void {
 
   /** Answered with 200, because browsers do not reconnect after any other status. */
   function sendAway(reply: FastifyReply, reason: ByeReason, afterMs = 0): void {
-    writerOf(reply, "").bye(reason, clock.now(), afterMs + streams.reconnectInMs());
+    writerOf(reply, "").endEarly(reason, clock.now(), afterMs + streams.reconnectInMs());
   }
 
   function writerOf(reply: FastifyReply, opening?: string): SseWriter {

@@ -118,7 +118,7 @@ export function exportRoutes(app: Routes, context: Context): void {
   app.post(
     "/session/import",
     {
-      config: { takesLines: true },
+      config: { acceptsLines: true },
       schema: {
         tags: ["sessions"],
         operationId: "importSession",
@@ -136,10 +136,14 @@ export function exportRoutes(app: Routes, context: Context): void {
       const { query } = request;
       const { userId, zone, workspaceId, connectionId } = query;
       checkUser(caller, userId);
-      if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
+      if (zone !== undefined && userId === undefined)
+        throw new AppError("bad_request", "The request names a zone without a userId. Add the userId.");
       const { arrival } = request;
       if (!arrival || !(request.body instanceof Readable)) {
-        throw new AppError("bad_request", "An import needs a body: the lines of an export, as application/x-ndjson.");
+        throw new AppError(
+          "bad_request",
+          "The import has no body. Send the lines of an export as application/x-ndjson.",
+        );
       }
       inviteBody(arrival);
       const { loan } = arrival;
@@ -156,8 +160,8 @@ export function exportRoutes(app: Routes, context: Context): void {
         const agentId = query.agentId ?? (isKnown ? file.agentId : undefined);
         const ownerId = ownerOf(caller, userId);
         const title = file.title === NEW_TITLE ? undefined : file.title;
-        const command: CommandOf<"session.continue"> = {
-          type: "session.continue",
+        const command: CommandOf<"session.copy"> = {
+          type: "session.copy",
           sessionId,
           session: { sessionId, agentId, userId, zone, ownerId, workspaceId, title },
           history: await history.finish({ by: "import" }),

@@ -82,7 +82,7 @@ export function floorRoutes(
     const caller = await context.authenticate(request);
     if (caller.isOperator) return;
     await context.visibleTo(caller).floor((request.params as { id: string }).id);
-    throw new AppError("forbidden", "Only operators set flags.");
+    throw new AppError("forbidden", "Only operators may set flags.");
   };
 
   app.get(
@@ -199,15 +199,15 @@ export function floorRoutes(
       const sessions = context.visibleTo(await context.authenticate(request));
       const floorId = await sessions.floor(request.params.id);
       const { before, limit } = request.query;
-      const place = before === undefined ? undefined : parseLogPosition(before);
-      if (place && place.epoch !== store.epoch) {
+      const parsed = before === undefined ? undefined : parseLogPosition(before);
+      if (parsed && parsed.epoch !== store.epoch) {
         const issues = [{ path: "querystring.before", message: "a position of another store" }];
         throw new AppError("bad_request", undefined, { facts: { issues } });
       }
       return sendLargeJson(
         request,
         reply,
-        await logJson(sessions, { floorId, epoch: store.epoch, before: place?.seq, limit }),
+        await logJson(sessions, { floorId, epoch: store.epoch, before: parsed?.seq, limit }),
       );
     },
   );

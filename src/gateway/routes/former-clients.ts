@@ -97,7 +97,7 @@ export function formerClientRoutes(app: Routes, context: Context): void {
     },
   );
 
-  /** Read a session's log after a place until it says what became of the summary; then end the writer. */
+  /** Read a session's log after a `seq` until it says what became of the summary; then end the writer. */
   async function followSummary(
     { sessionId, floorId }: { sessionId: SessionId; floorId: FloorId },
     after: Seq,
@@ -105,9 +105,9 @@ export function formerClientRoutes(app: Routes, context: Context): void {
   ) {
     const log = new FollowedSessionLog(store, sessionId);
     let outcome: Pick<LoggedData<"session_updated">, "summaryId" | "summaryFailure"> = {};
-    const take = (entry: FollowedEntry): "go" | "end" => {
-      const place = log.placeOf(entry);
-      if (place === undefined || place <= after) return "go";
+    const receive = (entry: FollowedEntry): "go" | "end" => {
+      const seq = log.seqOf(entry);
+      if (seq === undefined || seq <= after) return "go";
       if (entry.type === "session_updated") outcome = (parseFrame(entry.frame) as { data: typeof outcome }).data;
       if (outcome.summaryId ?? outcome.summaryFailure) writer.end();
       else if (entry.ends) writer.fail(new AppError("session_archived"));
@@ -116,11 +116,11 @@ export function formerClientRoutes(app: Routes, context: Context): void {
     };
     const nothing = () => {};
     const reader: TrackReader = {
-      writer: { isFull: false, write: () => "ok", tell: () => "ok", destroy: () => writer.destroy(), cut: nothing },
-      drafts: { takeDelta: nothing, takeDraft: nothing },
+      writer: { isFull: false, write: () => "ok", send: () => "ok", destroy: () => writer.destroy(), cut: nothing },
+      drafts: { receiveDelta: nothing, receiveDraft: nothing },
       sessions: () => [sessionId],
       readHistory: (limit, last) => (last ? log.readAfter(last, limit) : log.readFrom(after, limit)),
-      take,
+      receive,
       now: () => context.clock.now(),
     };
     const track = new Track(await followers.join(floorId), reader);

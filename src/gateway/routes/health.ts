@@ -43,7 +43,7 @@ interface Context extends CallerContext {
  * from loopback.
  */
 export function healthRoutes(app: Routes, context: Context): void {
-  const config = { isOpen: true, isProbe: true, takesAnyHost: true } as const;
+  const config = { isOpen: true, isProbe: true, acceptsAnyHost: true } as const;
   app.get(
     "/health",
     {
@@ -88,7 +88,7 @@ export function healthRoutes(app: Routes, context: Context): void {
   app.get(
     "/metrics",
     {
-      config: { takesAnyHost: true },
+      config: { acceptsAnyHost: true },
       schema: {
         tags: ["operations"],
         operationId: "getMetrics",
@@ -99,7 +99,7 @@ export function healthRoutes(app: Routes, context: Context): void {
     },
     async (request, reply) => {
       const { isOperator } = await context.authenticate(request);
-      if (!isOperator) throw new AppError("forbidden", "Metrics are for operators.");
+      if (!isOperator) throw new AppError("forbidden", "Only operators may read the metrics.");
       const { contentType, text } = await context.metrics();
       return reply.type(contentType).send(text);
     },
@@ -126,7 +126,7 @@ export function healthRoutes(app: Routes, context: Context): void {
     },
     async (request) => {
       const { isOperator } = await context.authenticate(request);
-      if (!isOperator) throw new AppError("forbidden", "The list of nodes is for operators.");
+      if (!isOperator) throw new AppError("forbidden", "Only operators may list the nodes.");
       const nodes = await context.callNodes();
       const present = new Set(nodes.flatMap(({ silentMs, roles }) => (silentMs === undefined ? roles : [])));
       return { nodes, absentRoles: NODE_ROLES.filter((role) => !present.has(role)) };

@@ -28,7 +28,7 @@ import { TurnAnswer, turnAnswer } from "./command-answer.ts";
  * The readers that receive a failure, in addition to the caller. A session is set only after the caller was allowed to
  * see it.
  */
-interface Heard {
+interface Resolved {
   row: ConnectionRow | undefined;
   target: Target | undefined;
 }
@@ -86,16 +86,16 @@ export function messageRoutes(app: Routes, context: Context): void {
     const message = request.body;
     flow.onHop?.("message", message.type);
     if (message.type === "ping") return { success: true as const };
-    if (message.type === "heartbeat") return hear(caller, message.sessionId, request.trace);
-    if (message.type === "played") return takePlayed(caller, message, request.trace);
+    if (message.type === "heartbeat") return renewLease(caller, message.sessionId, request.trace);
+    if (message.type === "played") return notePlayed(caller, message, request.trace);
     const identity = commands.identify(caller, request, message);
-    const heard: Heard = { row: undefined, target: undefined };
-    if (message.type === "rollback") return rollBack(message, identity, heard);
+    const resolved: Resolved = { row: undefined, target: undefined };
+    if (message.type === "rollback") return rollBack(message, identity, resolved);
     try {
-      return await answer(caller, message, identity, heard);
+      return await answer(caller, message, identity, resolved);
     } catch (thrown) {
       const error = inOrder(message, toAppError(thrown));
-      await notify(error.code, error.message, heard);
+      await notify(error.code, error.message, resolved);
       if (message.type !== "switch_agent" || !SWITCH_OUTCOMES.has(error.code)) throw error;
       const { code: errorCode, message: text } = error;
       const availableAgents = listAgents(context.catalog());
@@ -107,7 +107,7 @@ export function messageRoutes(app: Routes, context: Context): void {
    * Renew a session's lease. It is idempotent by nature, so it needs no key and leaves no receipt. Without leases in the
    * catalogue, or without a session, it means nothing.
    */
-  async function hear(
+  async function renewLease(
     caller: Caller,
     sessionId: SessionId | undefined,
     trace: Trace | undefined,
@@ -128,7 +128,7 @@ export function messageRoutes(app: Routes, context: Context): void {
   }
 
   /** Only a later position counts, so a repeat is harmless: it needs no key and leaves no receipt. */
-  async function takePlayed(
+  async function notePlayed(
     caller: Caller,
     { sessionId: named, connectionId, messageId, upTo }: Extract<ClientMessage, { type: "played" }>,
     trace: Trace | undefined,
@@ -146,25 +146,25 @@ export function messageRoutes(app: Routes, context: Context): void {
   async function rollBack(
     message: RollbackMessage,
     identity: Identity,
-    heard: Heard,
+    resolved: Resolved,
   ): Promise<z.infer<typeof TurnAnswer>> {
     const { connectionId, rollback } = message;
     const { caller } = identity;
     try {
-      heard.row = connectionId && (await connections.find(connectionId, caller.ownerId));
-      const target = await findTarget(caller, message, identity, heard.row);
-      heard.target = target;
+      resolved.row = connectionId && (await connections.find(connectionId, caller.ownerId));
+      const target = await findTarget(caller, message, identity, resolved.row);
+      resolved.target = target;
       // These clients name no connection. Their own is bound to the session.
-      const open = heard.row ?? (await connections.forNewSession(undefined, caller.ownerId));
-      if (open?.slots.some(({ sessionId }) => sessionId === target.sessionId)) heard.row = open;
+      const open = resolved.row ?? (await connections.forNewSession(undefined, caller.ownerId));
+      if (open?.slots.some(({ sessionId }) => sessionId === target.sessionId)) resolved.row = open;
       const find = (sessions: VisibleSessions, id: SessionId) => findPoint(sessions, id, rollback.messageIndex);
       const reply = await copies.rollBack(identity, target.sessionId, find);
-      await tell(heard, "rollback_result", { success: true, sessionId: reply.sessionId });
+      await send(resolved, "rollback_result", { success: true, sessionId: reply.sessionId });
       return turnAnswer(context, reply);
     } catch (thrown) {
       const error = toAppError(thrown);
-      const sessionId = heard.target?.sessionId ?? message.sessionId;
-      await tell(heard, "rollback_result", { success: false, sessionId, error: error.message });
+      const sessionId = resolved.target?.sessionId ?? message.sessionId;
+      await send(resolved, "rollback_result", { success: false, sessionId, error: error.message });
       throw error;
     }
   }
@@ -173,32 +173,32 @@ export function messageRoutes(app: Routes, context: Context): void {
     caller: Caller,
     message: ClientMessage,
     identity: Identity,
-    heard: Heard,
+    resolved: Resolved,
   ): Promise<z.infer<typeof MessageAnswer>> {
     const { connectionId } = message;
     let isNew = false;
     let planned: Target | undefined;
     const plan = async () => {
       isNew = true;
-      heard.row = connectionId && (await connections.find(connectionId, caller.ownerId));
-      const target = await findTarget(caller, message, identity, heard.row);
-      if (!target.brings) heard.target = target;
+      resolved.row = connectionId && (await connections.find(connectionId, caller.ownerId));
+      const target = await findTarget(caller, message, identity, resolved.row);
+      if (!target.brings) resolved.target = target;
       planned = target;
       return { floorId: target.floorId, command: await commandOf(message, target, identity) };
     };
     const made = commands.deriveId<SessionId>(identity, "session");
     const reply = await commands.carryOut(identity, plan, {
       connection: () => connections.forNewSession(connectionId, caller.ownerId),
-      find: async ({ sessionId }) => (sessionId === made ? placeOf(caller, made) : undefined),
+      find: async ({ sessionId }) => (sessionId === made ? findExisting(caller, made) : undefined),
     });
     const { outcome, sessionId } = reply;
-    const created = sessionId === made ? (planned ?? (await placeOf(caller, made))) : undefined;
-    if (isNew && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", heard);
-    const place = created && { userId: userOf(created.floorId) };
-    return { ...turnAnswer(context, reply, place), ...(outcome && { outcome }) };
+    const created = sessionId === made ? (planned ?? (await findExisting(caller, made))) : undefined;
+    if (isNew && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", resolved);
+    const user = created && { userId: userOf(created.floorId) };
+    return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }) };
   }
 
-  async function placeOf(caller: Caller, sessionId: SessionId) {
+  async function findExisting(caller: Caller, sessionId: SessionId) {
     const found = await context.visibleTo(caller).find(sessionId);
     return found?.tombstone ? undefined : found;
   }
@@ -245,20 +245,20 @@ export function messageRoutes(app: Routes, context: Context): void {
   }
 
   /** Report the failure on the stream too: to the named connection, or else to the session's live readers. */
-  async function notify(errorCode: ErrorCode, text: string, heard: Heard): Promise<void> {
+  async function notify(errorCode: ErrorCode, text: string, resolved: Resolved): Promise<void> {
     // Readers of a session that belongs to another caller receive nothing.
-    const target = errorCode === "session_not_found" ? undefined : heard.target;
+    const target = errorCode === "session_not_found" ? undefined : resolved.target;
     const isAboutAgents = AGENT_ERRORS.has(errorCode);
     const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(context.catalog()) }) };
-    await tell({ ...heard, target }, "error", data);
+    await send({ ...resolved, target }, "error", data);
   }
 
   /** Send an event that is not logged to the named connection, or else to the session's live readers. */
-  async function tell({ row, target }: Heard, type: "error" | "rollback_result", data: object): Promise<void> {
+  async function send({ row, target }: Resolved, type: "error" | "rollback_result", data: object): Promise<void> {
     if (!row && !target) return;
     const about = target ? { sessionId: target.sessionId } : {};
     const json = envelopeJson({ type, json: JSON.stringify(data), at: context.clock.now(), ...about });
-    if (row) return connections.tell(row.id, { kind: "notice", body: json });
+    if (row) return connections.send(row.id, { kind: "notice", body: json });
     const { floorId, sessionId } = target!;
     const frame = dataFrame(json);
     const { bus } = context;

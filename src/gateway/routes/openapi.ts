@@ -98,13 +98,16 @@ const describeFailures: typeof jsonSchemaTransform = (route) => {
   if (!schema || schema.hide) return jsonSchemaTransform(route);
   const response = { "4xx": FAILURE, default: FAILURE, ...(schema.response as object | undefined) };
   const described = jsonSchemaTransform({ ...route, schema: { ...schema, response } });
-  const { takesLines, takesYaml, conversation } = route.route.config ?? {};
-  const marked = conversation && { [TAKES_KEY]: true };
-  return { ...described, schema: { ...described.schema, ...(takesLines && LINES), ...(takesYaml && YAML), ...marked } };
+  const { acceptsLines, acceptsYaml, conversation } = route.route.config ?? {};
+  const marked = conversation && { [ACCEPTS_KEY]: true };
+  return {
+    ...described,
+    schema: { ...described.schema, ...(acceptsLines && LINES), ...(acceptsYaml && YAML), ...marked },
+  };
 };
 
 /** Marks an operation whose body is another protocol's, so that only the header can hold its key. Not published. */
-const TAKES_KEY = "x-takes-key";
+const ACCEPTS_KEY = "x-takes-key";
 
 /** Mark the open operations and those that accept a ticket. */
 const describeProofs: typeof jsonSchemaTransform = (route) => {
@@ -120,7 +123,7 @@ interface Operation {
   security?: object[];
   requestBody?: { required?: boolean; content: { [type: string]: { schema?: object } } };
   responses: { [status: string]: { description: string; content?: object } };
-  [TAKES_KEY]?: true;
+  [ACCEPTS_KEY]?: true;
 }
 type Components = { [id: string]: object };
 
@@ -173,7 +176,7 @@ function completeOperation(operation: Operation, components: Components): void {
   // A body with no required field is optional: its absence means an empty object.
   if (schema) requestBody.required = "required" in schema || "$ref" in schema;
   const added = missingParameters(operation, components);
-  delete operation[TAKES_KEY];
+  delete operation[ACCEPTS_KEY];
   if (added.length > 0) operation.parameters = [...parameters, ...added];
   for (const [status, response] of Object.entries(responses)) {
     if (response.description === "Default Response") response.description = DESCRIPTIONS[status] ?? "It failed.";
@@ -186,8 +189,8 @@ function missingParameters(operation: Operation, components: Components): { name
   const schema = requestBody?.content["application/json"]?.schema;
   const hasParameter = (wanted: string) => parameters.some(({ name }) => name === wanted);
   return [
-    ...(operation[TAKES_KEY] ? [KEY_IN_HEADER] : []),
-    ...((schema && takesKey(schema, components)) || hasParameter("commandId") ? [KEY] : []),
+    ...(operation[ACCEPTS_KEY] ? [KEY_IN_HEADER] : []),
+    ...((schema && acceptsKey(schema, components)) || hasParameter("commandId") ? [KEY] : []),
     ...(hasParameter("lastEventId") ? [POSITION] : []),
     ...(security.some((proof) => "ticket" in proof) ? [TICKET] : []),
   ];
@@ -196,7 +199,7 @@ function missingParameters(operation: Operation, components: Components): { name
 const DESCRIPTIONS: { readonly [status: string]: string } = { 200: "It succeeded." };
 
 /** Whether a body may hold the `commandId` that the header stands for. */
-function takesKey(schema: object, components: Components): boolean {
+function acceptsKey(schema: object, components: Components): boolean {
   const named = "$ref" in schema ? components[String(schema.$ref).slice(COMPONENTS.length)] : schema;
   return JSON.stringify(named).includes('"commandId":');
 }

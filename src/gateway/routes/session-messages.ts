@@ -41,7 +41,7 @@ export function sessionMessageRoutes(app: Routes, context: CommandContext & { st
       const { id } = request.params;
       const { after, before } = request.query;
       if (after !== undefined && before !== undefined)
-        throw new AppError("bad_request", "Use after or before, not both.");
+        throw new AppError("bad_request", "The request has both after and before. Use one of them.");
       const page = await visibleTo(caller).messages(id, request.query);
       return {
         success: true as const,

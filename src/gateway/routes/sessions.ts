@@ -113,7 +113,8 @@ export function sessionRoutes(
         const row = connectionId && (await connections.find(connectionId, caller.ownerId));
         const { userId, zone } = body.userId === undefined && row ? { ...row, ...withZone(body.zone) } : body;
         checkUser(caller, userId);
-        if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
+        if (zone !== undefined && userId === undefined)
+          throw new AppError("bad_request", "The request names a zone without a userId. Add the userId.");
         const ownerId = ownerOf(caller, userId);
         const sessionId =
           body.id === undefined
@@ -127,7 +128,7 @@ export function sessionRoutes(
       };
       const reply = await commands.carryOut(identity, plan, {
         connection: () => connections.forNewSession(connectionId, caller.ownerId),
-        find: async ({ session }) => session && placeOf(caller, session.id),
+        find: async ({ session }) => session && findExisting(caller, session.id),
       });
       const answer = sessionAnswer(commands, reply);
       return { ...answer, ...noticeOf(answer.session) };
@@ -299,7 +300,7 @@ export function sessionRoutes(
     );
   }
 
-  async function placeOf(caller: Caller, id: SessionId) {
+  async function findExisting(caller: Caller, id: SessionId) {
     const found = await visibleTo(caller).find(id);
     return found?.tombstone ? undefined : found;
   }

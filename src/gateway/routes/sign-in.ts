@@ -95,7 +95,10 @@ export function signInRoutes(app: Routes, context: CallerContext & { tickets: Ti
 function checkOwnPage(request: FastifyRequest): void {
   const { origin } = request.headers;
   if (origin !== undefined && origin !== ownOrigin(request)) {
-    throw new AppError("forbidden", "A cookie is for pages of this origin; others use a ticket.");
+    throw new AppError(
+      "forbidden",
+      "The request comes from another origin, which gets no cookie. Use a ticket of POST /ticket instead.",
+    );
   }
 }
 

@@ -46,7 +46,7 @@ export function userRoutes(app: Routes, context: Context): void {
     },
     async (request) => {
       const caller = await context.authenticate(request);
-      if (!caller.isOperator) throw new AppError("forbidden", "Only operators delete users.");
+      if (!caller.isOperator) throw new AppError("forbidden", "Only operators may delete users.");
       const userId = request.params.id;
       let sessions = 0;
       for (let round = 0; round < ROUNDS; round++) {
@@ -54,7 +54,7 @@ export function userRoutes(app: Routes, context: Context): void {
         const forgotten = await store.forgetUser(userId);
         if (forgotten !== "conflict") return { success: true as const, sessions, remains: forgotten.remains };
       }
-      throw new AppError("busy", "The user creates sessions: repeat the deletion.");
+      throw new AppError("busy", "The user still creates sessions. Repeat the deletion.");
     },
   );
 

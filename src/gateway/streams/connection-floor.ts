@@ -1,5 +1,5 @@
 import type { LogEntry, Transition } from "../../protocol/event.ts";
-import { parseFrame, placeFrame } from "../../protocol/frames.ts";
+import { parseFrame, positionedFrame } from "../../protocol/frames.ts";
 import { type FloorId, type FloorSeq, floorOf, type Seq, type SessionId, userOf } from "../../protocol/ids.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
@@ -88,7 +88,7 @@ export class ConnectionFloor implements TrackReader {
     }
     if (after) return readFloorPage(store, this.floorId, after.floorSeq, limit);
     // The floor's own log keeps the order across sessions. Start at the first event that any of the sessions lacks.
-    const { place } = this.track.follower;
+    const { floorSeq } = this.track.follower;
     let next: FloorSeq | undefined;
     const had: LogEntry[] = [];
     for (const { sessionId, seq } of bindings) {
@@ -99,8 +99,8 @@ export class ConnectionFloor implements TrackReader {
     if (next === undefined) {
       return { entries: had.sort((one, other) => one.floorSeq - other.floorSeq), isLast: true };
     }
-    // Events committed between two of these reads come after `place`.
-    return readFloorPage(store, this.floorId, Math.min(next - 1, place), limit);
+    // Events committed between two of these reads come after `floorSeq`.
+    return readFloorPage(store, this.floorId, Math.min(next - 1, floorSeq), limit);
   }
 
   /** The event at a position in a session's log, and the one after it. */
@@ -117,7 +117,7 @@ export class ConnectionFloor implements TrackReader {
     return { last, first: (await readSessionLog(store, sessionId, seq, 1))?.entries[0] };
   }
 
-  take(entry: FollowedEntry): "go" | "hold" | "end" {
+  receive(entry: FollowedEntry): "go" | "hold" | "end" {
     const binding = entry.sessionId && this.#bindings.get(entry.sessionId);
     if (!binding || entry.seq! <= binding.seq) return "go";
     if (entry.ends && !binding.isEndRecorded) {
@@ -133,7 +133,7 @@ export class ConnectionFloor implements TrackReader {
       this.#connection.release(binding);
     }
     flow.onHop?.("connection", `${entry.type} of ${entry.sessionId}`);
-    this.writer.write(placeFrame(this.#connection.position, entry.frame));
+    this.writer.write(positionedFrame(this.#connection.position, entry.frame));
     if (this.#bindings.size > 0) return "go";
     this.#connection.drop(this);
     return "end";

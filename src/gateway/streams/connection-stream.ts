@@ -1,7 +1,7 @@
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { dataFrame, placeFrame } from "../../protocol/frames.ts";
+import { dataFrame, positionedFrame } from "../../protocol/frames.ts";
 import type { ConnectionId, FloorId, Seq, SessionId } from "../../protocol/ids.ts";
 import { readMessage } from "../../protocol/internal/bus-message.ts";
 import { ConnectionMessage, connectionTopic } from "../../protocol/internal/connection-message.ts";
@@ -24,7 +24,7 @@ import type { SseWriter } from "./sse-writer.ts";
 /** What a returning client has received, by the position that it sent. */
 interface Received {
   /** The client's position in each slot that it named. */
-  places: ReadonlyMap<number, Seq>;
+  seqs: ReadonlyMap<number, Seq>;
   /** Slots below this number that the client did not name had ended, and the client knows it. */
   known: number;
 }
@@ -128,11 +128,11 @@ export class ConnectionStream implements Stream, FloorConnection {
 
   /** Send the first frames, then carry the bound sessions. */
   async begin(row: ConnectionRow, { resumed, isReset, about }: Beginning): Promise<void> {
-    this.writer.tell("connected", { connectionId: this.id }, this.now());
+    this.writer.send("connected", { connectionId: this.id }, this.now());
     const current = about ?? row.slots.findLast((slot) => !slot.ended)?.sessionId;
     // With a position, a client that is cut off before the first logged event returns to the same connection.
-    await this.#tellAgents(current, { isPlaced: !resumed && !isReset });
-    if (isReset) this.writer.tell("reset", {}, this.now(), { id: this.position });
+    await this.#sendAgents(current, { hasPosition: !resumed && !isReset });
+    if (isReset) this.writer.send("reset", {}, this.now(), { id: this.position });
     this.#begun?.resolve(this.#carryAll(row, { received: receivedBy(resumed) }));
     this.#begun = undefined;
     await this.#inTurn(async () => {});
@@ -142,8 +142,8 @@ export class ConnectionStream implements Stream, FloorConnection {
   async listen(): Promise<void> {
     const { bus, store } = this.#context;
     const topic = connectionTopic(store.epoch, this.id);
-    const hear = (message: Uint8Array) => this.#hear(message);
-    const subscription = await keepListening(bus, topic, hear, () => this.reconcile());
+    const receive = (message: Uint8Array) => this.#receive(message);
+    const subscription = await keepListening(bus, topic, receive, () => this.reconcile());
     if (this.#isClosed) subscription.end();
     else this.#subscription = subscription;
   }
@@ -169,7 +169,7 @@ export class ConnectionStream implements Stream, FloorConnection {
 
   /** Carry the sessions that were bound since. The list of agents follows each new binding. */
   sync(row: ConnectionRow): Promise<void> {
-    return this.#inTurn(() => this.#carryAll(row, { tellsAgents: true }));
+    return this.#inTurn(() => this.#carryAll(row, { sendsAgents: true }));
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
@@ -188,15 +188,15 @@ export class ConnectionStream implements Stream, FloorConnection {
 
   async #carryAll(
     row: ConnectionRow,
-    { received, tellsAgents = false }: { received?: Received; tellsAgents?: boolean },
+    { received, sendsAgents = false }: { received?: Received; sendsAgents?: boolean },
   ): Promise<void> {
     this.#version = Math.max(row.version, this.#version);
-    const fresh = this.#takeUp(row, received);
+    const fresh = this.#addBindings(row, received);
     const carried: Fresh[] = [];
     for (const each of fresh) {
       if (await this.#mayFollow(each.binding)) carried.push(each);
-      if (!tellsAgents) continue;
-      await this.#tellAgents(each.binding.sessionId, { isPlaced: true });
+      if (!sendsAgents) continue;
+      await this.#sendAgents(each.binding.sessionId, { hasPosition: true });
     }
     // Add the sessions of one floor together, so that the floor's events keep their order (rule C17).
     for (const [floorId, of] of Map.groupBy(carried, (each) => each.floorId)) {
@@ -209,23 +209,23 @@ export class ConnectionStream implements Stream, FloorConnection {
    * The bindings of the row that are new to this stream. Adds all of them at once, because a position must name every
    * live slot.
    */
-  #takeUp(row: ConnectionRow, received: Received | undefined): Fresh[] {
-    const isUntold = (slot: number) =>
-      received !== undefined && !received.places.has(slot) && row.slots[slot]!.ended === true;
+  #addBindings(row: ConnectionRow, received: Received | undefined): Fresh[] {
+    const isUnreceived = (slot: number) =>
+      received !== undefined && !received.seqs.has(slot) && row.slots[slot]!.ended === true;
     let fresh: Fresh[] = [];
     for (const [slot, { sessionId, floorId, from, bornAt, ended }] of row.slots.entries()) {
       if (slot < this.#nextSlot) continue;
       this.#nextSlot = slot + 1;
       // The slot ended, and the client knows it.
-      if (isUntold(slot) && slot < received!.known) continue;
-      const seq = received?.places.get(slot) ?? from;
+      if (isUnreceived(slot) && slot < received!.known) continue;
+      const seq = received?.seqs.get(slot) ?? from;
       fresh.push({ binding: { slot, sessionId, seq, bornAt, isEndRecorded: ended === true }, floorId });
     }
     // More sessions ended while the client was away than one position can name.
     const isTooMuch = received !== undefined && fresh.length > BOUNDS.bindings;
-    if (isTooMuch) fresh = fresh.filter(({ binding }) => !isUntold(binding.slot));
+    if (isTooMuch) fresh = fresh.filter(({ binding }) => !isUnreceived(binding.slot));
     if (fresh.length > 0) this.#bindings = this.#bindings.concat(fresh.map(({ binding }) => binding));
-    if (isTooMuch) this.writer.tell("reset", {}, this.now(), { id: this.position });
+    if (isTooMuch) this.writer.send("reset", {}, this.now(), { id: this.position });
     return fresh;
   }
 
@@ -238,7 +238,7 @@ export class ConnectionStream implements Stream, FloorConnection {
     const log = await this.#visible.log(sessionId);
     if (log?.kind !== "there") {
       await this.#free(binding);
-      if (log && binding.seq < log.head) this.writer.write(placeFrame(this.position, toWire(log.last).frame));
+      if (log && binding.seq < log.head) this.writer.write(positionedFrame(this.position, toWire(log.last).frame));
       return false;
     }
     const { head, lowWater, createdAt, isArchived } = log;
@@ -250,7 +250,7 @@ export class ConnectionStream implements Stream, FloorConnection {
     if (binding.seq > head || binding.seq < lowWater) {
       binding.seq = head;
       const id = this.position;
-      this.writer.tell("reset", { sessionId, from: head }, this.now(), { sessionId, id });
+      this.writer.send("reset", { sessionId, from: head }, this.now(), { sessionId, id });
     }
     const isOver = isArchived && binding.seq === head;
     if (isOver) await this.#free(binding);
@@ -295,14 +295,14 @@ export class ConnectionStream implements Stream, FloorConnection {
     this.#context.followers.leave(floor.floorId);
   }
 
-  async #tellAgents(sessionId: SessionId | undefined, { isPlaced }: { isPlaced: boolean }): Promise<void> {
+  async #sendAgents(sessionId: SessionId | undefined, { hasPosition }: { hasPosition: boolean }): Promise<void> {
     const session = sessionId && (await this.#visible.agentOf(sessionId));
     const { agents, defaultAgentId } = this.#context.agents(session?.workspaceId);
     const data = { agents, currentAgentId: session?.agentId ?? defaultAgentId };
-    this.writer.tell("agent_list", data, this.now(), isPlaced ? { id: this.position } : {});
+    this.writer.send("agent_list", data, this.now(), hasPosition ? { id: this.position } : {});
   }
 
-  #hear(message: Uint8Array): void {
+  #receive(message: Uint8Array): void {
     const received = readMessage(ConnectionMessage, message);
     if (!received) return;
     if (received.kind === "notice") {
@@ -329,6 +329,6 @@ export class ConnectionStream implements Stream, FloorConnection {
 
 /** What the position says. A client without a position has received nothing. */
 function receivedBy(resumed: ConnectionPosition | undefined): Received {
-  const places = new Map(resumed?.slots.map(({ slot, seq }) => [slot, seq]));
-  return { places, known: resumed ? (resumed.known ?? Number.POSITIVE_INFINITY) : 0 };
+  const seqs = new Map(resumed?.slots.map(({ slot, seq }) => [slot, seq]));
+  return { seqs, known: resumed ? (resumed.known ?? Number.POSITIVE_INFINITY) : 0 };
 }

@@ -11,7 +11,7 @@ import type { ConnectionRow, ConnectionStore, Slot, StoreEpoch } from "../../sto
 /** Slots that a connection may use in its lifetime. Positions name slots by number. */
 export const MAX_SLOTS = 10_000;
 /** Attempts of a compare-and-set before the request fails with `busy`. */
-const MAX_TRIES = 16;
+const MAX_WRITE_TRIES = 16;
 
 export interface ConnectionsOptions {
   store: StoreEpoch & ConnectionStore;
@@ -120,7 +120,7 @@ export class Connections {
       if (!this.hasRoom(current)) throw new AppError("too_many_bindings");
       return { slots: [...current.slots, slot] };
     });
-    await this.tell(id, { kind: "bound" });
+    await this.send(id, { kind: "bound" });
     return row;
   }
 
@@ -146,7 +146,7 @@ export class Connections {
       if (error instanceof AppError && error.code === "connection_not_found") return;
       throw error;
     }
-    await this.tell(row.id, { kind: "bound" });
+    await this.send(row.id, { kind: "bound" });
   }
 
   /**
@@ -159,7 +159,7 @@ export class Connections {
       const isNew = successor && slots[slot]?.ended !== true && !isBound(slots, successor) && slots.length < MAX_SLOTS;
       return { slots: isNew ? [...ended, successor] : ended };
     });
-    if (successor && isBound(row.slots, successor)) await this.tell(id, { kind: "bound" });
+    if (successor && isBound(row.slots, successor)) await this.send(id, { kind: "bound" });
   }
 
   /** Keep the row for another day: its stream is open, or was until now. */
@@ -167,7 +167,7 @@ export class Connections {
     await this.#change(id, ownerId, () => ({}));
   }
 
-  async tell(id: ConnectionId, message: ConnectionMessage): Promise<void> {
+  async send(id: ConnectionId, message: ConnectionMessage): Promise<void> {
     const { bus, store } = this.#options;
     await bus.publish(connectionTopic(store.epoch, id), writeMessage(message));
   }
@@ -178,7 +178,7 @@ export class Connections {
     edit: (row: ConnectionRow) => Partial<ConnectionRow> | undefined,
   ): Promise<ConnectionRow> {
     const { store, clock } = this.#options;
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
+    for (let tries = 0; tries < MAX_WRITE_TRIES; tries++) {
       const row = await this.find(id, ownerId);
       const edited = edit(row);
       if (!edited) return row;

@@ -125,7 +125,7 @@ export class FloorWatch {
       // Send a floor once more after it became idle.
       const left = [...this.#floors.keys()].filter((floorId) => !rows.has(floorId));
       const ended = left.length === 0 ? [] : await this.#read({ ids: left });
-      this.#take([...rows.values()], ended);
+      this.#apply([...rows.values()], ended);
       this.#isCurrent = true;
     } catch (error) {
       this.#isCurrent = false;
@@ -147,15 +147,15 @@ export class FloorWatch {
     return rows;
   }
 
-  #take(rows: readonly FloorRow[], ended: readonly FloorRow[]): void {
+  #apply(rows: readonly FloorRow[], ended: readonly FloorRow[]): void {
     const before = this.#floors;
     this.#floors = new Map();
     for (const row of rows) {
       const floor = this.#watched(row);
       this.#floors.set(row.floorId, floor);
-      if (before.get(row.floorId)?.json !== floor.json) this.#tell(floor);
+      if (before.get(row.floorId)?.json !== floor.json) this.#notify(floor);
     }
-    for (const row of ended) this.#tell(this.#watched(row));
+    for (const row of ended) this.#notify(this.#watched(row));
   }
 
   #watched(row: FloorRow): WatchedFloor {
@@ -163,7 +163,7 @@ export class FloorWatch {
     return { row, summary, json: JSON.stringify(summary) };
   }
 
-  #tell(floor: WatchedFloor): void {
+  #notify(floor: WatchedFloor): void {
     for (const watcher of [...this.#watchers]) watcher.changed(floor);
   }
 }

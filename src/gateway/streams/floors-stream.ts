@@ -59,13 +59,13 @@ export class FloorsStream implements Stream, FloorWatcher {
     if (!isVisible(row)) return;
     if (this.#unsent) {
       if (this.#unsent.size < MAX_FLOORS) this.#unsent.set(row.floorId, floor);
-    } else if (this.writer.tell("floor", summary, now()) === "full") this.#unsent = new Map();
+    } else if (this.writer.send("floor", summary, now()) === "full") this.#unsent = new Map();
   }
 
   #beginAnew(): void {
     const { watch, now } = this.#options;
     this.#unsent = undefined;
-    this.writer.tell("reset", {}, now(), { id: this.#options.position });
+    this.writer.send("reset", {}, now(), { id: this.#options.position });
     for (const floor of watch.floors) this.changed(floor);
   }
 }

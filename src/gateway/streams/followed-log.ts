@@ -13,13 +13,13 @@ export interface FollowedLog {
   /** Part of the log's positions: which session of this id it belongs to. */
   readonly born: string | undefined;
   /** The entry's number in this log, from 1; undefined if the entry is not part of it. */
-  placeOf(entry: FollowedEntry): number | undefined;
+  seqOf(entry: FollowedEntry): number | undefined;
   /** Whether readers receive the entry. An entry that is not shown still advances the reader's position. */
   isShown(entry: FollowedEntry): boolean;
   /** Whether the log ends with the entry. */
   endsWith(entry: FollowedEntry): boolean;
   /** The entries after a reader's position, including its last one where that locates the reader on the floor. */
-  readFrom(place: number, limit: number): Promise<HistoryPage>;
+  readFrom(seq: number, limit: number): Promise<HistoryPage>;
   /** The entries after an entry of this log. */
   readAfter(entry: LogEntry, limit: number): Promise<HistoryPage>;
 }
@@ -37,7 +37,7 @@ export class FollowedSessionLog implements FollowedLog {
     this.#store = store;
   }
 
-  placeOf(entry: FollowedEntry): number | undefined {
+  seqOf(entry: FollowedEntry): number | undefined {
     return entry.sessionId === this.sessionId ? entry.seq : undefined;
   }
 
@@ -49,8 +49,8 @@ export class FollowedSessionLog implements FollowedLog {
     return entry.ends;
   }
 
-  readFrom(place: number, limit: number): Promise<HistoryPage> {
-    return readSessionPage(this.#store, this.sessionId, Math.max(0, place - 1), limit);
+  readFrom(seq: number, limit: number): Promise<HistoryPage> {
+    return readSessionPage(this.#store, this.sessionId, Math.max(0, seq - 1), limit);
   }
 
   readAfter({ seq }: LogEntry, limit: number): Promise<HistoryPage> {
@@ -70,7 +70,7 @@ export class FollowedFloorLog implements FollowedLog {
     this.#floorId = floorId;
   }
 
-  placeOf(entry: FollowedEntry): number {
+  seqOf(entry: FollowedEntry): number {
     return entry.floorSeq;
   }
 
@@ -82,8 +82,8 @@ export class FollowedFloorLog implements FollowedLog {
     return false;
   }
 
-  readFrom(place: number, limit: number): Promise<HistoryPage> {
-    return readFloorPage(this.#store, this.#floorId, place, limit);
+  readFrom(seq: number, limit: number): Promise<HistoryPage> {
+    return readFloorPage(this.#store, this.#floorId, seq, limit);
   }
 
   readAfter({ floorSeq }: LogEntry, limit: number): Promise<HistoryPage> {

@@ -57,7 +57,7 @@ export interface FollowerOptions {
   /** Limits the events of history that are read in one turn of the event loop, for all readers together. Default: none. */
   pace?: TurnBudget | undefined;
   /** A commit arrived over the bus, this many ms after it was durable. */
-  onHeard?: ((lagMs: number) => void) | undefined;
+  onReceived?: ((lagMs: number) => void) | undefined;
   /** The bus lost something, so it was read from the store. */
   onBehind?: (() => void) | undefined;
 }
@@ -76,14 +76,14 @@ export class Follower {
   #keptSize = 0;
   /** The index of the first entry that is kept. */
   #firstIndex = 0;
-  /** Events after this place are kept. */
+  /** Events after this `floorSeq` are kept. */
   #keptFrom: FloorSeq = 0;
-  #place: FloorSeq = 0;
-  /** Messages that arrived over the bus before the place was known. */
+  #floorSeq: FloorSeq = 0;
+  /** Messages that arrived over the bus before `#floorSeq` was known. */
   #early: FloorMessage[] | undefined = [];
   #catchingUp: Promise<void> | undefined;
   #isBehind = false;
-  /** The bus could not be subscribed to at first, and was before the place was known. */
+  /** The bus could not be subscribed to at first, and was before `#floorSeq` was known. */
   #isLate = false;
   #subscription: Subscription | undefined;
   #isClosed = false;
@@ -100,12 +100,12 @@ export class Follower {
     return follower;
   }
 
-  /** The newest place in the floor's log that this node knows. */
-  get place(): FloorSeq {
-    return this.#place;
+  /** The newest `floorSeq` of the floor's log that this node knows. */
+  get floorSeq(): FloorSeq {
+    return this.#floorSeq;
   }
 
-  /** Everything after this place is kept in memory. */
+  /** Everything after this `floorSeq` is kept in memory. */
   get keptFrom(): FloorSeq {
     return this.#keptFrom;
   }
@@ -120,13 +120,13 @@ export class Follower {
     return this.#kept[index - this.#firstIndex];
   }
 
-  /** The index of the first kept entry after a place. */
-  indexAfter(place: FloorSeq): number {
+  /** The index of the first kept entry after a `floorSeq`. */
+  indexAfter(floorSeq: FloorSeq): number {
     let low = 0;
     let high = this.#kept.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.#kept[middle]!.floorSeq <= place) low = middle + 1;
+      if (this.#kept[middle]!.floorSeq <= floorSeq) low = middle + 1;
       else high = middle;
     }
     return this.#firstIndex + low;
@@ -151,7 +151,7 @@ export class Follower {
 
   /** Compare with the head that the store reports, and read what the bus lost (rule C18). */
   noticeHead(head: FloorSeq): void {
-    if (head <= this.#place) return;
+    if (head <= this.#floorSeq) return;
     this.#options.onBehind?.();
     this.#catchUp();
   }
@@ -166,12 +166,12 @@ export class Follower {
   async #open(): Promise<void> {
     const { bus, store } = this.#options;
     const topic = floorTopic(store.epoch, this.floorId);
-    const hear = (bytes: Uint8Array) => this.#hear(bytes);
+    const receive = (bytes: Uint8Array) => this.#receive(bytes);
     // While the bus is away, read from the store. Once the bus is back, the entries in between are read again.
-    this.#subscription = await keepListening(bus, topic, hear, () => this.#hearLate());
+    this.#subscription = await keepListening(bus, topic, receive, () => this.#beginLate());
     try {
-      this.#place = (await store.heads([this.floorId])).get(this.floorId) ?? 0;
-      this.#keptFrom = this.#place;
+      this.#floorSeq = (await store.heads([this.floorId])).get(this.floorId) ?? 0;
+      this.#keptFrom = this.#floorSeq;
       await Promise.all([this.#readDrafts((message) => this.drafts.restore(message)), this.#recall()]);
     } catch (error) {
       this.close();
@@ -179,15 +179,15 @@ export class Follower {
     }
     const early = this.#early!;
     this.#early = undefined;
-    for (const message of early) this.#take(message);
-    if (this.#isLate) this.#hearLate();
+    for (const message of early) this.#handle(message);
+    if (this.#isLate) this.#beginLate();
   }
 
-  /** Apply the last events before the follower's place to the drafts. */
+  /** Apply the last events before the follower's `floorSeq` to the drafts. */
   async #recall(): Promise<void> {
-    let from = Math.max(0, this.#place - RECALLED);
-    while (from < this.#place) {
-      const { entries } = await this.#options.store.readFloorLog(this.floorId, from, this.#place - from);
+    let from = Math.max(0, this.#floorSeq - RECALLED);
+    while (from < this.#floorSeq) {
+      const { entries } = await this.#options.store.readFloorLog(this.floorId, from, this.#floorSeq - from);
       if (entries.length === 0) return;
       for (const entry of entries) this.#watch({ ...entry, subject: storedSubject(entry) });
       from = entries.at(-1)!.floorSeq;
@@ -195,7 +195,7 @@ export class Follower {
   }
 
   /** The bus is subscribed to only now. Earlier messages are in the store. */
-  #hearLate(): void {
+  #beginLate(): void {
     if (this.#isClosed) return;
     this.#isLate = this.#early !== undefined;
     if (this.#isLate) return;
@@ -203,23 +203,23 @@ export class Follower {
     void this.restoreDrafts();
   }
 
-  #hear(bytes: Uint8Array): void {
+  #receive(bytes: Uint8Array): void {
     if (this.#isClosed) return;
     try {
       const message = decodeFloorMessage(bytes);
       if (this.#early) this.#early.push(message);
-      else this.#take(message);
+      else this.#handle(message);
     } catch (error) {
       this.#options.log.warn({ err: error, floorId: this.floorId }, "a message of a floor could not be decoded");
     }
   }
 
-  #take(message: FloorMessage): void {
+  #handle(message: FloorMessage): void {
     switch (message.kind) {
       case "commit":
-        return this.#takeCommit(message);
+        return this.#handleCommit(message);
       case "delta":
-        return this.#takeDelta(message.sessionId, message.frame);
+        return this.#handleDelta(message.sessionId, message.frame);
       case "checkpoint":
         if (this.drafts.lacks(message.messageId, message.runId, message.length)) void this.restoreDrafts();
         return;
@@ -229,16 +229,16 @@ export class Follower {
     }
   }
 
-  #takeCommit({ prev, last, entries, at }: Extract<FloorMessage, { kind: "commit" }>): void {
-    const { now, onHeard, onBehind } = this.#options;
-    if (last <= this.#place) return;
-    onHeard?.(Math.max(0, now() - at));
-    if (prev !== this.#place && !this.#catchingUp) onBehind?.();
-    if (prev !== this.#place || !entries || this.#catchingUp) return this.#catchUp();
+  #handleCommit({ prev, last, entries, at }: Extract<FloorMessage, { kind: "commit" }>): void {
+    const { now, onReceived, onBehind } = this.#options;
+    if (last <= this.#floorSeq) return;
+    onReceived?.(Math.max(0, now() - at));
+    if (prev !== this.#floorSeq && !this.#catchingUp) onBehind?.();
+    if (prev !== this.#floorSeq || !entries || this.#catchingUp) return this.#catchUp();
     this.#append(entries, last);
   }
 
-  #takeDelta(sessionId: SessionId, frame: Frame): void {
+  #handleDelta(sessionId: SessionId, frame: Frame): void {
     const { data } = parseFrame(frame) as { data: Delta };
     if (!this.drafts.add(sessionId, data, this.#options.now())) return;
     for (const listener of this.#listeners) listener.delta(sessionId, frame, data);
@@ -247,14 +247,14 @@ export class Follower {
   #append(entries: readonly WireEntry[], last: FloorSeq): void {
     flow.onHop?.("follower", `${entries.length} events up to ${last}, for ${this.#listeners.size} readers`);
     const followed = entries.map(follow);
-    // Mostly nothing is kept, because every listener has taken the entries before.
+    // Mostly nothing is kept, because every listener has received the entries before.
     if (this.#kept.length === 0) this.#kept = followed;
     else this.#kept.push(...followed);
     for (const entry of followed) {
       this.#keptSize += entry.frame.length;
       this.#watch(entry);
     }
-    this.#place = last;
+    this.#floorSeq = last;
     let areAllLive = true;
     for (const listener of this.#listeners) {
       listener.advance();
@@ -291,7 +291,7 @@ export class Follower {
   #forget(count: number): void {
     if (count === 0) return;
     const isAll = count === this.#kept.length;
-    this.#keptFrom = isAll ? this.#place : this.#kept[count - 1]!.floorSeq;
+    this.#keptFrom = isAll ? this.#floorSeq : this.#kept[count - 1]!.floorSeq;
     if (isAll) {
       this.#kept = [];
       this.#keptSize = 0;
@@ -317,11 +317,11 @@ export class Follower {
     const { store, log } = this.#options;
     try {
       for (;;) {
-        const { entries, head } = await store.readFloorLog(this.floorId, this.#place, BOUNDS.replayPage);
+        const { entries, head } = await store.readFloorLog(this.floorId, this.#floorSeq, BOUNDS.replayPage);
         if (this.#isClosed) return;
         // A page may be short because its events are large. Gaps in the log were deleted, not lost.
         const last = entries.at(-1)?.floorSeq ?? head;
-        if (last > this.#place) this.#append(entries.map(toWire), last);
+        if (last > this.#floorSeq) this.#append(entries.map(toWire), last);
         if (entries.length === 0 || last >= head) return;
       }
     } catch (error) {
@@ -343,11 +343,11 @@ export class Follower {
   }
 
   /** Read the floor's unfinished messages page by page, while the follower is open. */
-  async #readDrafts(take: (message: Message) => void): Promise<void> {
+  async #readDrafts(add: (message: Message) => void): Promise<void> {
     let next: number | undefined;
     do {
       const page = await this.#options.store.loadDrafts(this.floorId, next);
-      for (const message of page.messages) take(message);
+      for (const message of page.messages) add(message);
       next = page.next;
     } while (next !== undefined && !this.#isClosed);
   }

@@ -26,11 +26,11 @@ export class Followers {
 
   start(): void {
     this.#forget = this.#options.bus.onRecovered(() => void this.#recover());
-    const tick = () => {
+    const reconcile = () => {
       void this.#reconcileNext();
-      this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, tick);
+      this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, reconcile);
     };
-    this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, tick);
+    this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, reconcile);
   }
 
   stop(): void {

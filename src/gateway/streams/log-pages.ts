@@ -25,7 +25,7 @@ export async function readSessionPage(store: LogStore, id: SessionId, after: Seq
   return { entries, isLast: entries.length === 0 || entries.at(-1)!.seq! >= head };
 }
 
-/** A page of a floor's log after a place. */
+/** A page of a floor's log after a `floorSeq`. */
 export async function readFloorPage(
   store: LogStore,
   id: FloorId,

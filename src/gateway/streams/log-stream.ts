@@ -1,6 +1,6 @@
 // Rule C20 of docs/inside/correctness.md.
 import type { LogEntry } from "../../protocol/event.ts";
-import { type Frame, placeFrame } from "../../protocol/frames.ts";
+import { type Frame, positionedFrame } from "../../protocol/frames.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import { flow } from "../../shared/flow.ts";
@@ -60,9 +60,9 @@ export class LogStream implements Stream, TrackReader {
   readonly #clock: Clock;
   readonly #log: FollowedLog;
   readonly #track: Track;
-  #place: number;
-  /** The place that the reader was told last. */
-  #toldPlace: number;
+  #seq: number;
+  /** The `seq` of the position that was sent to the reader last. */
+  #sentSeq: number;
 
   constructor(
     { writer, follower, followers, store, clock }: LogStreamOptions,
@@ -75,11 +75,11 @@ export class LogStream implements Stream, TrackReader {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
-    this.#place = after;
-    this.#toldPlace = after;
+    this.#seq = after;
+    this.#sentSeq = after;
     const about = sessionId === undefined ? {} : { sessionId };
     // A reader that sent its position has it, and one without a position begins with the first event.
-    if (reset) writer.tell("reset", { ...about, from: after }, this.now(), { ...about, id: this.#position });
+    if (reset) writer.send("reset", { ...about, from: after }, this.now(), { ...about, id: this.#position });
     this.#track = new Track(follower, this);
     writer.source = this.#track;
   }
@@ -107,43 +107,43 @@ export class LogStream implements Stream, TrackReader {
   }
 
   readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage> {
-    return after ? this.#log.readAfter(after, limit) : this.#log.readFrom(this.#place, limit);
+    return after ? this.#log.readAfter(after, limit) : this.#log.readFrom(this.#seq, limit);
   }
 
-  take(entry: FollowedEntry): "go" | "end" {
-    const place = this.#log.placeOf(entry);
-    if (place === undefined || place <= this.#place) return "go";
-    this.#place = place;
+  receive(entry: FollowedEntry): "go" | "end" {
+    const seq = this.#log.seqOf(entry);
+    if (seq === undefined || seq <= this.#seq) return "go";
+    this.#seq = seq;
     if (this.#log.isShown(entry)) {
-      flow.onHop?.("log", `${entry.type} at ${place}`);
-      this.writer.write(this.#placed(entry));
-      this.#toldPlace = place;
+      flow.onHop?.("log", `${entry.type} at ${seq}`);
+      this.writer.write(this.#positioned(entry));
+      this.#sentSeq = seq;
     }
     if (!this.#log.endsWith(entry)) return "go";
     this.#track.close();
-    this.writer.bye("ended", this.now());
+    this.writer.endEarly("ended", this.now());
     return "end";
   }
 
   /**
-   * Tell the position after entries that are not shown, once for all of them: the reader learns that the log has grown,
+   * Send the position after entries that are not shown, once for all of them: the reader learns that the log has grown,
    * and does not come back to a position that was pruned meanwhile.
    */
   caughtUp(): void {
-    if (this.#toldPlace === this.#place) return;
-    this.#toldPlace = this.#place;
-    this.writer.place(this.#position);
+    if (this.#sentSeq === this.#seq) return;
+    this.#sentSeq = this.#seq;
+    this.writer.sendPosition(this.#position);
   }
 
   get #position(): string {
-    return logPosition(this.#store.epoch, this.#place, this.#log.born);
+    return logPosition(this.#store.epoch, this.#seq, this.#log.born);
   }
 
   /** The frame is made for the first reader of a session and shared by all of them. */
-  #placed(entry: FollowedEntry): Frame {
+  #positioned(entry: FollowedEntry): Frame {
     const position = this.#position;
-    if (this.#log.sessionId === undefined) return placeFrame(position, entry.frame);
-    entry.sessionFrame ??= placeFrame(position, entry.frame);
+    if (this.#log.sessionId === undefined) return positionedFrame(position, entry.frame);
+    entry.sessionFrame ??= positionedFrame(position, entry.frame);
     return entry.sessionFrame;
   }
 }

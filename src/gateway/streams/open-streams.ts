@@ -9,7 +9,7 @@ import { SilentPeers, type Unanswered } from "./silent-peers.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
 /** How often every stream is checked, in ms … */
-const TICK_MS = 1_000;
+const CHECK_MS = 1_000;
 /** … and how many of them are reconciled each time. Each costs one small read. */
 const RECONCILED = 1_000;
 /**
@@ -22,9 +22,9 @@ export const OWNER_STREAMS = 128;
 
 /** The writer of an open stream. */
 export interface StreamWriter
-  extends Pick<SseWriter, "isClosed" | "isCut" | "onClose" | "tick" | "destroy" | "cut" | "socket"> {
+  extends Pick<SseWriter, "isClosed" | "isCut" | "onClose" | "heartbeat" | "destroy" | "cut" | "socket"> {
   /** End the stream before its own end. With `reconnectInMs` the client reconnects after that time. */
-  bye(reason: ByeReason, at: number, reconnectInMs?: number): void;
+  endEarly(reason: ByeReason, at: number, reconnectInMs?: number): void;
 }
 
 /** An open event stream of any kind, or another answer that takes as long as a run. */
@@ -104,20 +104,20 @@ export class Streams {
     // It no longer counts, although its socket closes a moment later.
     this.#readers.delete(longest);
     this.#count(reader, -1);
-    longest.writer.bye("overloaded", this.#options.clock.now(), this.reconnectInMs());
+    longest.writer.endEarly("overloaded", this.#options.clock.now(), this.reconnectInMs());
     return true;
   }
 
   start(): void {
-    const tick = () => {
+    const check = () => {
       const { clock, stopwatch } = this.#options;
       const elapsed = stopwatch.now();
-      for (const { writer } of this.#open.values()) writer.tick(elapsed);
+      for (const { writer } of this.#open.values()) writer.heartbeat(elapsed);
       this.#endExpired(clock.now());
       this.#reconcileNext();
-      this.#timer = clock.after(TICK_MS, tick);
+      this.#timer = clock.after(CHECK_MS, check);
     };
-    this.#timer = this.#options.clock.after(TICK_MS, tick);
+    this.#timer = this.#options.clock.after(CHECK_MS, check);
     this.#lookLater();
   }
 
@@ -143,7 +143,7 @@ export class Streams {
     const { isWithdrawn } = this.#options;
     for (const [stream, { expiresAt, keyId }] of this.#readers) {
       const isOver = (expiresAt !== undefined && expiresAt <= now) || (keyId !== undefined && isWithdrawn?.(keyId));
-      if (isOver) stream.writer.bye("token_expired", now);
+      if (isOver) stream.writer.endEarly("token_expired", now);
     }
   }
 
@@ -232,7 +232,7 @@ export class Streams {
             resolve();
           };
           clock.after((index / streams.length) * spreadMs, () => {
-            stream.writer.bye("draining", clock.now(), this.reconnectInMs());
+            stream.writer.endEarly("draining", clock.now(), this.reconnectInMs());
           });
           // Cut a stream whose reader does not take its `bye`.
           clock.after(Math.max(spreadMs, withinMs - 200), () => stream.writer.destroy());

@@ -58,8 +58,8 @@ export class SseWriter {
   readonly #socket: Socket | null;
   readonly #isChunked: boolean;
   /** Bytes that the kernel has accepted, and when that number last grew, in ms. */
-  #taken = 0;
-  #takenAt: number;
+  #accepted = 0;
+  #acceptedAt: number;
   #heartbeatAt: number;
   #isFull = false;
   #hasEnded = false;
@@ -78,7 +78,7 @@ export class SseWriter {
     { opening = retryLine(BOUNDS.retryMs), isChunked = false }: SseOptions = {},
   ) {
     this.#response = response;
-    this.#takenAt = now;
+    this.#acceptedAt = now;
     this.#heartbeatAt = now;
     // If the client left while its request was handled, no `close` event follows.
     this.#isClosed = response.destroyed;
@@ -130,7 +130,7 @@ export class SseWriter {
   }
 
   /** An event that is not logged. */
-  tell(
+  send(
     type: LiveType | "error" | "message",
     data: unknown,
     at: number,
@@ -142,14 +142,14 @@ export class SseWriter {
   }
 
   /** Send a position in a frame without data, after events that are not shown. */
-  place(id: string): void {
+  sendPosition(id: string): void {
     this.write(positionFrame(id));
   }
 
   /** Send `bye` and end the stream. With `reconnectInMs` the client reconnects after that time. */
-  bye(reason: string, at: number, reconnectInMs?: number): void {
+  endEarly(reason: string, at: number, reconnectInMs?: number): void {
     if (reconnectInMs !== undefined) this.write(retryLine(reconnectInMs));
-    this.tell("bye", { reason, ...(reconnectInMs !== undefined && { reconnectInMs }) }, at);
+    this.send("bye", { reason, ...(reconnectInMs !== undefined && { reconnectInMs }) }, at);
     this.end();
   }
 
@@ -177,14 +177,14 @@ export class SseWriter {
    * Called every second for each stream: sends heartbeats, which keep proxies from closing it, and cuts off a reader that
    * has not drained its socket for `BOUNDS.stallMs`.
    */
-  tick(now: number): void {
+  heartbeat(now: number): void {
     if (this.#isClosed) return;
     const unsent = this.#socket?.writableLength ?? 0;
-    const taken = (this.#socket?.bytesWritten ?? 0) - unsent;
-    if (taken !== this.#taken || unsent === 0) {
-      this.#taken = taken;
-      this.#takenAt = now;
-    } else if (now - this.#takenAt >= BOUNDS.stallMs) return this.cut();
+    const accepted = (this.#socket?.bytesWritten ?? 0) - unsent;
+    if (accepted !== this.#accepted || unsent === 0) {
+      this.#accepted = accepted;
+      this.#acceptedAt = now;
+    } else if (now - this.#acceptedAt >= BOUNDS.stallMs) return this.cut();
     if (now - this.#heartbeatAt >= BOUNDS.heartbeatMs) {
       this.write(HEARTBEAT_LINE);
       this.#heartbeatAt = now;

@@ -9,7 +9,7 @@ import type { SseWriter } from "./sse-writer.ts";
 
 /** A reader of a floor. */
 export interface TrackReader {
-  readonly writer: Pick<SseWriter, "isFull" | "write" | "tell" | "destroy" | "cut">;
+  readonly writer: Pick<SseWriter, "isFull" | "write" | "send" | "destroy" | "cut">;
   /** Handles pieces of unfinished messages itself. Absent: their frames are written. */
   readonly drafts?: DraftReader;
   /** The sessions whose unfinished messages the reader receives. */
@@ -24,7 +24,7 @@ export interface TrackReader {
    * Write the entry, unless the reader does not want it or has it. After `hold`, the reader calls `resume` and is
    * offered the same entry again.
    */
-  take(entry: FollowedEntry): "go" | "hold" | "end";
+  receive(entry: FollowedEntry): "go" | "hold" | "end";
   /** Called when the reader has been offered every entry there is. */
   caughtUp?(): void;
   now(): number;
@@ -33,9 +33,9 @@ export interface TrackReader {
 /** A reader that needs the text of unfinished messages instead of their frames. */
 export interface DraftReader {
   /** The next piece of a message, which continues the reader's text. */
-  takeDelta(delta: Delta): void;
+  receiveDelta(delta: Delta): void;
   /** An unfinished message with its text so far. */
-  takeDraft(draft: Draft): void;
+  receiveDraft(draft: Draft): void;
 }
 
 export interface HistoryPage {
@@ -46,7 +46,7 @@ export interface HistoryPage {
 
 /** The rest of a page of history. */
 interface OpenPage extends HistoryPage {
-  /** The follower's place before the page was read. */
+  /** The follower's `floorSeq` before the page was read. */
   before: FloorSeq;
   last: LogEntry | undefined;
 }
@@ -62,7 +62,7 @@ export class Track implements FloorListener {
   readonly #reader: TrackReader;
   /** The index of the next entry, once history is read. */
   #index: number | undefined;
-  /** The place up to which history was read. The follower may still be behind it. */
+  /** The `floorSeq` up to which history was read. The follower may still be behind it. */
   #readTo: FloorSeq = 0;
   /** The rest of the current page of history. */
   #page: OpenPage | undefined;
@@ -89,8 +89,8 @@ export class Track implements FloorListener {
   /** Whether the reader has exactly the follower's entries, so that a delta continues what both have. */
   get isLive(): boolean {
     if (this.#isClosed) return true;
-    const { endIndex, place } = this.#follower;
-    return this.#index !== undefined && this.#index >= endIndex && place >= this.#readTo;
+    const { endIndex, floorSeq } = this.#follower;
+    return this.#index !== undefined && this.#index >= endIndex && floorSeq >= this.#readTo;
   }
 
   close(): void {
@@ -108,9 +108,9 @@ export class Track implements FloorListener {
     while (!writer.isFull) {
       const entry = this.#follower.at(this.#index);
       if (!entry) break;
-      const taken = this.#reader.take(entry);
-      if (taken === "end" || this.#isClosed) return;
-      if (taken === "hold") {
+      const verdict = this.#reader.receive(entry);
+      if (verdict === "end" || this.#isClosed) return;
+      if (verdict === "hold") {
         this.#isHeld = true;
         return;
       }
@@ -140,7 +140,7 @@ export class Track implements FloorListener {
     if (!this.#wants(sessionId)) return;
     const { writer, drafts } = this.#reader;
     if (!this.isLive || writer.isFull || this.#needsDrafts) this.#needsDrafts = true;
-    else if (drafts) drafts.takeDelta(delta);
+    else if (drafts) drafts.receiveDelta(delta);
     else writer.write(frame);
   }
 
@@ -172,8 +172,8 @@ export class Track implements FloorListener {
       while (!writer.isFull && !this.#isClosed) {
         this.#page ??= await this.#readPage();
         if (!this.#page) continue;
-        const taken = this.#takePage(this.#page);
-        if (taken !== "go") return;
+        const verdict = this.#receivePage(this.#page);
+        if (verdict !== "go") return;
         if (this.#page.entries.length > 0) return;
         const { isLast, before, last } = this.#page;
         this.#page = undefined;
@@ -198,8 +198,8 @@ export class Track implements FloorListener {
   /** Undefined if the reader follows more sessions by now, or is gone. */
   async #readPage(): Promise<OpenPage | undefined> {
     this.#mustReread = false;
-    // Everything committed up to this place is in the store by now; the follower keeps what comes later.
-    const before: FloorSeq = this.#follower.place;
+    // Everything committed up to this `floorSeq` is in the store by now; the follower keeps what comes later.
+    const before: FloorSeq = this.#follower.floorSeq;
     const page = await this.#paced(() => this.#reader.readHistory(BOUNDS.replayPage, this.#readAfter));
     if (this.#mustReread || this.#isClosed) return undefined;
     return { ...page, before, last: page.entries.at(-1) ?? this.#readAfter };
@@ -219,13 +219,13 @@ export class Track implements FloorListener {
   }
 
   /** Pass on as many entries as the socket has room for; the rest waits. */
-  #takePage({ entries }: OpenPage): "go" | "hold" | "end" {
+  #receivePage({ entries }: OpenPage): "go" | "hold" | "end" {
     while (entries.length > 0 && !this.#reader.writer.isFull) {
       const [entry] = entries;
-      const taken = this.#reader.take(follow(toWire(entry!)));
+      const verdict = this.#reader.receive(follow(toWire(entry!)));
       this.#readTo = Math.max(this.#readTo, entry!.floorSeq);
-      if (taken === "hold") this.#isHeld = true;
-      if (taken !== "go") return taken;
+      if (verdict === "hold") this.#isHeld = true;
+      if (verdict !== "go") return verdict;
       entries.shift();
     }
     return "go";
@@ -235,8 +235,8 @@ export class Track implements FloorListener {
     const { writer, drafts } = this.#reader;
     for (const sessionId of this.#reader.sessions()) {
       for (const draft of this.#follower.drafts.of(sessionId)) {
-        if (drafts) drafts.takeDraft(draft);
-        else writer.tell("message", streamingMessage(draft), this.#reader.now(), { sessionId });
+        if (drafts) drafts.receiveDraft(draft);
+        else writer.send("message", streamingMessage(draft), this.#reader.now(), { sessionId });
       }
     }
     this.#needsDrafts = false;

@@ -58,7 +58,7 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("session.chat"), ...about, turn: TurnInput, session: WantedSession.optional() }),
   /** Creates a session with a history, and with its next turn if it has one. */
   z.object({
-    type: z.literal("session.continue"),
+    type: z.literal("session.copy"),
     ...about,
     session: WantedSession,
     history: History,
@@ -69,7 +69,7 @@ export const Command = z.discriminatedUnion("type", [
   }),
   /** Archives a session in favour of another one. */
   z.object({
-    type: z.literal("session.supersede"),
+    type: z.literal("session.replace"),
     ...about,
     by: z.object({ sessionId: SessionId, agentId: AgentId }),
   }),
@@ -148,6 +148,6 @@ export type Envelope = z.infer<typeof Envelope>;
 
 /** The session that a command creates if it does not exist. */
 export function broughtBy(command: Command): SessionId | undefined {
-  if (command.type === "session.create" || command.type === "session.continue") return command.sessionId;
+  if (command.type === "session.create" || command.type === "session.copy") return command.sessionId;
   return command.type === "session.chat" ? command.session?.sessionId : undefined;
 }

@@ -2,10 +2,10 @@
  * How deep the JSON of an agent may be nested, unless the caller says otherwise. Code that writes JSON, or copies it to
  * another thread, calls itself for each level, and fails at some thousands of them.
  */
-const MAX_DEPTH = 128;
+const MAX_JSON_DEPTH = 128;
 
 /** Whether a value is nested deeper than this many levels. Never recurses, and looks at each object once. */
-export function isTooDeep(value: unknown, maxDepth = MAX_DEPTH): boolean {
+export function isTooDeep(value: unknown, maxDepth = MAX_JSON_DEPTH): boolean {
   let level = isObject(value) ? [value] : [];
   const seen = new Set(level);
   for (let depth = 0; level.length > 0; depth += 1) {

@@ -25,11 +25,11 @@ const LANES = 4;
 const APART = 4;
 /** Floors known to be locked. A further one replaces a floor that was not found locked lately. */
 const MAX_LOCKED = 1_024;
-/** Most changes of a group … */
+/** The maximum number of changes of a group … */
 const GROUP = 32;
 /** … and the characters of text beyond which it takes no further one. */
 const GROUP_LENGTH = 262_144;
-/** Most waiting changes, more than a working database accumulates. Beyond it, commits are `unavailable`. */
+/** The maximum number of waiting changes, more than a working database accumulates. Beyond it, commits are `unavailable`. */
 export const MAX_WAITING_COMMITS = 4_096;
 
 /**
@@ -117,8 +117,8 @@ export class CommitQueue {
     const until = Math.min(...group.map((each) => each.until));
     try {
       const outcomes = await this.#committer.commitAll(changes, until);
-      for (const [place, waiting] of inOrder.entries()) {
-        if (outcomes) waiting.settle.resolve(outcomes[place]!);
+      for (const [index, waiting] of inOrder.entries()) {
+        if (outcomes) waiting.settle.resolve(outcomes[index]!);
         else void this.#commitAlone(waiting);
       }
     } catch (error) {

@@ -138,14 +138,14 @@ function rowsOf(change: FloorChange, contents: Contents) {
     deleted: orNull(
       change.deleted.map(({ sessionId, last, at: deletedAt }) => {
         const { floorSeq, seq = 0, type, requestId, at, json } = last;
-        const place = { floor_seq: floorSeq, seq, type, request_id: requestId, at, json };
-        return { session_id: sessionId, deleted_at: deletedAt, ...place };
+        const fields = { floor_seq: floorSeq, seq, type, request_id: requestId, at, json };
+        return { session_id: sessionId, deleted_at: deletedAt, ...fields };
       }),
     ),
     free: orNull(newIds),
     reserved: reserved ? JSON.stringify(reserved) : null,
     adopted: orNull(
-      (change.adopted ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),
+      (change.staged ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),
     ),
     alarm: change.alarm ?? null,
     partition,

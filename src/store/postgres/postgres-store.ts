@@ -10,7 +10,7 @@ import { type NodeLabel, warnOfLoneNodes } from "./connections/node-label.ts";
 import { refuseMovingPooler } from "./connections/pooler.ts";
 import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/store-identity.ts";
 import { FloorCommit } from "./floor-commit.ts";
-import { FloorLines } from "./floor-lines.ts";
+import { FloorQueues } from "./floor-queues.ts";
 import { PruneQueries } from "./prune-queries.ts";
 import { prepareDatabase } from "./schema.ts";
 import { SessionListQuery } from "./session-list-query.ts";
@@ -78,7 +78,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Postg
 }
 
 function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIdentity, clock: Clock): PostgresStore {
-  const lines = new FloorLines();
+  const queues = new FloorQueues();
   const commits = new CommitQueue(new FloorCommit(pool), clock);
   const small = new SmallWriter(pool);
   const staged = new StagedQueries(pool);
@@ -107,7 +107,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
     async commit(change) {
       if (isClosed) throw new AppError("unavailable", "the store is closed");
       const { floorId, expected } = change;
-      const outcome = await lines.inLine(floorId, () => commits.commit(change));
+      const outcome = await queues.run(floorId, () => commits.commit(change));
       if (outcome === "committed") identity.committed(floorId, expected + 1);
       return outcome;
     },
@@ -165,7 +165,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
     /** Finish pending statements and refuse new ones as `unavailable`. Further calls do nothing. */
     async close() {
       isClosed = true;
-      await lines.emptied();
+      await queues.emptied();
       await pool.close();
     },
   };

@@ -8,9 +8,9 @@ import {
   type FoundStore,
   GIVE_EPOCH,
   IDENTITY,
+  LOST_ADVICE,
   type LostCommits,
-  TELL_LOST,
-  TELL_PROMOTED,
+  PROMOTED_ADVICE,
   USE_TIMELINE,
 } from "./connections/store-identity.ts";
 import { isLockTimeout, plainError } from "./sql-state.ts";
@@ -45,7 +45,7 @@ export async function prepareDatabase(client: Client, { name, now, lostCommits, 
   // A database or a role may limit statements by itself, and a migration of much data takes long.
   await client.query(`SET search_path = interlock; SET lock_timeout = ${TURN_MS}; SET statement_timeout = 0`);
   await checkServer(client, name, log);
-  await takeTurn(client, name);
+  await lockMigrations(client, name);
   const folder = migrationsFolder("postgres");
   await migrate(new PostgresTarget(client, name), await listMigrations(folder));
   await putFunctions(client, await readFunctions(new URL("functions/", folder)));
@@ -59,7 +59,7 @@ export async function prepareDatabase(client: Client, { name, now, lostCommits, 
   let found = await read();
   if (found.lost === found.epoch || found.isPromoted) {
     if (lostCommits === "stop") {
-      throw new Error(`${name} cannot be used: ${found.lost === found.epoch ? TELL_LOST : TELL_PROMOTED}`);
+      throw new Error(`${name} cannot be used: ${found.lost === found.epoch ? LOST_ADVICE : PROMOTED_ADVICE}`);
     }
     await client.query(GIVE_EPOCH, [found.epoch, newMeta().epoch]);
     found = await read();
@@ -69,7 +69,7 @@ export async function prepareDatabase(client: Client, { name, now, lostCommits, 
 }
 
 /** The lock is released with the connection, however that ends. */
-async function takeTurn(client: Client, name: string): Promise<void> {
+async function lockMigrations(client: Client, name: string): Promise<void> {
   try {
     await client.query("SELECT pg_advisory_lock($1)", [LOCK]);
   } catch (error) {

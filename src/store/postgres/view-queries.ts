@@ -3,7 +3,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { LogLine } from "../../protocol/message.ts";
-import { takePage, weightOfFloor } from "../row-page.ts";
+import { readPage, weightOfFloor } from "../row-page.ts";
 import {
   type EventRow,
   entryOf,
@@ -165,7 +165,7 @@ export class ViewQueries {
   async listFloors({ after = "" as FloorId, ids, state, ownerId, limit }: StoredFloorQuery): Promise<StoredFloorPage> {
     const given = [after, limit + 1, ownerId ?? null, ids ?? null];
     const rows = await this.#db.query<FloorListRow>(floorList(state), given);
-    const { page, hasMore } = takePage(rows, limit, weightOfFloor);
+    const { page, hasMore } = readPage(rows, limit, weightOfFloor);
     return { floors: page.map(floorOfRow), hasMore };
   }
 

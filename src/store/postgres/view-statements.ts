@@ -111,7 +111,7 @@ export const LOGS = {
     WHERE s.id = $1 ORDER BY l.log_key`,
 };
 
-/** $1: a session; $2: the place before the first event; $3: the limit. */
+/** $1: a session; $2: the number before the first event; $3: the limit. */
 export const SESSION_LOG = {
   name: "session_log",
   text: `
@@ -128,7 +128,7 @@ export const SESSION_LOG = {
 };
 
 /**
- * $1: a floor; $2: the place before the first event; $3: the limit. The last event of a deleted session stays in the
+ * $1: a floor; $2: the number before the first event; $3: the limit. The last event of a deleted session stays in the
  * floor's log, although its row was deleted with the session.
  */
 export const FLOOR_LOG = {
@@ -189,7 +189,7 @@ export const FLOOR_VIEW = {
     )}) e ORDER BY e.floor_seq DESC)`,
 };
 
-/** $1: a floor; $2: the place after the first event; $3: the limit. The same as `FLOOR_LOG`, newest first. */
+/** $1: a floor; $2: the number after the first event; $3: the limit. The same as `FLOOR_LOG`, newest first. */
 export const FLOOR_LOG_BACK = {
   name: "floor_log_back",
   text: `

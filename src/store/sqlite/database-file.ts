@@ -59,7 +59,7 @@ export async function prepareFile(
     return prepareQuery<Meta>(db, "SELECT epoch, secret FROM meta").get()!;
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
-    if (isDamaged(cause)) throw new Error(tellOfDamage(settings.file, message), { cause });
+    if (isDamaged(cause)) throw new Error(damageAdvice(settings.file, message), { cause });
     // The engine's own message names no file.
     throw code === "ERR_SQLITE_ERROR" ? new Error(`${settings.file} cannot be used: ${message}`, { cause }) : cause;
   } finally {
@@ -72,14 +72,14 @@ function openFile(settings: WriterSettings): DatabaseSync {
     new DatabaseSync(settings.file).close();
     return openWriter(settings);
   } catch (cause) {
-    if (isDamaged(cause)) throw new Error(tellOfDamage(settings.file, (cause as Error).message), { cause });
+    if (isDamaged(cause)) throw new Error(damageAdvice(settings.file, (cause as Error).message), { cause });
     if (isNotDatabase(cause)) throw new Error(`${settings.file} is not a SQLite database`, { cause });
     throw new Error(`${settings.file} cannot be opened: ${(cause as Error).message}`, { cause });
   }
 }
 
 /** What is wrong with a damaged database, and how to recover. */
-export function tellOfDamage(file: string, reason: string): string {
+export function damageAdvice(file: string, reason: string): string {
   return (
     `${file} is damaged (${reason}): keep a copy of it, and restore a backup; ` +
     `without one, sqlite3 ${file} ".recover" | sqlite3 recovered.db saves what can still be read`
@@ -88,7 +88,7 @@ export function tellOfDamage(file: string, reason: string): string {
 
 function checkPages(db: DatabaseSync, file: string): void {
   const fault = faultIn(db.prepare("PRAGMA quick_check(1)").get());
-  if (fault !== undefined) throw new Error(tellOfDamage(file, fault));
+  if (fault !== undefined) throw new Error(damageAdvice(file, fault));
 }
 
 /**

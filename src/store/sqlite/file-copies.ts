@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
 import { newMeta } from "../meta.ts";
 import { listMigrations, migrationsFolder } from "../migrate.ts";
-import { APPLICATION_ID, openReader, tellOfDamage } from "./database-file.ts";
+import { APPLICATION_ID, damageAdvice, openReader } from "./database-file.ts";
 import { FileLock } from "./file-lock.ts";
 import { preparePath } from "./file-path.ts";
 
@@ -45,7 +45,7 @@ export async function restore(from: string, file: string): Promise<{ kept?: stri
   try {
     await checkStore(source, from);
     const path = await preparePath(resolve(file));
-    const lock = FileLock.take(path);
+    const lock = FileLock.acquire(path);
     const copy = `${path}-restoring`;
     try {
       await removeFiles(copy);
@@ -69,7 +69,7 @@ async function checkStore(db: DatabaseSync, file: string): Promise<void> {
   const version = pragma(db, "user_version");
   if (version > newest) throw new Error(`${file} has version ${version}, and this program knows ${newest}`);
   const fault = String(Object.values(db.prepare("PRAGMA quick_check(1)").get()!)[0]);
-  if (fault !== "ok") throw new Error(tellOfDamage(file, fault));
+  if (fault !== "ok") throw new Error(damageAdvice(file, fault));
 }
 
 /** Replace the database by the copy. Whenever the process dies, one of the two is at the path, whole. */

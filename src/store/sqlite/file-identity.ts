@@ -7,7 +7,7 @@ export class FileMoved extends Error {
 }
 
 /** The file has another owner, which took a new lock after the one of this process was removed (rule C27). */
-export class FileTaken extends Error {
+export class FileInUse extends Error {
   override readonly name = "FileTaken";
 }
 
@@ -105,7 +105,7 @@ export class FileGuard {
     const lock = identityIn(this.#stat(lockOf(this.#file)));
     // A lock that is only missing does no harm: its next owner makes another one.
     if (lock === undefined || lock === this.#opened.lock) return;
-    throw new FileTaken(
+    throw new FileInUse(
       `${this.#file} was opened by another process, after ${lockOf(this.#file)} was removed: stop one of the two`,
     );
   }

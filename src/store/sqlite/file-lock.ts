@@ -16,7 +16,7 @@ export class FileLock {
   }
 
   /** @throws Error with a sentence if the file has an owner, or its folder is not writable */
-  static take(file: string): FileLock {
+  static acquire(file: string): FileLock {
     let db: DatabaseSync | undefined;
     try {
       db = new DatabaseSync(lockOf(file));

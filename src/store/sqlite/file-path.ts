@@ -28,7 +28,7 @@ export async function preparePath(file: string): Promise<string> {
     await make(path);
     const facts = await stat(path);
     if (!facts.isFile()) throw new Error(`${file} cannot be opened: it is not a file`);
-    if (facts.nlink > 1) throw new Error(tellOfLinks(path, facts));
+    if (facts.nlink > 1) throw new Error(linksAdvice(path, facts));
     await make(`${path}-lock`);
     return path;
   } catch (cause) {
@@ -65,7 +65,7 @@ async function make(path: string): Promise<void> {
   await unlessExists(open(path, "wx", FILE_MODE).then((file) => file.close()));
 }
 
-function tellOfLinks(path: string, { nlink, ino }: Stats): string {
+function linksAdvice(path: string, { nlink, ino }: Stats): string {
   return (
     `${path} has ${nlink} names (hard links), and SQLite would keep a log beside each, which destroys the database: ` +
     `remove the others (find <folder> -inum ${ino}), or copy the file and use the copy`

@@ -1,6 +1,6 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { FLOOR_ROWS, IS_IN_STATE } from "../floor-rows.ts";
-import { takePage, weightOfFloor } from "../row-page.ts";
+import { readPage, weightOfFloor } from "../row-page.ts";
 import { type FloorListRow, floorOfRow } from "../rows.ts";
 import type { StoredFloorPage, StoredFloorQuery } from "../store.ts";
 import { prepareQuery, type Query } from "./query.ts";
@@ -27,7 +27,7 @@ export class FloorList {
     }
     if (state !== undefined) conditions.push(IS_IN_STATE[state]);
     const rows = this.#prepare(conditions.join(" AND ")).iterate(...values, limit + 1);
-    const { page, hasMore } = takePage(rows, limit, weightOfFloor);
+    const { page, hasMore } = readPage(rows, limit, weightOfFloor);
     return { floors: page.map(floorOfRow), hasMore };
   }
 

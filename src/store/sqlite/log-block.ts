@@ -1,4 +1,4 @@
-/** A block is 32 places of a floor's log: `floor_seq >> 5` on its floor, `event_key >> 5` in the database. */
+/** A block is 32 numbers of a floor's log: `floor_seq >> 5` on its floor, `event_key >> 5` in the database. */
 export const BLOCK_BITS = 5;
 
 /** SQL: whether an event's key is in a block. */

@@ -1,4 +1,4 @@
-import { FileMoved, FileTaken } from "./file-identity.ts";
+import { FileInUse, FileMoved } from "./file-identity.ts";
 
 /**
  * The kind of a database error. `engine`: the machine failed, whatever the request; `damage`: a page that the request
@@ -18,15 +18,15 @@ const SQLITE_RANGE = 25;
 const SQLITE_NOTADB = 26;
 /** The largest size of a file is reached, or the quota of a network's disk. */
 const SQLITE_IOERR_WRITE = 778;
-const TAKEN = new Set([1555, 2067, 2579]);
+const KEY_CONFLICTS = new Set([1555, 2067, 2579]);
 const DATA = new Set([SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE]);
 
 /** The kind of an error. */
 export function fileFaultOf(error: unknown): FileFault {
-  if (error instanceof FileMoved || error instanceof FileTaken) return "engine";
+  if (error instanceof FileMoved || error instanceof FileInUse) return "engine";
   const code = errorCodeOf(error);
   if (code === undefined) return "data";
-  if (TAKEN.has(code)) return "taken";
+  if (KEY_CONFLICTS.has(code)) return "taken";
   if (isDamaged(error) || isNotDatabase(error)) return "damage";
   return DATA.has(code & 0xff) ? "data" : "engine";
 }

@@ -52,7 +52,7 @@ import type {
   StoredSessionView,
   Whereabouts,
 } from "../store.ts";
-import { openReader, prepareFile, tellOfDamage } from "./database-file.ts";
+import { damageAdvice, openReader, prepareFile } from "./database-file.ts";
 import { identityOf, lockOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
 import { keepPrivate, preparePath } from "./file-path.ts";
@@ -104,7 +104,7 @@ export async function openSqliteStore({
   await using opened = new AsyncDisposableStack();
   if (temporary !== undefined) opened.defer(() => rm(temporary, { recursive: true, force: true }));
   const path = await preparePath(named);
-  const lock = FileLock.take(path);
+  const lock = FileLock.acquire(path);
   opened.defer(() => lock.release());
   const files = { database: identityOf(path), lock: identityOf(lockOf(path)) };
   const settings = { file: path, opened: files, isDurable: temporary === undefined };
@@ -150,7 +150,7 @@ class Damage {
   report(fault: string): void {
     if (this.isFound) return;
     this.isFound = true;
-    this.#log.error({ file: this.#file }, tellOfDamage(this.#file, fault));
+    this.#log.error({ file: this.#file }, damageAdvice(this.#file, fault));
   }
 }
 

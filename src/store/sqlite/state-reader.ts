@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { AgentId, ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
-import { ANSWER_BYTES, takePage, takeWithin, weightOfBody, weightOfMessage } from "../row-page.ts";
+import { ANSWER_BYTES, readPage, rowsWithin, weightOfBody, weightOfMessage } from "../row-page.ts";
 import {
   type ConnectionSqlRow,
   connectionOf,
@@ -138,7 +138,7 @@ export class StateReader {
   }
 
   loadDrafts(id: FloorId, after: number): DraftPage {
-    const { page, hasMore } = takePage(this.#drafts.iterate(id, after), Number.POSITIVE_INFINITY, (row) => {
+    const { page, hasMore } = readPage(this.#drafts.iterate(id, after), Number.POSITIVE_INFINITY, (row) => {
       const bytes = weightOfMessage(row);
       this.#onRead(bytes);
       return bytes;
@@ -192,7 +192,7 @@ export class StateReader {
       this.#onRead(weight);
       return weight;
     };
-    return takeWithin(this.#definitions.iterate(after ?? ""), ANSWER_BYTES, weightOf).map((row) => ({ ...row }));
+    return rowsWithin(this.#definitions.iterate(after ?? ""), ANSWER_BYTES, weightOf).map((row) => ({ ...row }));
   }
 
   loadConnection(id: ConnectionId): ConnectionRow | undefined {

@@ -7,8 +7,8 @@ import type { LogLine } from "../../protocol/message.ts";
 import {
   ANSWER_BYTES,
   LOG_BYTES,
-  takePage,
-  takeWithin,
+  readPage,
+  rowsWithin,
   weightOfEvent,
   weightOfLine,
   weightOfMessage,
@@ -42,12 +42,12 @@ interface FloorHead {
   reserved: string | null;
 }
 
-interface PlaceRow {
+interface AddressRow {
   floorId: FloorId;
   ownerId: string | null;
 }
 
-/** The largest place that fits into an event's key. */
+/** The largest `floorSeq` that fits into an event's key. */
 const MAX_FLOOR_SEQ = 0xffffffff;
 
 const MESSAGE = "m.message_key AS key, m.id, m.status, m.details, m.content FROM messages m WHERE m.session_key = ?";
@@ -68,8 +68,8 @@ const LAST_EVENT = `
 export class ViewReader {
   readonly #session: Query<SessionHead>;
   readonly #floor: Query<FloorHead>;
-  readonly #whereabouts: Query<PlaceRow>;
-  readonly #tombstone: Query<PlaceRow & SqliteEventRow>;
+  readonly #whereabouts: Query<AddressRow>;
+  readonly #tombstone: Query<AddressRow & SqliteEventRow>;
   readonly #holder: Query<ViewRow>;
   readonly #ducked: Query<ViewRow>;
   readonly #paused: Query<ViewRow>;
@@ -207,9 +207,9 @@ export class ViewReader {
     if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
     const holder = this.#holder.get(floor.key);
     const sessions = (rows: Iterable<ViewRow>) =>
-      takeWithin(rows, ANSWER_BYTES, this.#weighing(weightOfView)).map(sessionOfRow);
+      rowsWithin(rows, ANSWER_BYTES, this.#weighing(weightOfView)).map(sessionOfRow);
     const latest = this.#decisions.iterate(floor.key, limits.decisions);
-    const decisions = takeWithin(latest, ANSWER_BYTES, this.#weighing(weightOfEvent));
+    const decisions = rowsWithin(latest, ANSWER_BYTES, this.#weighing(weightOfEvent));
     return {
       head: floor.head,
       flags: JSON.parse(floor.flags),
@@ -243,7 +243,7 @@ export class ViewReader {
     const from = after === undefined ? { key: 0 } : this.#logKey.get(messageKey, after);
     if (!from) throw new AppError("not_found", `There is no line ${after} in this log.`);
     const rows = this.#logs.iterate(messageKey, from.key, limit + 1);
-    const { page, hasMore } = takePage(rows, limit, this.#weighing(weightOfLine));
+    const { page, hasMore } = readPage(rows, limit, this.#weighing(weightOfLine));
     return { logs: page.map((row) => ({ ...row })), hasMore };
   }
 
@@ -252,7 +252,7 @@ export class ViewReader {
     if (!session) return undefined;
     const { key, head, lowWater } = session;
     const rows = this.#sessionEvents.iterate(key, after, limit);
-    const page = takeWithin(rows, LOG_BYTES, this.#weighing(weightOfEvent));
+    const page = rowsWithin(rows, LOG_BYTES, this.#weighing(weightOfEvent));
     return { entries: page.map((row) => wholeEntryOf({ ...row, sessionId: id })), head, lowWater };
   }
 
@@ -263,8 +263,8 @@ export class ViewReader {
     const rows = this.#floorEvents.iterate(key, after, limit);
     // The last event of a deleted session stays in the floor's log, although its row was deleted with the session.
     const last = this.#lastEvents.all(key, after, limit);
-    const merged = take(limit, merge(rows, last));
-    const page = takeWithin(merged, LOG_BYTES, this.#weighing(weightOfEvent));
+    const merged = limited(limit, merge(rows, last));
+    const page = rowsWithin(merged, LOG_BYTES, this.#weighing(weightOfEvent));
     return { entries: page.map(wholeEntryOf), head, lowWater };
   }
 
@@ -275,8 +275,8 @@ export class ViewReader {
     const to = Math.min(before ?? MAX_FLOOR_SEQ, MAX_FLOOR_SEQ);
     const rows = this.#floorEventsBack.iterate(key, to, limit);
     const last = this.#lastEventsBack.all(key, to, limit);
-    const merged = take(limit, merge(rows, last, -1));
-    const page = takeWithin(merged, LOG_BYTES, this.#weighing(weightOfEvent));
+    const merged = limited(limit, merge(rows, last, -1));
+    const page = rowsWithin(merged, LOG_BYTES, this.#weighing(weightOfEvent));
     return { entries: page.map(wholeEntryOf), head, lowWater };
   }
 
@@ -296,7 +296,7 @@ export class ViewReader {
   }
 
   #pageOf(rows: Iterable<MessageRow>, sessionId: SessionId, limit: number) {
-    const { page, hasMore } = takePage(rows, limit, this.#weighing(weightOfMessage));
+    const { page, hasMore } = readPage(rows, limit, this.#weighing(weightOfMessage));
     return { messages: page.map((row) => messageOf({ ...row, sessionId })), hasMore };
   }
 
@@ -340,7 +340,7 @@ function* merge(
   yield* others.slice(next);
 }
 
-function* take<T>(limit: number, rows: Iterable<T>): Generator<T> {
+function* limited<T>(limit: number, rows: Iterable<T>): Generator<T> {
   let count = 0;
   for (const row of rows) {
     yield row;

@@ -22,21 +22,21 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
       const tickets = await (await start()).connect();
       await tickets.put("one", '{"id":"ann ✓"}', 30_000);
       await tickets.put("two", '{"id":"bob"}', 30_000);
-      expect(await tickets.take("one")).toBe('{"id":"ann ✓"}');
-      expect(await tickets.take("one")).toBeUndefined();
-      expect(await tickets.take("two")).toBe('{"id":"bob"}');
+      expect(await tickets.redeem("one")).toBe('{"id":"ann ✓"}');
+      expect(await tickets.redeem("one")).toBeUndefined();
+      expect(await tickets.redeem("two")).toBe('{"id":"bob"}');
     });
 
     test("an unknown ticket returns nothing", async () => {
       const tickets = await (await start()).connect();
-      expect(await tickets.take("made-up")).toBeUndefined();
+      expect(await tickets.redeem("made-up")).toBeUndefined();
     });
 
     test("a ticket is shared by all gateways, and only one of many callers gets it", async () => {
       const place = await start();
       const gateways = await Promise.all([place.connect(), place.connect()]);
       await gateways[0]!.put("one", "grant", 30_000);
-      const taken = await Promise.all(Array.from({ length: 20 }, (_, index) => gateways[index % 2]!.take("one")));
+      const taken = await Promise.all(Array.from({ length: 20 }, (_, index) => gateways[index % 2]!.redeem("one")));
       expect(taken.filter((grant) => grant !== undefined)).toEqual(["grant"]);
     });
 
@@ -46,8 +46,8 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
       await tickets.put("brief", "grant", 40);
       await tickets.put("long", "grant", 3_600_000);
       await place.pass(40);
-      expect(await tickets.take("brief")).toBeUndefined();
-      expect(await tickets.take("long")).toBe("grant");
+      expect(await tickets.redeem("brief")).toBeUndefined();
+      expect(await tickets.redeem("long")).toBe("grant");
     });
   });
 }

@@ -20,9 +20,9 @@ describe("tickets in memory", () => {
   test("the number of tickets in memory is limited: the oldest is dropped", async () => {
     const tickets = new MemoryTickets(new VirtualClock());
     for (let index = 0; index < 10_001; index++) await tickets.put(`ticket-${index}`, "grant", 30_000);
-    expect(await tickets.take("ticket-0")).toBeUndefined();
-    expect(await tickets.take("ticket-1")).toBe("grant");
-    expect(await tickets.take("ticket-10000")).toBe("grant");
+    expect(await tickets.redeem("ticket-0")).toBeUndefined();
+    expect(await tickets.redeem("ticket-1")).toBe("grant");
+    expect(await tickets.redeem("ticket-10000")).toBe("grant");
   });
 });
 
@@ -61,7 +61,7 @@ describeWith([REDIS], "over Redis", (start) => {
     await tickets.connection.rpush("spoilt.ticket.hidden", "no text");
     const vendors = await tickets.connection.getdel("spoilt.ticket.hidden").catch((error: unknown) => error);
     expect(inspect(vendors, { depth: 9 })).toContain("hidden");
-    const ours = await tickets.take("hidden").catch((error: unknown) => error);
+    const ours = await tickets.redeem("hidden").catch((error: unknown) => error);
     expect(ours).toMatchObject({ code: "unavailable" });
     expect(inspect(ours, { depth: 9 })).not.toContain("hidden");
   });
@@ -72,8 +72,8 @@ describeWith([REDIS], "over Redis", (start) => {
       for (const tickets of [ours, theirs]) tickets.close();
     });
     await ours.put("one", "grant", 30_000);
-    expect(await theirs.take("one")).toBeUndefined();
-    expect(await ours.take("one")).toBe("grant");
+    expect(await theirs.redeem("one")).toBeUndefined();
+    expect(await ours.redeem("one")).toBe("grant");
   });
 });
 
@@ -86,11 +86,11 @@ describeWith([OWN_REDIS], "over a frozen Redis", (start) => {
       await server.stop();
     });
     await tickets.connection.client("PAUSE", 3_000, "ALL");
-    for (const asked of [tickets.put("hidden", "grant", 30_000), tickets.take("hidden")]) {
+    for (const asked of [tickets.put("hidden", "grant", 30_000), tickets.redeem("hidden")]) {
       await expect(asked).rejects.toMatchObject({ code: "unavailable" });
     }
     const there = () =>
-      tickets.take("another").then(
+      tickets.redeem("another").then(
         () => true,
         () => false,
       );

@@ -235,7 +235,7 @@ async function askAll(db: Database, name: string): Promise<void> {
   await staged.stage(made, [makeMessage(copy, m, { images: [image] })], 1);
   await staged.stage(made, [makeMessage(copy, "n")], 2);
   await staged.discard("~nothing");
-  await floor.write({ sessions: [floor.session(copy)], adopted: [{ sessionId: copy, stagedAs: made }] });
+  await floor.write({ sessions: [floor.session(copy)], staged: [{ sessionId: copy, stagedAs: made }] });
   await staged.stage(`~old-${name}`, [makeMessage(copy, m, { images: [image] })], 1);
   await new PruneQueries(db).prune({ now: 10, receiptsBefore: 10, stagedBefore: 10, limit: 5 });
   await floor.write({ messages: [{ kind: "remove", sessionId: a, id: m }] });

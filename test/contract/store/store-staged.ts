@@ -33,7 +33,9 @@ export function stagedContract(stage: StoreStage): void {
       const session = floor.session("a", { messageCount: 5 });
       const event = floor.event("session_created", session, { session: "a" });
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ newIds: [A], sessions: [session], events: [event], adopted })).toBe("committed");
+      expect(await floor.write({ newIds: [A], sessions: [session], events: [event], staged: adopted })).toBe(
+        "committed",
+      );
       expect(await contents()).toEqual(["word0", "word1", "word2", "word3", "word4"]);
       expect((await store.loadSession(A))?.session).toEqual(session);
       expect((await store.whereIs(A))?.floorId).toBe(floor.id);
@@ -48,7 +50,7 @@ export function stagedContract(stage: StoreStage): void {
       const floor = new FloorWriter(stage.store, "s:a");
       await stage.store.stageMessages(STAGED, messages(1), NOON);
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ sessions: [floor.session("a")], adopted })).toBe("committed");
+      expect(await floor.write({ sessions: [floor.session("a")], staged: adopted })).toBe("committed");
       if (stage.isLasting) await stage.reopen();
       expect(await contents()).toEqual(["word0"]);
       expect((await stage.store.whereIs(A))?.floorId).toBe("s:a");
@@ -59,7 +61,7 @@ export function stagedContract(stage: StoreStage): void {
       const floor = new FloorWriter(store);
       await floor.write();
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ sessions: [floor.session("a")], adopted })).toBe("conflict");
+      expect(await floor.write({ sessions: [floor.session("a")], staged: adopted })).toBe("conflict");
       expect(await store.loadSession(A)).toBeUndefined();
       expect((await store.loadFloor(floor.id))?.version).toBe(1);
     });
@@ -70,11 +72,11 @@ export function stagedContract(stage: StoreStage): void {
       await floor.write({ sessions: [floor.session("a")] });
       await store.stageMessages(STAGED, messages(1), NOON);
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ newIds: [A], sessions: [floor.session("a")], adopted })).toBe("conflict");
+      expect(await floor.write({ newIds: [A], sessions: [floor.session("a")], staged: adopted })).toBe("conflict");
       const b = "b" as SessionId;
       const mine = [{ sessionId: b, stagedAs: STAGED }];
-      expect(await floor.write({ newIds: [b], sessions: [floor.session("b")], adopted: mine })).toBe("committed");
-      expect(await floor.write({ sessions: [floor.session("c")], adopted: mine })).toBe("conflict");
+      expect(await floor.write({ newIds: [b], sessions: [floor.session("b")], staged: mine })).toBe("committed");
+      expect(await floor.write({ sessions: [floor.session("c")], staged: mine })).toBe("conflict");
       expect(await contents(b)).toEqual(["word0"]);
     });
 
@@ -87,7 +89,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await store.copyBlob(source, A, "6".repeat(64), NOON)).toBe(false);
       await store.stageMessages(STAGED, [makeMessage("a", "m", { images: [IMAGE] })], NOON);
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      await floor.write({ sessions: [floor.session("a")], adopted });
+      await floor.write({ sessions: [floor.session("a")], staged: adopted });
       // An image that no message uses is pruned after a day; the copy is in use.
       await prune({ now: NOON + 9 * DAY });
       expect((await store.getBlob(A, IMAGE.hash))?.bytes).toEqual(new Uint8Array([1, 2, 3]));
@@ -110,7 +112,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await store.getBlob(A, IMAGE.hash)).toBeUndefined();
       const floor = new FloorWriter(store);
       const adopt = (stagedAs: StagedId) =>
-        floor.write({ sessions: [floor.session("a")], adopted: [{ sessionId: A, stagedAs }] });
+        floor.write({ sessions: [floor.session("a")], staged: [{ sessionId: A, stagedAs }] });
       expect(await adopt(STAGED)).toBe("conflict");
       expect(await adopt("~two")).toBe("committed");
     });
@@ -120,13 +122,13 @@ export function stagedContract(stage: StoreStage): void {
       const floor = new FloorWriter(store);
       await store.stageMessages(STAGED, messages(1), NOON);
       await store.stageMessages("~two", messages(1), NOON);
-      await floor.write({ sessions: [floor.session("a")], adopted: [{ sessionId: A, stagedAs: "~two" }] });
+      await floor.write({ sessions: [floor.session("a")], staged: [{ sessionId: A, stagedAs: "~two" }] });
       for (const id of [STAGED, "~two", "~three"] as const) await store.discardStaged(id);
       await prune({ stagedBefore: 1 });
       expect(await contents()).toEqual(["word0"]);
       const b = "b" as SessionId;
       const adopted = [{ sessionId: b, stagedAs: STAGED }];
-      expect(await floor.write({ sessions: [floor.session("b")], adopted })).toBe("conflict");
+      expect(await floor.write({ sessions: [floor.session("b")], staged: adopted })).toBe("conflict");
     });
 
     test("one pass prunes any number of small staged sessions", async () => {
@@ -137,7 +139,7 @@ export function stagedContract(stage: StoreStage): void {
       const floor = new FloorWriter(store);
       for (const stagedAs of ids) {
         const adopted = [{ sessionId: A, stagedAs }];
-        expect(await floor.write({ sessions: [floor.session("a")], adopted })).toBe("conflict");
+        expect(await floor.write({ sessions: [floor.session("a")], staged: adopted })).toBe("conflict");
       }
     });
 
@@ -146,7 +148,7 @@ export function stagedContract(stage: StoreStage): void {
       await store.stageMessages(STAGED, messages(2), NOON);
       await expect(store.stageMessages(STAGED, [...messages(1, 2), ...messages(1)], NOON)).rejects.toThrow();
       const floor = new FloorWriter(store);
-      await floor.write({ sessions: [floor.session("a")], adopted: [{ sessionId: A, stagedAs: STAGED }] });
+      await floor.write({ sessions: [floor.session("a")], staged: [{ sessionId: A, stagedAs: STAGED }] });
       expect(await contents()).toEqual(["word0", "word1"]);
       expect(await store.findMessage(A, "m2" as MessageId)).toBeUndefined();
     });

@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Bus } from "../../../src/bus/bus.ts";
 import type { Caller } from "../../../src/gateway/access/caller.ts";
 import { LOCAL } from "../../../src/gateway/access/caller.ts";
-import { KnownPlaces } from "../../../src/gateway/access/known-places.ts";
+import { KnownAddresses } from "../../../src/gateway/access/known-addresses.ts";
 import { VisibleSessions } from "../../../src/gateway/access/visible-sessions.ts";
 import { ConnectionStream } from "../../../src/gateway/streams/connection-stream.ts";
 import { Connections } from "../../../src/gateway/streams/connections.ts";
@@ -12,7 +12,7 @@ import { LogStream, type LogStreamOptions, startAfter } from "../../../src/gatew
 import { type Stream, Streams } from "../../../src/gateway/streams/open-streams.ts";
 import { SseWriter } from "../../../src/gateway/streams/sse-writer.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { placeFrame } from "../../../src/protocol/frames.ts";
+import { positionedFrame } from "../../../src/protocol/frames.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { toWire } from "../../../src/protocol/internal/floor-message.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../../src/protocol/position.ts";
@@ -93,7 +93,7 @@ export class GatewaySide {
       if (!(error instanceof AppError) || error.status !== 503) throw error;
       const { clock } = this.#options;
       const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now(), { opening: "" });
-      writer.bye("overloaded", clock.now(), this.streams.reconnectInMs());
+      writer.endEarly("overloaded", clock.now(), this.streams.reconnectInMs());
       return "open";
     }
   }
@@ -106,8 +106,8 @@ export class GatewaySide {
       const { head, last } = where.tombstone;
       if (startAfter(position, { epoch: store.epoch, head, lowWater: 0 }).after === head) return "over";
       const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now());
-      writer.write(placeFrame(logPosition(store.epoch, head), toWire(last).frame));
-      writer.bye("ended", clock.now());
+      writer.write(positionedFrame(logPosition(store.epoch, head), toWire(last).frame));
+      writer.endEarly("ended", clock.now());
       return "open";
     }
     const view = await store.viewSession(id, 0);
@@ -119,7 +119,7 @@ export class GatewaySide {
     if (isOver && !start.reset) return "over";
     return this.#follow(where.floorId, wire, (options) => {
       const stream = new LogStream(options, new FollowedSessionLog(options.store, id), start);
-      if (isOver) stream.writer.bye("ended", clock.now());
+      if (isOver) stream.writer.endEarly("ended", clock.now());
       return stream;
     });
   }
@@ -135,8 +135,8 @@ export class GatewaySide {
     const connections = this.#connections;
     const { followers } = this;
     const agents = () => AGENTS;
-    const places = new KnownPlaces(clock);
-    const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
+    const places = new KnownAddresses(clock);
+    const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, addresses: places });
     const faultNotes = new LogThrottle();
     const shared = { visibleTo, connections, followers, store, bus, clock, agents, log, faultNotes };
     const stream = new ConnectionStream({ writer, caller: LOCAL, row }, shared);

@@ -133,7 +133,7 @@ export class NodeProcess {
         count: PARTITIONS,
         leaseMs: LEASE_MS,
         serve: (topic) => this.#mailbox.serveTopic(topic, deliver),
-        onTaken: () => this.#armer!.sweep(),
+        onGained: () => this.#armer!.sweep(),
         log,
       });
     }
@@ -144,7 +144,7 @@ export class NodeProcess {
         send: this.#checked(this.#ask),
         agents: { find: (id) => findAgent(world, id), canRun: (id) => findAgent(world, id) !== undefined },
         sendTimeoutMs: ASK_MS,
-        places: { total: 4, perOwner: 3, waiting: 4, waitingPerOwner: 2 },
+        limits: { total: 4, perOwner: 3, waiting: 4, waitingPerOwner: 2 },
         maxHeld: 2,
         holdTimeoutMs: 6_000,
         metrics: {

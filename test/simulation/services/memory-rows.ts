@@ -1,7 +1,7 @@
 import type { LogEntry } from "../../../src/protocol/event.ts";
 import type { MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
-import { LOG_BYTES, takePage, takeWithin, weightOfEvent } from "../../../src/store/row-page.ts";
+import { LOG_BYTES, readPage, rowsWithin, weightOfEvent } from "../../../src/store/row-page.ts";
 import type { MessageWrite, ReceiptKey } from "../../../src/store/store.ts";
 
 /** Keys and orders of a store in maps. */
@@ -31,11 +31,11 @@ export function newest(messages: Message[], limit: number): { messages: Message[
 
 /** The first rows up to a number and a page's size. */
 export function firstOf(messages: readonly Message[], limit: number): { messages: Message[]; hasMore: boolean } {
-  const { page, hasMore } = takePage(messages, limit, ({ content }) => Buffer.byteLength(content));
+  const { page, hasMore } = readPage(messages, limit, ({ content }) => Buffer.byteLength(content));
   return { messages: page.map((message) => ({ ...message })), hasMore };
 }
 
 /** The first entries of a log up to a page's size. */
 export function logPage(entries: readonly LogEntry[], limit: number): LogEntry[] {
-  return takeWithin(entries.slice(0, limit), LOG_BYTES, weightOfEvent).map((entry) => ({ ...entry }));
+  return rowsWithin(entries.slice(0, limit), LOG_BYTES, weightOfEvent).map((entry) => ({ ...entry }));
 }

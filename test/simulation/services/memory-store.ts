@@ -7,8 +7,8 @@ import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import {
   ANSWER_BYTES,
-  takePage,
-  takeWithin,
+  readPage,
+  rowsWithin,
   weightOfEvent,
   weightOfFloor,
   weightOfLine,
@@ -128,7 +128,7 @@ export class MemoryStore implements Store {
     const drafts = messages.filter(({ status }) => status === "running");
     const keyed = drafts.map((message) => ({ message, key: this.#tables.draftKey(message) }));
     const rest = keyed.filter(({ key }) => key > after).sort((a, b) => a.key - b.key);
-    const { page, hasMore } = takePage(rest, rest.length, ({ message }) => message.content.length);
+    const { page, hasMore } = readPage(rest, rest.length, ({ message }) => message.content.length);
     return { messages: page.map(({ message }) => ({ ...message })), next: hasMore ? page.at(-1)!.key : undefined };
   }
 
@@ -226,7 +226,7 @@ export class MemoryStore implements Store {
     const decisions = floor.events.filter(({ type }) => type === "arbitration").slice(-limits.decisions);
     const shown = (list: readonly StoredSession[]) => {
       const sessions = list.slice(0, limits.sessions).map(({ row }) => row.session);
-      return takeWithin(sessions, ANSWER_BYTES, (session) => weightOfView({ view: JSON.stringify(session) }));
+      return rowsWithin(sessions, ANSWER_BYTES, (session) => weightOfView({ view: JSON.stringify(session) }));
     };
     ducked.sort((one, other) => other.row.session.priority - one.row.session.priority);
     paused.sort((one, other) => other.pausedAt - one.pausedAt);
@@ -239,7 +239,7 @@ export class MemoryStore implements Store {
       ducked: shown(ducked),
       paused: shown(paused),
       queued: shown(queued),
-      decisions: takeWithin(decisions.reverse(), ANSWER_BYTES, weightOfEvent)
+      decisions: rowsWithin(decisions.reverse(), ANSWER_BYTES, weightOfEvent)
         .reverse()
         .map(({ json }) => JSON.parse(json) as Decision),
     };
@@ -289,7 +289,7 @@ export class MemoryStore implements Store {
     const lines = [...(session.logs.get(messageId)?.values() ?? [])];
     const from = range.after === undefined ? 0 : lines.findIndex((line) => line.id === range.after) + 1;
     if (from === 0 && range.after !== undefined) throw new AppError("not_found");
-    const { page, hasMore } = takePage(lines.slice(from), range.limit, weightOfLine);
+    const { page, hasMore } = readPage(lines.slice(from), range.limit, weightOfLine);
     return { logs: page, hasMore };
   }
 
@@ -352,7 +352,7 @@ export class MemoryStore implements Store {
       )
       .sort((one, other) => (one.floorId < other.floorId ? -1 : 1));
     const weightOf = ({ floorId, flags }: FloorRow) => weightOfFloor({ floorId, flags: JSON.stringify(flags) });
-    const { page, hasMore } = takePage(found, limit, weightOf);
+    const { page, hasMore } = readPage(found, limit, weightOf);
     return { floors: page, hasMore };
   }
 

@@ -190,7 +190,7 @@ export class NodeBus implements Bus {
     return Promise.resolve();
   }
 
-  isHeard(): boolean {
+  hasSubscribers(): boolean {
     return true;
   }
 

@@ -1,4 +1,4 @@
-import { depth, type Hearing } from "../../../src/actors/floor/arrangement.ts";
+import { type Audibility, depth } from "../../../src/actors/floor/arrangement.ts";
 import { restrictionOn, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
 import { must } from "../../../src/policy/arrangement-check.ts";
@@ -325,7 +325,7 @@ const isHeard = (state: WrittenState): boolean => isFront(state) || state.starts
 const criticalOf = ({ critical }: AgentEntry) => (critical ? { critical: true as const } : {});
 
 /** The level at which an agent's sessions are heard with another. */
-const hearingOf = (agent: AgentEntry): Hearing => ({
+const hearingOf = (agent: AgentEntry): Audibility => ({
   agentId: agent.id,
   priority: agent.priority,
   beneath: agent.beneath.length > 0 ? agent.beneath : undefined,

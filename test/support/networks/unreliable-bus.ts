@@ -22,8 +22,8 @@ export class UnreliableBus implements Bus {
     this.#bus = bus ?? this.memory;
   }
 
-  isHeard(topic: string): boolean {
-    return this.#bus === this.memory || this.#bus.isHeard(topic);
+  hasSubscribers(topic: string): boolean {
+    return this.#bus === this.memory || this.#bus.hasSubscribers(topic);
   }
 
   async publish(topic: string, message: Uint8Array): Promise<void> {

@@ -59,7 +59,7 @@ export async function startLoneWorker(
     clock,
     newId: () => "id",
     sendTimeoutMs: 1_000,
-    places: { total: 1, perOwner: 1, waiting: 1, waitingPerOwner: 1 },
+    limits: { total: 1, perOwner: 1, waiting: 1, waitingPerOwner: 1 },
     maxHeld: 1,
     holdTimeoutMs: 1_000,
     log: new KeptLog(),

@@ -33,7 +33,7 @@ const CATALOG = makeCatalog([
 export interface WorkerOptions {
   concurrency?: number;
   /** Default: an owner may use the whole `concurrency`; eight runs may wait for a person, four of them of one owner. */
-  places?: Partial<WorkerSettings["places"]>;
+  places?: Partial<WorkerSettings["limits"]>;
   maxHeld?: number;
   holdTimeoutMs?: number;
   leaveToOthersMs?: number;
@@ -83,7 +83,7 @@ export class WorkerUnderTest {
       clock,
       newId: () => `${name}-${ids++}`,
       sendTimeoutMs: 5_000,
-      places: { total: concurrency, perOwner: concurrency, waiting: 8, waitingPerOwner: 4, ...places },
+      limits: { total: concurrency, perOwner: concurrency, waiting: 8, waitingPerOwner: 4, ...places },
       maxHeld,
       holdTimeoutMs,
       leaveToOthersMs,
@@ -105,7 +105,7 @@ export class WorkerUnderTest {
         if (!this.isCutOff) await bus.publish(topic, message);
       },
       subscribe: (topic, listener) => bus.subscribe(topic, (message) => !this.isCutOff && listener(message)),
-      isHeard: (topic) => bus.isHeard(topic),
+      hasSubscribers: (topic) => bus.hasSubscribers(topic),
       isAway: (topic) => bus.isAway(topic),
       onAway: (listener) => bus.onAway(listener),
       onRecovered: (listener) => bus.onRecovered(listener),

@@ -244,9 +244,9 @@ describe("a floor that is restored", () => {
     floor.on("music", "pause");
     floor.create("planner");
     floor.on("planner", "pause");
-    floor.actors.takeTouched();
+    floor.actors.drainTouched();
     floor.actors.release();
-    expect(floor.actors.takeTouched()).toEqual([]);
+    expect(floor.actors.drainTouched()).toEqual([]);
     expect([...floor.actors.neededIds()]).toEqual(["music"]);
     expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
   });

@@ -43,7 +43,7 @@ describe("a chart of a machine", () => {
       return isArrow || stays.includes(event) || refuses.some((refused) => refused.event === event);
     };
     // The arbiter answers these itself.
-    const ofArbiter = ["session.create", "session.continue", "session.supersede"];
+    const ofArbiter = ["session.create", "session.copy", "session.replace"];
     const toSessions = [...COMMAND_TYPES].filter((type) => /^(session|run)\./.test(type) && !ofArbiter.includes(type));
     const unanswered = toSessions.flatMap((type) =>
       STATES.filter(

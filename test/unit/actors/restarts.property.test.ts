@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Claim } from "../../../src/actors/floor/claim.ts";
-import { heard } from "../../../src/actors/floor/floor-claims.ts";
+import { audible } from "../../../src/actors/floor/floor-claims.ts";
 import {
   beginHistory,
   catalogOf,
@@ -36,7 +36,7 @@ function expectAgreement({ actors }: FloorStage): void {
   for (const { sessionId, level } of floor.ducked) {
     expect(actors.machineState(sessionId)!.context.level).toBe(level);
   }
-  if (heard(floor).length > 0) expect(floor.holder ?? floor.reserved).toBeDefined();
+  if (audible(floor).length > 0) expect(floor.holder ?? floor.reserved).toBeDefined();
 }
 
 function play(setting: World, steps: readonly (Step | Reload)[]): void {

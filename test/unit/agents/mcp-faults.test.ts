@@ -2,8 +2,8 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { Places } from "../../../src/agents/places.ts";
 import { Supervisor } from "../../../src/agents/process/supervisor.ts";
+import { Semaphore } from "../../../src/agents/semaphore.ts";
 import { connectMcp } from "../../../src/agents/tools/mcp/mcp-server.ts";
 import { ToolBox } from "../../../src/agents/tools/tool-box.ts";
 import { McpServer } from "../../../src/config/catalog/tool-entry.ts";
@@ -34,7 +34,7 @@ async function openTools(entry: object) {
   const connection = await connectMcp(
     McpServer.parse({ name: "s", ...entry }),
     { choose: () => ({ confirm: false, timeoutMs: TIMEOUT_MS }), signal: end.signal },
-    { supervisor, clock, env: process.env, places: new Places(1) },
+    { supervisor, clock, env: process.env, slots: new Semaphore(1) },
   );
   onTestFinished(async () => {
     await connection.close();
@@ -46,7 +46,7 @@ async function openTools(entry: object) {
     turn: turnOf("x"),
     control: stage.control,
     approvals: { has: () => true, askUser: async () => ({ isApproved: true }) },
-    tell: async () => {},
+    emit: async () => {},
     onFault: (fault) => {
       throw fault;
     },

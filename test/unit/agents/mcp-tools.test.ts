@@ -4,10 +4,10 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Part } from "../../../src/agents/agent.ts";
-import { Places } from "../../../src/agents/places.ts";
 import type { ChildProgram, ProgramStart } from "../../../src/agents/process/child-program.ts";
 import { Supervisor } from "../../../src/agents/process/supervisor.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
+import { Semaphore } from "../../../src/agents/semaphore.ts";
 import { connectMcp } from "../../../src/agents/tools/mcp/mcp-server.ts";
 import { modelNameOf } from "../../../src/agents/tools/model-name.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
@@ -159,7 +159,7 @@ test("a server that is given up while its program starts leaves no process", asy
     started.push(supervisor.start(toStart));
     return started[0]!;
   };
-  const programs = { supervisor: { start } as unknown as Supervisor, clock, env: process.env, places: new Places(1) };
+  const programs = { supervisor: { start } as unknown as Supervisor, clock, env: process.env, slots: new Semaphore(1) };
   // It does not end with its input.
   const args = ["-e", "setInterval(() => {}, 60_000)"];
   const entry = McpServer.parse({ name: "files", ...program(), args });

@@ -33,7 +33,7 @@ const resolving = (names: Record<string, string[]>) =>
 async function read(url: string, options: Partial<WebFetchOptions>) {
   const tool = createWebFetchTool({ hosts: ["*"], timeoutMs: 1_000, ...options });
   const { control } = createRunStage();
-  return await tool.run({ url }, { toolCallId: "c", turn: turnOf("x"), control, tell: async () => {} });
+  return await tool.run({ url }, { toolCallId: "c", turn: turnOf("x"), control, emit: async () => {} });
 }
 
 const LOOPBACK = { networks: ["127.0.0.0/8"] };

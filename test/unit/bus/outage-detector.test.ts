@@ -20,8 +20,8 @@ describe("the detector of bus outages", () => {
     comesBack = () => true;
     pulse = new OutageDetector({
       clock,
-      lines: 2,
-      send: (line, beat) => (comesBack(line) ? pulse.hear(line, beat) : sent.push([line, beat])),
+      connections: 2,
+      send: (line, beat) => (comesBack(line) ? pulse.receive(line, beat) : sent.push([line, beat])),
       onAway: () => told.push("away"),
       onBack: () => told.push("back"),
       onDead: (lines) => told.push(`dead ${lines}`),
@@ -63,11 +63,11 @@ describe("the detector of bus outages", () => {
     comesBack = () => false;
     await clock.advance(4 * BEAT_MS);
     const newest = sent.splice(-2);
-    for (const [line, beat] of sent) pulse.hear(line, beat);
+    for (const [line, beat] of sent) pulse.receive(line, beat);
     expect(pulse.isAway).toBe(true);
-    pulse.hear(...newest[0]!);
+    pulse.receive(...newest[0]!);
     expect(pulse.isAway).toBe(true);
-    pulse.hear(...newest[1]!);
+    pulse.receive(...newest[1]!);
     expect([told, pulse.isAway]).toEqual([["away", "back"], false]);
     comesBack = () => true;
     await clock.advance(10 * BEAT_MS);
@@ -86,13 +86,13 @@ describe("the detector of bus outages", () => {
   test("malformed beats are ignored", async () => {
     comesBack = () => false;
     await clock.advance(3 * BEAT_MS);
-    for (const text of ["", "nonsense", "-1", "NaN", "0"]) for (const line of [0, 1]) pulse.hear(line, text);
+    for (const text of ["", "nonsense", "-1", "NaN", "0"]) for (const line of [0, 1]) pulse.receive(line, text);
     expect(pulse.isAway).toBe(true);
   });
 
   test("beats that were not sent yet do not hide an outage", async () => {
     await clock.advance(BEAT_MS);
-    for (const text of ["100", "1e300", "Infinity"]) for (const line of [0, 1]) pulse.hear(line, text);
+    for (const text of ["100", "1e300", "Infinity"]) for (const line of [0, 1]) pulse.receive(line, text);
     comesBack = () => false;
     await clock.advance(3 * BEAT_MS);
     expect([told, pulse.isAway]).toEqual([["away"], true]);

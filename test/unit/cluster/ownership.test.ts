@@ -36,7 +36,7 @@ class Cluster {
         this.answering.set(topic, nodes.add(nodeId));
         return { end: () => nodes.delete(nodeId) };
       },
-      onTaken: () => this.takings.push(nodeId),
+      onGained: () => this.takings.push(nodeId),
       log: silent,
     });
     await ownership.start();

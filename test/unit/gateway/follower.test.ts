@@ -105,7 +105,7 @@ describe("a follower", () => {
     await turn();
     goOn.resolve();
     const follower = await opening;
-    expect(follower.place).toBe(3);
+    expect(follower.floorSeq).toBe(3);
   });
 
   test("a follower reads again what was committed during its read if the bus lost the later message", async () => {
@@ -188,7 +188,7 @@ describe("a follower", () => {
     listener.isLive = true;
     await feed.log("a", 3);
     await turn();
-    expect(follower.keptFrom).toBe(follower.place);
+    expect(follower.keptFrom).toBe(follower.floorSeq);
     expect(follower.at(follower.endIndex - 1)).toBeUndefined();
     expect(listener.places).toEqual([2, 3, 4]);
   });
@@ -201,7 +201,7 @@ describe("a follower", () => {
     await feed.log("a");
     await turn();
     expect(log.lines).toEqual(["a message of a floor could not be decoded"]);
-    expect(follower.place).toBe(2);
+    expect(follower.floorSeq).toBe(2);
   });
 
   test("a follower that fails to open leaves nothing behind", async () => {

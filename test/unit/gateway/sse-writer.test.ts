@@ -129,7 +129,7 @@ describe("an event stream on the wire", () => {
 
   test("an event stream sends one farewell, and writes nothing after it", async () => {
     const { client, writer } = await connect();
-    writer.bye("draining", NOON, 1_234);
+    writer.endEarly("draining", NOON, 1_234);
     expect(writer.write(frame("late"))).toBe("closed");
     expect(await client.over()).toBe("clean");
     expect(client.retries).toEqual([BOUNDS.retryMs, 1_234]);
@@ -139,8 +139,8 @@ describe("an event stream on the wire", () => {
   test("a silent event stream is kept open with a comment", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
-    for (const ms of [-1, 0, 1_000]) writer.tick(NOON + BOUNDS.heartbeatMs + ms);
-    writer.bye("ended", NOON);
+    for (const ms of [-1, 0, 1_000]) writer.heartbeat(NOON + BOUNDS.heartbeatMs + ms);
+    writer.endEarly("ended", NOON);
     await client.over();
     expect(client.comments).toBe(1);
   });
@@ -149,13 +149,13 @@ describe("an event stream on the wire", () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     const later = NOON + 10 * BOUNDS.stallMs;
-    writer.tick(later);
+    writer.heartbeat(later);
     client.stall();
     await fill(writer);
-    writer.tick(later + 1_000);
-    writer.tick(later + 1_000 + BOUNDS.stallMs - 1);
+    writer.heartbeat(later + 1_000);
+    writer.heartbeat(later + 1_000 + BOUNDS.stallMs - 1);
     expect(writer.isCut).toBe(false);
-    writer.tick(later + 1_000 + BOUNDS.stallMs);
+    writer.heartbeat(later + 1_000 + BOUNDS.stallMs);
     expect(writer.isCut).toBe(true);
   });
 
@@ -164,12 +164,12 @@ describe("an event stream on the wire", () => {
     await client.until(({ retries }) => retries.length > 0);
     client.stall();
     await fill(writer);
-    writer.tick(NOON + 1_000);
+    writer.heartbeat(NOON + 1_000);
     const { writableLength } = response.socket!;
     const text = frame("你".repeat(100));
     writer.write(text);
     expect(response.socket!.writableLength - writableLength).toBe(Buffer.byteLength(text));
-    writer.tick(NOON + 1_000 + BOUNDS.stallMs);
+    writer.heartbeat(NOON + 1_000 + BOUNDS.stallMs);
     expect(writer.isCut).toBe(true);
   });
 
@@ -179,7 +179,7 @@ describe("an event stream on the wire", () => {
     client.stall();
     await fill(writer);
     for (let seconds = 10; seconds < 60; seconds += 10) {
-      writer.tick(NOON + seconds * 1_000);
+      writer.heartbeat(NOON + seconds * 1_000);
       expect(writer.isCut).toBe(false);
       const drained = new Promise<void>((resolve) => {
         writer.source = { advance: resolve };

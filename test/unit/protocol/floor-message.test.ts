@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { LogEntry, LoggedType, Subject } from "../../../src/protocol/event.ts";
-import { dataFrame, parseFrame, placeFrame } from "../../../src/protocol/frames.ts";
+import { dataFrame, parseFrame, positionedFrame } from "../../../src/protocol/frames.ts";
 import type { FloorId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import {
   decodeFloorMessage,
@@ -78,8 +78,8 @@ describe("messages on a floor's topic", () => {
       fc.property(text, (said) => {
         const frame = dataFrame(JSON.stringify({ said }));
         const bytes = Buffer.from(frame);
-        expect(Buffer.from(placeFrame("e.7", bytes)).toString()).toBe(placeFrame("e.7", frame));
-        expect(placeFrame("e.7", frame)).toBe(dataFrame(JSON.stringify({ said }), "e.7"));
+        expect(Buffer.from(positionedFrame("e.7", bytes)).toString()).toBe(positionedFrame("e.7", frame));
+        expect(positionedFrame("e.7", frame)).toBe(dataFrame(JSON.stringify({ said }), "e.7"));
         expect([parseFrame(frame), parseFrame(bytes)]).toEqual([{ said }, { said }]);
       }),
     );

@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import { copyFile, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { FileGuard, FileMoved, FileTaken, identityOf, lockOf } from "../../../src/store/sqlite/file-identity.ts";
+import { FileGuard, FileInUse, FileMoved, identityOf, lockOf } from "../../../src/store/sqlite/file-identity.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 let file: string;
@@ -95,7 +95,7 @@ describe("the guard of an open database", () => {
       guard.checkFile();
       guard.check();
       await writeFile(lockOf(file), "new");
-      expect(() => guard.checkFile()).toThrow(FileTaken);
+      expect(() => guard.checkFile()).toThrow(FileInUse);
       now += 10_000;
       expect(() => guard.check()).toThrow(`${file} was opened by another process, after ${lockOf(file)} was removed`);
       await rename(`${file}.away`, lockOf(file));

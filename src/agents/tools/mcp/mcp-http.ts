@@ -161,7 +161,7 @@ export class McpHttp implements MCPTransport {
 
   async #fail(response: Response, id: RpcId | undefined): Promise<void> {
     const text = await response.text();
-    if (id !== undefined && this.#takeJson(text, id)) return;
+    if (id !== undefined && this.#receiveJson(text, id)) return;
     throw new Error(`it answered with the status ${response.status}: ${text}`);
   }
 
@@ -170,7 +170,7 @@ export class McpHttp implements MCPTransport {
     const type = response.headers.get("content-type") ?? "";
     if (/^text\/event-stream\b/i.test(type)) return await this.#readStream(response, id, deliver);
     const text = await response.text();
-    if (!this.#takeJson(text, id, deliver)) throw new Error("its response has no answer to the request");
+    if (!this.#receiveJson(text, id, deliver)) throw new Error("its response has no answer to the request");
   }
 
   async #readStream({ body }: Response, id: RpcId, deliver?: Deliver): Promise<void> {
@@ -178,7 +178,7 @@ export class McpHttp implements MCPTransport {
     const parser = createParser({
       maxBufferSize: MAX_EVENT_UNITS,
       onEvent: ({ event = "message", data }) => {
-        if (!isAnswered && event === "message") isAnswered = this.#takeJson(data, id, deliver);
+        if (!isAnswered && event === "message") isAnswered = this.#receiveJson(data, id, deliver);
       },
       onError: ({ type }) => {
         if (type !== "max-buffer-size-exceeded") return;
@@ -200,7 +200,7 @@ export class McpHttp implements MCPTransport {
   }
 
   /** Pass on the messages in a text. @returns whether the answer to this request was among them */
-  #takeJson(text: string, id: RpcId, deliver: Deliver = (message) => this.onmessage?.(message)): boolean {
+  #receiveJson(text: string, id: RpcId, deliver: Deliver = (message) => this.onmessage?.(message)): boolean {
     let json: unknown;
     try {
       json = JSON.parse(text);
@@ -210,7 +210,7 @@ export class McpHttp implements MCPTransport {
     let isAnswered = false;
     for (const message of Array.isArray(json) ? (json as unknown[]) : [json]) {
       if (isAnswered || !isObject(message)) continue;
-      if ("method" in message) this.#takeRequest(message);
+      if ("method" in message) this.#receiveRequest(message);
       // The id is null if the server could not read the request.
       else if (message["id"] === id || (message["id"] == null && isObject(message["error"]))) {
         isAnswered = true;
@@ -220,7 +220,7 @@ export class McpHttp implements MCPTransport {
     return isAnswered;
   }
 
-  #takeRequest(message: object): void {
+  #receiveRequest(message: object): void {
     let parsed: JSONRPCMessage;
     try {
       parsed = this.#options.parse(message);

@@ -10,8 +10,8 @@ const MAX_MESSAGE_UNITS = 4_194_304;
  * What a server may print between a request and its answer: lines, and UTF-16 units. A server that prints without end
  * would keep this process busy for its whole turn.
  */
-const MAX_LINES = 16_384;
-const MAX_UNITS = 16_777_216;
+const MAX_PRINTED_LINES = 16_384;
+const MAX_PRINTED_UNITS = 16_777_216;
 /** Bytes that may wait until the server reads them. Beyond it, the connection ends. */
 const MAX_UNSENT_BYTES = 4_194_304;
 
@@ -23,7 +23,7 @@ export class McpProgram implements MCPTransport {
   readonly #child: ChildProgram;
   readonly #parse: (message: unknown) => JSONRPCMessage;
   /** The requests without an answer, with a function each that lets go of its signal. */
-  readonly #asked = new Map<unknown, () => void>();
+  readonly #pending = new Map<unknown, () => void>();
   #lines = 0;
   #units = 0;
   #isClosed = false;
@@ -50,7 +50,7 @@ export class McpProgram implements MCPTransport {
   #expectAnswer(id: RpcId, method: string, signal: AbortSignal | undefined): void {
     const onAbort = () => {
       // A late answer is ignored. The protocol excludes `initialize` from being cancelled.
-      this.#asked.delete(id);
+      this.#pending.delete(id);
       if (this.#isClosed || method === "initialize") return;
       try {
         this.#write({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } });
@@ -59,7 +59,7 @@ export class McpProgram implements MCPTransport {
       }
     };
     signal?.addEventListener("abort", onAbort, { once: true });
-    this.#asked.set(id, () => signal?.removeEventListener("abort", onAbort));
+    this.#pending.set(id, () => signal?.removeEventListener("abort", onAbort));
     this.#begin();
   }
 
@@ -81,11 +81,12 @@ export class McpProgram implements MCPTransport {
         if (this.#isClosed) return;
         this.#lines += 1;
         this.#units += line.text.length;
-        if (this.#lines > MAX_LINES || this.#units > MAX_UNITS) throw new Error("the server prints without an answer");
+        if (this.#lines > MAX_PRINTED_LINES || this.#units > MAX_PRINTED_UNITS)
+          throw new Error("the server prints without an answer");
         text += line.text;
         if (text.length > MAX_MESSAGE_UNITS) throw new Error("a message of the server is too long");
         if (!line.isEnd) continue;
-        this.#take(text);
+        this.#receive(text);
         text = "";
       }
     } catch (error) {
@@ -94,7 +95,7 @@ export class McpProgram implements MCPTransport {
     this.#end();
   }
 
-  #take(line: string): void {
+  #receive(line: string): void {
     let json: unknown;
     try {
       json = JSON.parse(line);
@@ -102,11 +103,11 @@ export class McpProgram implements MCPTransport {
       return;
     }
     if (!isObject(json)) return;
-    if ("method" in json) this.#takeRequest(json);
-    else this.#takeAnswer(json);
+    if ("method" in json) this.#receiveRequest(json);
+    else this.#receiveAnswer(json);
   }
 
-  #takeRequest(json: object): void {
+  #receiveRequest(json: object): void {
     let message: JSONRPCMessage;
     try {
       if (isTooDeep(json)) return;
@@ -121,12 +122,12 @@ export class McpProgram implements MCPTransport {
    * Passes on only the first answer to a request, because the client does not compare the types of ids, and throws for
    * unknown ones.
    */
-  #takeAnswer(json: Readonly<Record<string, unknown>>): void {
-    const forget = this.#asked.get(json["id"]);
+  #receiveAnswer(json: Readonly<Record<string, unknown>>): void {
+    const forget = this.#pending.get(json["id"]);
     if (!forget) return;
     forget();
     const id = json["id"] as RpcId;
-    this.#asked.delete(id);
+    this.#pending.delete(id);
     this.#begin();
     this.onmessage?.(isTooDeep(json) ? failedAnswer(id, "its answer is nested too deeply") : readMcpAnswer(id, json));
   }
@@ -139,8 +140,8 @@ export class McpProgram implements MCPTransport {
   #end(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    for (const forget of this.#asked.values()) forget();
-    this.#asked.clear();
+    for (const forget of this.#pending.values()) forget();
+    this.#pending.clear();
     this.#child.stdin.end();
     this.onclose?.();
   }

@@ -8,7 +8,13 @@ import { isEventStream } from "../../streams/sse-writer.ts";
 import { networkOf } from "../network-address.ts";
 import { allowHalfOpen, handleHeads, keepOpenBehind, NO_HTTP, newestRequest, type OnHead } from "../node-internals.ts";
 import { endsWithClient } from "./hang-up.ts";
-import { type HttpConnection, LINE, type LineResponse, leaveLine, type SocketGroup } from "./line.ts";
+import {
+  CONNECTION,
+  type ConnectionResponse,
+  type HttpConnection,
+  leaveConnection,
+  type SocketGroup,
+} from "./http-connection.ts";
 import { afterNextTurn, StandStill } from "./stand-still.ts";
 import type { TurnPace } from "./turn-pace.ts";
 
@@ -20,9 +26,9 @@ type RefusalOf = (request: IncomingMessage) => string | undefined;
 export interface SocketsOptions {
   pace: TurnPace;
   clock: Clock;
-  /** Most sockets of the node. */
+  /** The maximum number of sockets of the node. */
   max: number;
-  /** Most sockets of one address. */
+  /** The maximum number of sockets of one address. */
   maxPerAddress: number;
   /** Addresses and networks of trusted proxies. */
   proxies: readonly string[];
@@ -45,7 +51,7 @@ const LOOK_MS = 5_000;
 export class Sockets {
   readonly #options: SocketsOptions;
   readonly #standStill: StandStill;
-  readonly #lines = new Map<Socket, HttpConnection>();
+  readonly #connections = new Map<Socket, HttpConnection>();
   readonly #all: SocketGroup = { open: 0, chunked: 0, idle: new Set() };
   readonly #byAddress = new Map<string, SocketGroup>();
   readonly #spare = new Set<HttpConnection>();
@@ -53,7 +59,7 @@ export class Sockets {
   // One function each for all sockets, because an idle stream would keep its own in memory.
   readonly #onSocketClose: (this: Socket) => void;
   readonly #onSocketEnd: (this: Socket) => void;
-  readonly #onResponseClose: (this: LineResponse) => void;
+  readonly #onResponseClose: (this: ConnectionResponse) => void;
   readonly #onHead: OnHead;
   #handler: Handler | undefined;
   #refusalOf: RefusalOf = () => undefined;
@@ -64,22 +70,22 @@ export class Sockets {
     this.#standStill = new StandStill(options.clock);
     const sockets = this;
     this.#onSocketClose = function () {
-      const line = sockets.#lines.get(this);
-      if (line) sockets.remove(line);
+      const connection = sockets.#connections.get(this);
+      if (connection) sockets.remove(connection);
     };
     this.#onSocketEnd = function () {
-      const line = sockets.#lines.get(this);
-      if (line) sockets.#noteEnd(line);
+      const connection = sockets.#connections.get(this);
+      if (connection) sockets.#noteEnd(connection);
     };
     this.#onResponseClose = function () {
-      if (this[LINE]) sockets.#continue(this[LINE]);
+      if (this[CONNECTION]) sockets.#continue(this[CONNECTION]);
     };
     this.#onHead = (request, keepsAlive) => {
-      const line = this.#lines.get(request.socket);
-      if (!line?.makeRequest || line.farewell !== undefined) return NO_HTTP;
-      line.farewell = this.#refusalOf(request);
-      if (line.farewell !== undefined) this.#endRefused(line);
-      else if (this.#admit(line, request)) return line.makeRequest(request, keepsAlive);
+      const connection = this.#connections.get(request.socket);
+      if (!connection?.makeRequest || connection.farewell !== undefined) return NO_HTTP;
+      connection.farewell = this.#refusalOf(request);
+      if (connection.farewell !== undefined) this.#endRefused(connection);
+      else if (this.#admit(connection, request)) return connection.makeRequest(request, keepsAlive);
       return NO_HTTP;
     };
     for (const proxy of options.proxies) {
@@ -94,11 +100,11 @@ export class Sockets {
   serve(handler: Handler, options: ServerOptions, refusalOf: RefusalOf): Server {
     this.#handler = handler;
     this.#refusalOf = refusalOf;
-    const take: Handler = (request, response) => this.#take(request, response);
-    const server = createServer(options, take);
+    const handle: Handler = (request, response) => this.#handle(request, response);
+    const server = createServer(options, handle);
     allowHalfOpen(server);
     // Whether to read the body is known after the request is admitted.
-    server.on("checkContinue", take);
+    server.on("checkContinue", handle);
     server.on("connection", (socket) => {
       this.#options.pace.noteConnection();
       this.#accept(socket);
@@ -129,23 +135,23 @@ export class Sockets {
    * @param answer to the request that could not be read
    */
   endUnreadable(socket: Socket, answer: string): void {
-    const line = this.#lines.get(socket);
-    if (!line || (line.response && isEventStream(line.response))) return void socket.destroy();
+    const connection = this.#connections.get(socket);
+    if (!connection || (connection.response && isEventStream(connection.response))) return void socket.destroy();
     // It ends when its last bytes are sent.
     if (socket.writableEnded) return;
     // Each further piece of such a socket is reported again. Its end is the last one.
-    if (line.farewell !== undefined) return void (socket.readableEnded && socket.destroy());
-    line.farewell = answer;
-    const { response, waiting } = line;
-    const broken = newestRequest(line.socket);
-    if (!broken || broken.complete) return this.#endRefused(line);
+    if (connection.farewell !== undefined) return void (socket.readableEnded && socket.destroy());
+    connection.farewell = answer;
+    const { response, waiting } = connection;
+    const broken = newestRequest(connection.socket);
+    if (!broken || broken.complete) return this.#endRefused(connection);
     // A body that is not whole is of the newest request, so this one waits behind the others …
     if (waiting?.at(-1)?.[0] === broken) return void waiting.pop();
     // … or is in progress, and was read no further than its body …
     if (response?.req === broken && !response.headersSent) return void socket.end(answer);
     // … or has its answer.
-    line.farewell = "";
-    this.#endRefused(line);
+    connection.farewell = "";
+    this.#endRefused(connection);
   }
 
   /**
@@ -153,18 +159,18 @@ export class Sockets {
    * and the system would then reset it, so that the client may not read the answer. Only the socket's own side is
    * closed; its client has as long to close the other one as to read the answer.
    */
-  endAfterAnswer(response: LineResponse): void {
-    const line = response[LINE];
-    if (!line) return;
+  endAfterAnswer(response: ConnectionResponse): void {
+    const connection = response[CONNECTION];
+    if (!connection) return;
     response.once("prefinish", () => {
-      line.farewell ??= "";
+      connection.farewell ??= "";
       keepOpenBehind(response);
     });
   }
 
   #accept(socket: Socket): void {
     const address = this.#isProxy(socket.remoteAddress) ? undefined : networkOf(socket.remoteAddress);
-    const line: HttpConnection = {
+    const connection: HttpConnection = {
       socket,
       address,
       isSpare: false,
@@ -172,8 +178,8 @@ export class Sockets {
       waiting: undefined,
       isChunked: false,
       farewell: undefined,
-      taken: 0,
-      takenAt: 0,
+      accepted: 0,
+      acceptedAt: 0,
       makeRequest: undefined,
     };
     const group = address === undefined ? undefined : this.#groupOf(address);
@@ -182,35 +188,36 @@ export class Sockets {
       (this.#all.open < this.#options.max || closeOldest(this.#all.idle, this));
     if (!hasRoom) {
       if (this.#spare.size >= SPARE) closeOldest(this.#spare, this);
-      line.isSpare = true;
+      connection.isSpare = true;
     }
-    this.#lines.set(socket, line);
-    this.#add(line);
-    this.#watchHeads(line);
+    this.#connections.set(socket, connection);
+    this.#add(connection);
+    this.#watchHeads(connection);
     socket.on("close", this.#onSocketClose);
     socket.on("end", this.#onSocketEnd);
   }
 
-  #add(line: HttpConnection): void {
-    if (line.isSpare) return void this.#spare.add(line);
-    for (const group of this.#groupsOf(line)) {
+  #add(connection: HttpConnection): void {
+    if (connection.isSpare) return void this.#spare.add(connection);
+    for (const group of this.#groupsOf(connection)) {
       group.open += 1;
-      group.idle.add(line);
+      group.idle.add(connection);
     }
   }
 
   /** Drop a socket that is closed or about to close. */
-  remove(line: HttpConnection): void {
-    if (!this.#lines.delete(line.socket)) return;
-    line.waiting = undefined;
-    leaveLine(line);
-    this.#noteChunked(line, false);
-    if (line.isSpare) return void this.#spare.delete(line);
-    for (const group of this.#groupsOf(line)) {
+  remove(connection: HttpConnection): void {
+    if (!this.#connections.delete(connection.socket)) return;
+    connection.waiting = undefined;
+    leaveConnection(connection);
+    this.#noteChunked(connection, false);
+    if (connection.isSpare) return void this.#spare.delete(connection);
+    for (const group of this.#groupsOf(connection)) {
       group.open -= 1;
-      group.idle.delete(line);
+      group.idle.delete(connection);
     }
-    if (line.address !== undefined && this.#groupOf(line.address).open === 0) this.#byAddress.delete(line.address);
+    if (connection.address !== undefined && this.#groupOf(connection.address).open === 0)
+      this.#byAddress.delete(connection.address);
   }
 
   #groupsOf({ address }: HttpConnection): SocketGroup[] {
@@ -229,25 +236,25 @@ export class Sockets {
     return address !== undefined && this.#proxies.check(address, isIPv6(address) ? "ipv6" : "ipv4");
   }
 
-  #take(request: IncomingMessage, response: ServerResponse): void {
-    const line = this.#lines.get(request.socket);
+  #handle(request: IncomingMessage, response: ServerResponse): void {
+    const connection = this.#connections.get(request.socket);
     // The socket was closed while its last bytes were being read.
-    if (!line) return;
-    if (line.isSpare && !PROBES.has(request.url)) return void line.socket.destroy();
-    if (line.response) {
-      line.waiting ??= [];
-      return void line.waiting.push([request, response]);
+    if (!connection) return;
+    if (connection.isSpare && !PROBES.has(request.url)) return void connection.socket.destroy();
+    if (connection.response) {
+      connection.waiting ??= [];
+      return void connection.waiting.push([request, response]);
     }
-    this.#occupy(line, response);
+    this.#occupy(connection, response);
     const handle = () => this.#handleUnlessClosed(request, response);
     if (this.#standStill.isWaking() && !PROBES.has(request.url)) {
       return afterNextTurn(() => {
         // The client, which may have closed only its side, gave up while the process stood still, and counts on nothing.
-        if (line.socket.readableEnded || line.socket.destroyed) line.socket.destroy();
+        if (connection.socket.readableEnded || connection.socket.destroyed) connection.socket.destroy();
         else handle();
       });
     }
-    if (line.isChunked || PROBES.has(request.url)) handle();
+    if (connection.isChunked || PROBES.has(request.url)) handle();
     else this.#options.pace.request(handle);
   }
 
@@ -256,24 +263,24 @@ export class Sockets {
    * that it has read. Otherwise it would make an object for each of the thousands of requests that one read may hold, and
    * the server would fail each of them with an error, which takes longer than answering them.
    */
-  #watchHeads(line: HttpConnection): void {
-    line.makeRequest = handleHeads(line.socket, this.#onHead);
+  #watchHeads(connection: HttpConnection): void {
+    connection.makeRequest = handleHeads(connection.socket, this.#onHead);
   }
 
   /**
    * Whether a request may be worked on or wait, as its head says. Each chunk of a body costs work, however small it is,
    * and is kept by itself while the request waits: megabytes for 64 KiB in chunks of one byte.
    */
-  #admit(line: HttpConnection, { headers }: IncomingMessage): boolean {
+  #admit(connection: HttpConnection, { headers }: IncomingMessage): boolean {
     const isChunked = headers["transfer-encoding"] !== undefined;
-    const mayChunk = !line.isSpare && !line.response && this.#hasRoomForChunks(line);
-    const mayWait = !line.response || (line.waiting?.length ?? 0) < BOUNDS.pipelined;
+    const mayChunk = !connection.isSpare && !connection.response && this.#hasRoomForChunks(connection);
+    const mayWait = !connection.response || (connection.waiting?.length ?? 0) < BOUNDS.pipelined;
     if (!mayWait || (isChunked && !mayChunk)) {
-      this.remove(line);
-      line.socket.destroy();
+      this.remove(connection);
+      connection.socket.destroy();
       return false;
     }
-    if (isChunked) this.#noteChunked(line, true);
+    if (isChunked) this.#noteChunked(connection, true);
     return true;
   }
 
@@ -282,10 +289,10 @@ export class Sockets {
     return ofAddress < BOUNDS.addressChunkedBodies && this.#all.chunked < BOUNDS.chunkedBodies;
   }
 
-  #noteChunked(line: HttpConnection, isNow: boolean): void {
-    if (line.isChunked === isNow) return;
-    line.isChunked = isNow;
-    for (const group of this.#groupsOf(line)) group.chunked += isNow ? 1 : -1;
+  #noteChunked(connection: HttpConnection, isNow: boolean): void {
+    if (connection.isChunked === isNow) return;
+    connection.isChunked = isNow;
+    for (const group of this.#groupsOf(connection)) group.chunked += isNow ? 1 : -1;
   }
 
   /**
@@ -303,25 +310,25 @@ export class Sockets {
     else keepOpenBehind(last);
   }
 
-  /** Until the response is closed, the line's other requests wait. */
-  #occupy(line: HttpConnection, response: LineResponse): void {
-    line.response = response;
-    response[LINE] = line;
-    if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.delete(line);
+  /** Until the response is closed, the connection's other requests wait. */
+  #occupy(connection: HttpConnection, response: ConnectionResponse): void {
+    connection.response = response;
+    response[CONNECTION] = connection;
+    if (!connection.isSpare) for (const group of this.#groupsOf(connection)) group.idle.delete(connection);
     response.on("close", this.#onResponseClose);
   }
 
   /** The request in progress is over: begin the next one of the socket, if there is one. */
-  #continue(line: HttpConnection): void {
-    this.#noteChunked(line, false);
-    leaveLine(line);
-    const next = line.waiting?.shift();
+  #continue(connection: HttpConnection): void {
+    this.#noteChunked(connection, false);
+    leaveConnection(connection);
+    const next = connection.waiting?.shift();
     if (next) {
-      this.#occupy(line, next[1]);
+      this.#occupy(connection, next[1]);
       return this.#options.pace.nextRequest(() => this.#handleUnlessClosed(...next));
     }
-    if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.add(line);
-    this.#endRefused(line);
+    if (!connection.isSpare) for (const group of this.#groupsOf(connection)) group.idle.add(connection);
+    this.#endRefused(connection);
   }
 
   /** Answer the request that was refused for its head, when the answers before it are sent. */
@@ -338,15 +345,15 @@ export class Sockets {
   /** Event streams have their own stall check, so an answer is checked once all of it is written. */
   #cutStalled(): void {
     const now = this.#options.clock.now();
-    for (const line of this.#lines.values()) {
-      const { socket, response, farewell } = line;
+    for (const connection of this.#connections.values()) {
+      const { socket, response, farewell } = connection;
       const isEnding = response?.writableEnded || (farewell !== undefined && (!response || socket.writableEnded));
       if (!isEnding) continue;
-      const taken = socket.bytesWritten - socket.writableLength;
-      if (taken !== line.taken || line.takenAt === 0) {
-        line.taken = taken;
-        line.takenAt = now;
-      } else if (now - line.takenAt >= BOUNDS.stallMs) {
+      const accepted = socket.bytesWritten - socket.writableLength;
+      if (accepted !== connection.accepted || connection.acceptedAt === 0) {
+        connection.accepted = accepted;
+        connection.acceptedAt = now;
+      } else if (now - connection.acceptedAt >= BOUNDS.stallMs) {
         if (!response?.writableEnded) socket.destroy();
         else {
           this.#options.onCut();
@@ -358,8 +365,8 @@ export class Sockets {
 }
 
 /** @returns whether a socket was closed */
-function closeOldest(lines: Set<HttpConnection>, sockets: Sockets): boolean {
-  const [oldest] = lines;
+function closeOldest(connections: Set<HttpConnection>, sockets: Sockets): boolean {
+  const [oldest] = connections;
   if (!oldest) return false;
   sockets.remove(oldest);
   oldest.socket.destroy();

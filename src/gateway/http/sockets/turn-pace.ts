@@ -6,7 +6,7 @@ const BODY_BYTES = 65_536;
 const TURN_BODIES = 16;
 const TURN_REQUESTS = 16;
 /** Bodies and requests that wait at most. Each keeps a piece of up to 64 KiB; further ones do not wait. */
-const MAX_WAITING = 256;
+const MAX_WAITING_REQUESTS = 256;
 /** Turns in a row in which waiting work lets new connections go first. */
 const YIELDED_TURNS = 256;
 
@@ -33,7 +33,7 @@ export class TurnPace {
   /** @param begin called now, or in a later turn while connections are being accepted */
   request(begin: () => void): void {
     const waits = this.#hasAccepted || this.#isAccepting || this.#requests.length > 0;
-    if (!waits || this.#requests.length >= MAX_WAITING) return begin();
+    if (!waits || this.#requests.length >= MAX_WAITING_REQUESTS) return begin();
     this.nextRequest(begin);
   }
 
@@ -48,7 +48,7 @@ export class TurnPace {
     let bytes = 0;
     return (piece) => {
       bytes += piece.length;
-      if (bytes < BODY_BYTES || this.#bodies.length >= MAX_WAITING) return;
+      if (bytes < BODY_BYTES || this.#bodies.length >= MAX_WAITING_REQUESTS) return;
       bytes = 0;
       body.pause();
       this.#bodies.push(body);

@@ -56,10 +56,10 @@ const STEADY_MS = 1_000;
  * room on a full disk.
  */
 const ROOMY_MS = 60_000;
-/** Most statements that are remembered to have found the disk full, more than the node has. */
+/** The maximum number of statements that are remembered to have found the disk full, more than the node has. */
 const MAX_REFUSED = 256;
-/** Most waiting statements, more than a working database accumulates. Beyond it, statements are `unavailable`. */
-const MAX_WAITING = 4_096;
+/** The maximum number of waiting statements, more than a working database accumulates. Beyond it, statements are `unavailable`. */
+const MAX_WAITING_STATEMENTS = 4_096;
 
 /**
  * Every query must find its rows by an index. A connection keeps its prepared plans, and a plan made for a small table
@@ -147,10 +147,10 @@ export class PostgresPool implements Database {
     until = this.#clock.now() + PATIENCE_MS,
   ): Promise<Row[]> {
     if (this.#isClosed) throw new AppError("unavailable", "the store is closed");
-    if (this.#underWay >= MAX_WAITING) throw new AppError("unavailable", "too many statements are waiting");
+    if (this.#underWay >= MAX_WAITING_STATEMENTS) throw new AppError("unavailable", "too many statements are waiting");
     this.#underWay += 1;
     try {
-      return await this.#ask<Row>(statement, values, until);
+      return await this.#query<Row>(statement, values, until);
     } finally {
       this.#underWay -= 1;
       this.#endIfEmpty();
@@ -169,7 +169,7 @@ export class PostgresPool implements Database {
     this.#pool.end().then(this.#ended.resolve, this.#ended.reject);
   }
 
-  async #ask<Row>(statement: Statement, values: readonly unknown[], until: number): Promise<Row[]> {
+  async #query<Row>(statement: Statement, values: readonly unknown[], until: number): Promise<Row[]> {
     let client: PoolClient;
     try {
       client = await this.#pool.connect();
@@ -179,8 +179,8 @@ export class PostgresPool implements Database {
     try {
       if (this.#identity.isReplaced) await this.#identity.verify(client);
       const query_timeout = Math.max(until - this.#clock.now(), LAST_CHANCE_MS);
-      const asked = { ...statement, values: values as unknown[], query_timeout };
-      const { rows } = await client.query(asked);
+      const timed = { ...statement, values: values as unknown[], query_timeout };
+      const { rows } = await client.query(timed);
       client.release();
       this.#answered();
       this.#written(statement);

@@ -25,7 +25,7 @@ export interface PostgresAddress {
 export async function readAddress(url: string, node?: NodeLabel): Promise<PostgresAddress> {
   // Only nodes with a PostgreSQL store load the driver.
   const { default: pg } = await import("pg");
-  // Times, keys and places are all below 2^53.
+  // Times, keys and numbers of events are all below 2^53.
   const getTypeParser = (oid: number, format?: "text" | "binary") =>
     oid === INT8 ? Number : pg.types.getTypeParser(oid, format as "text");
   const types = { getTypeParser } as unknown as CustomTypesConfig;

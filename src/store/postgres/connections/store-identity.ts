@@ -54,12 +54,12 @@ export interface StoreIdentityOptions {
 }
 
 /** The sentence for the operator of a store that lacks commits. */
-export const TELL_LOST =
+export const LOST_ADVICE =
   "it lacks commits that were acknowledged, as a standby does that was promoted without them: go back to the server that " +
   "has them, or give the store a new epoch (docs/operate/operations.md, Backup and restore)";
 
 /** The sentence for the operator of a store that may lack commits. */
-export const TELL_PROMOTED =
+export const PROMOTED_ADVICE =
   "its server was promoted, or restored, while no node ran, and may lack commits that were acknowledged: give the store a " +
   "new epoch (docs/operate/operations.md, Backup and restore)";
 
@@ -100,7 +100,7 @@ export class StoreIdentity {
     this.#isReplaced = found?.epoch !== epoch || found.lost === epoch;
     if (!this.#isReplaced) return;
     if (!found) throw new Error("it has no store, but this node opened one: correct its address, or restart the node");
-    if (found.epoch === epoch) throw new Error(TELL_LOST);
+    if (found.epoch === epoch) throw new Error(LOST_ADVICE);
     if (found.lost === epoch && lostCommits === "new-epoch" && !this.#isSucceeded) {
       this.#isSucceeded = true;
       onNewEpoch();

@@ -65,17 +65,17 @@ export class ChangeWriter {
    * @throws Error if a key occurs twice in the change, or the change refers to a missing row
    */
   write(change: WrittenChange): WriteOutcome {
-    const { floorId, expected, newIds, sessions, messages, adopted = [] } = change;
+    const { floorId, expected, newIds, sessions, messages, staged = [] } = change;
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
     if ((floor?.version ?? 0) !== expected) return this.#conflict(floorId);
-    if (!adopted.every((history) => this.staged.isThere(history))) return "conflict";
+    if (!staged.every((history) => this.staged.isThere(history))) return "conflict";
     let standings = this.#find(sessions);
-    if (this.#isTaken(newIds, messages, floor?.key, standings)) return "conflict";
+    if (this.#conflicts(newIds, messages, floor?.key, standings)) return "conflict";
     const floorKey = floor ? this.#continueFloor(change, floor) : this.#beginFloor(change);
     if (floorKey === undefined) return this.#conflict(floorId);
 
-    for (const history of adopted) this.staged.adopt(history, floorKey);
-    if (adopted.length > 0) standings = this.#find(sessions);
+    for (const history of staged) this.staged.publish(history, floorKey);
+    if (staged.length > 0) standings = this.#find(sessions);
     const sessionKeys = this.#writeSessions(sessions, standings, floorKey);
     for (const write of messages) this.#messages.write(sessionKeys(sessionOf(write)), floorKey, write);
     for (const log of change.logs) this.#messages.addLog(sessionKeys(log.sessionId), log);
@@ -94,7 +94,7 @@ export class ChangeWriter {
     return new Map(sessions.map(({ id }) => [id, this.#sessions.find(id)]));
   }
 
-  #isTaken(
+  #conflicts(
     newIds: readonly SessionId[],
     messages: readonly MessageWrite[],
     floorKey: number | undefined,

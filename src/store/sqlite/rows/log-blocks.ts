@@ -3,7 +3,7 @@ import { BLOCK_BITS, isInBlock } from "../log-block.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { KnownRows } from "./known-rows.ts";
 
-/** A place beyond that of any event. */
+/** A `floorSeq` beyond that of any event. */
 export const AFTER_ALL = Number.MAX_SAFE_INTEGER - 1;
 
 /**
@@ -60,7 +60,7 @@ export class LogBlocks {
     this.#known.decisionBlocks.set(floorKey, block);
   }
 
-  /** Delete a session's events up to a place in its log. */
+  /** Delete a session's events up to a `seq`. */
   removeEvents(floorKey: number, sessionKey: number, upTo: number): void {
     this.#removeEvents.run(sessionKey, upTo);
     this.#removeDecisions.run(sessionKey, upTo);

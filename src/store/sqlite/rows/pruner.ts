@@ -11,7 +11,7 @@ interface PrunableSession {
   floorKey: number;
 }
 
-interface EventPlace {
+interface PrunableEvent {
   seq: number;
   floorSeq: number;
   at: number;
@@ -26,7 +26,7 @@ export class Pruner {
   readonly #connections: StatementSync;
   readonly #blobs: StatementSync;
   readonly #oldestSession: Query<PrunableSession>;
-  readonly #eventPlaces: Query<EventPlace>;
+  readonly #prunableEvents: Query<PrunableEvent>;
   readonly #setSession: StatementSync;
   readonly #setFloor: StatementSync;
 
@@ -54,7 +54,7 @@ export class Pruner {
       SELECT session_key AS key, floor_key AS floorKey FROM sessions
       WHERE state = 'archived' AND oldest_at IS NOT NULL AND oldest_at < ? ORDER BY oldest_at LIMIT 1`,
     );
-    this.#eventPlaces = prepareQuery(
+    this.#prunableEvents = prepareQuery(
       db,
       `
       SELECT e.seq, e.event_key & 0xffffffff AS floorSeq, e.at FROM session_blocks b CROSS JOIN events e
@@ -92,12 +92,12 @@ export class Pruner {
   }
 
   #pruneLog({ key, floorKey }: PrunableSession, before: number, limit: number): number {
-    const places = this.#eventPlaces.all(key, limit + 1);
-    const kept = places.findIndex(({ at }, index) => at >= before || index === limit);
-    const count = kept === -1 ? places.length : kept;
-    const last = places[count - 1];
+    const events = this.#prunableEvents.all(key, limit + 1);
+    const kept = events.findIndex(({ at }, index) => at >= before || index === limit);
+    const count = kept === -1 ? events.length : kept;
+    const last = events[count - 1];
     // Raise the low-water mark first, so that a reader from before it learns of the gap.
-    this.#setSession.run(last?.seq ?? 0, places[count]?.at ?? null, key);
+    this.#setSession.run(last?.seq ?? 0, events[count]?.at ?? null, key);
     if (last) {
       this.#setFloor.run(last.floorSeq, floorKey);
       this.#blocks.removeEvents(floorKey, key, last.seq);

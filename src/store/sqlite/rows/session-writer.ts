@@ -125,8 +125,8 @@ export class SessionWriter {
 }
 
 /**
- * A session's position on its floor: 0 for the holder, -1 for a ducked session; for a paused one, the place in the
- * floor's log of the transition that paused it. A change without a transition keeps that place.
+ * A session's position on its floor: 0 for the holder, -1 for a ducked session; for a paused one, the
+ * `floorSeq` of the transition that paused it. A change without a transition keeps that number.
  */
 function standingOf({ state, paused_at: movedAt }: SessionSqlRow, before: KnownSession | undefined): number | null {
   if (state === "active") return 0;

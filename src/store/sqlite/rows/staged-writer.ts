@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Message } from "../../../protocol/message.ts";
-import type { AdoptedHistory, StagedId } from "../../store.ts";
+import type { StagedId, StagedSession } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { MessageRowWriter } from "./message-row-writer.ts";
 
@@ -13,7 +13,7 @@ export class StagedWriter {
   readonly #find: Query<{ key: number }>;
   readonly #add: StatementSync;
   readonly #touch: StatementSync;
-  readonly #adopt: StatementSync;
+  readonly #publish: StatementSync;
   readonly #copyBlob: StatementSync;
   readonly #oldest: Query<{ key: number }>;
   readonly #removeMessages: StatementSync;
@@ -26,7 +26,7 @@ export class StagedWriter {
       INSERT INTO sessions (id, floor_key, state, agent_id, last_activity_at, head, view, memory)
       VALUES (?, ${STAGING_FLOOR}, 'staged', '', ?, 0, '{}', '{}')`);
     this.#touch = db.prepare("UPDATE sessions SET last_activity_at = ? WHERE session_key = ?");
-    this.#adopt = db.prepare(
+    this.#publish = db.prepare(
       "UPDATE sessions SET id = ?, floor_key = ?, state = 'created' WHERE id = ? AND state = 'staged'",
     );
     this.#copyBlob = db.prepare(`
@@ -62,12 +62,12 @@ export class StagedWriter {
     return this.#copyBlob.run(to, now, from, hash).changes > 0;
   }
 
-  isThere({ stagedAs }: AdoptedHistory): boolean {
+  isThere({ stagedAs }: StagedSession): boolean {
     return this.#find.get(stagedAs) !== undefined;
   }
 
-  adopt({ sessionId, stagedAs }: AdoptedHistory, floorKey: number): void {
-    this.#adopt.run(sessionId, floorKey, stagedAs);
+  publish({ sessionId, stagedAs }: StagedSession, floorKey: number): void {
+    this.#publish.run(sessionId, floorKey, stagedAs);
   }
 
   /** Delete expired staged sessions, oldest first, each in pieces. @returns the number of rows examined */

@@ -20,7 +20,7 @@ interface Waiting<Job, Outcome> {
   settle: PromiseWithResolvers<Outcome | "conflict">;
 }
 
-/** Most unanswered jobs, more than a working store accumulates. Beyond it, writes are `unavailable`. */
+/** The maximum number of unanswered jobs, more than a working store accumulates. Beyond it, writes are `unavailable`. */
 export const MAX_WAITING_WRITES = 16_384;
 /**
  * Jobs that are sent without waiting for the end of the turn. The thread begins with them while the main thread prepares

@@ -18,25 +18,25 @@ function serve(port: NonNullable<typeof parentPort>, settings: WriterSettings): 
   const waiting: Job[] = [];
   let isEnding = false;
 
-  function take(message: WriterMessage): void {
+  function receive(message: WriterMessage): void {
     if (message === "close") isEnding = true;
     else waiting.push(...message);
   }
 
-  function takeWhatHasCome(): void {
+  function receiveWaiting(): void {
     while (!isEnding && waiting.length < MAX_GROUP) {
       const come = receiveMessageOnPort(port);
       if (!come) return;
-      take(come.message);
+      receive(come.message);
     }
   }
 
   port.on("message", (message: WriterMessage) => {
-    take(message);
-    takeWhatHasCome();
+    receive(message);
+    receiveWaiting();
     while (waiting.length > 0) {
       answer(commitGroup(waiting.splice(0, MAX_GROUP), (jobs) => writer.transact(jobs)));
-      takeWhatHasCome();
+      receiveWaiting();
     }
     if (!isEnding) return;
     db.close();

@@ -70,7 +70,7 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
     let cause: unknown;
     worker.on("message", (answer: WriterAnswer) => {
       if (answer === "ready") ready.resolve(worker);
-      else this.#take(answer);
+      else this.#settle(answer);
     });
     worker.on("error", (error) => {
       cause = error;
@@ -118,8 +118,8 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
   }
 
   /** The thread answers jobs in the order in which they were sent. */
-  #take(results: Result<WriteOutcome>[]): void {
-    this.#tell(results);
+  #settle(results: Result<WriteOutcome>[]): void {
+    this.#report(results);
     for (const result of results) {
       const oldest = this.#sent[0]!;
       const index = oldest.answered++;
@@ -129,7 +129,7 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
   }
 
   /** Log when the database begins and stops refusing writes, and report damage. */
-  #tell(results: readonly Result<WriteOutcome>[]): void {
+  #report(results: readonly Result<WriteOutcome>[]): void {
     const failures = results.filter((result) => isFailure(result));
     const damaged = failures.find(({ fault }) => fault === "damage");
     if (damaged) this.#onDamage(damaged.error.message);

@@ -125,7 +125,7 @@ describe("POST /catalogue/diff", () => {
   test("a body that is no YAML, too large, or has too many agents is refused with a sentence", async () => {
     expect(await node.post("/catalogue/diff", {})).toMatchObject({
       status: 400,
-      body: { error: "A write needs Content-Type: application/yaml." },
+      body: { error: "The request has another Content-Type. Send it as application/yaml." },
     });
     expect(await compare(" ".repeat(1_048_577))).toMatchObject({
       status: 413,

@@ -19,7 +19,7 @@ const [bob, ops] = KEYS.map(({ key }) => new Caller(node, key)) as [Caller, Call
 const FLAGS = `/floor/${encodeURIComponent("u:bob")}/flags`;
 
 describe("a session of a critical agent, with authentication", () => {
-  const why = { errorCode: "forbidden", error: "Only operators start sessions of a critical agent." };
+  const why = { errorCode: "forbidden", error: "Only operators may start sessions of a critical agent." };
 
   test("a user cannot create a session of a critical agent: not by name, as the default agent, or by a first message", async () => {
     const create = (fields: object) => bob.post("/session/create", { userId: "bob", activate: true, ...fields });
@@ -49,7 +49,7 @@ describe("a session of a critical agent, with authentication", () => {
 describe("changing single flags", () => {
   test("only an operator may change single flags", async () => {
     const answer = await refused(bob.ask("PATCH", FLAGS, { reverse_gear: true }));
-    expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators set flags." });
+    expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators may set flags." });
   });
 
   test("a change of one flag keeps the others: the power manager and the gear do not overwrite each other's", async () => {

@@ -226,7 +226,7 @@ describe("a user", () => {
 
   test("a user may not set flags, even on its own floor", async () => {
     const answer = await refused(bob.ask("PUT", `${floor("u:bob")}/flags`, { emergency: true }));
-    expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators set flags." });
+    expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators may set flags." });
     expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
   });
 

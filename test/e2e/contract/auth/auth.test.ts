@@ -105,19 +105,31 @@ test("/openapi.json says how requests authenticate, and which need no credential
 
 describe("an invalid key", () => {
   test.each([
-    ["with a character too many", `Bearer ${ANN}x`, "The key is not accepted."],
-    ["without its last character", `Bearer ${ANN.slice(0, -1)}`, "The key is not accepted."],
-    ["in capital letters", `Bearer ${ANN.toUpperCase()}`, "The key is not accepted."],
-    ["that is empty, after a space", "Bearer ", "Authorization must be a Bearer token."],
-    ["that is missing", "Bearer", "Authorization must be a Bearer token."],
-    ["that is given twice", `Bearer ${ANN} ${ANN}`, "Authorization must be a Bearer token."],
+    ["with a character too many", `Bearer ${ANN}x`, "This server does not know the key."],
+    ["without its last character", `Bearer ${ANN.slice(0, -1)}`, "This server does not know the key."],
+    ["in capital letters", `Bearer ${ANN.toUpperCase()}`, "This server does not know the key."],
+    [
+      "that is empty, after a space",
+      "Bearer ",
+      "The Authorization header is not a Bearer token. Send it as Bearer and the token.",
+    ],
+    ["that is missing", "Bearer", "The Authorization header is not a Bearer token. Send it as Bearer and the token."],
+    [
+      "that is given twice",
+      `Bearer ${ANN} ${ANN}`,
+      "The Authorization header is not a Bearer token. Send it as Bearer and the token.",
+    ],
     [
       "of Basic authentication",
       `Basic ${Buffer.from(`ann:${ANN}`).toString("base64")}`,
-      "Authorization must be a Bearer token.",
+      "The Authorization header is not a Bearer token. Send it as Bearer and the token.",
     ],
-    ["without the word Bearer", ANN, "Authorization must be a Bearer token."],
-    ["in an empty header", "", "Authorization must be a Bearer token."],
+    [
+      "without the word Bearer",
+      ANN,
+      "The Authorization header is not a Bearer token. Send it as Bearer and the token.",
+    ],
+    ["in an empty header", "", "The Authorization header is not a Bearer token. Send it as Bearer and the token."],
   ])("an invalid key is 401: a key %s", async (_, authorization, error) => {
     const { status, body, headers } = await node.send("GET", "/agents", { Authorization: authorization });
     expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);

@@ -238,7 +238,7 @@ describe("an import", () => {
     const { errorCode, error } = await refused(importing(""));
     expect([errorCode, error]).toEqual([
       "bad_request",
-      "An import needs a body: the lines of an export, as application/x-ndjson.",
+      "The import has no body. Send the lines of an export as application/x-ndjson.",
     ]);
   });
 

@@ -100,7 +100,7 @@ describe("parts without secrets", () => {
       { type: "text", text: "secret-1234.", agent: sub },
       { type: "text", text: "-secret-1234." },
     ];
-    expect([...given.flatMap((part) => parts.take(part)), ...parts.end()]).toEqual([
+    expect([...given.flatMap((part) => parts.redact(part)), ...parts.end()]).toEqual([
       { type: "text", text: "It is " },
       { type: "reasoning", text: "He wants " },
       { type: "data", name: "chart", data: { "[KEY]": "[KEY]" } },
@@ -113,7 +113,7 @@ describe("parts without secrets", () => {
 
   test("what may begin a secret is told before the part that ends its message, and at the end", () => {
     const parts = new RedactedParts(redactor);
-    const take = (part: Part) => parts.take(part).map((one) => ("text" in one ? one.text : one.type));
+    const take = (part: Part) => parts.redact(part).map((one) => ("text" in one ? one.text : one.type));
     expect(take({ type: "text", text: "one s" })).toEqual(["one "]);
     expect(take({ type: "text", text: "two s", agent: sub })).toEqual(["two "]);
     expect(take(call("other"))).toEqual(["s", "tool-call"]);
@@ -131,7 +131,7 @@ describe("parts without secrets", () => {
         const parts = new RedactedParts(redactor);
         const pieces = [`a ${KEY.slice(0, first)}`, KEY.slice(first, second), `${KEY.slice(second)} b`];
         const told = pieces
-          .flatMap((text) => [...parts.take({ type: "text", text }), ...parts.take(call("c"))])
+          .flatMap((text) => [...parts.redact({ type: "text", text }), ...parts.redact(call("c"))])
           .flatMap((part) => (part.type === "text" ? [part.text] : []));
         const all = [...told, ...parts.end().map((part) => (part as { text: string }).text)].join("");
         expect(all.startsWith("a ") && all.endsWith(" b")).toBe(true);
@@ -141,7 +141,7 @@ describe("parts without secrets", () => {
       }
     }
     const parts = new RedactedParts(redactor);
-    const take = (part: Part) => parts.take(part).map((one) => ("text" in one ? one.text : one.type));
+    const take = (part: Part) => parts.redact(part).map((one) => ("text" in one ? one.text : one.type));
     expect(take({ type: "text", text: "a sk-v" })).toEqual(["a "]);
     expect(take(call("c"))).toEqual(["sk-v", "tool-call"]);
     expect(take({ type: "text", text: "er" })).toEqual([]);
@@ -152,7 +152,7 @@ describe("parts without secrets", () => {
   test("calls, results and whole messages contain no secret", () => {
     const parts = new RedactedParts(redactor);
     const told = [call(KEY), result(KEY), { type: "message", content: KEY, output: KEY } as const].flatMap((part) =>
-      parts.take(part),
+      parts.redact(part),
     );
     expect(told).toHaveLength(3);
     expect(JSON.stringify(told)).not.toContain(KEY);

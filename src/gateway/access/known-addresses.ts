@@ -9,39 +9,39 @@ export interface SessionAddress {
   ownerId: string | undefined;
 }
 
-/** Sessions whose place is remembered. */
-const MAX_PLACES = 10_000;
+/** Sessions whose address is remembered. */
+const MAX_ADDRESSES = 10_000;
 /**
- * How long a place is remembered, in ms. Shorter than a tombstone, which reserves an id for a day (rule C20): a
+ * How long an address is remembered, in ms. Shorter than a tombstone, which reserves an id for a day (rule C20): a
  * remembered session may be deleted, but its id does not belong to another session yet.
  */
 const KNOWN_MS = 3_600_000;
 
 /**
- * The places of sessions that this node has seen, so that a command finds its floor without a read. Only a hint for
+ * The addresses of sessions that this node has seen, so that a command finds its floor without a read. Only a hint for
  * routing: the floor checks the owner again, and answers are read from rows.
  */
-export class KnownPlaces {
+export class KnownAddresses {
   readonly #clock: Clock;
-  readonly #places = new RecentMap<SessionId, SessionAddress & { until: number }>(MAX_PLACES);
+  readonly #addresses = new RecentMap<SessionId, SessionAddress & { until: number }>(MAX_ADDRESSES);
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   get(sessionId: SessionId): SessionAddress | undefined {
-    const known = this.#places.get(sessionId);
+    const known = this.#addresses.get(sessionId);
     if (!known || this.#clock.now() < known.until) return known;
-    this.#places.delete(sessionId);
+    this.#addresses.delete(sessionId);
     return undefined;
   }
 
   /** Replaces any earlier entry of the session. */
-  set(place: SessionAddress): void {
-    this.#places.set(place.sessionId, { ...place, until: this.#clock.now() + KNOWN_MS });
+  set(address: SessionAddress): void {
+    this.#addresses.set(address.sessionId, { ...address, until: this.#clock.now() + KNOWN_MS });
   }
 
   delete(sessionId: SessionId): void {
-    this.#places.delete(sessionId);
+    this.#addresses.delete(sessionId);
   }
 }

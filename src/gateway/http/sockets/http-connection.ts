@@ -10,7 +10,7 @@ export interface HttpConnection {
   /** Accepted above a limit: the socket may only carry probes. */
   isSpare: boolean;
   /** The request in progress. */
-  response: LineResponse | undefined;
+  response: ConnectionResponse | undefined;
   /** Requests that wait behind it; undefined until there was one. */
   waiting: [IncomingMessage, ServerResponse][] | undefined;
   /** The request in progress has a chunked body. */
@@ -21,15 +21,15 @@ export interface HttpConnection {
    */
   farewell: string | undefined;
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
-  taken: number;
-  takenAt: number;
+  accepted: number;
+  acceptedAt: number;
   /** What node:http does with the head of a request. */
   makeRequest: OnHead | undefined;
 }
 
 /** A response in progress names its socket. A request that is destroyed before its end no longer does. */
-export const LINE = Symbol("line");
-export type LineResponse = ServerResponse & { [LINE]?: HttpConnection | undefined };
+export const CONNECTION = Symbol("line");
+export type ConnectionResponse = ServerResponse & { [CONNECTION]?: HttpConnection | undefined };
 
 /** The sockets of one address, or of all addresses. */
 export interface SocketGroup {
@@ -41,7 +41,7 @@ export interface SocketGroup {
 }
 
 /** The request in progress, if there is one, is over. */
-export function leaveLine(line: HttpConnection): void {
-  if (line.response) line.response[LINE] = undefined;
-  line.response = undefined;
+export function leaveConnection(connection: HttpConnection): void {
+  if (connection.response) connection.response[CONNECTION] = undefined;
+  connection.response = undefined;
 }

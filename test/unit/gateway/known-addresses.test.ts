@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { KnownPlaces } from "../../../src/gateway/access/known-places.ts";
+import { KnownAddresses } from "../../../src/gateway/access/known-addresses.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
@@ -8,14 +8,14 @@ const place = (ownerId: string) => ({ sessionId: CALL, floorId: `u:${ownerId}` a
 const HOUR_MS = 3_600_000;
 
 test("a cached place is overwritten by the session that has the id now", () => {
-  const places = new KnownPlaces(new VirtualClock());
+  const places = new KnownAddresses(new VirtualClock());
   places.set(place("ann"));
   places.set(place("bob"));
   expect(places.get(CALL)).toMatchObject(place("bob"));
 });
 
 test("a cached place is dropped when its session is deleted", () => {
-  const places = new KnownPlaces(new VirtualClock());
+  const places = new KnownAddresses(new VirtualClock());
   places.set(place("ann"));
   places.delete(CALL);
   expect(places.get(CALL)).toBeUndefined();
@@ -23,7 +23,7 @@ test("a cached place is dropped when its session is deleted", () => {
 
 test("a cached place is dropped before its id may be used again, since another node may have deleted the session", async () => {
   const clock = new VirtualClock();
-  const places = new KnownPlaces(clock);
+  const places = new KnownAddresses(clock);
   places.set(place("ann"));
   await clock.advance(HOUR_MS - 1);
   expect(places.get(CALL)).toBeDefined();

@@ -5,11 +5,11 @@ import { TransientMap } from "../../shared/transient-map.ts";
  * Runs the requests of one floor in their order, while different floors run independently. A floor without pending
  * requests takes no memory.
  */
-export class FloorLines {
+export class FloorQueues {
   /** Settles when the floor's last pending request is done. Never rejects. */
   readonly #ends = new TransientMap<FloorId, Promise<unknown>>();
 
-  async inLine<T>(id: FloorId, act: () => Promise<T>): Promise<T> {
+  async run<T>(id: FloorId, act: () => Promise<T>): Promise<T> {
     const before = this.#ends.get(id);
     const own = before ? before.then(act) : act();
     const end = own.catch(() => {});

@@ -1,22 +1,22 @@
 import { expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import { FloorLines } from "../../../src/store/postgres/floor-lines.ts";
+import { FloorQueues } from "../../../src/store/postgres/floor-queues.ts";
 import { ballast, bytesLeft, ROUND_BYTES } from "../../support/runner/heap.ts";
 
 const floor = (name: string) => name as FloorId;
 
 test("requests of one floor run in their order, also after one that fails, and other floors do not wait", async () => {
-  const lines = new FloorLines();
+  const lines = new FloorQueues();
   const done: string[] = [];
   const first = Promise.withResolvers<void>();
   const asked = [
-    lines.inLine(floor("a"), async () => {
+    lines.run(floor("a"), async () => {
       await first.promise;
       done.push("a1");
       throw new Error("refused");
     }),
-    lines.inLine(floor("a"), async () => done.push("a2")),
-    lines.inLine(floor("b"), async () => done.push("b1")),
+    lines.run(floor("a"), async () => done.push("a2")),
+    lines.run(floor("b"), async () => done.push("b1")),
   ];
   await asked[2];
   expect(done).toEqual(["b1"]);
@@ -26,9 +26,9 @@ test("requests of one floor run in their order, also after one that fails, and o
 });
 
 test("the lines are emptied when the last request is done", async () => {
-  const lines = new FloorLines();
+  const lines = new FloorQueues();
   const last = Promise.withResolvers<void>();
-  void lines.inLine(floor("a"), () => last.promise);
+  void lines.run(floor("a"), () => last.promise);
   let isEmptied = false;
   const emptied = lines.emptied().then(() => {
     isEmptied = true;
@@ -41,12 +41,12 @@ test("the lines are emptied when the last request is done", async () => {
 });
 
 test("the outcome of a request is garbage for a minor collection", async () => {
-  const lines = new FloorLines();
+  const lines = new FloorQueues();
   let asked = 0;
   const left = await bytesLeft(async () => {
     let pending: Promise<unknown>[] = [];
     for (let count = 0; count < 100; count++) {
-      pending.push(lines.inLine(floor(`floor${asked++}`), async () => ballast()));
+      pending.push(lines.run(floor(`floor${asked++}`), async () => ballast()));
       if (pending.length < 8) continue;
       await Promise.all(pending);
       pending = [];
