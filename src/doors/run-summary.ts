@@ -15,7 +15,7 @@ export type RunItem =
     };
 
 /** A question or confirmation that a run waits for. */
-export type OpenInteraction = { readonly requestId: RequestId } & (
+export type RunInteraction = { readonly requestId: RequestId } & (
   | { readonly kind: "question"; readonly data: LoggedData<"user_question_request"> }
   | { readonly kind: "confirmation"; readonly data: LoggedData<"tool_confirmation_request"> }
 );
@@ -40,7 +40,7 @@ export class RunSummary {
   nativeFinishReason: string | undefined;
   failure: RunFault | undefined;
   isCancelled = false;
-  openInteraction: OpenInteraction | undefined;
+  openInteraction: RunInteraction | undefined;
   #outcome: ReadOutcome | undefined;
 
   get outcome(): ReadOutcome | undefined {

@@ -1,6 +1,8 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { zh } from "../../page/words/zh.ts";
-import { readPage, readPages, tablesOf } from "./page.ts";
+import { readPage, readPages, root, tablesOf } from "./page.ts";
 
 /** Everything that is written in Chinese: the pages, and the words of the page at `/`. */
 const texts = new Map([
@@ -33,6 +35,32 @@ test("the glossary's Chinese words are those of the Chinese pages and of the pag
   const named = words.filter((word) => !["权利", "地方", "定义"].includes(word));
   expect(named.length).toBeGreaterThan(25);
   expect(named.filter((word) => ![...texts.values()].some((text) => text.includes(word)))).toEqual([]);
+});
+
+/** The code without comments and texts. */
+const code = globSync("{src,page}/**/*.{ts,tsx}", { cwd: root })
+  .map((path) => readFileSync(join(root, path), "utf8"))
+  .map((text) => text.replace(/\/\*[\s\S]*?\*\/|\/\/ .*$|"(?:[^"\\\n]|\\.)*"/gm, ""))
+  .join("\n");
+
+test("each term of the glossary is a word of the code", () => {
+  const [rows] = tablesOf(readPage("docs/inside/glossary.md"), "term", "meaning", "中文");
+  const known = code.toLowerCase();
+  const isKnown = (cell: string) =>
+    [...cell.matchAll(/\*\*(.+?)\*\*(?: \(`(\w+)`\))?/g)].every(([, term, name]) =>
+      known.includes((name ?? term!).toLowerCase().replace(/[ '-]|s$/g, "")),
+    );
+  expect(rows!.map(([cell]) => cell!).filter((cell) => !isKnown(cell))).toEqual([]);
+});
+
+test("the code declares nothing by a word that once had several meanings", () => {
+  const former =
+    "places?|place(?:Of|In|At)|KnownPlaces|hears?|#hear|told|tells?|tell[A-Z]\\w*|taken?|take[A-Z]\\w*|bye|shape";
+  const declared = new RegExp(
+    `(?:const|let|function\\*?|class|interface|type|get|async|readonly) #?(?:${former})\\b.*`,
+    "g",
+  );
+  expect(code.match(declared)).toBe(null);
 });
 
 test.each(Object.entries(OTHERS))("Chinese pages and the page say %s, and no other word for it", (word, other) => {

@@ -9,7 +9,7 @@ import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } fro
 import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText, cutText, toOneLine } from "../../shared/text.ts";
 import type { WantedTurn } from "../live-runs.ts";
-import type { OpenInteraction } from "../run-summary.ts";
+import type { RunInteraction } from "../run-summary.ts";
 import { unsupported } from "./openai-problem.ts";
 
 /** The parts that both of OpenAI's request formats have in common. */
@@ -167,17 +167,17 @@ function textOf(content: unknown, param: string): string {
 const titleFrom = (content: string): string | undefined => cutText(toOneLine(content), 60).trim() || undefined;
 
 /** The id under which a client answers a question or a confirmation. It contains the session's id. */
-export const interactionId = (sessionId: SessionId, { kind, requestId }: OpenInteraction): string =>
+export const interactionId = (sessionId: SessionId, { kind, requestId }: RunInteraction): string =>
   `${kind}.${sessionId}.${requestId}`;
 
 /** The function that the client calls to put a question to its user. */
-export const FUNCTION_OF: { readonly [kind in OpenInteraction["kind"]]: string } = {
+export const FUNCTION_OF: { readonly [kind in RunInteraction["kind"]]: string } = {
   question: "user_question",
   confirmation: "tool_confirmation",
 };
 
 /** A question or confirmation as the arguments of a function. */
-export function argumentsOf({ kind, data }: OpenInteraction): string {
+export function argumentsOf({ kind, data }: RunInteraction): string {
   if (kind === "question") return JSON.stringify(data);
   const { toolCall, availableOptions, ...rest } = data;
   const { name, arguments: text } = toolCall.function;

@@ -1,6 +1,6 @@
 import type { SessionId } from "../../protocol/ids.ts";
 import type { ToolCall } from "../../protocol/interaction.ts";
-import type { OpenInteraction, RunItem } from "../run-summary.ts";
+import type { RunInteraction, RunItem } from "../run-summary.ts";
 import { argumentsOf, FUNCTION_OF, interactionId } from "./openai-request.ts";
 
 /** The parts of a response in OpenAI's `output` format. */
@@ -50,7 +50,7 @@ export function callItem(
 }
 
 /** The question that the run waits for, as a function call of the client or as a request for approval. */
-export function interactionItem(sessionId: SessionId, openInteraction: OpenInteraction): OutputItem {
+export function interactionItem(sessionId: SessionId, openInteraction: RunInteraction): OutputItem {
   const id = interactionId(sessionId, openInteraction);
   if (openInteraction.kind === "confirmation") {
     const { name, arguments: text } = openInteraction.data.toolCall.function;
