@@ -69,8 +69,11 @@ const LONG_TESTS = [
 ];
 /** Measures how long a node's answers take, so that no other test may run beside it. */
 const ALONE = ["test/e2e/attacks/all-attacks.test.ts"];
-/** They start programs by the dozen, and measure the memory of their own process; one replaces modules for itself. */
-const PROGRAMS = ["test/unit/agents/**/*.test.ts", "test/unit/actors/invariants.property.test.ts"];
+/** They start programs by the dozen, measure the memory of their own process, or replace modules for themselves. */
+const PROGRAMS = [
+  ...["acp/*", "programs/*", "mcp-*", "reply-memory"].map((name) => `test/unit/agents/${name}.test.ts`),
+  ...["every-floor", "invariants.property"].map((name) => `test/unit/actors/${name}.test.ts`),
+];
 
 export default defineConfig({
   test: {

@@ -193,51 +193,6 @@ describe("sub-agents of a model", () => {
     adapter: { kind: "scripted", replies: [{ say, usage: { input: 1, output: 2 } }] },
   });
 
-  test("forty concurrent sub-agents have separate paths, order, results and usage", async () => {
-    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [speaker("helper", "one ", "two ", "three")]);
-    const many = Array.from({ length: 40 }, (_, n) =>
-      call("sub-agent", { name: "helper", task: `task ${n}` }, `c${n}`),
-    );
-    server.willReply(calls(...many), says("All done."));
-    const parts = await play(agent, turnOf("x"));
-    const ids = parts.flatMap((part) => (part.type === "tool-call" ? [part.call.toolCallId] : []));
-    expect(new Set(ids).size).toBe(40);
-    for (const id of ids) {
-      const own = parts.filter((part) => part.agent?.calls?.[0] === id);
-      expect(own.map((part) => (part.type === "text" ? part.text : part.type))).toEqual([
-        "one ",
-        "two ",
-        "three",
-        "usage",
-      ]);
-      expect(own[0]!.agent).toEqual({ kind: "sub", name: "helper", depth: 1, path: ["master", "helper"], calls: [id] });
-    }
-    expect(results(parts).map(({ content }) => content)).toEqual(
-      Array(40).fill(JSON.stringify({ ok: true, result: "one two three" })),
-    );
-    expect(textOf(parts)).toBe("All done.");
-  });
-
-  test("sub-agents of a model may be models with sub-agents, and each knows its place in the tree", async () => {
-    const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m2", base_url: server.baseUrl };
-    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [
-      { name: "middle", adapter, tools: ["sub-agent"] },
-      speaker("low", "deep"),
-    ]);
-    server.willReply(
-      calls(call("sub-agent", { name: "middle", task: "go" })),
-      calls(call("sub-agent", { name: "low", task: "dig" })),
-      says("found: deep"),
-      says("so it is"),
-    );
-    const parts = await play(agent, turnOf("x"));
-    const deep = parts.find((part) => part.type === "text" && part.text === "deep");
-    expect(deep!.agent).toMatchObject({ depth: 2, path: ["master", "middle", "low"] });
-    expect(deep!.agent!.calls).toHaveLength(2);
-    expect(results(parts).at(-1)!.content).toBe(JSON.stringify({ ok: true, result: "found: deep" }));
-    expect(textOf(parts)).toBe("so it is");
-  });
-
   test("a refused call of a sub-agent is answered to the model with its error code", async () => {
     const { agent } = modelWithTools({ tools: ["sub-agent"], sub_agents: ["a"], max_depth: 1 }, [
       speaker("a", "x"),
@@ -253,20 +208,6 @@ describe("sub-agents of a model", () => {
       "RECURSION",
       "ok",
     ]);
-  });
-
-  test("sub-agents of a model end when the run is aborted, and leave nothing behind", async () => {
-    const slow = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["first", "never"], delay: "1h" }] } };
-    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [slow]);
-    server.willReply(calls(call("sub-agent", { name: "slow", task: "t" })));
-    const stage = createRunStage({ time: "stands" });
-    const parts = agent.run(turnOf("x"), stage.control)[Symbol.asyncIterator]();
-    let part = await parts.next();
-    while (part.value?.type !== "text") part = await parts.next();
-    const next = parts.next().catch(() => ({ done: true }));
-    stage.abort();
-    expect((await next).done).toBe(true);
-    expect(stage.leftovers()).toEqual(NOTHING);
   });
 });
 

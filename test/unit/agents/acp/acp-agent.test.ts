@@ -403,13 +403,4 @@ describe("a cancel", () => {
     await parts.return?.();
     await gone(subject.tag);
   });
-
-  test("a cancel after the end changes nothing", async () => {
-    const stage = createRunStage();
-    const subject = talking();
-    const parts = await play(subject.agent, turnOf("speak"), stage);
-    await gone(subject.tag);
-    stage.abort();
-    expect(textOf(parts)).toBe("One, two, three.");
-  });
 });
