@@ -122,6 +122,7 @@ export class MemoryTables {
     const { messages } = this.sessions.get(sessionOf(write))!;
     if (write.kind === "add" || write.kind === "put") {
       messages.set(write.message.id, write.message);
+      this.draftKey(write.message);
       return;
     }
     if (write.kind === "remove") {
