@@ -45,6 +45,8 @@ const TALKING = [
     (name) => `test/e2e/${name}/**/*.test.ts`,
   ),
 ];
+/** They share a browser. */
+const PAGE = "test/e2e/page/**/*.test.ts";
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
  * page whose server or sign-in is gone, its sessions, keys, sheets, copies and deletions, and each view in each theme,
@@ -100,10 +102,14 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts", "test/faults/**/*.test.ts"],
-          exclude: [...TALKING, ...LONG_TESTS, ...ALONE],
+          exclude: [...TALKING, PAGE, ...LONG_TESTS, ...ALONE],
           testTimeout: 60_000,
           retry,
         },
+      },
+      {
+        extends: true,
+        test: { name: "page", include: [PAGE], exclude: LONG_TESTS, testTimeout: 60_000, retry, ...SHARING },
       },
       { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, testTimeout: 60_000, retry } },
       { extends: true, test: { name: "alone", include: ALONE, retry, sequence: { groupOrder: 1 } } },

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { bundleForBrowsers } from "../../support/browsers/client-bundle.ts";
 import { describeInFirefox, type Firefox } from "../../support/browsers/firefox.ts";
 import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
@@ -179,7 +179,6 @@ test("the client's script is small, and contains no validator", async () => {
 });
 
 describeInChromium("the client in Chromium", (open) => {
-  afterAll(closeChromium);
   behavesIn(async (expression) => (await open(pageUrl)).page.evaluate<string>(expression));
 });
 

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -11,7 +11,6 @@ const pageFolder = await buildPage(fileURLToPath(new URL("../../support/browsers
 const radio = { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } };
 const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, radio] });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 describeInChromium("the hooks of interlock/react", (open) => {
   test("hooks show sessions, a floor, all floors and the connection, share their streams, and renew a lease", async () => {

@@ -1,8 +1,8 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 import { readPage } from "../../docs/page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { Page } from "../../support/clients/page.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
@@ -18,8 +18,6 @@ const MANY = 300;
 const mayBeSaid = () => true;
 const emptyPage: Answer = (response) =>
   response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>page</title>");
-
-afterAll(closeChromium);
 
 /** Nodes that listen on the same port, one after the other, and a session with one turn. */
 async function openInstallation(settings: Record<string, string> = {}, key?: string) {

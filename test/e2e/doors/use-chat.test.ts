@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { readPage } from "../../docs/page.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { accepted } from "../../support/clients/e2e-client.ts";
 import { OUTSIDE_MODULES } from "../../support/documents/outside-programs.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -40,7 +40,6 @@ describeInChromium(
       const { holder } = await accepted(node.get("/floor/u%3Aalice"));
       if (holder) await accepted(node.post(`/session/${holder.id}/stop`));
     });
-    afterAll(closeChromium);
 
     async function openChat(id: string) {
       const opened = await open(`${node.url}/?chat=${id}`);

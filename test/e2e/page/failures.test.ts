@@ -2,7 +2,7 @@ import { afterAll, expect, onTestFinished, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { writeLogFile } from "../../../page/log/log-file.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
@@ -14,7 +14,6 @@ const keyless = { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai"
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, keyless] });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const addressOf = (view: string, { id, floorId }: { id: string; floorId: string }) =>
   `${node.url}/#/${view}/${encodeURIComponent(floorId)}/${id}`;

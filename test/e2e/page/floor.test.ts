@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { MadeLog } from "../../support/documents/made-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -10,7 +10,6 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const client = createClient({ baseUrl: node.url });
 const holderCard = (page: Page) => page.locator("[data-front=true]");

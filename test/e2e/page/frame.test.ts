@@ -2,7 +2,7 @@ import type { Locator, Page } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
@@ -14,7 +14,6 @@ const BOBS_KEY = "bob-key-0123456789abcdef0123456789";
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const connections = async () => JSON.parse((await node.get("/health")).text).connections as number;
 

@@ -1,7 +1,7 @@
 import type { Locator } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -16,7 +16,6 @@ const shredder = {
 };
 const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, shredder], pageFolder: await buildPage() });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const addressOf = (view: string, { id, floorId }: { id: string; floorId: string }) =>
   `${node.url}/#/${view}/${encodeURIComponent(floorId)}${view === "session" || view === "machine" ? `/${id}` : ""}`;

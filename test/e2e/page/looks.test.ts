@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { CAR } from "../../support/catalogs/car-catalog.ts";
 import { E2E_AGENTS, makeClerk } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
@@ -16,7 +16,6 @@ afterAll(() => provider.close());
 const agents = [...E2E_AGENTS, ...CAR, radio, makeClerk(provider.baseUrl)];
 const node = await NodeUnderTest.start({ agents, catalog: {}, pageFolder: await buildPage() });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const SIZES = [
   { width: 390, height: 844 },

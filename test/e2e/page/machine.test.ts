@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { CAR } from "../../support/catalogs/car-catalog.ts";
 import { makeClerk } from "../../support/catalogs/e2e-catalog.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
@@ -16,7 +16,6 @@ const node = await NodeUnderTest.start({
   pageFolder: await buildPage(),
 });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const chartOf = (page: Page, name: string) => page.getByRole("img", { name: new RegExp(`^${name}`) });
 const litIn = (page: Page, name: string) => chartOf(page, name).locator("[data-lit=true]").getAttribute("data-state");

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
@@ -9,7 +9,6 @@ const KEY = "ann-key-0123456789abcdef0123456789";
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 describeInChromium("the node view", (open) => {
   test("the node view shows the node's metrics as they change", async () => {

@@ -1,13 +1,12 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 /** Records for each request of the page's script whether the page had been drawn when it was sent. */
 const RECORD_REQUESTS = `

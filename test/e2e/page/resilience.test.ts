@@ -5,7 +5,7 @@ import type { Page, Request } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -14,7 +14,6 @@ import { freePort } from "../../support/servers/free-port.ts";
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 /** Chromium's own messages on the console about an answer with an error status, or without an answer. */
 const unexpected = (faults: readonly string[]) =>

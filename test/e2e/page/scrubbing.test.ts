@@ -1,13 +1,12 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { MadeLog } from "../../support/documents/made-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 /** The number of events of a long log. */
 const LONG = 100_000;

@@ -4,7 +4,7 @@ import { createClient } from "../../../src/client/client.ts";
 import { keepLease } from "../../../src/client/live/lease.ts";
 import { commandAdapter } from "../../support/agents/programs.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
@@ -41,7 +41,6 @@ const others = [
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, writer, scripted("helper"), ...others] });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 /** A session that holds the floor of a separate user. */
 async function makeSession(agentId: string): Promise<{ id: string; address: string }> {

@@ -2,14 +2,13 @@ import { AxeBuilder } from "@axe-core/playwright";
 import type { Locator } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 const WIDE = { viewport: { width: 1920, height: 1080 } };

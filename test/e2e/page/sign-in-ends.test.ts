@@ -2,9 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BrowserContextOptions, Page, Request } from "playwright-core";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -12,7 +12,6 @@ import { freePort } from "../../support/servers/free-port.ts";
 import { nowS, signWithSecret } from "../../support/servers/token-issuer.ts";
 
 const pageFolder = await buildPage();
-afterAll(closeChromium);
 
 const SECRET = "0123456789abcdef0123456789abcdef";
 const FORMER_KEY = "ann-key-0123456789abcdef0123456789";

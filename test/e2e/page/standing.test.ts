@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { CAR } from "../../support/catalogs/car-catalog.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -8,7 +8,6 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 const radio = { name: "radio_agent", priority: 20, lease: "1h", adapter: { kind: "external" } };
 const node = await NodeUnderTest.start({ agents: [...CAR, radio], catalog: {}, pageFolder: await buildPage() });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 type Place = { id: string; floorId: string };
 const addressOf = (view: string, { id, floorId }: Place) =>

@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -10,7 +10,6 @@ import { freePort } from "../../support/servers/free-port.ts";
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const VIEWS = ["floor", "session", "machine"] as const;
 type Place = { floorId: string; id: string };

@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { addressAtRest, closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { addressAtRest, describeInChromium } from "../../support/browsers/chromium.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -10,7 +10,6 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 /** Music answers, a call pauses it, a joke is refused. After that the log does not change. */
 async function drive(): Promise<{ userId: string; music: string; address: string }> {

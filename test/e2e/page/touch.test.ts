@@ -1,7 +1,7 @@
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
-import { addressAtRest, type BrowserPage, closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { addressAtRest, type BrowserPage, describeInChromium } from "../../support/browsers/chromium.ts";
 import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
@@ -14,7 +14,6 @@ const node = await NodeUnderTest.start({
   agents: [...E2E_AGENTS, scripted("wordy", { ...LONG, priority: 25 })],
 });
 afterAll(() => node.stop());
-afterAll(closeChromium);
 
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 

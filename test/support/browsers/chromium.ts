@@ -38,26 +38,67 @@ export function describeInChromium(
 }
 
 let browser: Promise<Browser> | undefined;
+/** Pages of finished tests, by their options, oldest first: a page that is loaded again takes half the time of a new one. */
+const kept = new Map<string, Page>();
+const MAX_KEPT = 3;
 
 async function openPage(
   executablePath: string,
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<BrowserPage> {
-  // One browser per test file; it ends with the process. Each page has a separate profile.
+  // One browser per process, which ends with it. Each open page has a separate profile.
   browser ??= chromium.launch({ executablePath, args: ARGUMENTS });
-  const context = await (await browser).newContext({ locale: "en-US", ...options });
-  onTestFinished(() => context.close());
-  const page = await context.newPage();
+  const key = JSON.stringify(options);
+  const page = kept.get(key) ?? (await makePage(await browser, options));
+  kept.delete(key);
+  let isAsNew = true;
+  for (const [owner, name] of [
+    [page.clock, "install"],
+    [page, "addInitScript"],
+  ] as const) {
+    // None of these can be undone.
+    const call = Reflect.get(Object.getPrototypeOf(owner), name) as (...given: unknown[]) => unknown;
+    Reflect.set(owner, name, (...given: unknown[]) => {
+      isAsNew = false;
+      return call.apply(owner, given);
+    });
+  }
+  onTestFinished(async ({ task }) => {
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    if (isAsNew && task.result?.state !== "fail" && (await forget(page, options))) kept.set(key, page);
+    else await page.context().close();
+    const [oldest, ...others] = kept;
+    if (others.length < MAX_KEPT) return;
+    kept.delete(oldest![0]);
+    await oldest![1].context().close();
+  });
   const faults: string[] = [];
   page.on("console", (message) => {
     if (message.type() === "error") faults.push(message.text());
   });
   page.on("pageerror", (error) => faults.push(error.message));
-  await page.addInitScript(WATCH_POLICY);
-  page.setDefaultTimeout(PATIENCE_MS);
   await page.goto(url);
   return { page, faults };
+}
+
+async function makePage(browser: Browser, options: BrowserContextOptions): Promise<Page> {
+  const page = await (await browser.newContext({ locale: "en-US", ...options })).newPage();
+  await page.addInitScript(WATCH_POLICY);
+  page.setDefaultTimeout(PATIENCE_MS);
+  return page;
+}
+
+/** Removes what a test left in a page and its profile. Returns whether the page can be used again. */
+async function forget(page: Page, { viewport }: BrowserContextOptions): Promise<boolean> {
+  if (page.isClosed() || page.context().pages().length > 1) return false;
+  page.removeAllListeners();
+  await page.mouse.move(-1, -1);
+  await page.setViewportSize(viewport ?? { width: 1280, height: 720 });
+  await page.evaluate("localStorage.clear(); sessionStorage.clear()");
+  await page.context().clearCookies();
+  await page.goto("about:blank");
+  return true;
 }
 
 /** Waits until the page's address, which follows a pointer, is the same at two looks. */
@@ -69,10 +110,4 @@ export async function addressAtRest(page: Page): Promise<void> {
     return former === before;
   };
   await expect.poll(isAtRest, { interval: 250 }).toBe(true);
-}
-
-/** Closes the browser of this file; call it in `afterAll`. */
-export async function closeChromium(): Promise<void> {
-  await (await browser)?.close();
-  browser = undefined;
 }
