@@ -113,9 +113,9 @@ export const BOUNDS = {
    * commands and live events have their turn. Hundreds of readers may come back at once.
    */
   replayTurn: 256,
-  /** The interval at which followers are compared with the store (rule C18) … */
+  /** The interval at which followers are compared with the store (rule C18), in ms. */
   reconcileMs: 1_000,
-  /** … and the number of floors per query. */
+  /** The number of floors in one query of that comparison. */
   reconcileFloors: 1_000,
   /** Live sessions that one connection may follow: as many as its position of 127 bytes can name. */
   bindings: 8,

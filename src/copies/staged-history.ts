@@ -110,7 +110,7 @@ export class StagedHistory {
     };
   }
 
-  /** Let the history be pruned. Does nothing after a session has adopted it. Never rejects. */
+  /** Let the history be pruned. Does nothing after it has become a session. Never rejects. */
   async discard(): Promise<void> {
     this.#piece = [];
     // If this fails, the history is pruned later.

@@ -6,18 +6,18 @@ import type { ReportPart, RunOutcome, Standing } from "../protocol/internal/run.
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import { backoffMs, sleep } from "../shared/waiting.ts";
 
-/** The longest delay of a part's report, in ms … */
+/** The longest delay of a part's report, in ms. */
 const REPORT_AFTER_MS = 250;
-/** … unless this much text waits, in UTF-16 units. */
+/** A report is sent at once when this much text waits, in UTF-16 units. */
 const REPORT_AT_UNITS = 4_096;
 /** Unacknowledged parts, in UTF-16 units; above it the driver stops pulling the agent (rule C12). */
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 /** The largest report, in UTF-16 units and in parts. */
 const MAX_REPORT_UNITS = 32_768;
 const MAX_REPORT_PARTS = 500;
-/** How often a silent attempt asks whether it is still wanted, in ms (rule C13) … */
+/** How often a silent attempt asks whether it is still wanted, in ms (rule C13). */
 const STILL_AFTER_MS = 5_000;
-/** … and while it is held or waits for an answer. */
+/** The same while it is held or waits for an answer. */
 const STILL_WAITING_MS = 1_000;
 /** The pauses between two tries of a report. */
 const RETRIES = { firstMs: 100, maxMs: 5_000 };

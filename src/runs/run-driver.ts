@@ -271,7 +271,7 @@ export class RunDriver {
 
   #add(given: Part): void {
     const { part, units } = boundPart(given);
-    if (this.#summary) return this.#summary.take(part);
+    if (this.#summary) return this.#summary.add(part);
     const { agent = masterRef(this.#options.agent.id) } = part;
     const { runId } = this.#options.work.request;
     const reporter = this.#reporter;

@@ -18,7 +18,7 @@ export class SummaryText {
     this.#work = work;
   }
 
-  take(part: Part): void {
+  add(part: Part): void {
     if (part.type === "usage") this.usage = this.usage ? addUsage(this.usage, part.usage) : part.usage;
     else if (part.type === "text") this.#text += part.text;
   }

@@ -126,11 +126,11 @@ export interface BlobStore {
 export interface StagedCopies {
   /**
    * Add finished messages to a staged session, in this order; the first call makes it. Readers do not see it. It becomes
-   * a session by `FloorChange.adopted`, or is pruned. The messages have the id that their session is to have, and their
+   * a session by `FloorChange.staged`, or is pruned. The messages have the id that their session is to have, and their
    * images are stored under that id before.
    */
   stageMessages(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void>;
-  /** Let the next pruning delete it. Does nothing for a staged session that is unknown or was adopted. */
+  /** Let the next pruning delete it. Does nothing for a staged session that is unknown or has become a session. */
   discardStaged(stagedAs: StagedId): Promise<void>;
 }
 

@@ -8,14 +8,14 @@ import { PublishedKeys, type VerifiedToken } from "./published-keys.ts";
 
 /** How often the set is fetched again, in ms. A key that was withdrawn is accepted for up to this time. */
 const REFRESH_MS = 600_000;
-/** … and after a failed fetch. Until then the known keys stay valid. */
+/** How soon the set is fetched again after a failed fetch, in ms. Until then the known keys stay valid. */
 const RETRY_MS = 60_000;
 /**
  * A token that no known key verifies may mean that the set has changed, as does the notice of another node. The set is
- * fetched for these reasons this many times at once …
+ * fetched for these reasons this many times at once. Further fetches follow once in `FETCH_EVERY_MS`.
  */
 const FETCHES = 5;
-/** … and then once in this many ms, so that tokens with made-up keys cannot flood the identity provider. */
+/** The interval of the further fetches, in ms: tokens with made-up keys must not flood the identity provider. */
 const FETCH_EVERY_MS = 10_000;
 /** A set is a few kilobytes. */
 const MAX_SET_BYTES = 1_048_576;

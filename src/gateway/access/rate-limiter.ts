@@ -31,9 +31,9 @@ export interface RateLimitOptions {
 
 /** Owners, and addresses, that are counted at a time. Beyond it, those not seen lately are dropped. */
 const MAX_COUNTED = 10_000;
-/** Counters that do not answer within this many ms are treated as away. A working network needs about 50 µs … */
+/** Counters that do not answer within this many ms are treated as away. A working network needs about 50 µs. */
 const ANSWER_MS = 100;
-/** … and requests do not wait for them again for this many ms. */
+/** Requests do not wait again for counters that are away for this many ms. */
 const AWAY_MS = 1_000;
 
 type Counter = ReturnType<Routes["createRateLimit"]>;

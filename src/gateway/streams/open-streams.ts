@@ -8,9 +8,9 @@ import type { Caller } from "../access/caller.ts";
 import { SilentPeers, type Unanswered } from "./silent-peers.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
-/** How often every stream is checked, in ms … */
+/** How often every stream is checked, in ms. */
 const CHECK_MS = 1_000;
-/** … and how many of them are reconciled each time. Each costs one small read. */
+/** How many streams are reconciled with each check. Each costs one small read. */
 const RECONCILED = 1_000;
 /**
  * Of several open connections of one owner, the newest counts for this long, in ms: the others may be those that the same

@@ -25,9 +25,9 @@ const LANES = 4;
 const APART = 4;
 /** Floors known to be locked. A further one replaces a floor that was not found locked lately. */
 const MAX_LOCKED = 1_024;
-/** The maximum number of changes of a group … */
+/** The maximum number of changes of a group. */
 const GROUP = 32;
-/** … and the characters of text beyond which it takes no further one. */
+/** A group with more characters of text than this gets no further change. */
 const GROUP_LENGTH = 262_144;
 /** The maximum number of waiting changes, more than a working database accumulates. Beyond it, commits are `unavailable`. */
 export const MAX_WAITING_COMMITS = 4_096;

@@ -32,10 +32,8 @@ export function stagedContract(stage: StoreStage): void {
 
       const session = floor.session("a", { messageCount: 5 });
       const event = floor.event("session_created", session, { session: "a" });
-      const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ newIds: [A], sessions: [session], events: [event], staged: adopted })).toBe(
-        "committed",
-      );
+      const staged = [{ sessionId: A, stagedAs: STAGED }];
+      expect(await floor.write({ newIds: [A], sessions: [session], events: [event], staged })).toBe("committed");
       expect(await contents()).toEqual(["word0", "word1", "word2", "word3", "word4"]);
       expect((await store.loadSession(A))?.session).toEqual(session);
       expect((await store.whereIs(A))?.floorId).toBe(floor.id);
@@ -46,33 +44,33 @@ export function stagedContract(stage: StoreStage): void {
       expect((await contents())?.at(-1)).toBe("and on");
     });
 
-    test("staged sessions are adopted with a session on a new floor, and survive a restart", async () => {
+    test("staged sessions become sessions on a new floor, and survive a restart", async () => {
       const floor = new FloorWriter(stage.store, "s:a");
       await stage.store.stageMessages(STAGED, messages(1), NOON);
-      const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ sessions: [floor.session("a")], staged: adopted })).toBe("committed");
+      const staged = [{ sessionId: A, stagedAs: STAGED }];
+      expect(await floor.write({ sessions: [floor.session("a")], staged })).toBe("committed");
       if (stage.isLasting) await stage.reopen();
       expect(await contents()).toEqual(["word0"]);
       expect((await stage.store.whereIs(A))?.floorId).toBe("s:a");
     });
 
-    test("a change that adopts missing staged sessions is a conflict, and leaves nothing", async () => {
+    test("a change with missing staged sessions is a conflict, and leaves nothing", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write();
-      const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ sessions: [floor.session("a")], staged: adopted })).toBe("conflict");
+      const staged = [{ sessionId: A, stagedAs: STAGED }];
+      expect(await floor.write({ sessions: [floor.session("a")], staged })).toBe("conflict");
       expect(await store.loadSession(A)).toBeUndefined();
       expect((await store.loadFloor(floor.id))?.version).toBe(1);
     });
 
-    test("a staged session is adopted once, and never by a session whose id is in use", async () => {
+    test("a staged session becomes a session once, and never by a session whose id is in use", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("a")] });
       await store.stageMessages(STAGED, messages(1), NOON);
-      const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ newIds: [A], sessions: [floor.session("a")], staged: adopted })).toBe("conflict");
+      const staged = [{ sessionId: A, stagedAs: STAGED }];
+      expect(await floor.write({ newIds: [A], sessions: [floor.session("a")], staged })).toBe("conflict");
       const b = "b" as SessionId;
       const mine = [{ sessionId: b, stagedAs: STAGED }];
       expect(await floor.write({ newIds: [b], sessions: [floor.session("b")], staged: mine })).toBe("committed");
@@ -88,8 +86,8 @@ export function stagedContract(stage: StoreStage): void {
       expect(await store.copyBlob(source, A, IMAGE.hash, NOON)).toBe(true);
       expect(await store.copyBlob(source, A, "6".repeat(64), NOON)).toBe(false);
       await store.stageMessages(STAGED, [makeMessage("a", "m", { images: [IMAGE] })], NOON);
-      const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      await floor.write({ sessions: [floor.session("a")], staged: adopted });
+      const staged = [{ sessionId: A, stagedAs: STAGED }];
+      await floor.write({ sessions: [floor.session("a")], staged });
       // An image that no message uses is pruned after a day; the copy is in use.
       await prune({ now: NOON + 9 * DAY });
       expect((await store.getBlob(A, IMAGE.hash))?.bytes).toEqual(new Uint8Array([1, 2, 3]));
@@ -117,7 +115,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await adopt("~two")).toBe("committed");
     });
 
-    test("a discarded staged session is pruned next, and an adopted one is kept", async () => {
+    test("a discarded staged session is pruned next, and one that became a session is kept", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await store.stageMessages(STAGED, messages(1), NOON);
@@ -127,8 +125,8 @@ export function stagedContract(stage: StoreStage): void {
       await prune({ stagedBefore: 1 });
       expect(await contents()).toEqual(["word0"]);
       const b = "b" as SessionId;
-      const adopted = [{ sessionId: b, stagedAs: STAGED }];
-      expect(await floor.write({ sessions: [floor.session("b")], staged: adopted })).toBe("conflict");
+      const staged = [{ sessionId: b, stagedAs: STAGED }];
+      expect(await floor.write({ sessions: [floor.session("b")], staged })).toBe("conflict");
     });
 
     test("one pass prunes any number of small staged sessions", async () => {
@@ -138,8 +136,8 @@ export function stagedContract(stage: StoreStage): void {
       await prune({ stagedBefore: NOON + 1 });
       const floor = new FloorWriter(store);
       for (const stagedAs of ids) {
-        const adopted = [{ sessionId: A, stagedAs }];
-        expect(await floor.write({ sessions: [floor.session("a")], staged: adopted })).toBe("conflict");
+        const staged = [{ sessionId: A, stagedAs }];
+        expect(await floor.write({ sessions: [floor.session("a")], staged })).toBe("conflict");
       }
     });
 

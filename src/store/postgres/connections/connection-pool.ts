@@ -33,9 +33,9 @@ export interface Database {
 
 /** How long a statement waits for its answer, in ms. After that it is `unavailable`, like all writes by then (C21). */
 export const PATIENCE_MS = 2_000;
-/** The part of that time for getting a connection, new or returned … */
+/** The part of that time for getting a connection, new or returned. */
 const CONNECT_MS = 1_750;
-/** … and the least time that a statement has if it got one late. */
+/** The least time that a statement has if it got its connection late. */
 const LAST_CHANCE_MS = PATIENCE_MS - CONNECT_MS;
 /** How long the server continues a statement that nothing waits for, in ms. Rule C2 finds its outcome. */
 const ABANDONED_MS = 5_000;
