@@ -44,8 +44,8 @@ export interface RegistryOptions {
   readonly env: Environment;
   /** From 0 to 1, for the jitter of retries. Default: `Math.random`. */
   readonly random?: () => number;
-  /** For the timeouts of programs. Default: the system's timers. */
-  readonly clock?: Clock;
+  /** For the timeouts of programs and how long they run: it counts elapsed time (rule C9). */
+  readonly clock: Clock;
   readonly log?: Logger | undefined;
   /** How many requests to providers, and programs, this node may have at once. Further ones wait. Default: no limit. */
   readonly limits?: { readonly requests: number; readonly programs: number };
@@ -61,21 +61,12 @@ export interface RegistryOptions {
 /** An address with a password. */
 const PASSWORD = /^[a-z]+:\/\/[^/@]*:[^/@]+@/i;
 
-const SYSTEM_TIME: Clock = {
-  now: () => Date.now(),
-  after(delayMs, callback) {
-    const timer = setTimeout(callback, delayMs);
-    timer.unref();
-    return { cancel: () => clearTimeout(timer) };
-  },
-};
-
 /** Creates agents on first use, and keeps each as long as the catalogue keeps its entry. */
 export function createRegistry({
   catalog,
   env,
   random = Math.random,
-  clock = SYSTEM_TIME,
+  clock,
   log,
   limits = { requests: Number.POSITIVE_INFINITY, programs: Number.POSITIVE_INFINITY },
   isWorker = true,

@@ -171,7 +171,8 @@ async function openParts(
     mailbox.serve(orchestrator);
     catalog.onReload(() => orchestrator.renumber());
   }
-  const agents = parts.add("agents", await openAgents({ roles, catalog, env, log }), (each) => each.close());
+  const opened = await openAgents({ roles, catalog, env, clock: deployment.stopwatch, log });
+  const agents = parts.add("agents", opened, (each) => each.close());
   const worker = roles.includes("worker") ? await createWorker(basics, { env, send, agents, metrics }) : undefined;
 
   let isStopping = false;

@@ -6,6 +6,7 @@ import { BOUNDS } from "../config/bounds.ts";
 import type { Settings } from "../config/settings.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { AgentId } from "../protocol/ids.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import type { NodeCatalog } from "./node-catalog.ts";
 
@@ -13,6 +14,8 @@ export interface NodeAgentsOptions {
   roles: Settings["roles"];
   catalog: NodeCatalog;
   env: Environment;
+  /** It counts elapsed time. */
+  clock: Clock;
   log: Logger;
 }
 
@@ -20,12 +23,13 @@ export interface NodeAgentsOptions {
  * The agents of the catalogue. A worker first ends the programs that an earlier worker left behind. The log names the agents
  * that cannot answer, now and after each reload of the catalogue.
  */
-export async function openAgents({ roles, catalog, env, log }: NodeAgentsOptions): Promise<Registry> {
+export async function openAgents({ roles, catalog, env, clock, log }: NodeAgentsOptions): Promise<Registry> {
   const isWorker = roles.includes("worker");
   if (isWorker) await endOrphans(log);
   const agents = createRegistry({
     catalog: catalog.current,
     env,
+    clock,
     log,
     isWorker,
     limits: { requests: BOUNDS.modelRequests, programs: BOUNDS.programs },

@@ -69,8 +69,8 @@ export async function openTools(entry: AgentEntry, source: ToolSource, signal: A
   return { tools: [...own, ...connections.flatMap(({ tools }) => tools)], problems, close };
 }
 
-function makeTool(tool: ToolEntry, entry: AgentEntry, { catalog, programs, delegate }: ToolSource): Tool {
-  const made = makeBuiltIn(tool, entry, { catalog, programs, delegate });
+function makeTool(tool: ToolEntry, entry: AgentEntry, source: ToolSource): Tool {
+  const made = makeBuiltIn(tool, entry, source);
   return {
     ...made,
     isConfirmed: tool.confirm ?? made.isConfirmed,
@@ -78,10 +78,10 @@ function makeTool(tool: ToolEntry, entry: AgentEntry, { catalog, programs, deleg
   };
 }
 
-function makeBuiltIn(tool: ToolEntry, entry: AgentEntry, { catalog, programs, delegate }: ToolSource): Tool {
+function makeBuiltIn(tool: ToolEntry, entry: AgentEntry, { catalog, delegate }: ToolSource): Tool {
   switch (tool.name) {
     case "clock":
-      return createClockTool(() => programs().clock.now());
+      return createClockTool(Date.now);
     case "ask-user":
       return ASK_USER;
     case "sub-agent": {

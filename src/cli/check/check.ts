@@ -3,6 +3,7 @@ import type { Catalog } from "../../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
 import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
 import { whyNoMatrix } from "../../policy/matrix.ts";
+import { SystemClock } from "../../system/system-clock.ts";
 import { wrapToWidth } from "../text-width.ts";
 import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
@@ -111,7 +112,7 @@ async function printMatrix(catalog: Catalog, path: string, query: ShownMatrix, o
 
 /** Agents whose every turn would fail in this environment. */
 function findKeyless(catalog: Catalog, env: Environment): string[] {
-  return createRegistry({ catalog: () => catalog, env })
+  return createRegistry({ catalog: () => catalog, env, clock: new SystemClock() })
     .unavailable()
     .map(({ agentId, problem }) => `${agentId} cannot answer: ${problem}`);
 }

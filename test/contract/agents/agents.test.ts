@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import { Adapter } from "../../../src/config/catalog/adapter.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { gone } from "../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter, programSubject } from "../../support/agents/programs.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
@@ -36,7 +36,7 @@ contractOf("scripted", async (): Promise<AgentSubject> => {
     },
   ]);
   return {
-    agent: createRegistry({ catalog: () => catalog, env: {} }).find(AGENT)!,
+    agent: testRegistry({ catalog: () => catalog, env: {} }).find(AGENT)!,
     speaks: () => "speak",
     stalls: () => "stall",
     fails: () => "fail",
@@ -75,7 +75,7 @@ for (const provider of Object.keys(WIRES)) {
     const adapter = { kind: "ai-sdk", provider, model: "model", base_url: server.baseUrl, api_key_env: "KEY" };
     const catalog = makeCatalog([{ name: AGENT, adapter }]);
     return {
-      agent: createRegistry({ catalog: () => catalog, env: { KEY: "key" } }).find(AGENT)!,
+      agent: testRegistry({ catalog: () => catalog, env: { KEY: "key" } }).find(AGENT)!,
       speaks() {
         server.willReply({ kind: "stream", text: SPOKEN, usage: { input: 3, output: 4 } });
         return "speak";

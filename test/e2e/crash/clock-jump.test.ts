@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { Caller, writeTemporary } from "../../support/clients/callers.ts";
@@ -242,4 +244,25 @@ test("a clock that was set back, or drifts slightly, has no effect on sessions",
   const paused = await stream.findState(id, "paused");
   const [created] = stream.events;
   expect(Date.parse(paused.timestamp) - Date.parse(created!.timestamp)).toBeGreaterThanOrEqual(2 * MINUTE);
+});
+
+test("what a program of an agent takes is measured by the time that elapses", async () => {
+  vi.useFakeTimers({ now: BOOT, toFake: ["Date"] });
+  const go = join((await makeFolder()).folder, "go");
+  const args = ["-c", 'cat > /dev/null; echo begun; until [ -e "$0" ]; do sleep 0.05; done', go];
+  const node = await NodeUnderTest.start({
+    agents: [{ name: "program", adapter: { kind: "command", command: "sh", args } }],
+    catalog: { default_agent: "program" },
+    env: { PATH: process.env["PATH"]! },
+  });
+  nodes.push(node);
+  const client = new E2eClient(node);
+  const { id } = await client.hold("program");
+  const events = await client.follow(id);
+  await client.say(id, "go");
+  await events.find(({ type }) => type === "delta");
+  vi.setSystemTime(TODAY);
+  await writeFile(go, "");
+  const { data } = await events.find((event) => event.data["name"] === "exit");
+  expect((data["data"] as { durationMs: number }).durationMs).toBeLessThan(MINUTE);
 });

@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { makeCatalog } from "../catalogs/catalog.ts";
 import { BARE_ENV } from "./bare-env.ts";
 import { gone } from "./processes.ts";
+import { testRegistry } from "./test-registry.ts";
 
 const PRINTING = fileURLToPath(new URL("./printing-program.ts", import.meta.url));
 const ACP = fileURLToPath(new URL("./acp-program.ts", import.meta.url));
@@ -32,7 +32,7 @@ export function programSubject(entry: object, adapter: object, env: Record<strin
   const logged: { facts: object; message: string }[] = [];
   const keep = (facts: object, message: string) => void logged.push({ facts, message });
   const log = { debug: keep, info: keep, warn: keep, error: keep };
-  const registry = createRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"], ...env }, log });
+  const registry = testRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"], ...env }, log });
   return {
     agent: registry.find("subject" as AgentId)!,
     tag,

@@ -1,9 +1,9 @@
 import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
@@ -34,7 +34,7 @@ function model(
     api_key_env: "MY_KEY",
   };
   const catalog = makeCatalog([{ name: "subject", adapter, ...rest }]);
-  const registry = createRegistry({ catalog: () => catalog, env: { MY_KEY: `${KEY}\n` }, random: () => random });
+  const registry = testRegistry({ catalog: () => catalog, env: { MY_KEY: `${KEY}\n` }, random: () => random });
   return registry.find("subject" as AgentId)!;
 }
 
@@ -312,14 +312,14 @@ test("an address without a listener is provider_unreachable", async () => {
   await gone.close();
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: gone.baseUrl };
   const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const agent = createRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
+  const agent = testRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
   expect((await playToFailure(agent, turnOf(PROMPT))).failure).toMatchObject({ code: "provider_unreachable" });
 });
 
 test("a compatible server without a key gets no Authorization header", async () => {
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: server.baseUrl };
   const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const agent = createRegistry({ catalog: () => catalog, env: { OPENAI_API_KEY: KEY } }).find("subject" as AgentId)!;
+  const agent = testRegistry({ catalog: () => catalog, env: { OPENAI_API_KEY: KEY } }).find("subject" as AgentId)!;
   server.willReply({ kind: "stream", text: ["ok"] });
   await play(agent, turnOf(PROMPT));
   expect(server.requests[0]!.headers.authorization).toBeUndefined();
@@ -344,7 +344,7 @@ test("OpenAI is asked to store nothing", async () => {
 test("an agent without its key refuses before it sends a request", async () => {
   const adapter = { kind: "ai-sdk", provider: "openai", model: "m", base_url: server.baseUrl };
   const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const agent = createRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
+  const agent = testRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
   const { failure } = await playToFailure(agent, turnOf(PROMPT));
   expect(failure).toMatchObject({
     code: "provider_refused",

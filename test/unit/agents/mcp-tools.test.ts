@@ -6,7 +6,6 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Part } from "../../../src/agents/agent.ts";
 import type { ChildProgram, ProgramStart } from "../../../src/agents/process/child-program.ts";
 import { Supervisor } from "../../../src/agents/process/supervisor.ts";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import { Semaphore } from "../../../src/agents/semaphore.ts";
 import { connectMcp } from "../../../src/agents/tools/mcp/mcp-server.ts";
 import { modelNameOf } from "../../../src/agents/tools/model-name.ts";
@@ -15,6 +14,7 @@ import { McpServer } from "../../../src/config/catalog/tool-entry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { gone, running } from "../../support/agents/processes.ts";
 import { createRunStage, play, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { RealClock } from "../../support/catalogs/watched-file.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 
@@ -40,7 +40,7 @@ function agentWith(mcpServer: object | object[], tools: unknown[] = ["mcp:files/
   const reading = readCatalog(JSON.stringify(file));
   if (!reading.ok) throw new Error(reading.faults.map(({ message }) => message).join());
   const env = { ...process.env, GIVEN_THERE: "given", SECRET: "never", TOKEN: "token-value", ...more };
-  const registry = createRegistry({ catalog: () => reading.catalog, env });
+  const registry = testRegistry({ catalog: () => reading.catalog, env });
   closers.push(() => registry.close());
   return registry.find("master" as AgentId)!;
 }

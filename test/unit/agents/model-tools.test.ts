@@ -2,9 +2,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Part } from "../../../src/agents/agent.ts";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { createRunStage, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
@@ -25,7 +25,7 @@ function modelWithTools(
   const adapter = { kind: "ai-sdk", provider, model: "m", base_url: server.baseUrl, api_key_env: "KEY", ...more };
   const catalog = makeCatalog([{ name: "master", adapter, ...agent }, ...others.map((other) => ({ ...other }))]);
   const faults: unknown[] = [];
-  const registry = createRegistry({
+  const registry = testRegistry({
     catalog: () => catalog,
     env: { KEY: "k" },
     limits,

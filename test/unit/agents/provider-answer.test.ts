@@ -1,10 +1,10 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const STREAM = "text/event-stream";
@@ -22,7 +22,7 @@ async function modelOf(provider: string, type: string, body: string) {
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const adapter = { kind: "ai-sdk", provider, model: "m", base_url: `http://${host}/v1`, api_key_env: "MY_KEY" };
   const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const registry = createRegistry({ catalog: () => catalog, env: { MY_KEY: KEY }, random: () => 1 });
+  const registry = testRegistry({ catalog: () => catalog, env: { MY_KEY: KEY }, random: () => 1 });
   return { agent: registry.find("subject" as AgentId)!, host };
 }
 
@@ -151,7 +151,7 @@ test("a provider that does not listen is a failure with its host and the connect
   await new Promise((resolve) => server.close(resolve));
   const base_url = `http://127.0.0.1:${port}/v1`;
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url };
-  const registry = createRegistry({
+  const registry = testRegistry({
     catalog: () => makeCatalog([{ name: "subject", adapter }]),
     env: {},
     random: () => 1,

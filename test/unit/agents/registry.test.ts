@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const id = (name: string) => name as AgentId;
@@ -16,7 +16,7 @@ describe("finding an agent", () => {
       aiSdk("model"),
       aiSdk("patient", { yields: "hold", restartable: true }),
     ]);
-    const registry = createRegistry({ catalog: () => catalog, env: {} });
+    const registry = testRegistry({ catalog: () => catalog, env: {} });
     const conduct = ["song", "model", "patient"].map((name) => {
       const { yields, restartable } = registry.find(id(name))!;
       return { name, yields, restartable };
@@ -30,7 +30,7 @@ describe("finding an agent", () => {
 
   test("an agent stays the same object while the catalogue keeps its entry, and is a new one afterwards", () => {
     let catalog = makeCatalog([{ name: "a" }, { name: "b" }]);
-    const registry = createRegistry({ catalog: () => catalog, env: {} });
+    const registry = testRegistry({ catalog: () => catalog, env: {} });
     const [a, b] = [registry.find(id("a")), registry.find(id("b"))];
     expect(registry.find(id("a"))).toBe(a);
     const changed = makeCatalog([{ name: "b", adapter: { kind: "scripted", yields: "abort" } }]);
@@ -42,7 +42,7 @@ describe("finding an agent", () => {
 
   test("an unknown agent is not found; a disabled one is, so that its session can end its turn", () => {
     const catalog = makeCatalog([{ name: "a" }, { name: "off", enabled: false }]);
-    const registry = createRegistry({ catalog: () => catalog, env: {} });
+    const registry = testRegistry({ catalog: () => catalog, env: {} });
     expect(registry.find(id("nobody"))).toBeUndefined();
     expect(registry.find(id("off"))).toBeDefined();
   });
@@ -58,7 +58,7 @@ describe("availability", () => {
     aiSdk("local", { provider: "openai-compatible", base_url: "http://127.0.0.1:11434/v1" }),
   ]);
   const problems = (env: Record<string, string>) => {
-    const registry = createRegistry({ catalog: () => catalog, env });
+    const registry = testRegistry({ catalog: () => catalog, env });
     const found: Record<string, string> = {};
     for (const name of [...catalog.agents.keys(), "nobody"]) {
       const problem = registry.findProblem(id(name));
@@ -76,7 +76,7 @@ describe("availability", () => {
       { name: "folder", adapter: { kind: "command", command: "env", cwd: "/nowhere" } },
     ]);
     const problemsOf = (isWorker: boolean) => {
-      const registry = createRegistry({ catalog: () => programs, env: { PATH: "/usr/bin:/bin" }, isWorker });
+      const registry = testRegistry({ catalog: () => programs, env: { PATH: "/usr/bin:/bin" }, isWorker });
       return [...programs.agents.keys()].map((name) => registry.findProblem(id(name)));
     };
     const missing = "the program kimi is not found";

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { createRunStage, turnOf } from "../../support/agents/run-stage.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { heapBytes } from "../../support/runner/heap.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
@@ -14,7 +14,7 @@ test("a model's reply does not remain in memory while it is streamed", async () 
   server.willReply({ kind: "stream", text: Array.from({ length: TOKENS }, (_, index) => `token ${index} `) });
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "model-x", base_url: server.baseUrl };
   const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const registry = createRegistry({ catalog: () => catalog, env: {}, random: () => 0 });
+  const registry = testRegistry({ catalog: () => catalog, env: {}, random: () => 0 });
   const agent = registry.find("subject" as AgentId)!;
   let tokens = 0;
   let before = 0;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Agent, Part } from "../../../src/agents/agent.ts";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 function scripted(...replies: object[]): Agent {
@@ -10,7 +10,7 @@ function scripted(...replies: object[]): Agent {
     { name: "subject", adapter: { kind: "scripted", replies } },
     { name: "browser", adapter: { kind: "scripted", replies: [{ say: ["It is ", "raining."] }] } },
   ]);
-  return createRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
+  return testRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
 }
 
 const textsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "text" ? [part.text] : []));

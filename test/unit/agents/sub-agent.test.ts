@@ -1,12 +1,12 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Agent, Part } from "../../../src/agents/agent.ts";
-import { createRegistry } from "../../../src/agents/registry.ts";
 import { createDelegate, Delegation, type DelegationResult, treeOf } from "../../../src/agents/sub-agent.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, RunId } from "../../../src/protocol/ids.ts";
 import type { AgentRef } from "../../../src/protocol/message.ts";
 import { isAlive } from "../../support/agents/processes.ts";
 import { createRunStage, type RunStage, turnOf } from "../../support/agents/run-stage.ts";
+import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 type Run = Agent["run"];
@@ -14,7 +14,7 @@ type Run = Agent["run"];
 /** Several agents: some of the catalogue's own kinds, some controlled by the test. */
 function makeAgents(agents: object[], runs: Record<string, Run> = {}) {
   const catalog = makeCatalog(agents.map((agent) => ({ ...agent })));
-  const registry = createRegistry({ catalog: () => catalog, env: {} });
+  const registry = testRegistry({ catalog: () => catalog, env: {} });
   const faults: unknown[] = [];
   const find = (id: AgentId): Agent | undefined =>
     runs[id] ? { id, yields: "hold", restartable: true, run: runs[id] } : registry.find(id);

@@ -1,6 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
-import { createRegistry } from "../../../../src/agents/registry.ts";
 import { AppError } from "../../../../src/protocol/errors.ts";
 import type { AgentId } from "../../../../src/protocol/ids.ts";
 import { masterRef } from "../../../../src/protocol/message.ts";
@@ -17,6 +16,7 @@ import {
   textOf,
   turnOf,
 } from "../../../support/agents/run-stage.ts";
+import { testRegistry } from "../../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
@@ -255,7 +255,7 @@ describe("a conversation", () => {
     };
     const adapter = { ...acpAdapter("repeats"), start_timeout: "1h", silence_timeout: "1h" };
     const catalog = makeCatalog([{ name: "subject", adapter }]);
-    const registry = createRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] }, clock });
+    const registry = testRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] }, clock });
     onTestFinished(() => registry.close());
     const { failure } = await playToFailure(
       registry.find("subject" as AgentId)!,

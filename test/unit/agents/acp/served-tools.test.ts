@@ -1,12 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createRegistry } from "../../../../src/agents/registry.ts";
 import { type Serving, ToolServers } from "../../../../src/agents/tools/tool-server.ts";
 import type { AgentId } from "../../../../src/protocol/ids.ts";
 import type { Clock } from "../../../../src/shared/ports/clock.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, ofType, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
+import { testRegistry } from "../../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { VirtualClock } from "../../../support/runner/virtual-clock.ts";
@@ -63,7 +63,7 @@ describe("the tools that Interlock serves to a coding agent", () => {
       { name: "subject", tools: ["sub-agent"], adapter: acpAdapter() },
       { name: "helper", adapter: { kind: "scripted", replies: [{ say: ["It is ", "noon."] }] } },
     ]);
-    const registry = createRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] } });
+    const registry = testRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] } });
     try {
       const agent = registry.find("subject" as AgentId)!;
       const parts = await play(agent, calls(["sub-agent", { name: "helper", task: "the time" }]));

@@ -2,11 +2,11 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Part, RunControl } from "../../../../src/agents/agent.ts";
-import { createRegistry } from "../../../../src/agents/registry.ts";
 import type { AgentId, RequestId } from "../../../../src/protocol/ids.ts";
 import { gone } from "../../../support/agents/processes.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, ofType, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
+import { testRegistry } from "../../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
@@ -61,7 +61,7 @@ describe("permission", () => {
       { name: "subject", tools: ["sub-agent"], adapter: acpAdapter() },
       { name: "helper", instructions: "permit", adapter: acpAdapter() },
     ]);
-    const registry = createRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] } });
+    const registry = testRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] } });
     onTestFinished(() => registry.close());
     const stage = createRunStage();
     stage.willAnswer(confirm("approve_always"), confirm("reject"));
