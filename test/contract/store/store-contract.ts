@@ -28,8 +28,21 @@ export interface StoreStage {
   reopen(): Promise<Store>;
 }
 
-/** The contract of the port, for every implementation. */
-export function storeContract(name: string, makePlace: () => Promise<StorePlace>): void {
+const CONTRACTS = [
+  commitContract,
+  logContract,
+  historiesContract,
+  pageContract,
+  viewContract,
+  searchContract,
+  pruneContract,
+  lifeContract,
+  stagedContract,
+  definitionContract,
+];
+
+/** The contract of the port, for every implementation; `contracts`: only these parts of it. */
+export function storeContract(name: string, makePlace: () => Promise<StorePlace>, contracts = CONTRACTS): void {
   describe(`store: ${name}`, () => {
     let place: StorePlace;
     let store: Store;
@@ -54,19 +67,6 @@ export function storeContract(name: string, makePlace: () => Promise<StorePlace>
         return store;
       },
     };
-    for (const contract of [
-      commitContract,
-      logContract,
-      historiesContract,
-      pageContract,
-      viewContract,
-      searchContract,
-      pruneContract,
-      lifeContract,
-      stagedContract,
-      definitionContract,
-    ]) {
-      contract(stage);
-    }
+    for (const contract of contracts) contract(stage);
   });
 }

@@ -120,6 +120,6 @@ export function historiesContract(stage: StoreStage): void {
         for (const [from, limit] of places) await history.compare(from, limit);
       },
     );
-    await fc.assert(property, { numRuns: 60, seed: 11 });
+    await fc.assert(property, { numRuns: 30, seed: 11 });
   });
 }
