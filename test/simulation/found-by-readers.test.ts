@@ -11,12 +11,12 @@ import { UnreliableBus } from "../support/networks/unreliable-bus.ts";
 import { openGateway } from "../support/nodes/gateway-stage.ts";
 import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
 import { NOON } from "../support/stores/floor-writer.ts";
+import { MemoryStore } from "../support/stores/memory-store.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { withMethods } from "../support/stores/temporary-store.ts";
 import { Wire } from "./clients/wire.ts";
 import { GatewaySide } from "./nodes/gateway-side.ts";
 import { Life } from "./nodes/life.ts";
-import { MemoryStore } from "./services/memory-store.ts";
 import { SimClock } from "./sim-clock.ts";
 
 /**

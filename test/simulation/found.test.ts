@@ -9,9 +9,9 @@ import { makeCatalog } from "../support/catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "../support/floors/floor-stage.ts";
 import { UnreliableBus } from "../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
+import { MemoryStore } from "../support/stores/memory-store.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { withMethods } from "../support/stores/temporary-store.ts";
-import { MemoryStore } from "./services/memory-store.ts";
 
 /**
  * Faults that histories found, each reduced to the necessary steps. The numbers are the seeds of the histories that

@@ -7,7 +7,7 @@ import type { CommandId } from "../../src/protocol/ids.ts";
 import type { Command } from "../../src/protocol/internal/command.ts";
 import type { CommitOutcome, FloorChange, LogSlice } from "../../src/store/store.ts";
 import { DatabaseTime } from "../../src/system/database-time.ts";
-import { MemoryStore } from "./services/memory-store.ts";
+import { MemoryStore } from "../support/stores/memory-store.ts";
 import type { Staging } from "./world.ts";
 
 /**

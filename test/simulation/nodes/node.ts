@@ -11,7 +11,7 @@ import { Armer } from "../../../src/queue/armer.ts";
 import { Worker } from "../../../src/runs/worker.ts";
 import type { Clock } from "../../../src/shared/ports/clock.ts";
 import type { Logger } from "../../../src/shared/ports/logger.ts";
-import type { MemoryStore } from "../services/memory-store.ts";
+import type { MemoryStore } from "../../support/stores/memory-store.ts";
 import type { NodeBus } from "../services/network.ts";
 import { createPlayer } from "../services/scripts.ts";
 import { linkStore, type StoreWeather } from "../services/store-link.ts";

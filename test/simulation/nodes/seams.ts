@@ -8,7 +8,7 @@ import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import type { ConnectionPosition } from "../../../src/protocol/position.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DatabaseTime } from "../../../src/system/database-time.ts";
-import { MemoryStore } from "../services/memory-store.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 
 export type Ask = (envelope: Envelope) => Promise<Reply>;
 

@@ -1,10 +1,10 @@
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { Chance } from "../../support/runner/chance.ts";
+import type { MemoryStore } from "../../support/stores/memory-store.ts";
 import type { Life } from "../nodes/life.ts";
 import type { SimClock } from "../sim-clock.ts";
 import type { Trace } from "../trace.ts";
-import type { MemoryStore } from "./memory-store.ts";
 
 /** The chance of each fault of a request to the store, in percent. */
 export interface StoreWeather {

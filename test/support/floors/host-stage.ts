@@ -13,8 +13,9 @@ import type { Store } from "../../../src/store/store.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../catalogs/catalog.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
 import { ControlledStore } from "../stores/controlled-store.ts";
+import { MemoryStore } from "../stores/memory-store.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
-import { openTemporaryStore } from "../stores/temporary-store.ts";
+
 import type { LooseCommand } from "./floor-stage.ts";
 
 /** How long a command waits for its host, in ms. */
@@ -34,7 +35,7 @@ interface Asking {
 interface StageOptions {
   maxFloors?: number;
   bus?: Bus;
-  /** Default: a SQLite store that is deleted when the test ends. */
+  /** Default: a store in memory, which does not prune. */
   openStore?: (clock: Clock) => Promise<Store>;
 }
 
@@ -66,7 +67,7 @@ class KeptMetrics implements HostMetrics {
   }
 }
 
-/** A host over a real store. The test controls the commits, the clock, the catalogue and the arming of effects. */
+/** A host over a store. The test controls the commits, the clock, the catalogue and the arming of effects. */
 export class HostStage {
   readonly host: Host;
   readonly store: ControlledStore;
@@ -113,7 +114,7 @@ export class HostStage {
   }
 
   static async open(options: StageOptions = {}): Promise<HostStage> {
-    const { maxFloors = 16, bus = new MemoryBus(), openStore = openTemporaryStore } = options;
+    const { maxFloors = 16, bus = new MemoryBus(), openStore = async () => new MemoryStore() } = options;
     // A timer has done its work when its commits are done.
     const clock: VirtualClock = new VirtualClock({ settle: () => stage.store.idle() });
     const stage: HostStage = new HostStage("node", await openStore(clock), { clock, bus, maxFloors });

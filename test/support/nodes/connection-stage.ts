@@ -7,14 +7,15 @@ import { Transcript } from "../clients/transcript.ts";
 import { FloorFeed } from "../floors/floor-feed.ts";
 import { UnreliableBus } from "../networks/unreliable-bus.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
-import { openTemporaryStore, withMethods } from "../stores/temporary-store.ts";
+import { MemoryStore } from "../stores/memory-store.ts";
+import { withMethods } from "../stores/temporary-store.ts";
 import { openGateway } from "./gateway-stage.ts";
 
 /**
- * A gateway over a store, with connections to which clients bind sessions; `replace`: replacement methods of its store.
+ * A gateway over a store, with connections to which clients bind sessions; `replace`: replacement methods of its store;
+ * `store`: one that prunes, if the test needs it.
  */
-export async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
-  const store = await openTemporaryStore();
+export async function place(replace: (store: Store) => Partial<Store> = () => ({}), store: Store = new MemoryStore()) {
   const bus = new UnreliableBus();
   const clock = new VirtualClock();
   const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock });

@@ -6,7 +6,7 @@ import { withMethods } from "./temporary-store.ts";
 /** The result of a commit: done, not done, or done with a lost answer. */
 type CommitFate = "commit" | { refuseWith: unknown } | { loseAnswerWith: unknown } | "conflict";
 
-/** A real store whose commits the test can hold and let fail. */
+/** A store whose commits the test can hold and let fail. */
 export class ControlledStore {
   /** The store for a host. */
   readonly store: Store;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const FLOOR = "s:call";
 const SESSION = { sessionId: "call", agentId: "chat" };
@@ -17,7 +18,7 @@ const turn = (messageId: string) => ({ messageId, runId: `run-${messageId}`, con
 
 /** A session of Bob's with an id that Ann's session had: hers was deleted, and its tombstone has expired. */
 async function handOver(): Promise<HostStage> {
-  const stage = await HostStage.open();
+  const stage = await HostStage.open({ openStore: openTemporaryStore });
   await stage.ask(create("ann"), asAnn);
   await stage.ask({ type: "floor.flags", flags: { emergency: true } }, { floorId: FLOOR, caller: "ops" });
   await stage.ask({ type: "session.delete", sessionId: "call" }, asAnn);

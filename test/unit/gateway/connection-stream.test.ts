@@ -8,6 +8,7 @@ import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { has, idOf, place, slotsOf } from "../../support/nodes/connection-stage.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { DAY } from "../../support/stores/floor-writer.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 describe("a connection's stream", () => {
   test("a connection's stream carries each session bound to it from then on, after an agent_list with that session's agent", async () => {
@@ -181,7 +182,7 @@ describe("a connection's stream", () => {
   });
 
   test("a connection's row is kept while a client reads its stream, and for a day after", async () => {
-    const { clock, feed, store, connect, load, rowOf } = await place();
+    const { clock, feed, store, connect, load, rowOf } = await place(undefined, await openTemporaryStore());
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });
     for (let tens = 0; tens < 7; tens++) {

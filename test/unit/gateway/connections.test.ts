@@ -3,13 +3,13 @@ import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { Connections } from "../../../src/gateway/streams/connections.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 
 const SONG = { sessionId: "song" as SessionId, floorId: "u:ann" as FloorId };
 const ID = "connection" as ConnectionId;
 
 async function open() {
-  const store = await openTemporaryStore();
+  const store = new MemoryStore();
   const options = { store, bus: new MemoryBus(), clock: new VirtualClock(), newConnectionId: () => ID };
   const connections = new Connections(options);
   const row = await connections.open({ ownerId: undefined });

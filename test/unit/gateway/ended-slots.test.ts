@@ -5,6 +5,7 @@ import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { has, place, slotsOf } from "../../support/nodes/connection-stage.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { DAY, NOON } from "../../support/stores/floor-writer.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 describe("a slot whose session ends", () => {
   test("the slot of an ended session is freed before its last event is sent, and is no longer in the position", async () => {
@@ -59,7 +60,7 @@ describe("a slot whose session ends", () => {
   });
 
   test("a slot whose session was deleted does not carry a later session with the same id", async () => {
-    const { bus, feed, store, connect, load, rowOf } = await place();
+    const { bus, feed, store, connect, load, rowOf } = await place(undefined, await openTemporaryStore());
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
     for (const id of ["a", "b"]) await load(connectionId, id);
@@ -125,7 +126,7 @@ describe("a slot whose session ends", () => {
   });
 
   test("a slot is freed without an event when the deleted session's last event is also gone", async () => {
-    const { clock, feed, store, connect, load, rowOf } = await place();
+    const { clock, feed, store, connect, load, rowOf } = await place(undefined, await openTemporaryStore());
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
     for (const id of ["a", "b"]) await load(connectionId, id);

@@ -7,12 +7,13 @@ import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
+import { withMethods } from "../../support/stores/temporary-store.ts";
 
 const PATH = "/floor/u%3Aann/events";
 
 async function place() {
-  const store = await openTemporaryStore();
+  const store = new MemoryStore();
   const bus = new UnreliableBus();
   const { url } = await openGateway({ store, bus, clock: new VirtualClock() });
   const open = async (headers: Record<string, string> = {}) => {
@@ -112,7 +113,7 @@ describe("the stream of all floors", () => {
       return { floors: isAll ? [] : Array.from({ length: state.count }, (_, n) => row(n)), hasMore: false };
     };
     const clock = new VirtualClock();
-    const store = withMethods(await openTemporaryStore(), { listFloors });
+    const store = withMethods(new MemoryStore(), { listFloors });
     const { url } = await openGateway({ store, bus: new UnreliableBus(), clock });
     const open = async () => {
       const stream = await EventStream.open(`${url}/floors/events`);

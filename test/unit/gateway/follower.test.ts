@@ -12,8 +12,9 @@ import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { Chance } from "../../support/runner/chance.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
-import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
+import { withMethods } from "../../support/stores/temporary-store.ts";
 
 /** Reads a follower to its end on request. */
 class Reading implements FloorListener {
@@ -47,7 +48,7 @@ class Reading implements FloorListener {
 }
 
 async function place(): Promise<{ store: Store; bus: UnreliableBus; feed: FloorFeed; log: KeptLog }> {
-  const store = await openTemporaryStore();
+  const store = new MemoryStore();
   const bus = new UnreliableBus();
   return { store, bus, feed: new FloorFeed(store, bus), log: new KeptLog() };
 }
@@ -62,7 +63,7 @@ const upTo = (last: number, from = 1) => Array.from({ length: last - from + 1 },
 
 describe("a follower", () => {
   test("a follower delivers each event once and in order, although the bus loses, repeats and reorders messages", async () => {
-    const store = await openTemporaryStore();
+    const store = new MemoryStore();
     for (let seed = 1; seed <= 10; seed++) {
       const chance = new Chance(seed);
       const bus = new UnreliableBus();

@@ -10,6 +10,7 @@ import { type GatewayStage, openGateway } from "../../support/nodes/gateway-stag
 import { Chance } from "../../support/runner/chance.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { DAY, NOON } from "../../support/stores/floor-writer.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
 
 interface Place extends GatewayStage {
@@ -22,8 +23,10 @@ interface Place extends GatewayStage {
 }
 
 /** A floor whose session `a` is streaming a message, and a gateway that serves it. */
-async function place(replace: (store: Store) => Partial<Store> = () => ({})): Promise<Place> {
-  const store = await openTemporaryStore();
+async function place(
+  replace: (store: Store) => Partial<Store> = () => ({}),
+  store: Store = new MemoryStore(),
+): Promise<Place> {
   const bus = new UnreliableBus();
   const clock = new VirtualClock();
   const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock });
@@ -117,7 +120,7 @@ describe("a session's stream", () => {
   });
 
   test("a position of a deleted session is not valid in a later session with the same id", async () => {
-    const { bus, feed, read, store, url } = await place();
+    const { bus, feed, read, store, url } = await place(undefined, await openTemporaryStore());
     const live = await read();
     await feed.log("a", 2);
     await live.until((transcript) => transcript.seqOf("a") === 3);

@@ -8,12 +8,12 @@ import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 
 const PATHS = ["/session/a/events", "/floor/u%3Aann/events", "/floors/events", "/events"];
 
 async function place() {
-  const store = await openTemporaryStore();
+  const store = new MemoryStore();
   const bus = new UnreliableBus();
   const clock = new VirtualClock();
   /** The bytes that each socket's peer has acknowledged, while the kernel sends the rest again. */

@@ -9,13 +9,14 @@ import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
+import { withMethods } from "../../support/stores/temporary-store.ts";
 
 /** Large enough to fill a kernel's buffers quickly, and not to share a bus message. */
 const HEAVY = "x".repeat(40_000);
 
 async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
-  const store = await openTemporaryStore();
+  const store = new MemoryStore();
   const bus = new UnreliableBus();
   const clock = new VirtualClock();
   // Both move together, but only the clock jumps.
@@ -144,6 +145,7 @@ describe("a reader that does not read", () => {
     for (let n = 0; n < 500; n++) {
       await feed.log("a", 1, HEAVY);
       look();
+      if (n % 10 === 9) await turn();
       // The kernel buffers some megabytes before anything waits here.
       if (n % 250 !== 249) continue;
       // The readers read occasionally, and get more.

@@ -7,7 +7,7 @@ import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { collectGarbage } from "../../support/runner/heap.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 
 /** The channel on which Fastify publishes each request that reaches its handler. */
 const HANDLED = "tracing:fastify.request.handler:start";
@@ -24,7 +24,7 @@ function watchRequests(): WeakRef<FastifyRequest>[] {
 test.each(["/session/a/events", "/floor/u%3Aann/events", "/events"])(
   "an open stream of %s keeps no reference to its request",
   async (path) => {
-    const store = await openTemporaryStore();
+    const store = new MemoryStore();
     const bus = new UnreliableBus();
     const { url, gateway } = await openGateway({ store, bus, clock: new VirtualClock() });
     await new FloorFeed(store, bus).create("a");

@@ -9,7 +9,7 @@ import { messageOf } from "../../support/agents/run-stage.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { WorkerStage } from "../../support/nodes/worker-stage.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
-import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 
 const SWEEP_MS = 10_000;
 
@@ -32,7 +32,7 @@ const message = (role: Message["role"], content: string, more: Partial<Message> 
 
 /** A store with one session that has these messages. */
 async function storeWith(messages: Message[]) {
-  const store = await openTemporaryStore();
+  const store = new MemoryStore();
   const floor = new FloorWriter(store);
   const writes = messages.map((each) => ({ kind: "add" as const, message: each }));
   expect(await floor.write({ sessions: [floor.session(SESSION)], messages: writes })).toBe("committed");

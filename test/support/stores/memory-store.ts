@@ -43,8 +43,8 @@ import { byTime, firstOf, logPage, newest, receiptKey } from "./memory-rows.ts";
 import { MemoryTables, type StoredSession } from "./memory-tables.ts";
 
 /**
- * The store's port over maps. Every method is synchronous inside, so that a simulation decides when an answer arrives.
- * Its search only finds substrings, and it does not prune.
+ * The store's port over maps, for tests that only need a store. Every method is synchronous inside, so that a simulation
+ * decides when an answer arrives. Its search only finds substrings, and it does not prune.
  */
 export class MemoryStore implements Store {
   readonly epoch = "sim1";
