@@ -26,7 +26,7 @@ async function drive(words = "hello"): Promise<{ user: E2eClient; view: (name: s
 }
 
 describeInChromium("the sequence view", (open) => {
-  test("the sequence view shows messages between actors, and decisions with their reasons, up to a moment", async () => {
+  test("the sequence view shows messages between actors and decisions with their reasons, up to a moment, in the colours of their tones; on a narrow screen with both parties' names, and dots for columns", async () => {
     const { view } = await drive();
     const { page, faults } = await open(view("sequence"));
     await row(page, /Client to Arbiter: ?Chat: asks for the floor with 10/).waitFor();
@@ -40,13 +40,6 @@ describeInChromium("the sequence view", (open) => {
     await expect.poll(() => row(page, /Chat/).count()).toBe(0);
     await page.waitForURL(/at=\d+/);
     await page.keyboard.press("End");
-    await row(page, /Arbiter to Client:.*Chat \(10\) was refused/).waitFor();
-    expect(faults).toEqual([]);
-  });
-
-  test("a message has the colour of its tone on a wide and on a narrow screen", async () => {
-    const { view } = await drive();
-    const { page } = await open(view("sequence"));
     await row(page, /Arbiter to Client:.*Chat \(10\) was refused/).waitFor();
     /** The colours of a row's arrow or dots, and of its text: as names of the page's colours. */
     const coloursOf = (tone: string, mark: string) =>
@@ -81,11 +74,6 @@ describeInChromium("the sequence view", (open) => {
         ["s-failed", "s-failed"],
         ["ink", "ink"],
       ]);
-  });
-
-  test("the sequence view on a narrow screen names both parties of a message, and folds all columns to dots", async () => {
-    const { view } = await drive();
-    const { page, faults } = await open(view("sequence"), { viewport: { width: 390, height: 844 } });
     const refused = row(page, /Arbiter to Client:.*Chat \(10\) was refused: 10 is less than 90 of Phone\./);
     await refused.getByText("Arbiter → Client", { exact: true }).waitFor();
     const [beyond, ends] = await page.evaluate<[number, string[]]>(`(() => {
