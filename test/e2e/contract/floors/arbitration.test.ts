@@ -3,7 +3,7 @@ import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused, transitionsOf } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
-/** The table of cases of docs/use/arbitration.md, over HTTP. */
+/** Each outcome of a request for the floor over HTTP. All cases of docs/use/arbitration.md: `test/unit/actors`. */
 
 const node = await NodeUnderTest.start();
 const lenient = await NodeUnderTest.start({
@@ -24,8 +24,6 @@ const lenient = await NodeUnderTest.start({
         rejected: { en: "Wait.", zh: "请稍等" },
       },
     }),
-    scripted("byhand", { priority: 20, resume: "manual" }),
-    scripted("stubborn", { priority: 50, interruptible: false }),
   ],
   catalog: { default_agent: "general", policy: { ties: "newest", max_paused: 2, max_queued: 1 } },
 });
@@ -62,12 +60,46 @@ test("a sentence is said in the language of the session, which is by default the
   expect((viewed as { session: object }).session).toMatchObject({ locale: "zh" });
 });
 
+type Row = readonly [what: string, node: NodeUnderTest, asked: string, challenger: string, decision: string];
+
 describe("a request for the floor", () => {
-  test("a request for the floor on an idle floor is granted", async () => {
-    const { session, decision } = await accepted(start(new E2eClient(node), "music"));
-    expect(session.state).toBe("active");
-    expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
-  });
+  test.each<Row>([
+    ["on an idle floor", node, "", "music", "granted floor_free 4"],
+    ["of a higher priority", node, "music", "phone", "granted preempted 7"],
+    [
+      "of a lower priority, even if the holder is not interruptible",
+      node,
+      "navigation",
+      "chat",
+      "rejected lower_priority 5",
+    ],
+    ["of an equal priority", node, "music", "music", "rejected equal_priority 6"],
+    ["of an equal priority with ties: newest", lenient, "music", "music", "granted preempted 7"],
+    ["during a session that is not interruptible", node, "navigation", "phone", "rejected not_interruptible 8"],
+    ["at the holder's preemption_threshold", lenient, "navigation", "phone", "granted preempted 7"],
+    ["that would exceed max_paused", lenient, "chat music weather", "planner", "rejected stack_full 7"],
+    ["of an agent that waits", node, "phone", "patient", "queued lower_priority 5"],
+    ["of an agent that waits, in a full queue", lenient, "phone patient", "patient", "rejected queue_full 5"],
+  ])(
+    "a request %s is decided by its rule, and a rejected one leaves the floor and its sessions' logs as they were",
+    async (...row) => {
+      const [, on, asked, challenger, expected] = row;
+      const ann = new E2eClient(on);
+      const logs = async () => {
+        const { holder, paused, queued } = await ann.floor();
+        return Promise.all([holder, ...paused, ...queued].map(async (each) => each && [each, await ann.log(each.id)]));
+      };
+      for (const agent of asked.split(" ").filter(Boolean)) await accepted(start(ann, agent));
+      const before = await logs();
+      const { status, body } = await start(ann, challenger);
+      const { outcome, reason, rule } = body.decision;
+      expect(`${outcome} ${reason} ${rule}`).toBe(expected);
+      expect(status).toBe(outcome === "rejected" ? 409 : 200);
+      if (outcome === "rejected") expect(await logs()).toEqual(before);
+      else expect((await ann.see(body.session.id)).state).toBe(outcome === "granted" ? "active" : "created");
+      expect((await ann.floor()).decisions.at(-1)).toEqual(body.decision);
+    },
+  );
 
   test("a request of a call pauses the music first, then the call is active: in this order on the floor", async () => {
     const ann = new E2eClient(node);
@@ -93,12 +125,6 @@ describe("a request for the floor", () => {
     expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
   });
 
-  test("a request of small talk during navigation is rejected for its lower priority, not because navigation is uninterruptible", async () => {
-    const ann = new E2eClient(node);
-    await ann.hold("navigation");
-    expect((await refused(start(ann, "chat"))).decision).toMatchObject({ reason: "lower_priority", rule: 5 });
-  });
-
   test("a request of a call during navigation is rejected, and adds no event to navigation's log", async () => {
     const ann = new E2eClient(node);
     const navigation = await ann.hold("navigation");
@@ -114,44 +140,12 @@ describe("a request for the floor", () => {
     expect(await ann.log(navigation.id)).toEqual(before);
   });
 
-  test("a request of a call at navigation's preemption_threshold pauses the navigation", async () => {
-    const ann = new E2eClient(lenient);
-    const navigation = await ann.hold("navigation");
-    await ann.hold("phone");
-    expect((await ann.see(navigation.id)).state).toBe("paused");
-  });
-
   test("a request is answered with a sentence to speak: the holder's own if it has one", async () => {
     const ann = new E2eClient(lenient);
     await ann.hold("navigation");
     const { error, decision } = await refused(start(ann, "music"));
     expect([error, decision.say]).toEqual(["导航中，暂时无法Music", "导航中，暂时无法Music"]);
     expect((await accepted(start(ann, "phone"))).decision.say).toBe("导航 → Phone");
-  });
-
-  test("a request of vehicle control during planning is rejected for its lower priority", async () => {
-    const ann = new E2eClient(node);
-    await ann.hold("planner");
-    expect((await refused(start(ann, "vehicle"))).decision.reason).toBe("lower_priority");
-  });
-
-  test("a request of equal priority is rejected, and with ties: newest it pauses the holder", async () => {
-    const ann = new E2eClient(node);
-    await ann.hold("music");
-    expect((await refused(start(ann, "music"))).decision).toMatchObject({ reason: "equal_priority", rule: 6 });
-    const bob = new E2eClient(lenient);
-    const first = await bob.hold("music");
-    expect((await accepted(start(bob, "music"))).decision.reason).toBe("preempted");
-    expect((await bob.see(first.id)).state).toBe("paused");
-  });
-
-  test("a request that would exceed max_paused is rejected, and the holder is not affected", async () => {
-    const ann = new E2eClient(lenient);
-    for (const agent of ["chat", "music"]) await ann.hold(agent);
-    const weather = await ann.hold("weather");
-    const before = await ann.log(weather.id);
-    expect((await refused(start(ann, "planner"))).decision.reason).toBe("stack_full");
-    expect(await ann.log(weather.id)).toEqual(before);
   });
 
   test("a request of another user does not affect the first user", async () => {
@@ -186,84 +180,12 @@ describe("the end of an interruption", () => {
     expect(resumed!.data).toMatchObject({ from: "paused", to: "active.idle", event: "resume" });
   });
 
-  test("the ends of three nested interruptions resume the sessions one after the other, and no others", async () => {
-    const ann = new E2eClient(node);
-    const stack = [];
-    for (const agent of ["chat", "weather", "planner", "phone"]) stack.push((await ann.hold(agent)).id);
-    expect((await ann.floor()).paused.map(({ id }) => id)).toEqual([stack[2], stack[1], stack[0]]);
-    for (const ended of [3, 2, 1]) {
-      await accepted(ann.on(stack[ended]!, "archive"));
-      const { holder, paused } = await ann.floor();
-      expect(holder!.id).toBe(stack[ended - 1]);
-      expect(paused.map(({ id }) => id)).toEqual(stack.slice(0, ended - 1).reverse());
-    }
-  });
-
-  test("the end of an interruption skips a session that was archived while paused, without affecting the holder", async () => {
-    const ann = new E2eClient(node);
-    const chat = await ann.hold("chat");
-    const planner = await ann.hold("planner");
-    const phone = await ann.hold("phone");
-    const before = await ann.log(phone.id);
-    await accepted(ann.on(planner.id, "archive"));
-    expect(await ann.log(phone.id)).toEqual(before);
-    await accepted(ann.on(phone.id, "archive"));
-    expect((await ann.floor()).holder!.id).toBe(chat.id);
-  });
-
-  test("the end of an interruption leaves the floor free if the user stopped the interrupted session", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    const phone = await ann.hold("phone");
-    await accepted(ann.on(music.id, "stop"));
-    await accepted(ann.on(phone.id, "archive"));
-    expect((await ann.floor()).holder).toBeNull();
-    expect((await ann.see(music.id)).state).toBe("archived");
-  });
-
-  test("the end of an interruption wakes no session that the user had paused", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    await accepted(ann.on(music.id, "pause"));
-    const phone = await ann.hold("phone");
-    await accepted(ann.on(phone.id, "archive"));
-    expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "user" });
-  });
-
-  test("the end of an interruption wakes no session whose agent resumes by hand", async () => {
-    const ann = new E2eClient(lenient);
-    const byhand = await ann.hold("byhand");
-    const phone = await ann.hold("phone");
-    await accepted(ann.on(phone.id, "archive"));
-    expect((await ann.see(byhand.id)).state).toBe("paused");
-    expect((await accepted(ann.on(byhand.id, "resume"))).session.state).toBe("active");
-  });
-
   test("an interruption that ends by deletion ends like any other", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");
     await accepted(node.delete(`/session/${phone.id}`));
     expect((await ann.see(music.id)).state).toBe("active");
-  });
-});
-
-describe("an explicit resume", () => {
-  test("an explicit resume during a call is rejected; the session stays paused", async () => {
-    const ann = new E2eClient(node);
-    const weather = await ann.hold("weather");
-    await ann.hold("phone");
-    expect((await refused(ann.on(weather.id, "resume"))).decision.reason).toBe("lower_priority");
-    expect((await ann.see(weather.id)).state).toBe("paused");
-  });
-
-  test("an explicit resume of higher priority is rejected by a holder that is not interruptible", async () => {
-    const ann = new E2eClient(lenient);
-    const planner = await ann.hold("planner");
-    await accepted(ann.on(planner.id, "pause"));
-    await ann.hold("stubborn");
-    expect((await refused(ann.on(planner.id, "resume"))).decision.reason).toBe("not_interruptible");
-    expect((await ann.see(planner.id)).state).toBe("paused");
   });
 });
 
@@ -278,45 +200,5 @@ describe("a queued session", () => {
     expect(log.at(-2)!.data).toMatchObject({ outcome: "granted", reason: "dequeued" });
     expect(transitionsOf(log)).toEqual(["created→active.idle"]);
     expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
-  });
-
-  test("a queued session comes after a paused one of higher priority, and never before an earlier one of the same priority", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    const phone = await ann.hold("phone");
-    const { session: first } = await accepted(start(ann, "patient"));
-    const { session: second } = await accepted(start(ann, "patient"));
-    const order = [];
-    for (let holder = phone.id as string; ; ) {
-      await accepted(ann.on(holder, "archive"));
-      const next = (await ann.floor()).holder;
-      if (!next) break;
-      holder = next.id;
-      order.push(next.id);
-    }
-    expect(order).toEqual([music.id, first.id, second.id]);
-  });
-
-  test("a session is rejected if the queue is full", async () => {
-    const ann = new E2eClient(lenient);
-    await ann.hold("phone");
-    expect((await accepted(start(ann, "patient"))).decision.outcome).toBe("queued");
-    expect((await refused(start(ann, "patient"))).decision).toMatchObject({
-      outcome: "rejected",
-      reason: "queue_full",
-    });
-  });
-});
-
-describe("stopping", () => {
-  test("stopping an idle floor, a whole floor, or a session twice is not an error", async () => {
-    const ann = new E2eClient(node);
-    for (const verb of ["stop", "stop-all"]) {
-      expect((await accepted(node.post(`${ann.floorPath}/${verb}`))).archived).toEqual([]);
-    }
-    const { id } = await ann.hold("music");
-    await accepted(ann.on(id, "stop"));
-    await accepted(ann.on(id, "stop"));
-    expect(transitionsOf(await ann.log(id))).toEqual(["created→active.idle", "active.idle→archived"]);
   });
 });
