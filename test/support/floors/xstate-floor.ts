@@ -129,7 +129,9 @@ export class XstateFloor {
     if (from === to && !activity && level === before.context.level && !givesUpReturn) return;
     const { reason, by } = event as unknown as Pick<Transition, "reason" | "by">;
     const runId = after.context.run?.id ?? before.context.run?.id;
-    const verb = event.type === "session.stop" ? "archive" : event.type.replace("session.", "");
+    // A turn whose worker is lost while it waits for an answer begins again.
+    const isTurn = event.type === "run.claim" || event.type === "run.report";
+    const verb = event.type === "session.stop" ? "archive" : isTurn ? "turn" : event.type.replace("session.", "");
     const data = {
       from,
       to,
