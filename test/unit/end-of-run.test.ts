@@ -73,12 +73,6 @@ describe("a suite that needs two programs, of which one is there", () => {
     expect([code, printed.includes("STARTED"), printed.includes("LEFT OUT")]).toEqual([1, false, false]);
     expect(printed).toMatch(/SLOWEST {2}files.*\n +\d+\.\d +\d+\.\d {2}a\.test\.js\n/);
   });
-
-  test("runs if both are there", async () => {
-    const found = { ...provide.found, redis: { machine: "/usr/bin/redis-server" } };
-    const { printed, code } = await run({ provide: { found } }, { tests });
-    expect([code, printed.includes("STARTED"), printed.includes("LEFT OUT")]).toEqual([0, true, false]);
-  });
 });
 
 test("TEST_SECOND_TRY makes the first attempt of each test fail, so that the second one counts", async () => {

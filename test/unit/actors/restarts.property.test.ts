@@ -76,5 +76,5 @@ test("a floor that restarts before every command does what one without restarts 
     maxLength: 40,
     size: "max",
   });
-  fc.assert(fc.property(world, steps, play), { numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 500) });
+  fc.assert(fc.property(world, steps, play), { numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300) });
 }, 120_000);

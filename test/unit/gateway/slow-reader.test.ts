@@ -274,7 +274,7 @@ describe("a reader of history", () => {
       },
     }));
     for (let n = 0; n < 1_500; n += 64) await feed.log("a", 64);
-    const readers = Array.from({ length: 30 }, () => new SessionReader(`${url}/session/a/events`));
+    const readers = Array.from({ length: 12 }, () => new SessionReader(`${url}/session/a/events`));
     onTestFinished(() => {
       for (const reader of readers) reader.close();
     });
