@@ -40,16 +40,6 @@ describe("a command that makes the machines throw", () => {
     expect(await stage.store.store.loadSession("boom" as never)).toBeUndefined();
   });
 
-  test("a floor continues from the store after a command made the machines throw", async () => {
-    const stage = await openFloor();
-    const whole = stage.catalog;
-    stage.catalog = withThrowing(whole);
-    expect(await stage.failureOf(stage.create("boom", "bomb"))).toBe("internal");
-    stage.catalog = whole;
-    expect(await stage.create("weather", "weather")).toMatchObject({ ok: true, decision: { reason: "preempted" } });
-    expect(stage.store.callsOf("loadFloor")).toBe(2);
-  });
-
   test("a command that makes a session throw, and not the arbiter, is answered with internal too", async () => {
     const stage = await openFloor();
     await stage.run("music", "r1");

@@ -287,27 +287,6 @@ describe("an attempt", () => {
     expect(floor.due).toBeUndefined();
   });
 
-  test("an attempt that was replaced leaves its text, marked as interrupted", () => {
-    const floor = playing();
-    const { facts } = floor.deliver({
-      type: "run.claim",
-      sessionId: "music",
-      runId: "run-m1",
-      claimId: "other",
-      hasNoDriver: true,
-    });
-    expect(closed(facts)).toEqual(["a1 interrupted"]);
-  });
-
-  test("an attempt with output is not repeated unless its agent is restartable: the run is lost, and the session failed", () => {
-    const floor = playing({ adapter: scripted({ restartable: false }) });
-    const reply = floor.claim("music", "run-m1", "other");
-    expect(reply).not.toHaveProperty("task");
-    expect(floor.state("music")).toBe("active.failed");
-    expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost", runId: "run-m1" }]);
-    expect(floor.events("complete")).toHaveLength(1);
-  });
-
   test("an attempt without output is replaced silently, but only a limited number of times", () => {
     const floor = new FloorStage(withMusic({ adapter: scripted({ restartable: false }) }));
     floor.create("music");
