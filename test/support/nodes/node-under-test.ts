@@ -88,6 +88,9 @@ export interface RequestOptions {
   raw?: string;
 }
 
+/** The schemas that the nodes of this process publish, by their roles: no other setting changes an answer's schema. */
+const published = new Map<string, PublishedSchemas>();
+
 /** A node in this process, reached over real HTTP. Every JSON answer is checked against the published schemas. */
 export class NodeUnderTest {
   readonly url: string;
@@ -133,8 +136,14 @@ export class NodeUnderTest {
     const app = createApp({ settings: reading.settings, env, log, ...(pageFolder !== undefined && { pageFolder }) });
     const { url } = await app.start();
     const node = new NodeUnderTest(app, url, folder, mayFail, faults);
-    const { text } = await node.send("GET", "/openapi.json");
-    node.#schemas = new PublishedSchemas(JSON.parse(text));
+    const roles = settings?.["INTERLOCK_ROLES"] ?? "";
+    let schemas = published.get(roles);
+    if (!schemas) {
+      const { text } = await node.send("GET", "/openapi.json");
+      schemas = new PublishedSchemas(JSON.parse(text));
+      published.set(roles, schemas);
+    }
+    node.#schemas = schemas;
     return node;
   }
 
