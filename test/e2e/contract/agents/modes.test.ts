@@ -1,9 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { makeInstallation } from "../../../support/nodes/child-server.ts";
-import { describeWith } from "../../../support/programs/suites.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
-import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
-import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
 
 interface Asked {
@@ -17,7 +14,7 @@ const MODES = [
 ];
 
 /** A node whose agents are models: one with two modes, which its sub-agent has as well, and one without modes. */
-async function open(settings: Record<string, string>, atEnd: (close: () => Promise<void>) => void) {
+async function open(atEnd: (close: () => Promise<void>) => void) {
   const provider = await startProviderServer();
   atEnd(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
@@ -31,7 +28,7 @@ async function open(settings: Record<string, string>, atEnd: (close: () => Promi
     },
     { name: "plain", tools: ["clock"], adapter },
   ];
-  const installation = await makeInstallation({ agents }, settings, atEnd);
+  const installation = await makeInstallation({ agents }, {}, atEnd);
   let node = await installation.start();
   const create = async (fields: object = {}) =>
     (await node.post("/session/create", { agentId: "model", activate: true, ...fields })).body;
@@ -62,11 +59,10 @@ const toolsOf = ({ tools = [] }: Asked) => tools.map((tool) => tool.function.nam
 
 let stage: Awaited<ReturnType<typeof open>>;
 
-/** What depends on the store, on one node. */
-function suite(settings: () => Promise<Record<string, string>>): void {
+describe("modes", () => {
   const atEnd = atEndOfSuite();
   beforeAll(async () => {
-    stage = await open(await settings(), atEnd);
+    stage = await open(atEnd);
   });
 
   test("a mode selects the tools of a turn; the first one applies until another is chosen, also after a restart", async () => {
@@ -93,10 +89,6 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     await stage.node.post("/message", { type: "switch_agent", sessionId: id, agentId: "model" });
     expect((await stage.turn(id)).tools).toEqual(["sub-agent"]);
   });
-}
-
-describe("on SQLite", () => {
-  suite(async () => ({}));
 
   test("a mode that the agent lacks is refused, and so is any mode of an archived session", async () => {
     const { id } = (await stage.create()).session;
@@ -132,9 +124,4 @@ describe("on SQLite", () => {
     const { agents } = (await node.ask("GET", "/agents")).body as unknown as { agents: { modes?: string[] }[] };
     expect(agents.map(({ modes }) => modes)).toEqual([["talk", "work"], ["rest", "work"], undefined]);
   });
-});
-
-describeWith([POSTGRES], "on PostgreSQL", (start) => {
-  const server = serverOf(start);
-  suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
 });

@@ -1,9 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { makeInstallation, type ToldEvent } from "../../../support/nodes/child-server.ts";
-import { describeWith } from "../../../support/programs/suites.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
-import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
-import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
 
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
@@ -11,7 +8,7 @@ const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 const isSummary = ({ type, data }: ToldEvent) => type === "message" && data["summary"] !== undefined;
 
 /** A provider, and an installation whose model summarises after two turns, and keeps one of them. */
-async function install(settings: Record<string, string>, atEnd: (close: () => Promise<void>) => void) {
+async function install(atEnd: (close: () => Promise<void>) => void) {
   const provider = await startProviderServer();
   atEnd(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "large", base_url: provider.baseUrl };
@@ -19,7 +16,7 @@ async function install(settings: Record<string, string>, atEnd: (close: () => Pr
     { name: "model", adapter: { ...adapter, summary: { after: 2, keep: 1 } } },
     { name: "by-request", adapter: { ...adapter, summary: { model: "small" } } },
   ];
-  const installation = await makeInstallation({ agents }, settings, atEnd);
+  const installation = await makeInstallation({ agents }, {}, atEnd);
   let node = await installation.start();
   return {
     provider,
@@ -77,88 +74,11 @@ const NOTE = `What was said before, in short:\n<summary>\n${SUMMARY}\n</summary>
 
 let shared: Installed;
 
-/** One installation for all tests of a suite. */
-function installAll(settings: () => Promise<Record<string, string>>): void {
+describe("a summary", () => {
   const atEnd = atEndOfSuite();
   beforeAll(async () => {
-    shared = await install(await settings(), atEnd);
+    shared = await install(atEnd);
   });
-}
-
-/** What depends on the store. */
-function storeSuite(): void {
-  test("a summary is used after a restart, and the next summary continues it", async () => {
-    const stage = await open(shared);
-    await stage.summarised(SUMMARY);
-    await stage.restart();
-    await stage.talk("three");
-    expect(stage.asked(-1).messages[0]!.content).toContain(NOTE);
-    stage.provider.willReply({ kind: "stream", text: ["Heard four."] }, { kind: "stream", text: ["Oslo and Bergen"] });
-    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "four" });
-    await stage.node.follow(stage.id, ({ data }) => data["summary"] === "Oslo and Bergen");
-    const asked = stage.asked(-1).messages[1]!.content;
-    expect(asked).toContain(`<summary>\n${SUMMARY}\n</summary>`);
-    expect(asked).toContain("User: three");
-    expect(asked).not.toContain("User: two");
-    await stage.talk("five");
-    expect(said(stage.asked(-1).messages)).toEqual([
-      "user: What was said before, in short:\n<summary>\nOslo and Bergen\n</summary>\n\nfour",
-      "assistant: Heard four.",
-      "user: five",
-    ]);
-  });
-
-  test("the next node writes a summary whose node was killed", async () => {
-    const stage = await open(shared);
-    await stage.talk("one");
-    stage.provider.willReply(
-      { kind: "stream", text: ["Heard two."] },
-      { kind: "stream", text: ["A"], ending: "never" },
-    );
-    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
-    while (stage.requests().length < 3) await stage.provider.nextRequest();
-    stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
-    await stage.restart();
-    await stage.node.follow(stage.id, isSummary);
-    expect((await stage.messages()).filter(({ summary }) => summary)).toMatchObject([{ content: SUMMARY }]);
-  });
-
-  test("a summary is copied by a fork, and by an export that is imported, unless its messages are left out", async () => {
-    const stage = await open(shared);
-    await stage.summarised(SUMMARY);
-    const { node, id, provider } = stage;
-    const talkIn = async (sessionId: string) => {
-      provider.willReply({ kind: "stream", text: ["Yes."] });
-      await node.post(`/session/${sessionId}/activate`);
-      await node.post("/message", { type: "chat", sessionId, content: "more" });
-      await node.follow(sessionId, ({ type }) => type === "complete");
-      return stage.asked(-1).messages[0]!.content;
-    };
-    const forked = (await node.post(`/session/${id}/fork`, {})).body.session;
-    expect(forked).toMatchObject({ summary: "A trip to Oslo", summaryId: expect.any(String) });
-    const copies = await stage.messages(forked.id);
-    expect(copies.at(-1)).toMatchObject({ id: forked.summaryId, summary: { upTo: copies[3]!.id } });
-    expect(await talkIn(forked.id)).toBe(`${NOTE}\n\ntwo`);
-
-    const file = await (await fetch(`${node.url}/session/${id}/export?format=jsonl`)).text();
-    const headers = { "Content-Type": "application/x-ndjson" };
-    const answer = await fetch(`${node.url}/session/import`, { method: "POST", body: file, headers });
-    const { session: imported } = (await answer.json()) as { session: { id: string } };
-    expect(await talkIn(imported.id)).toBe(`${NOTE}\n\ntwo`);
-    const forged = file.replace(/"summary":\{"upTo":"[^"]+"\}/, '"summary":{"upTo":"elsewhere"}');
-    const refused = await fetch(`${node.url}/session/import`, { method: "POST", body: forged, headers });
-    expect(await refused.json()).toMatchObject({ errorCode: "bad_request", error: expect.stringContaining("upTo") });
-    expect(await (await fetch(`${node.url}/session/${id}/export?format=md`)).text()).toContain("## Summary, ");
-
-    const [, first] = await stage.messages();
-    const { session: short } = (await node.post(`/session/${id}/fork`, { messageId: first!.id })).body;
-    expect(short.summaryId).toBeUndefined();
-    expect(await talkIn(short.id)).toBe("one");
-  });
-}
-
-describe("a summary", () => {
-  installAll(async () => ({}));
 
   test("a summary is written after the configured number of turns, summarises the session, and replaces the messages it covers", async () => {
     const stage = await open(shared);
@@ -244,12 +164,67 @@ describe("a summary", () => {
     expect(stage.requests().map(({ body }) => JSON.parse(body).model)).toEqual(["large", "small"]);
   });
 
-  // It comes last: the tests above count what the node did from its start.
-  storeSuite();
-});
+  // These come last: the tests above count what the node did from its start.
+  test("after a kill the next node writes the summary that its predecessor was writing, uses those that were written, and continues them", async () => {
+    const stage = await open(shared);
+    await stage.summarised(SUMMARY);
+    const cut = await open(shared);
+    await cut.talk("one");
+    cut.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "stream", text: ["A"], ending: "never" });
+    await cut.node.post("/message", { type: "chat", sessionId: cut.id, content: "two" });
+    while (cut.requests().length < 3) await cut.provider.nextRequest();
+    cut.provider.willReply({ kind: "stream", text: [SUMMARY] });
+    await cut.restart();
+    await cut.node.follow(cut.id, isSummary);
+    expect((await cut.messages()).filter(({ summary }) => summary)).toMatchObject([{ content: SUMMARY }]);
 
-describeWith([POSTGRES], "a summary on PostgreSQL", (start) => {
-  const server = serverOf(start);
-  installAll(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
-  storeSuite();
+    await stage.talk("three");
+    expect(stage.asked(-1).messages[0]!.content).toContain(NOTE);
+    stage.provider.willReply({ kind: "stream", text: ["Heard four."] }, { kind: "stream", text: ["Oslo and Bergen"] });
+    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "four" });
+    await stage.node.follow(stage.id, ({ data }) => data["summary"] === "Oslo and Bergen");
+    const asked = stage.asked(-1).messages[1]!.content;
+    expect(asked).toContain(`<summary>\n${SUMMARY}\n</summary>`);
+    expect(asked).toContain("User: three");
+    expect(asked).not.toContain("User: two");
+    await stage.talk("five");
+    expect(said(stage.asked(-1).messages)).toEqual([
+      "user: What was said before, in short:\n<summary>\nOslo and Bergen\n</summary>\n\nfour",
+      "assistant: Heard four.",
+      "user: five",
+    ]);
+  });
+
+  test("a summary is copied by a fork, and by an export that is imported, unless its messages are left out", async () => {
+    const stage = await open(shared);
+    await stage.summarised(SUMMARY);
+    const { node, id, provider } = stage;
+    const talkIn = async (sessionId: string) => {
+      provider.willReply({ kind: "stream", text: ["Yes."] });
+      await node.post(`/session/${sessionId}/activate`);
+      await node.post("/message", { type: "chat", sessionId, content: "more" });
+      await node.follow(sessionId, ({ type }) => type === "complete");
+      return stage.asked(-1).messages[0]!.content;
+    };
+    const forked = (await node.post(`/session/${id}/fork`, {})).body.session;
+    expect(forked).toMatchObject({ summary: "A trip to Oslo", summaryId: expect.any(String) });
+    const copies = await stage.messages(forked.id);
+    expect(copies.at(-1)).toMatchObject({ id: forked.summaryId, summary: { upTo: copies[3]!.id } });
+    expect(await talkIn(forked.id)).toBe(`${NOTE}\n\ntwo`);
+
+    const file = await (await fetch(`${node.url}/session/${id}/export?format=jsonl`)).text();
+    const headers = { "Content-Type": "application/x-ndjson" };
+    const answer = await fetch(`${node.url}/session/import`, { method: "POST", body: file, headers });
+    const { session: imported } = (await answer.json()) as { session: { id: string } };
+    expect(await talkIn(imported.id)).toBe(`${NOTE}\n\ntwo`);
+    const forged = file.replace(/"summary":\{"upTo":"[^"]+"\}/, '"summary":{"upTo":"elsewhere"}');
+    const refused = await fetch(`${node.url}/session/import`, { method: "POST", body: forged, headers });
+    expect(await refused.json()).toMatchObject({ errorCode: "bad_request", error: expect.stringContaining("upTo") });
+    expect(await (await fetch(`${node.url}/session/${id}/export?format=md`)).text()).toContain("## Summary, ");
+
+    const [, first] = await stage.messages();
+    const { session: short } = (await node.post(`/session/${id}/fork`, { messageId: first!.id })).body;
+    expect(short.summaryId).toBeUndefined();
+    expect(await talkIn(short.id)).toBe("one");
+  });
 });

@@ -2,10 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { Message } from "../../../../src/protocol/message.ts";
 import { commandAdapter } from "../../../support/agents/programs.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../../support/nodes/child-server.ts";
-import { describeWith } from "../../../support/programs/suites.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
-import { makeDatabase, serverOf } from "../../../support/servers/postgres-place.ts";
-import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { type ProviderServer, startProviderServer } from "../../../support/servers/provider-server.ts";
 
 type Shown = Pick<Message, "content" | "status" | "finishReason" | "errorCode" | "errorMessage">;
@@ -54,8 +51,7 @@ let provider: ProviderServer;
 let installation: Installation;
 let node: ChildServer;
 
-/** What depends on the store, on one node that is started again. */
-function suite(settings: () => Promise<Record<string, string>>): void {
+describe("a reply", () => {
   const atEnd = atEndOfSuite();
   beforeAll(async () => {
     provider = await startProviderServer();
@@ -67,7 +63,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       { name: "short", adapter: { ...commandAdapter("short"), format: "jsonl" } },
       ...FAILING,
     ];
-    installation = await makeInstallation({ agents }, await settings(), atEnd);
+    installation = await makeInstallation({ agents }, {}, atEnd);
     node = await installation.start();
   });
 
@@ -99,10 +95,6 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(short.streamed).toMatchObject([{ content: "Once upon a ", status: "success", finishReason: "length" }]);
     expect(await keptOf(node, short.sessionId)).toMatchObject([{ finishReason: "length" }]);
   });
-}
-
-describe("a reply on SQLite", () => {
-  suite(async () => ({}));
 
   test("why a run failed is in one message, the session, its export and the node's report, also after a restart", async () => {
     provider.willReply({ kind: "stream", text: ["half"], ending: "cut" }, { kind: "refusal", status: 400 });
@@ -133,9 +125,4 @@ describe("a reply on SQLite", () => {
       expect(exported).toContain(`_failed: ${errorMessage}_`);
     }
   });
-});
-
-describeWith([POSTGRES], "a reply on PostgreSQL", (start) => {
-  const server = serverOf(start);
-  suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
 });
