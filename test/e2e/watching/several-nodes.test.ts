@@ -141,20 +141,20 @@ describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres,
     // Each node sends its last spans when it stops.
     for (const role of ["gateway", "worker", "orchestrator"] as const) await nodes[role].stop();
     const first = collector.spans.find(({ parentSpanId }) => parentSpanId === "b7ad6b7169203331")!;
-    const ask = collector.below(first, "ask session.chat");
-    // On a busy machine an ask is repeated, and each time has a span at the orchestrator; one of them begins the run.
+    const ask = collector.below(first, "send session.chat");
+    // On a busy machine a command is sent again, and each time has a span at the orchestrator; one of them begins the run.
     const under = (parent: SentSpan, name: string) =>
       collector.spans.filter((span) => span.parentSpanId === parent.spanId && span.name === name);
     const commit = under(ask, "commit").find((span) => under(span, "run").length > 0)!;
     const run = collector.below(commit, "run");
-    const [report] = under(run, "ask run.report");
+    const [report] = under(run, "send run.report");
     const chain = [first, ask, commit, run, report!, under(report!, "commit")[0]!];
     expect(chain.map(({ name, about }) => [name, about["interlock.roles"]])).toEqual([
       ["POST /message", "gateway"],
-      ["ask session.chat", "gateway"],
+      ["send session.chat", "gateway"],
       ["commit", "orchestrator"],
       ["run", "worker"],
-      ["ask run.report", "worker"],
+      ["send run.report", "worker"],
       ["commit", "orchestrator"],
     ]);
     expect(new Set(chain.map(({ traceId }) => traceId))).toEqual(new Set([TRACE_ID]));

@@ -40,7 +40,7 @@ describe("a traced node", () => {
     });
     expect(request.about["service.version"]).toMatch(/^\d+\.\d+\.\d+/);
     const floor = { "interlock.floor.id": `u:${user.userId}` };
-    const ask = collector.below(first, "ask session.chat");
+    const ask = collector.below(first, "send session.chat");
     expect(ask.facts).toMatchObject({ ...floor, "interlock.outcome": "ok" });
     const commit = collector.below(ask, "commit");
     expect(commit.facts).toMatchObject({ ...floor, "interlock.batch": 1, "interlock.outcome": "committed" });
@@ -55,8 +55,8 @@ describe("a traced node", () => {
       "interlock.outcome": "done",
     });
     // The claim starts the run; its later output is part of it.
-    collector.below(collector.below(commit, "ask run.claim"), "commit");
-    const reports = chain.filter(({ name, parentSpanId }) => name === "ask run.report" && parentSpanId === run.spanId);
+    collector.below(collector.below(commit, "send run.claim"), "commit");
+    const reports = chain.filter(({ name, parentSpanId }) => name === "send run.report" && parentSpanId === run.spanId);
     expect(reports.length).toBeGreaterThan(0);
     collector.below(reports[0]!, "commit");
   });
