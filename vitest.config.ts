@@ -92,7 +92,7 @@ export default defineConfig({
         },
       },
       { extends: true, test: { name: "programs", include: PROGRAMS } },
-      { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry } },
+      { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry, ...SHARING } },
       {
         extends: true,
         test: { name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 300_000 },
