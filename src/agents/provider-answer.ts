@@ -98,7 +98,10 @@ const READERS: Readonly<Record<Provider, () => EventReader>> = {
   google: () => readUntil(/"finishReason"\s*:\s*"/, false),
 };
 
-/** Passes events on. @param isLast whether the event that matches is the last one */
+/**
+ * Forward events unchanged, and notice the event that completes the reply: one that matches `end`.
+ * @param isLast whether no event follows it
+ */
 function readUntil(end: RegExp, isLast = true): EventReader {
   return {
     isComplete: false,

@@ -10,7 +10,7 @@ import { flow } from "../shared/flow.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
-import { Deadlines } from "./deadlines.ts";
+import { CommandTimeouts } from "./command-timeouts.ts";
 
 /** Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
 export type Serve = (envelope: Envelope) => Promise<Reply>;
@@ -94,7 +94,7 @@ export class Mailbox {
   readonly #waiting = new TransientMap<string, Waiting>();
   readonly #reassembler = new Reassembler();
   /** Of commands to this node's own floors. */
-  readonly #deadlines: Deadlines;
+  readonly #deadlines: CommandTimeouts;
   #floors: LocalFloors | undefined;
   #underWay = 0;
   #replies: Subscription | undefined;
@@ -102,7 +102,7 @@ export class Mailbox {
 
   constructor(options: MailboxOptions) {
     this.#options = options;
-    this.#deadlines = new Deadlines(options.clock);
+    this.#deadlines = new CommandTimeouts(options.clock);
   }
 
   /** Listen for replies. */
@@ -150,7 +150,8 @@ export class Mailbox {
       const now = clock.now();
       if (leftMs === "doubtful") return this.#publish(replyTo, { correlationId, again: { by: nodeId, at: now } });
       const envelope = { ...parsed.data, deadline: now + leftMs };
-      const outcome = leftMs < 0 ? unavailable("the deadline has passed") : await settle(serve, envelope);
+      const outcome =
+        leftMs < 0 ? unavailable("the command was on its way until its deadline") : await settle(serve, envelope);
       this.#reply(replyTo, correlationId, outcome);
     });
   }

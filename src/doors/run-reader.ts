@@ -83,7 +83,7 @@ export class RunReader implements TrackReader, DraftReader {
       get isFull() {
         return listener.isFull;
       },
-      // Pieces and drafts arrive by `takeDelta` and `takeDraft`; other unlogged events do not belong to a run.
+      // Pieces and drafts arrive by `receiveDelta` and `receiveDraft`; other unlogged events do not belong to a run.
       write: () => "ok",
       send: () => "ok",
       destroy: () => listener.onLost(),

@@ -3,7 +3,7 @@ import { createHmac, hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../protocol/errors.ts";
 import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
-import { broughtBy, type Command, type Envelope } from "../protocol/internal/command.ts";
+import { type Command, type Envelope, sessionCreatedBy } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
 import { bornOf, logPosition } from "../protocol/position.ts";
@@ -130,7 +130,7 @@ export class Commands {
     }
     try {
       const write = await plan();
-      const sessionId = broughtBy(write.command);
+      const sessionId = sessionCreatedBy(write.command);
       const row = sessionId && (await madeFor?.connection());
       return row ? await this.#sendAndBind(write, identity, row, sessionId) : await this.#send(write, identity);
     } catch (error) {

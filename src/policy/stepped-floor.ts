@@ -156,7 +156,7 @@ export class SteppedFloor {
 
   /** Forget sessions that have ended, so that a long play needs no more memory than a short one. */
   release(): void {
-    for (const id of this.#actors.release(hasEnded)) this.#dead.delete(id);
+    for (const id of this.#actors.evict(hasEnded)) this.#dead.delete(id);
   }
 
   /**

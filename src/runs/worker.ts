@@ -76,7 +76,7 @@ export interface WorkerMetrics {
 }
 
 /** A run from its claim to the end of its attempt. */
-interface ClaimedRun {
+interface HandledRun {
   /** The queue offered the run again meanwhile. */
   isOfferedAgain: boolean;
   /** The floor accepted this worker's claim. */
@@ -99,7 +99,7 @@ export class Worker {
   readonly #options: WorkerOptions;
   /** One attempt per run at a time. */
   readonly #drives = new TransientMap<RunId, Drive>();
-  readonly #claimed = new TransientMap<RunId, ClaimedRun>();
+  readonly #handled = new TransientMap<RunId, HandledRun>();
   readonly #limits: RunLimits;
   readonly #claiming: ClaimOptions;
   #processing: Processing | undefined;
@@ -153,7 +153,7 @@ export class Worker {
   async #handle(effect: RunEffect): Promise<void> {
     const { runId } = effect;
     if (this.#stopping.signal.aborted || this.#leavesToOthers(effect)) return;
-    const before = this.#claimed.get(runId);
+    const before = this.#handled.get(runId);
     if (before) {
       // A running attempt needs no second one. But the floor may have given up an attempt that is being claimed or is
       // ending.
@@ -162,22 +162,22 @@ export class Worker {
     }
     if (!this.#limits.reserve(effect)) return;
     this.#processing?.setConcurrency(this.#limits.concurrency);
-    const claimed: ClaimedRun = { isOfferedAgain: false, isOurs: false, signals: [] };
-    this.#claimed.set(runId, claimed);
+    const handled: HandledRun = { isOfferedAgain: false, isOurs: false, signals: [] };
+    this.#handled.set(runId, handled);
     try {
       for (const pauseMs of PAUSES_MS) {
         if (pauseMs > 0) await sleep(this.#options.clock, pauseMs, this.#stopping.signal).catch(() => {});
-        if (this.#stopping.signal.aborted || (await this.#tryToDrive(effect, claimed, pauseMs === 0))) return;
+        if (this.#stopping.signal.aborted || (await this.#tryToDrive(effect, handled, pauseMs === 0))) return;
       }
     } finally {
-      this.#claimed.delete(runId);
+      this.#handled.delete(runId);
       this.#limits.release(runId);
       this.#updateLimits();
     }
   }
 
   /** @returns false if the floor is unreachable for now */
-  async #tryToDrive(effect: RunEffect, claimed: ClaimedRun, isFirst: boolean): Promise<boolean> {
+  async #tryToDrive(effect: RunEffect, handled: HandledRun, isFirst: boolean): Promise<boolean> {
     const { runId } = effect;
     const { bus, store, clock, log, onClaimed } = this.#options;
     let subscription: Subscription | undefined;
@@ -185,20 +185,20 @@ export class Worker {
       // Subscribe before the claim, so that no signal is missed.
       subscription = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#receive(runId, message));
       do {
-        claimed.isOfferedAgain = false;
-        claimed.isOurs = false;
+        handled.isOfferedAgain = false;
+        handled.isOurs = false;
         const task = (await claim(effect, this.#claiming))?.task;
-        claimed.isOurs = task !== undefined;
+        handled.isOurs = task !== undefined;
         if (!task) continue;
         if (!task.purpose) onClaimed?.(Math.max(0, clock.now() - effect.dueAt));
         await this.#driveTraced(effect, task);
-      } while (claimed.isOfferedAgain && !this.#stopping.signal.aborted);
+      } while (handled.isOfferedAgain && !this.#stopping.signal.aborted);
       return true;
     } catch (error) {
-      const isPassing = !claimed.isOurs && error instanceof AppError && error.code === "unavailable";
-      if (isFirst || !isPassing) {
-        log.warn({ err: error, ...factsOf(effect) }, "a run could not be claimed; the worker tries again");
-      }
+      const isPassing = !handled.isOurs && error instanceof AppError && error.code === "unavailable";
+      const facts = { err: error, ...factsOf(effect) };
+      if (!isPassing) log.warn(facts, "a run could not be driven; the next sweep offers it again");
+      else if (isFirst) log.warn(facts, "a run could not be claimed; the worker tries again");
       return !isPassing;
     } finally {
       subscription?.end();
@@ -222,7 +222,7 @@ export class Worker {
   /** Take a run that another worker passed on, because its conversation is stored on this worker's disk. */
   #receiveHandedOver(message: Uint8Array): void {
     const effect = readMessage(HandedOver, message);
-    if (effect && this.#claimed.size < this.#limits.concurrency) void this.#handle(effect);
+    if (effect && this.#handled.size < this.#limits.concurrency) void this.#handle(effect);
   }
 
   async #driveTraced(effect: RunEffect, task: RunTask): Promise<void> {
@@ -269,7 +269,7 @@ export class Worker {
     this.#drives.set(runId, drive);
     this.#updateLimits();
     if (this.#stopping.signal.aborted) this.#giveBackAtOnce(drive);
-    for (const signal of this.#claimed.get(runId)?.signals.splice(0) ?? []) this.#obey(drive, signal);
+    for (const signal of this.#handled.get(runId)?.signals.splice(0) ?? []) this.#obey(drive, signal);
     try {
       const { kind } = await drive.driver.run();
       return end(kind, drive.driver.failure);
@@ -330,17 +330,17 @@ export class Worker {
   }
 
   #receive(runId: RunId, message: Uint8Array): void {
-    const claimed = this.#claimed.get(runId);
+    const handled = this.#handled.get(runId);
     const signal = readMessage(RunSignal, message);
-    if (!claimed || !signal) return;
+    if (!handled || !signal) return;
     if (signal.signal === "who") {
-      if (claimed.isOurs) void this.#options.bus.publish(signal.replyTo, writeMessage({ runId }));
+      if (handled.isOurs) void this.#options.bus.publish(signal.replyTo, writeMessage({ runId }));
       return;
     }
     const drive = this.#drives.get(runId);
     if (drive) return this.#obey(drive, signal);
-    claimed.signals.push(signal);
-    if (claimed.signals.length > MAX_SIGNALS) claimed.signals.shift();
+    handled.signals.push(signal);
+    if (handled.signals.length > MAX_SIGNALS) handled.signals.shift();
   }
 
   #obey(drive: Drive, signal: RunSignal): void {

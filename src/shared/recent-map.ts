@@ -1,7 +1,7 @@
 interface Entry<V> {
   value: V;
   /** Whether it was written again since it was added or last spared: the next search for room then spares it once. */
-  isSpared: boolean;
+  wasUsedAgain: boolean;
 }
 
 /**
@@ -36,11 +36,11 @@ export class RecentMap<K, V> {
     const known = this.#entries.get(key);
     if (known) {
       known.value = value;
-      known.isSpared = true;
+      known.wasUsedAgain = true;
       return;
     }
     if (this.#entries.size >= this.#limit) this.#makeRoom();
-    this.#entries.set(key, { value, isSpared: false });
+    this.#entries.set(key, { value, wasUsedAgain: false });
   }
 
   /** @returns whether there was such an entry */
@@ -64,8 +64,8 @@ export class RecentMap<K, V> {
   #makeRoom(): void {
     for (const [key, entry] of this.#entries) {
       this.#entries.delete(key);
-      if (!entry.isSpared) return;
-      entry.isSpared = false;
+      if (!entry.wasUsedAgain) return;
+      entry.wasUsedAgain = false;
       this.#entries.set(key, entry);
     }
   }

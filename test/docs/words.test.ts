@@ -37,11 +37,13 @@ test("the glossary's Chinese words are those of the Chinese pages and of the pag
   expect(named.filter((word) => ![...texts.values()].some((text) => text.includes(word)))).toEqual([]);
 });
 
+const COMMENT_OR_TEXT = /\/\*[\s\S]*?\*\/|\/\/ .*$|"(?:[^"\\\n]|\\.)*"/gm;
+const sources = globSync("{src,page}/**/*.{ts,tsx}", { cwd: root }).map((path) => ({
+  path,
+  text: readFileSync(join(root, path), "utf8"),
+}));
 /** The code without comments and texts. */
-const code = globSync("{src,page}/**/*.{ts,tsx}", { cwd: root })
-  .map((path) => readFileSync(join(root, path), "utf8"))
-  .map((text) => text.replace(/\/\*[\s\S]*?\*\/|\/\/ .*$|"(?:[^"\\\n]|\\.)*"/gm, ""))
-  .join("\n");
+const code = sources.map(({ text }) => text.replace(COMMENT_OR_TEXT, "")).join("\n");
 
 test("each term of the glossary is a word of the code", () => {
   const [rows] = tablesOf(readPage("docs/inside/glossary.md"), "term", "meaning", "中文");
@@ -51,6 +53,22 @@ test("each term of the glossary is a word of the code", () => {
       known.includes((name ?? term!).toLowerCase().replace(/[ '-]|s$/g, "")),
     );
   expect(rows!.map(([cell]) => cell!).filter((cell) => !isKnown(cell))).toEqual([]);
+});
+
+test("a comment or a page names no function or field that the code lacks", () => {
+  const texts = sources.flatMap(
+    ({ text }) => text.match(COMMENT_OR_TEXT)?.filter((part) => part.startsWith("/")) ?? [],
+  );
+  const pages = ["architecture", "changing", "correctness", "glossary"].map(
+    (name) => readPage(`docs/inside/${name}.md`).prose,
+  );
+  const named = [...texts, ...pages].join("\n").matchAll(/`(?:\w+[.#])?#?([a-z]+[A-Z]\w*)(?:\(.*?\))?`/g);
+  const names = [...new Set([...named].map(([, name]) => name!))];
+  expect(names.length).toBeGreaterThan(100);
+  // The last two are XState's and Node's.
+  const words = sources.flatMap(({ text }) => text.replace(/\/\*[\s\S]*?\*\/|\/\/ .*$/gm, "").match(/\w+/g) ?? []);
+  const known = new Set([...words, "getPersistedSnapshot", "nextTick"]);
+  expect(names.filter((name) => !known.has(name))).toEqual([]);
 });
 
 test("the code declares nothing by a word that once had several meanings", () => {

@@ -1,5 +1,5 @@
 -- Commits a floor's whole change, or nothing of it. Returns false when the floor's version is not the expected one, or when
--- an id of `free` belongs to a session or to a tombstone. A taken key is a unique_violation. It is called as a statement
+-- an id of `new_ids` belongs to a session or to a tombstone. A taken key is a unique_violation. It is called as a statement
 -- of its own, so that the call is the transaction. Locks are taken in one order everywhere: the floor, then sessions,
 -- effects and receipts, each by their keys; so two changes never wait for each other. Lists are null when they are empty.
 CREATE OR REPLACE FUNCTION commit_floor(change json) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -10,12 +10,12 @@ DECLARE
 BEGIN
   SELECT * INTO new FROM json_to_record(change) AS c (
     floor_id text, expected bigint, head bigint, format integer, flags text, snapshot text, reserved text, alarm bigint,
-    partition smallint, free text[], adopted json, sessions json, messages json, logs json, events json,
+    partition smallint, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
     effects_removed text[], effects_added json, receipts json, deleted json);
 
   -- Another commit may use one of them after this look: the version or the key then makes this one a conflict.
-  IF new.free IS NOT NULL AND (EXISTS (SELECT FROM sessions WHERE id = ANY (new.free))
-      OR EXISTS (SELECT FROM tombstones WHERE session_id = ANY (new.free))) THEN
+  IF new.new_ids IS NOT NULL AND (EXISTS (SELECT FROM sessions WHERE id = ANY (new.new_ids))
+      OR EXISTS (SELECT FROM tombstones WHERE session_id = ANY (new.new_ids))) THEN
     RETURN false;
   END IF;
 

@@ -340,7 +340,7 @@ const machine = setup({
       assertEvent(event, "bring");
       enqueue.spawnChild("session", { id: event.input.context.id, input: event.input });
     }),
-    releaseSessions: enqueueActions(({ event, enqueue }) => {
+    evictSessions: enqueueActions(({ event, enqueue }) => {
       assertEvent(event, "release");
       for (const id of event.sessionIds) enqueue.stopChild(id);
     }),
@@ -349,7 +349,7 @@ const machine = setup({
 
 /**
  * The arbiter of one floor: supervises the sessions that compete for it, and decides by the rules of
- * docs/use/arbitration.md. `take` does not depend on the state. The states mirror `context.floor` because viewers of
+ * docs/use/arbitration.md. `arbitrate` does not depend on the state. The states mirror `context.floor` because viewers of
  * the machine show them: the statecharts of `interlock machines`, and inspectors.
  */
 export const arbiterMachine = machine.createMachine({
@@ -367,7 +367,7 @@ export const arbiterMachine = machine.createMachine({
     claim: { actions: "arbitrate" },
     renumber: { actions: "arbitrate" },
     bring: { actions: "bringSession" },
-    release: { actions: "releaseSessions" },
+    release: { actions: "evictSessions" },
   },
   initial: "free",
   states: {

@@ -21,7 +21,7 @@ type Reads = FloorStore & LogStore;
 export async function loadActivation(id: FloorId, store: Reads): Promise<Activation> {
   const record = await store.loadFloor(id);
   if (!record) {
-    const never = { alarm: undefined, outside: undefined };
+    const never = { alarmAt: undefined, outsideDueAt: undefined };
     const state = { version: 0, head: 0, lastNow: 0, ...never, seqs: new Map(), drafts: new Map() };
     return { actors: new FloorActors(id), state };
   }
@@ -33,7 +33,7 @@ export async function loadActivation(id: FloorId, store: Reads): Promise<Activat
   const seqs = new Map(rows.map((row) => [row.session.id, row.head]));
   const persisted = rows.length > 0 ? withSessions(snapshot, rows) : snapshot.actors;
   try {
-    const state = { version, head, lastNow, alarm, outside, seqs, drafts };
+    const state = { version, head, lastNow, alarmAt: alarm, outsideDueAt: outside, seqs, drafts };
     return { actors: new FloorActors(id, persisted, lastNow), state };
   } catch (error) {
     throw new BrokenSnapshot("the machines refuse its state", error);

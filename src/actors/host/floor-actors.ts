@@ -104,7 +104,7 @@ export class FloorActors {
   readonly #sessions: Record<string, LiveSession> = Object.create(null);
   /** Each session as it was before the current event, deleted ones too. */
   readonly #machineStates = new Map<SessionId, SessionMachineState>();
-  /** Sessions that changed since the last `takeTouched`. */
+  /** Sessions that changed since the last `drainTouched`. */
   #touched = new Set<SessionId>();
   #facts: Fact[] = [];
   /** Steps of all sessions so far. */
@@ -257,7 +257,7 @@ export class FloorActors {
    * @param mayDrop limits it to some of them. Default: all
    * @returns the dropped sessions
    */
-  release(mayDrop: (state: SessionMachineState) => boolean = () => true): readonly SessionId[] {
+  evict(mayDrop: (state: SessionMachineState) => boolean = () => true): readonly SessionId[] {
     const needed = this.neededIds();
     if (needed === this.#released) return NONE;
     const deleted: SessionId[] = [];

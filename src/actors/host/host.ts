@@ -67,7 +67,7 @@ export class Host {
     const known = this.#floors.get(id);
     flow.onHop?.("host", `${id} is ${known ? "" : "not "}in memory`);
     if (known) {
-      known.isSpared = true;
+      known.wasUsedAgain = true;
       return known;
     }
     if (this.#floors.size >= this.#options.maxFloors) this.#makeRoom();
@@ -82,8 +82,8 @@ export class Host {
       // Dropping a floor with waiting commands would lose them.
       if (!floor.isIdle) continue;
       this.#floors.delete(floor.id);
-      if (!floor.isSpared) return floor.drop();
-      floor.isSpared = false;
+      if (!floor.wasUsedAgain) return floor.drop();
+      floor.wasUsedAgain = false;
       this.#floors.set(floor.id, floor);
     }
     throw new AppError("busy");

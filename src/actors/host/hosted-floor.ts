@@ -2,7 +2,7 @@
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { FloorId } from "../../protocol/ids.ts";
-import { broughtBy, type Command, type Envelope } from "../../protocol/internal/command.ts";
+import { type Command, type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
 import { flow } from "../../shared/flow.ts";
@@ -75,14 +75,14 @@ export class HostedFloor {
   readonly #preparation: Preparation;
   readonly #waiting: PendingCommand[] = [];
   /** Unanswered `session.played`, which wait for another command to be committed with. */
-  readonly #held: PendingCommand[] = [];
-  #holding: Timer | undefined;
+  readonly #delayed: PendingCommand[] = [];
+  #delay: Timer | undefined;
   /** Unanswered commands: a repeat joins its original (rule C2). They come and go too often for a `Map` (ADR 24). */
   readonly #pending: PendingCommand[] = [];
   #activation: Activation | undefined;
   #isWorking = false;
   /** Whether it was used again since it was loaded or last spared: the host then spares it once when it makes room. */
-  isSpared = false;
+  wasUsedAgain = false;
 
   constructor(id: FloorId, options: HostedFloorOptions, announcer: Announcer) {
     this.id = id;
@@ -94,7 +94,7 @@ export class HostedFloor {
 
   /** Whether the floor can be dropped: it has no queued command and no batch in flight. */
   get isIdle(): boolean {
-    return !this.#isWorking && this.#waiting.length + this.#held.length === 0;
+    return !this.#isWorking && this.#waiting.length + this.#delayed.length === 0;
   }
 
   /** Unanswered commands, queued and in flight. */
@@ -114,25 +114,25 @@ export class HostedFloor {
       if (original.envelope.bodyHash !== envelope.bodyHash) throw new AppError("idempotency_mismatch");
       return original.settle.promise;
     }
-    if (this.#waiting.length + this.#held.length >= MAX_WAITING_COMMANDS) throw new AppError("busy");
+    if (this.#waiting.length + this.#delayed.length >= MAX_WAITING_COMMANDS) throw new AppError("busy");
     const pending: PendingCommand = { envelope, key, settle: Promise.withResolvers(), isSuspect: false };
     this.#pending.push(pending);
     const isPatient = envelope.command.type === "session.played";
-    if (isPatient && this.#holding) this.#held.push(pending);
+    if (isPatient && this.#delay) this.#delayed.push(pending);
     else {
-      if (isPatient) this.#holding = this.#options.clock.after(PLAYED_MS, () => this.#release());
-      this.#waiting.push(...this.#held.splice(0), pending);
+      if (isPatient) this.#delay = this.#options.clock.after(PLAYED_MS, () => this.#commitDelayed());
+      this.#waiting.push(...this.#delayed.splice(0), pending);
       if (!this.#isWorking) void this.#work();
     }
     return pending.settle.promise;
   }
 
   /** Commit what was held for a second, and hold for another one. */
-  #release(): void {
-    this.#holding = undefined;
-    if (this.#held.length === 0) return;
-    this.#holding = this.#options.clock.after(PLAYED_MS, () => this.#release());
-    this.#waiting.push(...this.#held.splice(0));
+  #commitDelayed(): void {
+    this.#delay = undefined;
+    if (this.#delayed.length === 0) return;
+    this.#delay = this.#options.clock.after(PLAYED_MS, () => this.#commitDelayed());
+    this.#waiting.push(...this.#delayed.splice(0));
     if (!this.#isWorking) void this.#work();
   }
 
@@ -261,14 +261,14 @@ export class HostedFloor {
    */
   async #catchUp(activation: Activation): Promise<void> {
     const { actors, state } = activation;
-    while (state.outside !== undefined && state.outside <= this.#time()) {
+    while (state.outsideDueAt !== undefined && state.outsideDueAt <= this.#time()) {
       const time = this.#time();
       const rows = await this.#options.store.loadDue(this.id, actors.sessionIds, DUE_PAGE + 1);
       const due = rows.slice(0, DUE_PAGE).filter(({ dueAt }) => dueAt! <= time);
       for (const row of due) bringDue(row, activation, this.#rules());
-      state.outside = rows[due.length]?.dueAt;
+      state.outsideDueAt = rows[due.length]?.dueAt;
       const ledger = new Ledger(this.id, state);
-      const given = this.#given(state, state.outside);
+      const given = this.#given(state, state.outsideDueAt);
       ledger.write(actors.catchUp(given), given.now);
       await this.#write(ledger, activation, 0);
     }
@@ -279,7 +279,7 @@ export class HostedFloor {
    * @param until the floor's time goes no further; by default it stops before a session outside is due, which is loaded
    *   before the next batch
    */
-  #given(state: Activation["state"], until = state.outside && state.outside - 1): Given {
+  #given(state: Activation["state"], until = state.outsideDueAt && state.outsideDueAt - 1): Given {
     const { clock, newId } = this.#options;
     const present = this.#time();
     const jumpedMs = clock.now() - present;
@@ -299,7 +299,7 @@ export class HostedFloor {
 
   #applyOne(pending: PendingCommand, { actors, state }: Activation, ledger: Ledger): Reply {
     const { envelope } = pending;
-    const brought = broughtBy(envelope.command);
+    const brought = sessionCreatedBy(envelope.command);
     // Rule C20: an earlier command of this batch deleted the session.
     if (brought && actors.machineState(brought)?.value.lifecycle === "deleted") {
       return { ok: false, code: "idempotency_mismatch" };
@@ -370,7 +370,7 @@ export class HostedFloor {
 
   #isTimely(pending: PendingCommand): boolean {
     if (this.#options.clock.now() <= pending.envelope.deadline) return true;
-    this.#fail([pending], new AppError("unavailable", "the deadline has passed"));
+    this.#fail([pending], new AppError("unavailable", "the command waited for its floor until its deadline"));
     return false;
   }
 

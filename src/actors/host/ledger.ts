@@ -18,9 +18,9 @@ export interface LedgerState {
   /** The largest `now` given to the machines, in ms since 1970. They never get a smaller one (rule C9). */
   lastNow: number;
   /** The floor's alarm: its earliest deadline, in the floor's time. */
-  alarm: number | undefined;
+  alarmAt: number | undefined;
   /** No session outside the actors has an earlier deadline, in the floor's time; undefined: none has any. */
-  outside: number | undefined;
+  outsideDueAt: number | undefined;
   /** The last `seq` of each session in the actors. */
   seqs: Map<SessionId, Seq>;
   /** Unfinished messages with their text so far, by `draftKey`. */
@@ -128,10 +128,10 @@ export class Ledger {
    */
   close(actors: FloorActors, rules: Pick<Given, "catalog" | "interactionTimeoutMs">): Batch | undefined {
     const state = this.#state;
-    const before = state.alarm;
-    state.outside = earlier(state.outside, actors.nextDueOutside(rules));
-    state.alarm = earlier(state.outside, actors.nextDue(rules));
-    const { alarm, outside } = state;
+    const before = state.alarmAt;
+    state.outsideDueAt = earlier(state.outsideDueAt, actors.nextDueOutside(rules));
+    state.alarmAt = earlier(state.outsideDueAt, actors.nextDue(rules));
+    const { alarmAt: alarm, outsideDueAt: outside } = state;
     const machineStates = new Map<SessionId, SessionMachineState>();
     for (const machineState of actors.drainTouched()) machineStates.set(machineState.context.id, machineState);
     for (const id of this.#logged) machineStates.set(id, actors.machineState(id)!);
@@ -151,7 +151,7 @@ export class Ledger {
       gone.size === 0 ? rows : rows.filter((row) => !gone.has(sessionOf(row)!));
 
     const { seqs, lastNow, version, head } = state;
-    for (const id of actors.release()) seqs.delete(id);
+    for (const id of actors.evict()) seqs.delete(id);
     const change: FloorChange = {
       floorId: this.#floorId,
       expected: version,

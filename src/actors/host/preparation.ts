@@ -1,9 +1,9 @@
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
-import { broughtBy, type CommandOf, type Envelope } from "../../protocol/internal/command.ts";
+import { type CommandOf, type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { FloorStore, LogStore, MessageStore, SessionRow } from "../../store/store.ts";
-import { isStopping } from "../session/fencing.ts";
 import { recallSession } from "../session/session-context.ts";
+import { isStopping } from "../session/worker-commands.ts";
 import type { Activation } from "./activation.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { Ledger } from "./ledger.ts";
@@ -63,7 +63,7 @@ export class Preparation {
   ): Promise<Reply | undefined> {
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     if (sessionId === undefined) return undefined;
-    const brings = broughtBy(command) !== undefined;
+    const brings = sessionCreatedBy(command) !== undefined;
     if (command.type === "session.copy" && command.replaces !== undefined) {
       await this.#bring(command.replaces, actors, state);
     }

@@ -42,7 +42,7 @@ export function keepLengths(step: SessionStep): void {
   step.context.lengths = Object.values(lengths).some((length) => length !== undefined) ? lengths : undefined;
 }
 
-/** The session becomes the holder. `wasHeard`: it was ducked before, so its run is unchanged. */
+/** The session becomes the holder. `wasAudible`: it was ducked before, so its run is unchanged. */
 export function winFloor(
   step: SessionStep,
   { claim, bringsTurn }: Extract<InternalEvent, { type: "activate" | "resume" }>,

@@ -3,7 +3,6 @@ import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Activity, PausedBy, SessionState } from "../../protocol/session.ts";
 import type { Emitted } from "../facts.ts";
 import type { Waits } from "../floor/arbitration.ts";
-import { answerStanding, applyReport, claimRun } from "./fencing.ts";
 import {
   endLife,
   goBeneath,
@@ -36,6 +35,7 @@ import {
 } from "./session-step.ts";
 import { countTurn, isNamedBySummary, summarize } from "./summaries.ts";
 import { abortWaiting, beginTurn, overlapTurn, refusesTurn, withdrawTurn } from "./turns.ts";
+import { answerStanding, applyReport, claimRun } from "./worker-commands.ts";
 
 /** The initial state of a session in the actors: new, or from its row. */
 export interface SessionInput {

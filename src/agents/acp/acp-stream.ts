@@ -5,7 +5,7 @@ import type { Line } from "../process/line-reader.ts";
 
 /** Requests of a program that may wait for their answers, until it reads them or a person gives them. */
 const MAX_UNANSWERED = 256;
-/** The size of such requests together, in UTF-16 units; the last one may exceed it. */
+/** The total size of unanswered requests, in UTF-16 units; the last request may exceed it. */
 const MAX_UNANSWERED_UNITS = 16_777_216;
 
 /** Messages that bypass the SDK, because it prints invalid messages to the console and has no back-pressure. */

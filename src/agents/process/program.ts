@@ -45,7 +45,7 @@ export function findProgramProblem({ command, cwd, run_as }: ProgramEntry, env: 
   return undefined;
 }
 
-/** The environment of the program: the variables of every program, and those of its entry. */
+/** The program's environment: the variables that every program gets, and those of its catalogue entry. */
 export function environmentOf({ env, set }: ProgramEntry, from: Environment): Record<string, string> {
   const listed = env.map(namesOf).map(({ name, source }) => [name, from[source]] as const);
   const basic = BASIC.map((name) => [name, from[name]] as const);

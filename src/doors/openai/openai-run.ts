@@ -57,7 +57,7 @@ export interface OpenAiContext extends LiveRunsContext, RunStreamContext {
 export interface OpenAiDoor {
   context: OpenAiContext;
   runs: LiveRuns;
-  /** The requests of clients that repeat them by themselves. */
+  /** Requests whose clients retry automatically: a retry joins the first request. */
   repeats: RepeatedRequests;
 }
 

@@ -147,7 +147,7 @@ export const Envelope = z.object({
 export type Envelope = z.infer<typeof Envelope>;
 
 /** The session that a command creates if it does not exist. */
-export function broughtBy(command: Command): SessionId | undefined {
+export function sessionCreatedBy(command: Command): SessionId | undefined {
   if (command.type === "session.create" || command.type === "session.copy") return command.sessionId;
   return command.type === "session.chat" ? command.session?.sessionId : undefined;
 }

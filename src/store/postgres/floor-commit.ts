@@ -142,7 +142,7 @@ function rowsOf(change: FloorChange, contents: Contents) {
         return { session_id: sessionId, deleted_at: deletedAt, ...fields };
       }),
     ),
-    free: orNull(newIds),
+    new_ids: orNull(newIds),
     reserved: reserved ? JSON.stringify(reserved) : null,
     adopted: orNull(
       (change.staged ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),

@@ -245,7 +245,7 @@ describe("a floor that is restored", () => {
     floor.create("planner");
     floor.on("planner", "pause");
     floor.actors.drainTouched();
-    floor.actors.release();
+    floor.actors.evict();
     expect(floor.actors.drainTouched()).toEqual([]);
     expect([...floor.actors.neededIds()]).toEqual(["music"]);
     expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
@@ -254,7 +254,7 @@ describe("a floor that is restored", () => {
   test("a floor keeps only its competing sessions and the most recently used others in memory", () => {
     const floor = playing();
     for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
-    floor.actors.release();
+    floor.actors.evict();
     expect(floor.actors.sessionIds.sort()).toEqual(
       ["music", ...Array.from({ length: 16 }, (_, n) => `w${n + 24}`)].sort(),
     );

@@ -272,7 +272,7 @@ describe("an XState snapshot grows with the machine's context", () => {
     const sizes: number[] = [];
     for (let turn = 1000; turn < 1600; turn++) {
       playTurn(floor, `${turn}`);
-      floor.actors.release();
+      floor.actors.evict();
       const { context } = floor.actors.machineState("music" as SessionId)!;
       sizes.push(persistWhole(floor.actors).length + memoryOf(context).length);
     }

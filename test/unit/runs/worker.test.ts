@@ -210,7 +210,8 @@ describe("a run", () => {
     await stage.chat("ann");
     expect(stage.puppet().runs).toEqual([]);
     await stage.clock.advance(awayMs);
-    expect(worker.log.lines).toEqual(["a run could not be claimed; the worker tries again"]);
+    const next = what === "the store" ? "driven; the next sweep offers it again" : "claimed; the worker tries again";
+    expect(worker.log.lines).toEqual([`a run could not be ${next}`]);
     stage.bus.subscribe = subscribe;
     worker.isCutOff = false;
     stage.floors.store.away.clear();

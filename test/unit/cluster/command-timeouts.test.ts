@@ -1,15 +1,15 @@
 import { beforeEach, expect, test } from "vitest";
-import { type Deadline, Deadlines } from "../../../src/cluster/deadlines.ts";
+import { type CommandTimeout, CommandTimeouts } from "../../../src/cluster/command-timeouts.ts";
 import { ballast, bytesLeft, ROUND_BYTES } from "../../support/runner/heap.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 let clock: VirtualClock;
-let deadlines: Deadlines;
+let deadlines: CommandTimeouts;
 let passed: string[];
 
 beforeEach(() => {
   clock = new VirtualClock();
-  deadlines = new Deadlines(clock);
+  deadlines = new CommandTimeouts(clock);
   passed = [];
 });
 
@@ -64,7 +64,7 @@ test("a clock that went back delays a deadline but does not lose it", async () =
 });
 
 test("a removed deadline is garbage for a minor collection", async () => {
-  const open: Deadline[] = [];
+  const open: CommandTimeout[] = [];
   const left = await bytesLeft(() => {
     for (let count = 0; count < 100; count++) {
       const held = ballast();

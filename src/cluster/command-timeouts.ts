@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 
 /** An instant in ms since 1970, and what to do when it passes. */
-export interface Deadline {
+export interface CommandTimeout {
   readonly at: number;
   readonly onPassed: () => void;
   /** Its number in the order of addition. */
@@ -15,9 +15,9 @@ export interface Deadline {
  * for each costs more than the rest of its bookkeeping. They come and go with each command, so they are not in a `Set`
  * (ADR 24).
  */
-export class Deadlines {
+export class CommandTimeouts {
   readonly #clock: Clock;
-  readonly #pending: Deadline[] = [];
+  readonly #pending: CommandTimeout[] = [];
   #added = 0;
   #timer: Timer | undefined;
   /** The instant for which the timer is set. No pending deadline is earlier. */
@@ -28,7 +28,7 @@ export class Deadlines {
   }
 
   /** Call `onPassed` once the clock has reached `at`, unless the deadline is removed before. */
-  add(at: number, onPassed: () => void): Deadline {
+  add(at: number, onPassed: () => void): CommandTimeout {
     const deadline = { at, onPassed, serial: this.#added++, index: this.#pending.length };
     this.#pending.push(deadline);
     if (at < this.#timerAt) this.#setTimer(at);
@@ -39,7 +39,7 @@ export class Deadlines {
    * The timer stays: it finds at its time that the deadline is gone.
    * @returns false if the deadline was not pending
    */
-  remove(deadline: Deadline): boolean {
+  remove(deadline: CommandTimeout): boolean {
     const { index } = deadline;
     if (index < 0) return false;
     const last = this.#pending.pop()!;
@@ -60,7 +60,7 @@ export class Deadlines {
   #callPassed(): void {
     const now = this.#clock.now();
     let next = Number.POSITIVE_INFINITY;
-    const passed: Deadline[] = [];
+    const passed: CommandTimeout[] = [];
     for (const deadline of this.#pending) {
       if (deadline.at <= now) passed.push(deadline);
       else next = Math.min(next, deadline.at);
