@@ -196,7 +196,7 @@ export class Stage {
   #receive(event: ServerEvent): void {
     this.received.push(event);
     if (event.type === "connected") this.#connectionId = event.data.connectionId;
-    const message = this.#texts.add(event);
+    const message = this.#texts.take(event);
     if (message?.agent) this.#said.set(message.sessionId, message);
   }
 

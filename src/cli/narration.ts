@@ -185,7 +185,7 @@ class NewTexts {
   readonly #lengths = new Map<string, number>();
 
   extract(event: ServerEvent): Description[] {
-    const message = this.#texts.add(event);
+    const message = this.#texts.take(event);
     if (!message) return [];
     const { messageId, agent, text } = message;
     const from = this.#lengths.get(messageId) ?? 0;

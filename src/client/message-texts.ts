@@ -44,7 +44,7 @@ export class MessageTexts {
   }
 
   /** The message whose text the event changed or completed; undefined for any other event. */
-  add(event: ServerEvent): MessageText | undefined {
+  take(event: ServerEvent): MessageText | undefined {
     switch (event.type) {
       case "delta":
         return event.sessionId === undefined ? undefined : this.#extend(event.sessionId, event.data);

@@ -43,7 +43,7 @@ for await (const event of stream) {
     if (isHeard) current?.play(event.data.level ?? 0);
     else current?.pause();
   }
-  const text = texts.add(event);
+  const text = texts.take(event);
   if (text?.agent) {
     for (const [sentence] of text.text.slice(said).matchAll(SENTENCE)) {
       said += sentence.length;

@@ -162,7 +162,7 @@ export class LiveSession extends Live<SessionLiveView> {
   }
 
   #apply(event: ServerEvent): void {
-    const text = this.#texts.add(event);
+    const text = this.#texts.take(event);
     if (text) this.#write(text, event);
     switch (event.type) {
       case "session_transition":

@@ -30,7 +30,7 @@ function message(content: string, streaming: boolean, more: object = {}): Server
 /** The text of the message "m" after each event. */
 function follow(...events: ServerEvent[]): (string | undefined)[] {
   const texts = new MessageTexts();
-  return events.map((each) => texts.add(each)?.text);
+  return events.map((each) => texts.take(each)?.text);
 }
 
 describe("the text of a message", () => {
@@ -85,19 +85,19 @@ describe("the text of a message", () => {
 
   it("a message's text is separate from its reasoning, which has its own offsets", () => {
     const texts = new MessageTexts();
-    texts.add(delta(0, "hm", { kind: "reasoning" }));
-    texts.add(delta(0, "yes"));
-    expect(texts.add(delta(2, "m", { kind: "reasoning" }))).toMatchObject({ text: "yes", reasoning: "hmm" });
+    texts.take(delta(0, "hm", { kind: "reasoning" }));
+    texts.take(delta(0, "yes"));
+    expect(texts.take(delta(2, "m", { kind: "reasoning" }))).toMatchObject({ text: "yes", reasoning: "hmm" });
     const parts = [{ type: "reasoning", text: "hmm!" }, { type: "other" }];
-    expect(texts.add(message("yes", true, { parts }))).toMatchObject({ text: "yes", reasoning: "hmm!" });
+    expect(texts.take(message("yes", true, { parts }))).toMatchObject({ text: "yes", reasoning: "hmm!" });
   });
 
   it("the text of an abandoned attempt is removed, and stays removed", () => {
     const texts = new MessageTexts();
-    texts.add(delta(0, "first"));
-    texts.add(delta(0, "second", { messageId: "m2", attempt: 2 }));
+    texts.take(delta(0, "first"));
+    texts.take(delta(0, "second", { messageId: "m2", attempt: 2 }));
     expect(texts.unfinished.map(({ text }) => text)).toEqual(["second"]);
-    expect(texts.add(delta(0, "first"))).toBeUndefined();
+    expect(texts.take(delta(0, "first"))).toBeUndefined();
   });
 });
 
@@ -106,24 +106,24 @@ describe("an unfinished message", () => {
 
   it("an unfinished message ends with its run, in that session alone", () => {
     const texts = new MessageTexts();
-    texts.add(delta(0, "a"));
-    texts.add({ ...delta(0, "b"), sessionId: "t" });
-    texts.add(event("complete", { sessionId: "s", runId: "r" }));
+    texts.take(delta(0, "a"));
+    texts.take({ ...delta(0, "b"), sessionId: "t" });
+    texts.take(event("complete", { sessionId: "s", runId: "r" }));
     expect(texts.unfinished).toMatchObject([{ sessionId: "t", text: "b", isStreaming: true }]);
   });
 
   it("an unfinished message is dropped at a reset, of one session or of all", () => {
     const texts = new MessageTexts();
-    texts.add(delta(0, "a"));
-    texts.add(event("reset", { sessionId: "other", from: 3 }));
+    texts.take(delta(0, "a"));
+    texts.take(event("reset", { sessionId: "other", from: 3 }));
     expect(idsOf(texts)).toEqual(["m"]);
-    texts.add(event("reset", {}));
+    texts.take(event("reset", {}));
     expect(idsOf(texts)).toEqual([]);
   });
 
   it("the number of unfinished messages is limited: the oldest is dropped", () => {
     const texts = new MessageTexts();
-    for (let index = 0; index < 300; index += 1) texts.add(delta(0, "x", { messageId: `m${index}` }));
+    for (let index = 0; index < 300; index += 1) texts.take(delta(0, "x", { messageId: `m${index}` }));
     expect(idsOf(texts)).toHaveLength(256);
     expect(idsOf(texts)[0]).toBe("m44");
   });
