@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { acpAdapter } from "../../support/agents/programs.ts";
-import { type DeploymentUnderTest, describeDeployments, Talk } from "../../support/nodes/deployments.ts";
+import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
@@ -42,51 +42,47 @@ const switchTo = (talk: Talk, agentId: string) => talk.send({ type: "switch_agen
 const conversationsOf = async (talk: Talk) =>
   ((await talk.session()) as unknown as { agentSessions: Record<string, string> }).agentSessions;
 
-const LOSSES: Record<string, (deployment: DeploymentUnderTest) => Promise<void>> = {
-  "every node": (deployment) => deployment.restart(),
-  "the worker": (deployment) => deployment.loseWorker(),
-};
-
 // Both coding agents keep their conversations below the worker's home.
 const settings = { XDG_STATE_HOME: folder };
 describeDeployments("a session whose agents change", { catalog: () => CATALOG, settings }, (deployment) => {
-  // A worker that is the whole node is lost with it.
-  test.each(deployment.isEmbedded ? ["every node"] : Object.keys(LOSSES))(
-    "a session continues with each agent where that agent was, even after %s was killed",
-    async (lost) => {
-      const talk = await Talk.open(deployment, "coder");
-      expect(await speak(talk, "coder", "a red house")).toEqual(["speak of a red house"]);
-      const { coder } = await conversationsOf(talk);
-      await switchTo(talk, "model");
-      expect(await ask(talk, "a green tree", "It is green.")).toContain("a red house");
-      await switchTo(talk, "painter");
-      const painted = await speak(talk, "painter", "a blue sky");
-      expect(painted).toHaveLength(1);
-      expectAll(painted[0]!, ["a red house", "a green tree", "It is green.", "a blue sky"], []);
+  test("a session continues with each agent where that agent was, even after the worker and then every node was killed", async () => {
+    const talk = await Talk.open(deployment, "coder");
+    expect(await speak(talk, "coder", "a red house")).toEqual(["speak of a red house"]);
+    const { coder } = await conversationsOf(talk);
+    await switchTo(talk, "model");
+    expect(await ask(talk, "a green tree", "It is green.")).toContain("a red house");
+    await switchTo(talk, "painter");
+    const painted = await speak(talk, "painter", "a blue sky");
+    expect(painted).toHaveLength(1);
+    expectAll(painted[0]!, ["a red house", "a green tree", "It is green.", "a blue sky"], []);
 
-      await LOSSES[lost]!(deployment);
+    await deployment.loseWorker();
+    await talk.comeBack();
+
+    await switchTo(talk, "coder");
+    const [first, coded] = await speak(talk, "coder", "a door");
+    expect(first).toBe("speak of a red house");
+    expectAll(coded!, ["a green tree", "It is green.", "a blue sky", "a door"], ["a red house"]);
+    const conversations = await conversationsOf(talk);
+    expect(conversations).toEqual({ coder, painter: expect.stringMatching(/^s-/) });
+    expect(conversations["painter"]).not.toBe(coder);
+
+    await switchTo(talk, "model");
+    const heard = await ask(talk, "a window", "It is clear.");
+    expectAll(heard, ["a red house", "a green tree", "It is green.", "a blue sky", "a door"], []);
+    await switchTo(talk, "painter");
+    const again = (await speak(talk, "painter", "a cloud")).slice(1);
+    expect(again).toHaveLength(1);
+    expectAll(again[0]!, ["a door", "a window", "It is clear."], ["a red house", "a green tree", "a blue sky"]);
+    // A worker that is the whole node was every node.
+    if (!deployment.isEmbedded) {
+      await deployment.restart();
       await talk.comeBack();
-
-      await switchTo(talk, "coder");
-      const [first, coded] = await speak(talk, "coder", "a door");
-      expect(first).toBe("speak of a red house");
-      expectAll(coded!, ["a green tree", "It is green.", "a blue sky", "a door"], ["a red house"]);
-      const conversations = await conversationsOf(talk);
-      expect(conversations).toEqual({ coder, painter: expect.stringMatching(/^s-/) });
-      expect(conversations["painter"]).not.toBe(coder);
-
-      await switchTo(talk, "model");
-      const heard = await ask(talk, "a window", "It is clear.");
-      expectAll(heard, ["a red house", "a green tree", "It is green.", "a blue sky", "a door"], []);
-      await switchTo(talk, "painter");
-      const again = (await speak(talk, "painter", "a cloud")).slice(1);
-      expect(again).toHaveLength(1);
-      expectAll(again[0]!, ["a door", "a window", "It is clear."], ["a red house", "a green tree", "a blue sky"]);
-      await switchTo(talk, "coder");
-      expect(await speak(talk, "coder", "a roof")).toHaveLength(3);
-      expect(await conversationsOf(talk)).toEqual(conversations);
-    },
-  );
+    }
+    await switchTo(talk, "coder");
+    expect(await speak(talk, "coder", "a roof")).toHaveLength(3);
+    expect(await conversationsOf(talk)).toEqual(conversations);
+  });
 });
 
 /** An agent's prompt, and the conversation that it knew before. */

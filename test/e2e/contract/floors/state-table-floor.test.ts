@@ -4,7 +4,7 @@ import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../s
 import { archive, leavesAsItWas, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
-/** The contract's table of commands and states, cell by cell: the commands about the floor. */
+/** The commands about the floor by the state of the session that they are for. */
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());

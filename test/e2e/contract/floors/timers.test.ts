@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
-import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
+import { accepted, E2eClient, typesOf } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** The timers of a catalogue. Times are short and real; every test awaits the event, not the time. */
@@ -12,7 +12,6 @@ const agents = [
   scripted("sleepy", { priority: 50, idle_timeout: "30ms" }),
   scripted("fleeting", { priority: 20, max_pause: "30ms" }),
   scripted("hurried", { priority: 10, when_blocked: "queue", queue_timeout: "30ms" }),
-  scripted("polite", { priority: 10, when_blocked: "queue", when_busy: "enqueue", after_turn: "yield" }),
 ];
 const node = await NodeUnderTest.start({ agents });
 const slow = await NodeUnderTest.start({
@@ -40,18 +39,6 @@ describe("after_turn", () => {
     expect(decision.reason).toBe("preempted");
   });
 
-  test("after_turn yield is undone only by a resume, never by a release", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("guest");
-    const stream = await ann.follow(id);
-    await accepted(ann.say(id, "hello"));
-    await stream.findState(id, "paused");
-    const phone = await ann.hold("phone");
-    await accepted(ann.on(phone.id, "archive"));
-    expect(await ann.floor()).toMatchObject({ holder: null });
-    expect((await accepted(ann.on(id, "resume"))).session.state).toBe("active");
-  });
-
   test("after_turn archive ends the session when the answer is complete", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("once");
@@ -61,29 +48,6 @@ describe("after_turn", () => {
     expect(typesOf(events).slice(-3)).toEqual(["session_transition", "session_transition", "bye"]);
     expect(events.at(-2)!.data).toMatchObject({ from: "active.idle", to: "archived", reason: "after_turn" });
     expect(await ann.messages(id)).toHaveLength(2);
-  });
-
-  test("after_turn: archive yields after a turn that failed, and after_turn waits for a turn that is queued", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("once");
-    await ann.talk(id, "refused");
-    expect(await ann.see(id)).toMatchObject({ state: "paused", pausedBy: "yield" });
-    await accepted(ann.on(id, "archive"));
-
-    const polite = await ann.hold("polite");
-    const stream = await ann.follow(polite.id);
-    await accepted(ann.say(polite.id, "ask"));
-    const { requestId } = await stream.find("user_question_request");
-    await accepted(ann.say(polite.id, "hello"));
-    const answer = { type: "user_question_response", sessionId: polite.id, requestId, response: "a" };
-    await accepted(ann.send(answer));
-    await stream.findState(polite.id, "paused");
-    expect(transitionsOf(await ann.log(polite.id)).slice(-4)).toEqual([
-      "active.running→active.idle",
-      "active.idle→active.running",
-      "active.running→active.idle",
-      "active.idle→paused",
-    ]);
   });
 });
 
@@ -97,18 +61,6 @@ describe("idle_timeout", () => {
     await stream.findState(music.id, "active.idle");
     expect(await ann.see(id)).toMatchObject({ state: "paused", pausedBy: "yield" });
     expect((await ann.log(id)).at(-1)!.data).toMatchObject({ event: "yield", reason: "idle_timeout" });
-  });
-
-  test("idle_timeout is not counted during a run", async () => {
-    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
-    const { session } = await accepted(ann.askToCreate({ agentId: "sleepy" }));
-    await accepted(ann.say(session.id, "play"));
-    const idle = await bob.hold("sleepy");
-    const stream = await bob.follow(idle.id);
-    await stream.findState(idle.id, "paused");
-    expect(await ann.see(session.id)).toMatchObject({ state: "active", activity: "running" });
-    await accepted(ann.send({ type: "abort", sessionId: session.id }));
-    await (await ann.follow(session.id)).findState(session.id, "paused");
   });
 });
 
@@ -165,26 +117,6 @@ describe("resume_delay", () => {
     await stream.findState(music.id, "paused");
     const resumed = await stream.findState(music.id, "active.idle");
     expect(resumed.data).toMatchObject({ from: "paused", event: "resume", reason: "resumed" });
-  });
-
-  test("resume_delay keeps the floor without a holder, and rejects sessions of lower priority", async () => {
-    const ann = new E2eClient(slow);
-    const weather = await ann.hold("weather");
-    const phone = await ann.hold("phone");
-    await accepted(ann.on(phone.id, "archive"));
-    expect(await ann.floor()).toMatchObject({ holder: null, paused: [{ id: weather.id, state: "paused" }] });
-    const { decision } = await refused(ann.askToCreate({ agentId: "music", activate: true }));
-    expect(decision).toMatchObject({ reason: "lower_priority", rule: 5, holder: { sessionId: weather.id } });
-  });
-
-  test("resume_delay allows a session that outranks the waiting one, without a second pause", async () => {
-    const ann = new E2eClient(slow);
-    const weather = await ann.hold("weather");
-    const phone = await ann.hold("phone");
-    await accepted(ann.on(phone.id, "archive"));
-    const { decision } = await accepted(ann.askToCreate({ agentId: "planner", activate: true }));
-    expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free", rule: 2 });
-    expect(transitionsOf(await ann.log(weather.id))).toEqual(["created→active.idle", "active.idle→paused"]);
   });
 
   test("resume_delay ends at once when the session itself requests the floor", async () => {

@@ -77,18 +77,6 @@ describe("a confirmation", () => {
     expect(lastMessage(events)).toBe("Deleted.");
   });
 
-  test("a tool that is always approved needs no further confirmation in this session, but in another", async () => {
-    const asked = await ask("delete");
-    await answer(asked, "approve_always");
-    const { ann, sessionId } = asked;
-    const again = await ann.talk(sessionId, "delete it again");
-    const since = again.slice(again.findIndex(({ data }) => data["content"] === "delete it again"));
-    expect(typesOf(since)).toContain("tool_call");
-    expect(typesOf(since)).not.toContain("tool_confirmation_request");
-    await accepted(ann.on(sessionId, "archive"));
-    await ask("delete", ann);
-  });
-
   test.each([
     ["reject", "Rejected."],
     [{ type: "reject_with_reply", reason: "not now" }, "Rejected: not now"],
@@ -205,19 +193,6 @@ describe("an answer", () => {
 });
 
 describe("a pending request", () => {
-  test("a pending request ends with an abort, and a later answer is interaction_not_found", async () => {
-    const { ann, sessionId, stream, requestId } = await ask("ask");
-    await accepted(ann.send({ type: "abort", sessionId }));
-    const events = await stream.until("complete");
-    expect(events.findLast(({ type }) => type === "interaction_resolved")).toMatchObject({
-      requestId,
-      data: { by: "abort" },
-    });
-    expect(events.at(-1)!.data).toMatchObject({ cancelled: true });
-    const message = { type: "user_question_response", sessionId, requestId, response: "a" };
-    expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
-  });
-
   test("a pending request that times out is resolved, reported as an error and completed, and the session has failed", async () => {
     const ann = new E2eClient(impatient);
     const { sessionId, stream, requestId } = await ask("ask", ann);

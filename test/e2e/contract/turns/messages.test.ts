@@ -300,15 +300,6 @@ describe("an abort", () => {
     await accepted(ann.send({ type: "abort", sessionId: id }));
     expect(await ann.log(id)).toEqual(before);
   });
-
-  test("an abort allows the next message to begin", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
-    await accepted(ann.say(id, "play"));
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    await ann.talk(id, "hello");
-    expect(await said(ann, id, "assistant")).toContain("Hello there.");
-  });
 });
 
 describe("pause, resume and archive", () => {

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused, transitionsOf } from "../../../support/clients/e2e-client.ts";
-import { leavesAsItWas, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
+import { pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
-/** The contract's table of commands and states, cell by cell: the commands about the conversation. */
+/** The commands about a conversation by the state of its session. All cases of the rules: `test/unit/actors`. */
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
@@ -17,17 +17,6 @@ describe("chat", () => {
     const log = await ann.log(id);
     expect(transitionsOf(log)).toEqual(["created→active.idle", "active.idle→active.running"]);
     expect(log.at(-1)!.data).toMatchObject({ event: "turn", runId });
-  });
-
-  test("chat with a created session that is rejected does not keep the message", async () => {
-    const ann = new E2eClient(node);
-    await ann.hold("phone");
-    const { id } = await ann.create("music");
-    const { errorCode, decision } = await refused(ann.say(id, "hello"));
-    expect(errorCode).toBe("rejected");
-    expect(decision.reason).toBe("lower_priority");
-    expect(await ann.messages(id)).toEqual([]);
-    expect(await ann.see(id)).toMatchObject({ state: "created", messageCount: 0 });
   });
 
   test("chat with a queued session is kept, and runs when the floor is granted", async () => {
@@ -50,14 +39,6 @@ describe("chat", () => {
     const stream = await ann.follow(sessionId);
     await accepted(ann.on(holder.id, "archive"));
     await stream.find(({ type, data }) => type === "complete" && data["runId"] === runId);
-  });
-
-  test("chat with the active session is its turn", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
-    const answer = await accepted(ann.say(id, "hello"));
-    expect(answer).toMatchObject({ sessionId: id, messageId: expect.any(String), runId: expect.any(String) });
-    expect(answer.decision).toBeUndefined();
   });
 
   test("chat with the active session while it is busy is refused, and the message is not kept", async () => {
@@ -98,53 +79,9 @@ describe("chat", () => {
   });
 });
 
-describe("abort", () => {
-  test("abort of a created or a queued session has no effect", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.create("music");
-    await leavesAsItWas(ann, id, () => accepted(ann.send({ type: "abort", sessionId: id })));
-    const queued = await queue(node);
-    await leavesAsItWas(queued.ann, queued.session.id, () =>
-      accepted(queued.ann.send({ type: "abort", sessionId: queued.session.id })),
-    );
-  });
-
-  test("abort of the active session ends its run; it keeps the floor", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
-    const { runId } = await accepted(ann.say(id, "play"));
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    expect(await ann.see(id)).toMatchObject({ state: "active", activity: "idle" });
-    // The attempt's last report may follow the end of its run, as a message.
-    const [complete, last] = (await ann.log(id)).filter(({ type }) => type !== "message").slice(-2);
-    expect(complete).toMatchObject({ type: "complete", data: { runId, cancelled: true } });
-    expect(last!.data).toMatchObject({ from: "active.running", to: "active.idle", event: "abort" });
-  });
-
-  test("abort of a paused session ends its held run; it stays paused", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
-    const { runId } = await accepted(ann.say(id, "play"));
-    await ann.hold("phone");
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "idle", pausedBy: "preemption" });
-    // The attempt's last report may follow the end of its run.
-    const ended = (await ann.log(id)).filter(({ type }) => type === "complete");
-    expect(ended).toMatchObject([{ data: { runId, cancelled: true } }]);
-  });
-});
-
 describe("switch_agent", () => {
   const switchTo = (ann: E2eClient, sessionId: string, agentId: string) =>
     accepted(ann.send({ type: "switch_agent", sessionId, agentId }));
-
-  test("switch_agent of a created session applies the new agent's priority", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.create("music");
-    const { outcome } = await switchTo(ann, id, "planner");
-    expect(outcome).toEqual({ previousAgentId: "music", currentAgentId: "planner", agentName: "Planner" });
-    expect(await ann.see(id)).toMatchObject({ agentId: "planner", priority: 60, state: "created" });
-  });
 
   test("switch_agent of a queued session keeps its place in time, and competes with the new priority", async () => {
     const { ann, holder, session } = await queue(node);
@@ -156,32 +93,6 @@ describe("switch_agent", () => {
     await switchTo(ann, second.id, "weather");
     await accepted(ann.on(holder.id, "archive"));
     expect((await ann.floor()).holder).toMatchObject({ id: second.id, agentId: "weather" });
-  });
-
-  test("switch_agent of the active session preempts no session and leaves it active", async () => {
-    const { ann, holder, session } = await preempt(node, "planner");
-    await switchTo(ann, holder.id, "chat");
-    expect((await ann.floor()).holder).toMatchObject({ id: holder.id, agentId: "chat", priority: 10 });
-    expect((await ann.see(session.id)).state).toBe("paused");
-    expect((await accepted(ann.on(session.id, "resume"))).decision.reason).toBe("preempted");
-  });
-
-  test("switch_agent of a paused session applies when it returns", async () => {
-    const { ann, session } = await pauseByUser(node);
-    await switchTo(ann, session.id, "planner");
-    expect(await ann.see(session.id)).toMatchObject({ state: "paused", agentId: "planner" });
-  });
-
-  test("switch_agent of a session that is busy, active or paused, is refused until it is aborted", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
-    await accepted(ann.say(id, "play"));
-    expect((await switchTo(ann, id, "chat")).outcome.errorCode).toBe("agent_busy");
-    await ann.hold("phone");
-    expect((await switchTo(ann, id, "chat")).outcome.errorCode).toBe("agent_busy");
-    expect((await ann.see(id)).agentId).toBe("music");
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    expect((await switchTo(ann, id, "chat")).outcome.currentAgentId).toBe("chat");
   });
 });
 
