@@ -197,6 +197,18 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     },
   );
 
+  test("an abort before the first token releases the connection", async () => {
+    server.willReply({ kind: "stream", ending: "never" });
+    const stage = createRunStage();
+    const arrived = server.nextRequest();
+    const next = model(provider).run(turnOf(PROMPT), stage.control)[Symbol.asyncIterator]().next();
+    const request = await arrived;
+    stage.abort();
+    expect(await next).toEqual({ done: true, value: undefined });
+    await request.closed;
+    expect(server.requests).toHaveLength(1);
+  });
+
   test.each([
     ["before a word of its answer", { kind: "stream", ending: "never" }, ""],
     ["in the middle of it", { kind: "stream", text: ["Hel"], ending: "never" }, "Hel"],

@@ -103,6 +103,17 @@ describe("a board of unfinished messages", () => {
     expect(board.add(A, delta(0, "more", { messageId: "m4", attempt: 2 }), NOON)).toBe(true);
   });
 
+  test("a finished message does not reappear by a late delta, checkpoint or row", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "la"), NOON);
+    board.finish(M);
+    expect(board.add(A, delta(2, "li"), NOON)).toBe(false);
+    expect(board.add(A, delta(0, "la"), NOON)).toBe(false);
+    expect(board.lacks(M, RUN, 4)).toBe(false);
+    expect(board.restore(stored("lali"))).toBe(false);
+    expect(textOf(board)).toEqual([]);
+  });
+
   test("nothing is kept of a session that has ended", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la"), NOON);
