@@ -347,6 +347,13 @@ describe("the end of a reporter", () => {
     expect(floor.asked).toHaveLength(length);
   });
 
+  test("the end leaves no timer", async () => {
+    const { clock, reporter } = makeReporter();
+    expect(clock.timerCount).toBe(1);
+    reporter.close();
+    expect(clock.timerCount).toBe(0);
+  });
+
   test("a closed reporter ends silently, even while a report is in progress", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.fates.push(...Array.from({ length: 9 }, () => new AppError("unavailable")));

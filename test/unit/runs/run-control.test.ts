@@ -25,6 +25,16 @@ describe("a hold", () => {
     expect([said(stage), stage.driver.isHeld, stage.holds]).toEqual(["la li lu", false, [true, false]]);
   });
 
+  test("the end of a hold is reported at once, so that no other worker is requested", async () => {
+    const stage = await drive();
+    stage.driver.obey(hold);
+    await stage.clock.advance(0);
+    const { length } = stage.floor.reports;
+    stage.driver.obey(go);
+    await stage.clock.advance(0);
+    expect(stage.floor.reports).toHaveLength(length + 1);
+  });
+
   test("a hold is reported once if it is requested twice", async () => {
     const stage = await drive();
     for (const word of [hold, hold, go, go, go]) stage.driver.obey(word);
