@@ -138,36 +138,33 @@ describeInChromium("the floor view", (open) => {
     await expect.poll(() => opened.locator("summary").textContent()).toMatch(/Weather \(30\) was refused/);
   });
 
-  test("the floor view pauses, resumes and queues sessions, sets flags, and follows other clients", async () => {
+  test("the floor view pauses, resumes and queues sessions, which it numbers, sets flags and leaves those of other clients, and follows other clients", async () => {
     const userId = node.newUser();
     const { page } = await open(addressOf(userId));
     await agentButton(page, "Music").click();
     await holderCard(page).getByRole("button", { name: "Pause" }).click();
     await page.getByRole("article", { name: "Music: paused" }).getByRole("button", { name: "Resume" }).click();
     await holderCard(page).getByText("Music").waitFor();
-    const queued = await node.post("/session/create", { agentId: "patient", userId });
-    await node.post(`/session/${queued.body.session.id}/activate`);
-    await page.getByRole("article", { name: "Patient: waits" }).waitFor();
-    await page.getByLabel("name of a flag").fill("emergency");
-    await page.getByRole("button", { name: "Set" }).click();
-    await page.getByLabel("emergency").waitFor();
-    await page.getByRole("article", { name: "Patient: waits" }).getByText("Music", { exact: false }).waitFor();
-    await expect.poll(() => page.getByLabel("emergency").isChecked()).toBe(true);
-    await node.post(`/floor/u%3A${userId}/stop-all`);
-    await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
-  });
-
-  test("the floor view numbers the sessions that wait", async () => {
-    const userId = node.newUser();
-    for (const agentId of ["navigation", "patient", "patient"]) {
-      const { session } = (await node.post("/session/create", { agentId, userId })).body;
+    for (let queued = 0; queued < 2; queued += 1) {
+      const { session } = (await node.post("/session/create", { agentId: "patient", userId })).body;
       await node.post(`/session/${session.id}/activate`);
     }
-    const { page } = await open(addressOf(userId));
     const waiting = page.getByRole("article", { name: "Patient: waits" });
     await expect
       .poll(async () => (await waiting.allInnerTexts()).map((text) => text.slice(0, 2)))
       .toEqual(["1.", "2."]);
+    await waiting.first().getByText("Music", { exact: false }).waitFor();
+    await page.route("**/flags", async (route) => {
+      await client.changeFlags(`u:${userId}`, { reverse: true });
+      await route.continue();
+    });
+    await page.getByLabel("name of a flag").fill("emergency");
+    await page.getByRole("button", { name: "Set", exact: true }).click();
+    await expect.poll(() => page.getByLabel("emergency", { exact: true }).isChecked()).toBe(true);
+    await page.getByLabel("reverse", { exact: true }).waitFor();
+    expect((await client.getFloor(`u:${userId}`)).flags).toEqual({ emergency: true, reverse: true });
+    await node.post(`/floor/u%3A${userId}/stop-all`);
+    await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
   });
 
   test("the floor view sends messages to the holder, and shows its last message", async () => {
@@ -213,23 +210,6 @@ describeInChromium("the floor view", (open) => {
     await page.getByText(/Our helper · Priority 45/).waitFor();
     expect(session.workspaceId).toBeUndefined();
     expect(faults).toEqual([]);
-  });
-
-  test("setting a flag leaves other clients' flags unchanged", async () => {
-    const user = node.newUser("flo");
-    const { page } = await open(addressOf(user));
-    const set = async (name: string) => {
-      await page.getByLabel("name of a flag").fill(name);
-      await page.getByRole("button", { name: "Set", exact: true }).click();
-      await page.getByLabel(name, { exact: true }).waitFor();
-    };
-    await page.route("**/flags", async (route) => {
-      await client.changeFlags(`u:${user}`, { reverse: true });
-      await route.continue();
-    });
-    await set("night");
-    await page.getByLabel("reverse", { exact: true }).waitFor();
-    expect((await client.getFloor(`u:${user}`)).flags).toEqual({ night: true, reverse: true });
   });
 
   test("names and titles are shown as plain text", async () => {
