@@ -19,8 +19,16 @@ async function conversation(ann: E2eClient, turns: number) {
 
 describe("loading a session", () => {
   test("loading a session returns its newest 500 messages, oldest first, and says that there are more", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await conversation(ann, 251);
+    const said = Array.from({ length: 251 }, (_, turn) => [
+      { role: "user", content: `hello ${turn}` },
+      { role: "assistant", content: "Hello there." },
+    ]).flat();
+    const lines = said.map((each, n) => ({ type: "message", id: `m${n}`, ...each, status: "success", createdAt: n }));
+    const raw = [{ type: "session", version: 1, title: "Long" }, ...lines, { type: "end", messages: said.length }]
+      .map((line) => JSON.stringify(line))
+      .join("\n");
+    const headers = { "Content-Type": "application/x-ndjson" };
+    const { id } = (await accepted(node.post("/session/import", undefined, { raw, headers }))).session;
     const { session, position } = await accepted(node.post("/session/load", { sessionId: id }));
     expect(session.messageCount).toBe(502);
     expect(session.hasMore).toBe(true);
