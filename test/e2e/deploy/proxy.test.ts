@@ -120,8 +120,9 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
       expect(page.faults).toEqual([]);
       expect(page.heard.map(({ type }) => type)).not.toContain("reset");
     }
-    const { position } = (await next.ask("GET", "/session/talk")).body;
-    expect(session.logOf("talk").map(({ seq }) => seq)).toEqual(seqsUpTo(Number(position.split(".")[1])));
+    const head = Number((await next.ask("GET", "/session/talk")).body.position.split(".")[1]);
+    await session.until(() => session.logOf("talk").length >= head);
+    expect(session.logOf("talk").map(({ seq }) => seq)).toEqual(seqsUpTo(head));
     const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
     expect(new Set(ids).size).toBe(1);
   });
