@@ -71,6 +71,8 @@ export class PlayerSession {
   /** What the user did in the player and the node does not know yet. */
   #wish: "play" | "pause" | undefined;
   #isSending = false;
+  /** The session has the player's name, because the player said no title when it began to play. */
+  #isUntitled = false;
   #stopping: ReturnType<typeof setTimeout> | undefined;
 
   constructor(client: Client, agentId: string, userId: string, player: Playing, listener: PlayerSessionListener) {
@@ -88,6 +90,7 @@ export class PlayerSession {
 
   /** The player has changed. The same playback twice is one change. */
   observe(playback: Playback): void {
+    this.#addTitle();
     if (playback === this.#observed || this.#leaving.signal.aborted) return;
     this.#observed = playback;
     clearTimeout(this.#stopping);
@@ -173,13 +176,24 @@ export class PlayerSession {
     this.#note(answer, isAudible ? say : "");
     if (!isAudible) this.#listener.onDenied(say);
     if (isNew) this.#begin(id);
+    this.#addTitle();
     // It was stopped before the node answered.
     if (this.#observed === "stopped") this.#endUnlessPlayed();
   }
 
   #create(): ReturnType<Client["createSession"]> {
     const title = this.#player.title ?? this.#player.name;
+    this.#isUntitled = this.#player.title === undefined;
     return this.#client.createSession({ agentId: this.#agentId, userId: this.#userId, activate: true, title });
+  }
+
+  /** A player may say what it plays after it has begun. */
+  #addTitle(): void {
+    const [id, title] = [this.#sessionId, this.#player.title];
+    if (!this.#isUntitled || id === undefined || title === undefined) return;
+    this.#isUntitled = false;
+    // Without an answer the session keeps the player's name, which is no harm.
+    this.#client.renameSession(id, title).catch(() => {});
   }
 
   /** @returns whether the failure is an answer */
