@@ -56,7 +56,7 @@ export type ArbiterEvent =
   /** The host has loaded a session from its row, because a command names it. */
   | { type: "bring"; input: SessionInput }
   /** The host drops sessions that the floor does not need (rule C6). */
-  | { type: "release"; sessionIds: SessionId[] };
+  | { type: "evict"; sessionIds: SessionId[] };
 
 /** How a session is created. */
 interface Creation {
@@ -341,7 +341,7 @@ const machine = setup({
       enqueue.spawnChild("session", { id: event.input.context.id, input: event.input });
     }),
     evictSessions: enqueueActions(({ event, enqueue }) => {
-      assertEvent(event, "release");
+      assertEvent(event, "evict");
       for (const id of event.sessionIds) enqueue.stopChild(id);
     }),
   },
@@ -367,7 +367,7 @@ export const arbiterMachine = machine.createMachine({
     claim: { actions: "arbitrate" },
     renumber: { actions: "arbitrate" },
     bring: { actions: "bringSession" },
-    release: { actions: "evictSessions" },
+    evict: { actions: "evictSessions" },
   },
   initial: "free",
   states: {

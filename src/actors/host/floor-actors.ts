@@ -111,8 +111,8 @@ export class FloorActors {
   #steps = 0;
   /** The result of `neededIds`; undefined once it may have changed. */
   #needed: ReadonlySet<SessionId> | undefined;
-  /** `neededIds` as of the last `release`: while it is the same set, there is nothing to release. */
-  #released: ReadonlySet<SessionId> | undefined;
+  /** `neededIds` as of the last `evict`: while it is the same set, there is nothing to evict. */
+  #neededLast: ReadonlySet<SessionId> | undefined;
   #written: { arbiter: MachineState<ArbiterContext>; json: string } | undefined;
   #broken: { cause: unknown } | undefined;
   /** The earliest deadline; undefined once it may have changed. */
@@ -194,7 +194,7 @@ export class FloorActors {
     return this.#findNext(rules)?.at;
   }
 
-  /** The earliest deadline of the sessions that the floor does not need, and which `release` may drop. */
+  /** The earliest deadline of the sessions that the floor does not need, and which `evict` may drop. */
   nextDueOutside(rules: Rules): number | undefined {
     const needed = this.neededIds();
     let first: number | undefined;
@@ -259,7 +259,7 @@ export class FloorActors {
    */
   evict(mayDrop: (state: SessionMachineState) => boolean = () => true): readonly SessionId[] {
     const needed = this.neededIds();
-    if (needed === this.#released) return NONE;
+    if (needed === this.#neededLast) return NONE;
     const deleted: SessionId[] = [];
     const idle: SessionId[] = [];
     for (const [id, state] of this.#machineStates) {
@@ -268,11 +268,11 @@ export class FloorActors {
     }
     const sessionIds = [...deleted, ...this.#leastUsed(idle, idle.length - MAX_WARM)];
     if (sessionIds.length > 0) {
-      this.#guard(() => this.#sendToArbiter({ type: "release", sessionIds }));
+      this.#guard(() => this.#sendToArbiter({ type: "evict", sessionIds }));
       for (const id of sessionIds) this.#machineStates.delete(id);
     }
     this.#needed = needed;
-    this.#released = needed;
+    this.#neededLast = needed;
     return sessionIds;
   }
 

@@ -86,9 +86,9 @@ export class XstateFloor {
     }
   }
 
-  send(event: Extract<ArbiterEvent, { type: "bring" | "release" }>): void {
+  send(event: Extract<ArbiterEvent, { type: "bring" | "evict" }>): void {
     this.#arbiter.send(event);
-    if (event.type === "release") for (const id of event.sessionIds) this.#before.delete(id);
+    if (event.type === "evict") for (const id of event.sessionIds) this.#before.delete(id);
   }
 
   bring(input: SessionInput): void {

@@ -207,7 +207,7 @@ describe("an invalid command", () => {
     "left",
     "leave",
     "bring",
-    "release",
+    "evict",
     "preempt",
     "archive",
     "session.fly",

@@ -298,7 +298,7 @@ const ARBITER_EVENTS = [
   { type: "left", sessionId: "s", given },
   { type: "claim", claim: { ...claim, priority: 5 }, given },
   { type: "bring", input: { context: bare, lifecycle: "paused", activity: "idle" } },
-  { type: "release", sessionIds: ["s"] },
+  { type: "evict", sessionIds: ["s"] },
   { type: "nonsense", given },
 ] as unknown as ArbiterEvent[];
 
