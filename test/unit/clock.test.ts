@@ -27,131 +27,127 @@ function makeClock({ at = BOOT, mayFall = false } = {}) {
   };
 }
 
-describe("the time of a process", () => {
-  test("the process's time starts at the wall clock, and advances", () => {
-    const { clock, pass } = makeClock();
-    expect(clock.now()).toBe(BOOT);
-    pass(1_500);
-    expect(clock.now()).toBe(BOOT + 1_500);
-  });
-
-  test("the process's time is in whole milliseconds", () => {
-    const { clock, pass } = makeClock();
-    pass(0.7);
-    expect(clock.now()).toBe(BOOT);
-    pass(0.7);
-    expect(clock.now()).toBe(BOOT + 1);
-  });
-
-  test("the process's time does not follow the wall clock before the two are compared", () => {
-    const { clock, set } = makeClock();
-    set(3_600_000);
-    expect(clock.now()).toBe(BOOT);
-    clock.compare();
-    expect(clock.now()).toBe(BOOT + 3_600_000);
-  });
-
-  test("the process's time never goes back: it waits for a wall clock that is behind", () => {
-    const { clock, jumps, pass, set } = makeClock();
-    set(-60_000);
-    clock.compare();
-    expect(clock.now()).toBe(BOOT);
-    let before = clock.now();
-    for (let second = 0; second < 120; second += 1) {
-      pass(1_000);
-      clock.compare();
-      expect(clock.now()).toBeGreaterThanOrEqual(before + 1_000);
-      before = clock.now();
-    }
-    // As far ahead of the wall clock as on the first day: the clock runs at its normal rate.
-    expect(clock.now()).toBe(BOOT + 120_000);
-    expect(jumps).toEqual([]);
-  });
-
-  test("the process's time may go back only if the wall clock had been ahead by more than 5 s", () => {
-    const { clock, jumps, pass, set } = makeClock({ mayFall: true });
-    set(600_000);
-    clock.compare();
-    set(-600_000);
-    pass(1_000);
-    clock.compare();
-    expect(clock.now()).toBe(BOOT + 1_000);
-    set(-5_000);
-    clock.compare();
-    expect(clock.now()).toBe(BOOT + 1_000);
-    expect(jumps).toEqual([600_000]);
-  });
-
-  test("the process's time starts at the given time if the wall clock is behind it, and follows the wall clock once it is ahead", () => {
-    const { clock, jumps, pass, set } = makeClock({ at: Date.UTC(1970, 0, 1) });
-    clock.startAt(BOOT);
-    expect(clock.now()).toBe(BOOT);
-    pass(10);
-    expect(clock.now()).toBe(BOOT + 10);
-    clock.compare();
-    expect(clock.now()).toBe(BOOT + 10);
-    set(BOOT + 3_600_000);
-    clock.compare();
-    expect(clock.now()).toBe(BOOT + 3_600_010);
-    expect(jumps).toEqual([3_600_000]);
-  });
-
-  test("the process's time does not go back to the given start", () => {
-    const { clock } = makeClock();
-    clock.startAt(BOOT - 1);
-    clock.startAt(0);
-    expect(clock.now()).toBe(BOOT);
-  });
+test("the process's time starts at the wall clock, and advances", () => {
+  const { clock, pass } = makeClock();
+  expect(clock.now()).toBe(BOOT);
+  pass(1_500);
+  expect(clock.now()).toBe(BOOT + 1_500);
 });
 
-describe("a jump of the wall clock", () => {
-  test("a jump forward by more than 5 s is reported to all listeners, with its length", () => {
-    const { clock, jumps, set } = makeClock();
-    const others: number[] = [];
-    clock.onJump((byMs) => others.push(byMs));
-    set(5_001);
-    clock.compare();
-    expect(jumps).toEqual([5_001]);
-    expect(others).toEqual([5_001]);
-    expect(clock.now()).toBe(BOOT + 5_001);
-  });
+test("the process's time is in whole milliseconds", () => {
+  const { clock, pass } = makeClock();
+  pass(0.7);
+  expect(clock.now()).toBe(BOOT);
+  pass(0.7);
+  expect(clock.now()).toBe(BOOT + 1);
+});
 
-  test("a jump of the wall clock is reported once", () => {
-    const { clock, jumps, pass, set } = makeClock();
-    set(60_000);
-    for (let times = 0; times < 3; times += 1) {
-      clock.compare();
-      pass(1_000);
-    }
-    expect(jumps).toEqual([60_000]);
-  });
+test("the process's time does not follow the wall clock before the two are compared", () => {
+  const { clock, set } = makeClock();
+  set(3_600_000);
+  expect(clock.now()).toBe(BOOT);
+  clock.compare();
+  expect(clock.now()).toBe(BOOT + 3_600_000);
+});
 
-  test("a jump of the wall clock of 5 s or less is followed without a report", () => {
-    const { clock, jumps, set } = makeClock();
-    set(5_000);
+test("the process's time never goes back: it waits for a wall clock that is behind", () => {
+  const { clock, jumps, pass, set } = makeClock();
+  set(-60_000);
+  clock.compare();
+  expect(clock.now()).toBe(BOOT);
+  let before = clock.now();
+  for (let second = 0; second < 120; second += 1) {
+    pass(1_000);
     clock.compare();
-    expect(clock.now()).toBe(BOOT + 5_000);
-    expect(jumps).toEqual([]);
-  });
+    expect(clock.now()).toBeGreaterThanOrEqual(before + 1_000);
+    before = clock.now();
+  }
+  // As far ahead of the wall clock as on the first day: the clock runs at its normal rate.
+  expect(clock.now()).toBe(BOOT + 120_000);
+  expect(jumps).toEqual([]);
+});
 
-  test("a jump back is not reported, nor is the time until the clock has caught up", () => {
-    const { clock, jumps, set } = makeClock();
-    set(-3_600_000);
-    clock.compare();
-    set(3_600_000);
-    clock.compare();
-    expect(clock.now()).toBe(BOOT);
-    expect(jumps).toEqual([]);
-  });
+test("the process's time may go back only if the wall clock had been ahead by more than 5 s", () => {
+  const { clock, jumps, pass, set } = makeClock({ mayFall: true });
+  set(600_000);
+  clock.compare();
+  set(-600_000);
+  pass(1_000);
+  clock.compare();
+  expect(clock.now()).toBe(BOOT + 1_000);
+  set(-5_000);
+  clock.compare();
+  expect(clock.now()).toBe(BOOT + 1_000);
+  expect(jumps).toEqual([600_000]);
+});
 
-  test("a jump of the wall clock is reported after the clock has moved, so that its listeners read the new time", () => {
-    const { clock, set } = makeClock();
-    const ticks: number[] = [];
-    clock.onJump(() => ticks.push(clock.now()));
-    set(10_000);
+test("the process's time starts at the given time if the wall clock is behind it, and follows the wall clock once it is ahead", () => {
+  const { clock, jumps, pass, set } = makeClock({ at: Date.UTC(1970, 0, 1) });
+  clock.startAt(BOOT);
+  expect(clock.now()).toBe(BOOT);
+  pass(10);
+  expect(clock.now()).toBe(BOOT + 10);
+  clock.compare();
+  expect(clock.now()).toBe(BOOT + 10);
+  set(BOOT + 3_600_000);
+  clock.compare();
+  expect(clock.now()).toBe(BOOT + 3_600_010);
+  expect(jumps).toEqual([3_600_000]);
+});
+
+test("the process's time does not go back to the given start", () => {
+  const { clock } = makeClock();
+  clock.startAt(BOOT - 1);
+  clock.startAt(0);
+  expect(clock.now()).toBe(BOOT);
+});
+
+test("a jump forward by more than 5 s is reported to all listeners, with its length", () => {
+  const { clock, jumps, set } = makeClock();
+  const others: number[] = [];
+  clock.onJump((byMs) => others.push(byMs));
+  set(5_001);
+  clock.compare();
+  expect(jumps).toEqual([5_001]);
+  expect(others).toEqual([5_001]);
+  expect(clock.now()).toBe(BOOT + 5_001);
+});
+
+test("a jump of the wall clock is reported once", () => {
+  const { clock, jumps, pass, set } = makeClock();
+  set(60_000);
+  for (let times = 0; times < 3; times += 1) {
     clock.compare();
-    expect(ticks).toEqual([BOOT + 10_000]);
-  });
+    pass(1_000);
+  }
+  expect(jumps).toEqual([60_000]);
+});
+
+test("a jump of the wall clock of 5 s or less is followed without a report", () => {
+  const { clock, jumps, set } = makeClock();
+  set(5_000);
+  clock.compare();
+  expect(clock.now()).toBe(BOOT + 5_000);
+  expect(jumps).toEqual([]);
+});
+
+test("a jump back is not reported, nor is the time until the clock has caught up", () => {
+  const { clock, jumps, set } = makeClock();
+  set(-3_600_000);
+  clock.compare();
+  set(3_600_000);
+  clock.compare();
+  expect(clock.now()).toBe(BOOT);
+  expect(jumps).toEqual([]);
+});
+
+test("a jump of the wall clock is reported after the clock has moved, so that its listeners read the new time", () => {
+  const { clock, set } = makeClock();
+  const ticks: number[] = [];
+  clock.onJump(() => ticks.push(clock.now()));
+  set(10_000);
+  clock.compare();
+  expect(ticks).toEqual([BOOT + 10_000]);
 });
 
 describe("the real clock", () => {
@@ -192,59 +188,55 @@ test("the clock of this machine goes forward", () => {
   expect(clock.now()).toBeGreaterThanOrEqual(before);
 });
 
-describe("the offset of the database's clock", () => {
-  test("the offset follows small changes at once, and a jump when the next comparison confirms it", () => {
-    const time = new DatabaseTime(100);
-    expect([time.compare(-4_000), time.offsetMs]).toEqual([true, -4_000]);
-    expect([time.compare(600_000), time.offsetMs]).toEqual([false, -4_000]);
-    expect([time.compare(-3_000), time.offsetMs]).toEqual([true, -3_000]);
-    expect([time.compare(600_000), time.offsetMs]).toEqual([false, -3_000]);
-    expect([time.compare(600_400), time.offsetMs]).toEqual([true, 600_400]);
-    expect([time.compare(0), time.offsetMs]).toEqual([false, 600_400]);
-    expect([time.compare(900_000), time.offsetMs]).toEqual([false, 600_400]);
-    expect([time.compare(899_000), time.offsetMs]).toEqual([true, 899_000]);
-  });
+test("the offset follows small changes at once, and a jump when the next comparison confirms it", () => {
+  const time = new DatabaseTime(100);
+  expect([time.compare(-4_000), time.offsetMs]).toEqual([true, -4_000]);
+  expect([time.compare(600_000), time.offsetMs]).toEqual([false, -4_000]);
+  expect([time.compare(-3_000), time.offsetMs]).toEqual([true, -3_000]);
+  expect([time.compare(600_000), time.offsetMs]).toEqual([false, -3_000]);
+  expect([time.compare(600_400), time.offsetMs]).toEqual([true, 600_400]);
+  expect([time.compare(0), time.offsetMs]).toEqual([false, 600_400]);
+  expect([time.compare(900_000), time.offsetMs]).toEqual([false, 600_400]);
+  expect([time.compare(899_000), time.offsetMs]).toEqual([true, 899_000]);
 });
 
-describe("a node that compares its clock repeatedly", () => {
-  test("a short error of the clock affects only one comparison, also with a slow database", async () => {
-    const clock = new VirtualClock();
-    const time = new DatabaseTime(0);
-    let errorMs = 0;
-    const seen: number[] = [];
-    const delays = [9_000];
-    const measure = async () => {
-      await new Promise<void>((resolve) => void clock.after(delays.shift() ?? 0, resolve));
-      seen.push(errorMs);
-      return errorMs;
-    };
-    const stop = keepComparing(time, { measure, clock, log: new KeptLog() });
-    await clock.advance(18_000);
-    errorMs = 600_000;
-    await clock.advance(9_900);
-    errorMs = 0;
-    await clock.advance(12_000);
-    expect(seen).toEqual([600_000, 0, 0]);
-    expect(time.offsetMs).toBe(0);
-    stop();
-    expect(clock.timerCount).toBe(0);
-  });
+test("a short error of the clock affects only one comparison, also with a slow database", async () => {
+  const clock = new VirtualClock();
+  const time = new DatabaseTime(0);
+  let errorMs = 0;
+  const seen: number[] = [];
+  const delays = [9_000];
+  const measure = async () => {
+    await new Promise<void>((resolve) => void clock.after(delays.shift() ?? 0, resolve));
+    seen.push(errorMs);
+    return errorMs;
+  };
+  const stop = keepComparing(time, { measure, clock, log: new KeptLog() });
+  await clock.advance(18_000);
+  errorMs = 600_000;
+  await clock.advance(9_900);
+  errorMs = 0;
+  await clock.advance(12_000);
+  expect(seen).toEqual([600_000, 0, 0]);
+  expect(time.offsetMs).toBe(0);
+  stop();
+  expect(clock.timerCount).toBe(0);
+});
 
-  test("a node continues after a failed comparison, and compares no more once it is stopped", async () => {
-    const clock = new VirtualClock();
-    const time = new DatabaseTime(0);
-    const answers = [new Error("away"), 400];
-    const measure = async () => {
-      const answer = answers.shift();
-      if (typeof answer !== "number") throw answer;
-      return answer;
-    };
-    const stop = keepComparing(time, { measure, clock, log: new KeptLog() });
-    await clock.advance(10_000);
-    expect(time.offsetMs).toBe(0);
-    await clock.advance(10_000);
-    expect(time.offsetMs).toBe(400);
-    stop();
-    expect(clock.timerCount).toBe(0);
-  });
+test("a node continues after a failed comparison, and compares no more once it is stopped", async () => {
+  const clock = new VirtualClock();
+  const time = new DatabaseTime(0);
+  const answers = [new Error("away"), 400];
+  const measure = async () => {
+    const answer = answers.shift();
+    if (typeof answer !== "number") throw answer;
+    return answer;
+  };
+  const stop = keepComparing(time, { measure, clock, log: new KeptLog() });
+  await clock.advance(10_000);
+  expect(time.offsetMs).toBe(0);
+  await clock.advance(10_000);
+  expect(time.offsetMs).toBe(400);
+  stop();
+  expect(clock.timerCount).toBe(0);
 });

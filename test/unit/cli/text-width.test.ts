@@ -1,28 +1,26 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "../../../src/cli/text-width.ts";
 
-describe("the width of a text", () => {
-  it("a text's width counts two columns for Chinese and its punctuation, full-width forms and emoji", () => {
-    for (const [text, width] of [
-      ["", 0],
-      ["abc é", 5],
-      ["导航中，暂时无法闲聊", 20],
-      ["《茉莉花》", 10],
-      ["ＡＢ。", 6],
-      ["한국 か", 7],
-      ["𠮷", 2],
-      ["🚗 👩‍👩‍👧", 5],
-      ["❤️", 2],
-      ["♪ “x” …", 7],
-    ] as const) {
-      expect(widthOf(text), text).toBe(width);
-    }
-  });
+it("a text's width counts two columns for Chinese and its punctuation, full-width forms and emoji", () => {
+  for (const [text, width] of [
+    ["", 0],
+    ["abc é", 5],
+    ["导航中，暂时无法闲聊", 20],
+    ["《茉莉花》", 10],
+    ["ＡＢ。", 6],
+    ["한국 か", 7],
+    ["𠮷", 2],
+    ["🚗 👩‍👩‍👧", 5],
+    ["❤️", 2],
+    ["♪ “x” …", 7],
+  ] as const) {
+    expect(widthOf(text), text).toBe(width);
+  }
+});
 
-  it("a text's width counts no column for combining marks", () => {
-    expect(widthOf("e\u0301")).toBe(1);
-    expect(widthOf("\u200b")).toBe(0);
-  });
+it("a text's width counts no column for combining marks", () => {
+  expect(widthOf("e\u0301")).toBe(1);
+  expect(widthOf("\u200b")).toBe(0);
 });
 
 it("a text is cut with an ellipsis, never in the middle of a character", () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { type MessageText, MessageTexts } from "../../../src/client/message-texts.ts";
 import { parseServerEvent, type ServerEvent } from "../../../src/client/server-event.ts";
 
@@ -33,98 +33,94 @@ function follow(...events: ServerEvent[]): (string | undefined)[] {
   return events.map((each) => texts.take(each)?.text);
 }
 
-describe("the text of a message", () => {
-  it("a message's text grows by deltas, in UTF-16 units, and is complete with the message", () => {
-    expect(follow(delta(0, "导航🚗"), delta(4, "，右转"), message("导航🚗，右转。", false))).toEqual([
-      "导航🚗",
-      "导航🚗，右转",
-      "导航🚗，右转。",
-    ]);
-  });
-
-  it("only the new part of an overlapping delta is applied", () => {
-    expect(follow(delta(0, "abcd"), delta(0, "abcd"), delta(2, "cd"), delta(2, "cdef"), delta(0, "abcdefg"))).toEqual([
-      "abcd",
-      undefined,
-      undefined,
-      "abcdef",
-      "abcdefg",
-    ]);
-  });
-
-  it("a message's text has no gaps: an early delta waits for the missing text", () => {
-    expect(follow(delta(3, "d"), delta(0, "ab"), delta(3, "d"), message("abcd", true), delta(4, "e"))).toEqual([
-      undefined,
-      "ab",
-      undefined,
-      "abcd",
-      "abcde",
-    ]);
-  });
-
-  it("a reader can join a message in the middle of its text", () => {
-    expect(follow(message("so far", true), delta(6, " good"))).toEqual(["so far", "so far good"]);
-  });
-
-  it("a message's text does not shrink when a node is slightly behind", () => {
-    expect(follow(delta(0, "abcdef"), message("abc", true), delta(3, "def"), delta(6, "g"))).toEqual([
-      "abcdef",
-      undefined,
-      undefined,
-      "abcdefg",
-    ]);
-  });
-
-  it("a message's text is the server's where the two differ", () => {
-    expect(follow(delta(0, "abc"), message("xyz", true), delta(3, "!"))).toEqual(["abc", "xyz", "xyz!"]);
-  });
-
-  it("a message's text is finished once: no late delta reopens it", () => {
-    expect(follow(message("all", false), delta(0, "all"), message("a", true))).toEqual(["all", undefined, undefined]);
-  });
-
-  it("a message's text is separate from its reasoning, which has its own offsets", () => {
-    const texts = new MessageTexts();
-    texts.take(delta(0, "hm", { kind: "reasoning" }));
-    texts.take(delta(0, "yes"));
-    expect(texts.take(delta(2, "m", { kind: "reasoning" }))).toMatchObject({ text: "yes", reasoning: "hmm" });
-    const parts = [{ type: "reasoning", text: "hmm!" }, { type: "other" }];
-    expect(texts.take(message("yes", true, { parts }))).toMatchObject({ text: "yes", reasoning: "hmm!" });
-  });
-
-  it("the text of an abandoned attempt is removed, and stays removed", () => {
-    const texts = new MessageTexts();
-    texts.take(delta(0, "first"));
-    texts.take(delta(0, "second", { messageId: "m2", attempt: 2 }));
-    expect(texts.unfinished.map(({ text }) => text)).toEqual(["second"]);
-    expect(texts.take(delta(0, "first"))).toBeUndefined();
-  });
+it("a message's text grows by deltas, in UTF-16 units, and is complete with the message", () => {
+  expect(follow(delta(0, "导航🚗"), delta(4, "，右转"), message("导航🚗，右转。", false))).toEqual([
+    "导航🚗",
+    "导航🚗，右转",
+    "导航🚗，右转。",
+  ]);
 });
 
-describe("an unfinished message", () => {
-  const idsOf = (texts: MessageTexts) => texts.unfinished.map(({ messageId }: MessageText) => messageId);
+it("only the new part of an overlapping delta is applied", () => {
+  expect(follow(delta(0, "abcd"), delta(0, "abcd"), delta(2, "cd"), delta(2, "cdef"), delta(0, "abcdefg"))).toEqual([
+    "abcd",
+    undefined,
+    undefined,
+    "abcdef",
+    "abcdefg",
+  ]);
+});
 
-  it("an unfinished message ends with its run, in that session alone", () => {
-    const texts = new MessageTexts();
-    texts.take(delta(0, "a"));
-    texts.take({ ...delta(0, "b"), sessionId: "t" });
-    texts.take(event("complete", { sessionId: "s", runId: "r" }));
-    expect(texts.unfinished).toMatchObject([{ sessionId: "t", text: "b", isStreaming: true }]);
-  });
+it("a message's text has no gaps: an early delta waits for the missing text", () => {
+  expect(follow(delta(3, "d"), delta(0, "ab"), delta(3, "d"), message("abcd", true), delta(4, "e"))).toEqual([
+    undefined,
+    "ab",
+    undefined,
+    "abcd",
+    "abcde",
+  ]);
+});
 
-  it("an unfinished message is dropped at a reset, of one session or of all", () => {
-    const texts = new MessageTexts();
-    texts.take(delta(0, "a"));
-    texts.take(event("reset", { sessionId: "other", from: 3 }));
-    expect(idsOf(texts)).toEqual(["m"]);
-    texts.take(event("reset", {}));
-    expect(idsOf(texts)).toEqual([]);
-  });
+it("a reader can join a message in the middle of its text", () => {
+  expect(follow(message("so far", true), delta(6, " good"))).toEqual(["so far", "so far good"]);
+});
 
-  it("the number of unfinished messages is limited: the oldest is dropped", () => {
-    const texts = new MessageTexts();
-    for (let index = 0; index < 300; index += 1) texts.take(delta(0, "x", { messageId: `m${index}` }));
-    expect(idsOf(texts)).toHaveLength(256);
-    expect(idsOf(texts)[0]).toBe("m44");
-  });
+it("a message's text does not shrink when a node is slightly behind", () => {
+  expect(follow(delta(0, "abcdef"), message("abc", true), delta(3, "def"), delta(6, "g"))).toEqual([
+    "abcdef",
+    undefined,
+    undefined,
+    "abcdefg",
+  ]);
+});
+
+it("a message's text is the server's where the two differ", () => {
+  expect(follow(delta(0, "abc"), message("xyz", true), delta(3, "!"))).toEqual(["abc", "xyz", "xyz!"]);
+});
+
+it("a message's text is finished once: no late delta reopens it", () => {
+  expect(follow(message("all", false), delta(0, "all"), message("a", true))).toEqual(["all", undefined, undefined]);
+});
+
+it("a message's text is separate from its reasoning, which has its own offsets", () => {
+  const texts = new MessageTexts();
+  texts.take(delta(0, "hm", { kind: "reasoning" }));
+  texts.take(delta(0, "yes"));
+  expect(texts.take(delta(2, "m", { kind: "reasoning" }))).toMatchObject({ text: "yes", reasoning: "hmm" });
+  const parts = [{ type: "reasoning", text: "hmm!" }, { type: "other" }];
+  expect(texts.take(message("yes", true, { parts }))).toMatchObject({ text: "yes", reasoning: "hmm!" });
+});
+
+it("the text of an abandoned attempt is removed, and stays removed", () => {
+  const texts = new MessageTexts();
+  texts.take(delta(0, "first"));
+  texts.take(delta(0, "second", { messageId: "m2", attempt: 2 }));
+  expect(texts.unfinished.map(({ text }) => text)).toEqual(["second"]);
+  expect(texts.take(delta(0, "first"))).toBeUndefined();
+});
+
+const idsOf = (texts: MessageTexts) => texts.unfinished.map(({ messageId }: MessageText) => messageId);
+
+it("an unfinished message ends with its run, in that session alone", () => {
+  const texts = new MessageTexts();
+  texts.take(delta(0, "a"));
+  texts.take({ ...delta(0, "b"), sessionId: "t" });
+  texts.take(event("complete", { sessionId: "s", runId: "r" }));
+  expect(texts.unfinished).toMatchObject([{ sessionId: "t", text: "b", isStreaming: true }]);
+});
+
+it("an unfinished message is dropped at a reset, of one session or of all", () => {
+  const texts = new MessageTexts();
+  texts.take(delta(0, "a"));
+  texts.take(event("reset", { sessionId: "other", from: 3 }));
+  expect(idsOf(texts)).toEqual(["m"]);
+  texts.take(event("reset", {}));
+  expect(idsOf(texts)).toEqual([]);
+});
+
+it("the number of unfinished messages is limited: the oldest is dropped", () => {
+  const texts = new MessageTexts();
+  for (let index = 0; index < 300; index += 1) texts.take(delta(0, "x", { messageId: `m${index}` }));
+  expect(idsOf(texts)).toHaveLength(256);
+  expect(idsOf(texts)[0]).toBe("m44");
 });

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
@@ -72,35 +72,33 @@ test("a file that was cut off at any place is read without an exception", () => 
   );
 });
 
-describe("the JSON Schema of the file", () => {
-  const schema = z.fromJSONSchema(catalogSchema() as z.core.JSONSchema.JSONSchema);
-  const car = readFileSync(new URL("../../../config/car.yaml", import.meta.url), "utf8");
+const schema = z.fromJSONSchema(catalogSchema() as z.core.JSONSchema.JSONSchema);
+const car = readFileSync(new URL("../../../config/car.yaml", import.meta.url), "utf8");
 
-  test("the schema accepts the shipped files, which name it", () => {
-    for (const text of [shipped, car]) {
-      expect(schema.safeParse(parse(text)).error).toBeUndefined();
-      expect(text).toMatch(/^# yaml-language-server: \$schema=\.\.\/dist\/catalogue\.schema\.json\n/);
-    }
-  });
+test("the schema accepts the shipped files, which name it", () => {
+  for (const text of [shipped, car]) {
+    expect(schema.safeParse(parse(text)).error).toBeUndefined();
+    expect(text).toMatch(/^# yaml-language-server: \$schema=\.\.\/dist\/catalogue\.schema\.json\n/);
+  }
+});
 
-  test("the schema accepts every file that is a catalogue", () => {
-    fc.assert(
-      fc.property(fc.array(edit, { minLength: 1, maxLength: 2 }), (edits) => {
-        const text = apply(edits);
-        if (readCatalog(text).ok) expect(schema.safeParse(parse(text)).error).toBeUndefined();
-      }),
-      { numRuns: 40 },
-    );
-  });
+test("the schema accepts every file that is a catalogue", () => {
+  fc.assert(
+    fc.property(fc.array(edit, { minLength: 1, maxLength: 2 }), (edits) => {
+      const text = apply(edits);
+      if (readCatalog(text).ok) expect(schema.safeParse(parse(text)).error).toBeUndefined();
+    }),
+    { numRuns: 40 },
+  );
+});
 
-  test.each([
-    ["a misspelt key", { priorty: 10 }, ["agents", 0]],
-    ["a priority out of range", { priority: 101 }, ["agents", 0, "priority"]],
-    ["an unknown way", { when_blocked: "wait" }, ["agents", 0, "when_blocked"]],
-    ["a duration without a unit", { lease: "30" }, ["agents", 0, "lease"]],
-    ["an unknown tool", { tools: ["clock", "clocks"] }, ["agents", 0, "tools", 1]],
-  ])("the schema refuses %s", (_, keys, path) => {
-    const { error } = schema.safeParse({ agents: [{ name: "a", ...keys }] });
-    expect(error?.issues.map((issue) => issue.path)).toEqual([path]);
-  });
+test.each([
+  ["a misspelt key", { priorty: 10 }, ["agents", 0]],
+  ["a priority out of range", { priority: 101 }, ["agents", 0, "priority"]],
+  ["an unknown way", { when_blocked: "wait" }, ["agents", 0, "when_blocked"]],
+  ["a duration without a unit", { lease: "30" }, ["agents", 0, "lease"]],
+  ["an unknown tool", { tools: ["clock", "clocks"] }, ["agents", 0, "tools", 1]],
+])("the schema refuses %s", (_, keys, path) => {
+  const { error } = schema.safeParse({ agents: [{ name: "a", ...keys }] });
+  expect(error?.issues.map((issue) => issue.path)).toEqual([path]);
 });

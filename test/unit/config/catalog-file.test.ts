@@ -6,113 +6,103 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { faultsOf, lines } from "../../support/catalogs/catalog-faults.ts";
 
-describe("a valid file", () => {
-  it("a valid file becomes a catalogue with every default filled in", () => {
-    const reading = readCatalog("agents:\n  - name: music_agent\n");
-    expect(reading.ok && reading.catalog.agents.get("music_agent")).toMatchObject({
-      id: "music_agent",
-      label: "Music Agent",
-      priority: 50,
-      interruptible: true,
-      enabled: true,
-      whenBlocked: ["reject"],
-      adapter: { kind: "scripted", yields: "hold" },
-    });
-    expect(reading.ok && reading.catalog.defaultAgentId).toBe("music_agent");
+it("a valid file becomes a catalogue with every default filled in", () => {
+  const reading = readCatalog("agents:\n  - name: music_agent\n");
+  expect(reading.ok && reading.catalog.agents.get("music_agent")).toMatchObject({
+    id: "music_agent",
+    label: "Music Agent",
+    priority: 50,
+    interruptible: true,
+    enabled: true,
+    whenBlocked: ["reject"],
+    adapter: { kind: "scripted", yields: "hold" },
   });
-
-  it("a valid file's version is the first 12 hex digits of its text's SHA-256", () => {
-    const text = "agents: [{ name: a }]\n";
-    const reading = readCatalog(text);
-    const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
-    expect(reading.ok && reading.catalog.hash).toBe(hash);
-  });
-
-  it("a valid file may use anchors and aliases", () => {
-    const reading = readCatalog(
-      lines(
-        "agents:",
-        "  - name: a",
-        "    adapter: &quiet { kind: scripted, replies: [{ say: hm }] }",
-        "  - name: b",
-        "    adapter: *quiet",
-      ),
-    );
-    expect(reading.ok && reading.catalog.agents.get("b")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
-  });
-
-  it("a valid file may give all of a thousand agents the value of one anchor", () => {
-    const others = Array.from({ length: 999 }, (_, index) => `  - { name: b${index}, adapter: *quiet }`);
-    const first = "  - { name: a, adapter: &quiet { kind: scripted, replies: [{ say: hm }] } }";
-    const reading = readCatalog(lines("agents:", first, ...others));
-    expect(reading.ok && reading.catalog.agents.get("b998")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
-  });
-
-  it("a valid file may have a byte order mark and Windows line ends", () => {
-    expect(readCatalog("\uFEFFagents:\r\n  - name: a\r\n").ok).toBe(true);
-  });
+  expect(reading.ok && reading.catalog.defaultAgentId).toBe("music_agent");
 });
 
-describe("the default agent", () => {
-  const external = "adapter: { kind: external }";
-  const defaultOf = (...agents: string[]) => {
-    const reading = readCatalog(lines("agents:", ...agents.map((agent) => `  - { ${agent} }`)));
-    return reading.ok && reading.catalog.defaultAgentId;
-  };
-
-  it("the default agent is the first enabled one that takes turns; without one, the first that is enabled", () => {
-    expect(defaultOf(`name: a, ${external}`, "name: b, enabled: false", "name: c", "name: d")).toBe("c");
-    expect(defaultOf(`name: a, enabled: false, ${external}`, `name: b, ${external}`, "name: c, enabled: false")).toBe(
-      "b",
-    );
-  });
-
-  it("an external default agent is a fault, because a message that names no agent needs one that takes turns", () => {
-    expect(faultsOf(lines("agents:", `  - { name: a, ${external} }`, "  - name: b", "default_agent: a"))).toEqual([
-      "4:16 default_agent: must not name a: an external agent takes no turns",
-    ]);
-  });
+it("a valid file's version is the first 12 hex digits of its text's SHA-256", () => {
+  const text = "agents: [{ name: a }]\n";
+  const reading = readCatalog(text);
+  const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
+  expect(reading.ok && reading.catalog.hash).toBe(hash);
 });
 
-describe("the level of an agent beneath another", () => {
-  it.each([
-    ['"-14"', 'the text "-14"'],
-    ["quiet", 'the text "quiet"'],
-    ["true", "true"],
-  ])("a level is a number or pause, and %s is neither", (level, shown) => {
-    expect(faultsOf(lines("agents:", `  - { name: a, beneath: { all: ${level} } }`))).toEqual([
-      `2:32 agents[0].beneath.all: must be pause, or a number from -60 to 0, not ${shown}`,
-    ]);
-  });
+it("a valid file may use anchors and aliases", () => {
+  const reading = readCatalog(
+    lines(
+      "agents:",
+      "  - name: a",
+      "    adapter: &quiet { kind: scripted, replies: [{ say: hm }] }",
+      "  - name: b",
+      "    adapter: *quiet",
+    ),
+  );
+  expect(reading.ok && reading.catalog.agents.get("b")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
 });
 
-describe("the summaries of a model", () => {
-  const summaryOf = (text: string) => {
-    const reading = readCatalog(
-      lines("agents:", "  - name: a", `    adapter: { kind: ai-sdk, provider: openai, model: m${text} }`),
-    );
-    const adapter = reading.ok ? reading.catalog.agents.get("a")!.adapter : undefined;
-    return adapter?.kind === "ai-sdk" ? adapter.summary : "none";
-  };
-
-  it("summaries of an agent with a model are off by default, and have defaults", () => {
-    expect(summaryOf("")).toBeUndefined();
-    expect(summaryOf(", summary: {}")).toEqual({ after: 20, keep: 4 });
-    expect(summaryOf(", summary: { after: 5, keep: 0, model: n }")).toEqual({ after: 5, keep: 0, model: "n" });
-  });
+it("a valid file may give all of a thousand agents the value of one anchor", () => {
+  const others = Array.from({ length: 999 }, (_, index) => `  - { name: b${index}, adapter: *quiet }`);
+  const first = "  - { name: a, adapter: &quiet { kind: scripted, replies: [{ say: hm }] } }";
+  const reading = readCatalog(lines("agents:", first, ...others));
+  expect(reading.ok && reading.catalog.agents.get("b998")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
 });
 
-describe("a file that is not a catalogue", () => {
-  it.each([
-    ["is empty", "", "1:1 : the file is empty: it needs at least a list of agents"],
-    ["has only comments", "# nothing\n", "1:1 : the file is empty: it needs at least a list of agents"],
-    ["is a list", "- a\n", "1:1 : must be a map of keys and values, not a list"],
-    ["is a text", "\nhello\n", '2:1 : must be a map of keys and values, not the text "hello"'],
-    ["lacks the agents", "policy: {}\n", "1:1 agents: is missing; it must be a list"],
-    ["is too large", `# ${"x".repeat(1_048_576)}`, "1:1 : the file is larger than 1 MiB"],
-  ])("a file that %s has one clear fault", (_, text, fault) => {
-    expect(faultsOf(text)).toEqual([fault]);
-  });
+it("a valid file may have a byte order mark and Windows line ends", () => {
+  expect(readCatalog("\uFEFFagents:\r\n  - name: a\r\n").ok).toBe(true);
+});
+
+const external = "adapter: { kind: external }";
+const defaultOf = (...agents: string[]) => {
+  const reading = readCatalog(lines("agents:", ...agents.map((agent) => `  - { ${agent} }`)));
+  return reading.ok && reading.catalog.defaultAgentId;
+};
+
+it("the default agent is the first enabled one that takes turns; without one, the first that is enabled", () => {
+  expect(defaultOf(`name: a, ${external}`, "name: b, enabled: false", "name: c", "name: d")).toBe("c");
+  expect(defaultOf(`name: a, enabled: false, ${external}`, `name: b, ${external}`, "name: c, enabled: false")).toBe(
+    "b",
+  );
+});
+
+it("an external default agent is a fault, because a message that names no agent needs one that takes turns", () => {
+  expect(faultsOf(lines("agents:", `  - { name: a, ${external} }`, "  - name: b", "default_agent: a"))).toEqual([
+    "4:16 default_agent: must not name a: an external agent takes no turns",
+  ]);
+});
+
+it.each([
+  ['"-14"', 'the text "-14"'],
+  ["quiet", 'the text "quiet"'],
+  ["true", "true"],
+])("a level is a number or pause, and %s is neither", (level, shown) => {
+  expect(faultsOf(lines("agents:", `  - { name: a, beneath: { all: ${level} } }`))).toEqual([
+    `2:32 agents[0].beneath.all: must be pause, or a number from -60 to 0, not ${shown}`,
+  ]);
+});
+
+const summaryOf = (text: string) => {
+  const reading = readCatalog(
+    lines("agents:", "  - name: a", `    adapter: { kind: ai-sdk, provider: openai, model: m${text} }`),
+  );
+  const adapter = reading.ok ? reading.catalog.agents.get("a")!.adapter : undefined;
+  return adapter?.kind === "ai-sdk" ? adapter.summary : "none";
+};
+
+it("summaries of an agent with a model are off by default, and have defaults", () => {
+  expect(summaryOf("")).toBeUndefined();
+  expect(summaryOf(", summary: {}")).toEqual({ after: 20, keep: 4 });
+  expect(summaryOf(", summary: { after: 5, keep: 0, model: n }")).toEqual({ after: 5, keep: 0, model: "n" });
+});
+
+it.each([
+  ["is empty", "", "1:1 : the file is empty: it needs at least a list of agents"],
+  ["has only comments", "# nothing\n", "1:1 : the file is empty: it needs at least a list of agents"],
+  ["is a list", "- a\n", "1:1 : must be a map of keys and values, not a list"],
+  ["is a text", "\nhello\n", '2:1 : must be a map of keys and values, not the text "hello"'],
+  ["lacks the agents", "policy: {}\n", "1:1 agents: is missing; it must be a list"],
+  ["is too large", `# ${"x".repeat(1_048_576)}`, "1:1 : the file is larger than 1 MiB"],
+])("a file that %s has one clear fault", (_, text, fault) => {
+  expect(faultsOf(text)).toEqual([fault]);
 });
 
 it("a byte order mark does not count as a column", () => {
@@ -120,30 +110,28 @@ it("a byte order mark does not count as a column", () => {
   expect(faultsOf("\uFEFFpolicy: {}\n")).toEqual(["1:1 agents: is missing; it must be a list"]);
 });
 
-describe("a hostile file", () => {
-  it("a hostile file is refused for aliases that multiply", () => {
-    const rungs = ["b", "c", "d", "e"].map((name, index) => {
-      const below = "abcd"[index];
-      return `${name}: &${name} [${`*${below},`.repeat(10)}]`;
-    });
-    expect(faultsOf(lines("a: &a [x]", ...rungs))).toEqual([
-      expect.stringMatching(/^2:8 : aliases such as this are used more than 100 times/),
-    ]);
+it("a hostile file is refused for aliases that multiply", () => {
+  const rungs = ["b", "c", "d", "e"].map((name, index) => {
+    const below = "abcd"[index];
+    return `${name}: &${name} [${`*${below},`.repeat(10)}]`;
   });
+  expect(faultsOf(lines("a: &a [x]", ...rungs))).toEqual([
+    expect.stringMatching(/^2:8 : aliases such as this are used more than 100 times/),
+  ]);
+});
 
-  it("a hostile file is refused for aliases that repeat a large value", () => {
-    const large = `a: &a [${"x,".repeat(2_000)}]`;
-    expect(faultsOf(lines(large, `b: [${"*a,".repeat(51)}]`))).toEqual([
-      "2:5 : aliases such as this repeat more than 100000 values in all",
-    ]);
-  });
+it("a hostile file is refused for aliases that repeat a large value", () => {
+  const large = `a: &a [${"x,".repeat(2_000)}]`;
+  expect(faultsOf(lines(large, `b: [${"*a,".repeat(51)}]`))).toEqual([
+    "2:5 : aliases such as this repeat more than 100000 values in all",
+  ]);
+});
 
-  it("a hostile file is refused for excessive nesting", () => {
-    expect(faultsOf(`agents: ${"[".repeat(100_000)}`)).toEqual([expect.stringContaining("nested too deeply here")]);
-    expect(faultsOf(`a: ${"[".repeat(80)}${"]".repeat(80)}`)).toEqual([
-      expect.stringMatching(/^1:67 a\[0\].*deeper than 64$/),
-    ]);
-  });
+it("a hostile file is refused for excessive nesting", () => {
+  expect(faultsOf(`agents: ${"[".repeat(100_000)}`)).toEqual([expect.stringContaining("nested too deeply here")]);
+  expect(faultsOf(`a: ${"[".repeat(80)}${"]".repeat(80)}`)).toEqual([
+    expect.stringMatching(/^1:67 a\[0\].*deeper than 64$/),
+  ]);
 });
 
 describe("loading", () => {

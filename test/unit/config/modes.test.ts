@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { inMode } from "../../../src/config/catalog/catalog.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { withDefinitions } from "../../../src/config/catalog/definition.ts";
@@ -22,27 +22,25 @@ const CATALOG = makeCatalog([
 const MODEL = CATALOG.agents.get("model")!;
 const shown = ({ tools, instructions }: typeof MODEL) => ({ tools: tools.map(({ name }) => name), instructions });
 
-describe("an agent in a mode", () => {
-  test("an agent in a mode has the mode's tools, with their limits, and its instructions", () => {
-    expect(shown(inMode(MODEL, "work"))).toEqual({
-      tools: ["clock", "web-fetch"],
-      instructions: "Be brief.\n\nLook it up.",
-    });
-    expect(inMode(MODEL, "work").tools.at(-1)).toMatchObject({ hosts: ["example.com"] });
+test("an agent in a mode has the mode's tools, with their limits, and its instructions", () => {
+  expect(shown(inMode(MODEL, "work"))).toEqual({
+    tools: ["clock", "web-fetch"],
+    instructions: "Be brief.\n\nLook it up.",
   });
+  expect(inMode(MODEL, "work").tools.at(-1)).toMatchObject({ hosts: ["example.com"] });
+});
 
-  test("an agent without the given mode has its first mode's tools, or all its tools if it has no modes", () => {
-    const first = { tools: ["ask-user"], instructions: "Be brief." };
-    expect([undefined, "gone"].map((mode) => shown(inMode(MODEL, mode)))).toEqual([first, first]);
-    expect(shown(inMode(CATALOG.agents.get("plain")!, "work"))).toEqual({ tools: ["clock"], instructions: undefined });
-  });
+test("an agent without the given mode has its first mode's tools, or all its tools if it has no modes", () => {
+  const first = { tools: ["ask-user"], instructions: "Be brief." };
+  expect([undefined, "gone"].map((mode) => shown(inMode(MODEL, mode)))).toEqual([first, first]);
+  expect(shown(inMode(CATALOG.agents.get("plain")!, "work"))).toEqual({ tools: ["clock"], instructions: undefined });
+});
 
-  test("an agent that is defined in the database has no tool that its definition lacks, in any mode", () => {
-    const definition = { name: "mine" as AgentId, workspaceId: "w", basedOn: "model" as AgentId, enabled: true };
-    const { agents } = withDefinitions(CATALOG, [{ ...definition, tools: ["clock"] }]);
-    const mine = [...agents.values()].at(-1)!;
-    expect(["talk", "work"].map((mode) => shown(inMode(mine, mode)).tools)).toEqual([[], ["clock"]]);
-  });
+test("an agent that is defined in the database has no tool that its definition lacks, in any mode", () => {
+  const definition = { name: "mine" as AgentId, workspaceId: "w", basedOn: "model" as AgentId, enabled: true };
+  const { agents } = withDefinitions(CATALOG, [{ ...definition, tools: ["clock"] }]);
+  const mine = [...agents.values()].at(-1)!;
+  expect(["talk", "work"].map((mode) => shown(inMode(mine, mode)).tools)).toEqual([[], ["clock"]]);
 });
 
 test.each([

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { compilePattern } from "../../../src/config/catalog/pattern.ts";
 
@@ -19,69 +19,67 @@ function findInChild(pairs: readonly (readonly [pattern: string, text: string])[
   return { signal: child.signal, found: child.signal ? undefined : JSON.parse(child.stdout.toString()) };
 }
 
-describe("a pattern of the catalogue", () => {
-  test.each([
-    ["导航|navi", "去导航", true],
-    ["\\b(hang up|end the call)\\b", "please HANG UP now", true],
-    ["^(please )?(cancel|stop|end)\\b", "do stop", false],
-    ["[\\u4e00-\\u9fff]", "hello 你", true],
-    ["\\p{Script=Han}", "hello", false],
-    ["\\p{sc=Han}", "你", true],
-    ["\\P{Script=Han}", "你", false],
-    ["\\p{L}{3}", "ab1", false],
-    ["\\u{1F600}", "so 😀", true],
-    ["СТОП", "стоп", true],
-    ["^.$", "😀", true],
-    ["(?<word>stop|halt)!", "HALT!", true],
-  ])("the pattern %s matches %j as in JavaScript: %j", (source, text, found) => {
-    expect(new RegExp(source, "iu").test(text)).toBe(found);
-    expect(compilePattern(source).test(text)).toBe(found);
-  });
+test.each([
+  ["导航|navi", "去导航", true],
+  ["\\b(hang up|end the call)\\b", "please HANG UP now", true],
+  ["^(please )?(cancel|stop|end)\\b", "do stop", false],
+  ["[\\u4e00-\\u9fff]", "hello 你", true],
+  ["\\p{Script=Han}", "hello", false],
+  ["\\p{sc=Han}", "你", true],
+  ["\\P{Script=Han}", "你", false],
+  ["\\p{L}{3}", "ab1", false],
+  ["\\u{1F600}", "so 😀", true],
+  ["СТОП", "стоп", true],
+  ["^.$", "😀", true],
+  ["(?<word>stop|halt)!", "HALT!", true],
+])("the pattern %s matches %j as in JavaScript: %j", (source, text, found) => {
+  expect(new RegExp(source, "iu").test(text)).toBe(found);
+  expect(compilePattern(source).test(text)).toBe(found);
+});
 
-  test("a pattern matches what JavaScript matches, for any pattern of letters, classes, groups and counts", () => {
-    const atom = fc.constantFrom("a", "b", "导", ".", "[ab]", "[^a]", "\\d", "\\w", "\\b", "a|b", "^", "$");
-    const { pattern } = fc.letrec<{ pattern: string }>((tie) => ({
-      pattern: fc.oneof(
-        { maxDepth: 3 },
-        atom,
-        fc.tuple(tie("pattern"), tie("pattern")).map(([one, other]) => `${one}${other}`),
-        fc.tuple(tie("pattern"), fc.constantFrom("*", "+", "?", "{1,3}")).map(([one, count]) => `(?:${one})${count}`),
-      ),
-    }));
-    const text = fc.string({ unit: fc.constantFrom("a", "b", "A", "导", "1", " "), maxLength: 12 });
-    fc.assert(
-      fc.property(pattern, text, (source, message) => {
-        expect(compilePattern(source).test(message)).toBe(new RegExp(source, "iu").test(message));
-      }),
-    );
-  });
+test("a pattern matches what JavaScript matches, for any pattern of letters, classes, groups and counts", () => {
+  const atom = fc.constantFrom("a", "b", "导", ".", "[ab]", "[^a]", "\\d", "\\w", "\\b", "a|b", "^", "$");
+  const { pattern } = fc.letrec<{ pattern: string }>((tie) => ({
+    pattern: fc.oneof(
+      { maxDepth: 3 },
+      atom,
+      fc.tuple(tie("pattern"), tie("pattern")).map(([one, other]) => `${one}${other}`),
+      fc.tuple(tie("pattern"), fc.constantFrom("*", "+", "?", "{1,3}")).map(([one, count]) => `(?:${one})${count}`),
+    ),
+  }));
+  const text = fc.string({ unit: fc.constantFrom("a", "b", "A", "导", "1", " "), maxLength: 12 });
+  fc.assert(
+    fc.property(pattern, text, (source, message) => {
+      expect(compilePattern(source).test(message)).toBe(new RegExp(source, "iu").test(message));
+    }),
+  );
+});
 
-  test("a pattern with nested quantifiers runs in linear time", () => {
-    const text = `${"a".repeat(1_000)}!`;
-    const patterns = ["(a+)+$", "^(a|a)*$", "(.*a){12}b", "^(([a-z])+.)+[A-Z]([a-z])+$", "(?:a?){500}a{500}$"];
-    const { signal, found } = findInChild(patterns.map((pattern) => [pattern, text] as const));
-    expect(signal).toBeNull();
-    expect(found).toEqual([false, false, false, false, false]);
-  });
+test("a pattern with nested quantifiers runs in linear time", () => {
+  const text = `${"a".repeat(1_000)}!`;
+  const patterns = ["(a+)+$", "^(a|a)*$", "(.*a){12}b", "^(([a-z])+.)+[A-Z]([a-z])+$", "(?:a?){500}a{500}$"];
+  const { signal, found } = findInChild(patterns.map((pattern) => [pattern, text] as const));
+  expect(signal).toBeNull();
+  expect(found).toEqual([false, false, false, false, false]);
+});
 
-  test.each([
-    ["(", "is not a regular expression: Unterminated group"],
-    ["(?=x)", "uses “(?=”, which is not supported"],
-    ["(?<!x)a", "uses “(?<!x)a”, which is not supported"],
-    ["(a)\\1", "uses “\\1”, which is not supported"],
-    ["a{1001}", "uses “{1001}”, which is not supported"],
-    ["(?:[a-z]?){1000}(?:[a-z]?){1000}(?:[a-z]?){1000}", "is too large: reduce its repetitions"],
-  ])("the pattern %s is a fault with its reason", (source, reason) => {
-    expect(() => compilePattern(source)).toThrow(reason);
-  });
+test.each([
+  ["(", "is not a regular expression: Unterminated group"],
+  ["(?=x)", "uses “(?=”, which is not supported"],
+  ["(?<!x)a", "uses “(?<!x)a”, which is not supported"],
+  ["(a)\\1", "uses “\\1”, which is not supported"],
+  ["a{1001}", "uses “{1001}”, which is not supported"],
+  ["(?:[a-z]?){1000}(?:[a-z]?){1000}(?:[a-z]?){1000}", "is too large: reduce its repetitions"],
+])("the pattern %s is a fault with its reason", (source, reason) => {
+  expect(() => compilePattern(source)).toThrow(reason);
+});
 
-  test("an invalid pattern is reported with its place in the file", () => {
-    const text = 'agents:\n  - name: a\n    adapter: { kind: scripted, replies: [{ match: "(?=a)b" }] }\n';
-    const reading = readCatalog(text);
-    expect(reading).toMatchObject({
-      faults: [
-        { line: 3, column: 51, path: "agents[0].adapter.replies[0].match", message: expect.stringMatching(/^uses/) },
-      ],
-    });
+test("an invalid pattern is reported with its place in the file", () => {
+  const text = 'agents:\n  - name: a\n    adapter: { kind: scripted, replies: [{ match: "(?=a)b" }] }\n';
+  const reading = readCatalog(text);
+  expect(reading).toMatchObject({
+    faults: [
+      { line: 3, column: 51, path: "agents[0].adapter.replies[0].match", message: expect.stringMatching(/^uses/) },
+    ],
   });
 });

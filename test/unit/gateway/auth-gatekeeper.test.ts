@@ -1,5 +1,5 @@
 import type { FastifyRequest } from "fastify";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { MemoryTickets } from "../../../src/bus/memory-tickets.ts";
 import type { Caller } from "../../../src/gateway/access/caller.ts";
 import { Gatekeeper } from "../../../src/gateway/access/gatekeeper.ts";
@@ -46,71 +46,67 @@ function stage(verify: (token: string) => Verified | undefined) {
   return { clock, asked, tickets, enter, show: (token: string) => enter({ authorization: `Bearer ${token}` }) };
 }
 
-describe("a token that was accepted", () => {
-  test("an accepted token is not verified again for a minute", async () => {
-    const { clock, asked, show } = stage(() => ({ ownerId: "ann", isOperator: false }));
-    const caller = { id: "owner:ann", ownerId: "ann", isOperator: false, expiresAt: undefined };
-    expect(await show("a")).toEqual(caller);
-    await clock.advance(59_999);
-    expect(await show("a")).toEqual(caller);
-    expect(asked).toEqual(["a"]);
-    await clock.advance(1);
-    await show("a");
-    expect(asked).toEqual(["a", "a"]);
-  });
-
-  test("an accepted token is not accepted beyond its expiry", async () => {
-    const { clock, show } = stage(() => ({ ownerId: "ann", isOperator: false, expiresAt: clock.now() + 5_000 }));
-    const until = clock.now() + 5_000;
-    expect((await show("a")).expiresAt).toBe(until);
-    await clock.advance(4_999);
-    expect((await show("a")).expiresAt).toBe(until);
-    await clock.advance(1);
-    expect((await show("a")).expiresAt).toBe(until + 5_000);
-  });
-
-  test("an accepted token is not mistaken for another, and an invalid one is verified each time", async () => {
-    const { asked, show } = stage((token) => (token === "right" ? { ownerId: "ann", isOperator: true } : undefined));
-    await show("right");
-    for (const wrong of ["right1", "Right", "wrong", "wrong"]) {
-      await expect(show(wrong)).rejects.toMatchObject({ code: "unauthorized" });
-    }
-    expect(asked).toEqual(["right", "right1", "Right", "wrong", "wrong"]);
-  });
-
-  test("the number of remembered tokens is limited: the least recently used one is dropped", async () => {
-    const { asked, show } = stage((ownerId) => ({ ownerId, isOperator: false }));
-    for (let index = 0; index < 10_000; index++) await show(`token-${index}`);
-    await show("token-0");
-    await show("one-more");
-    asked.length = 0;
-    await show("token-0");
-    await show("token-1");
-    expect(asked).toEqual(["token-1"]);
-  });
+test("an accepted token is not verified again for a minute", async () => {
+  const { clock, asked, show } = stage(() => ({ ownerId: "ann", isOperator: false }));
+  const caller = { id: "owner:ann", ownerId: "ann", isOperator: false, expiresAt: undefined };
+  expect(await show("a")).toEqual(caller);
+  await clock.advance(59_999);
+  expect(await show("a")).toEqual(caller);
+  expect(asked).toEqual(["a"]);
+  await clock.advance(1);
+  await show("a");
+  expect(asked).toEqual(["a", "a"]);
 });
 
-describe("a ticket", () => {
-  const ann: Caller = { id: "owner:ann", ownerId: "ann", isOperator: false };
+test("an accepted token is not accepted beyond its expiry", async () => {
+  const { clock, show } = stage(() => ({ ownerId: "ann", isOperator: false, expiresAt: clock.now() + 5_000 }));
+  const until = clock.now() + 5_000;
+  expect((await show("a")).expiresAt).toBe(until);
+  await clock.advance(4_999);
+  expect((await show("a")).expiresAt).toBe(until);
+  await clock.advance(1);
+  expect((await show("a")).expiresAt).toBe(until + 5_000);
+});
 
-  test("a ticket authenticates the caller that it was given to, for half a minute and once", async () => {
-    const { clock, tickets, enter } = stage(() => undefined);
-    const [first, late] = [await tickets.issue(ann), await tickets.issue(ann)];
-    expect(first.expiresAt).toBe(clock.now() + 30_000);
-    await clock.advance(29_999);
-    expect(await enter({}, { ticket: first.ticket })).toEqual(ann);
-    await expect(enter({}, { ticket: first.ticket })).rejects.toMatchObject({ code: "unauthorized" });
-    await clock.advance(1);
-    await expect(enter({}, { ticket: late.ticket })).rejects.toMatchObject({ code: "unauthorized" });
-  });
+test("an accepted token is not mistaken for another, and an invalid one is verified each time", async () => {
+  const { asked, show } = stage((token) => (token === "right" ? { ownerId: "ann", isOperator: true } : undefined));
+  await show("right");
+  for (const wrong of ["right1", "Right", "wrong", "wrong"]) {
+    await expect(show(wrong)).rejects.toMatchObject({ code: "unauthorized" });
+  }
+  expect(asked).toEqual(["right", "right1", "Right", "wrong", "wrong"]);
+});
 
-  test("a ticket is valid no longer than its token, and says when that expires", async () => {
-    const { clock, tickets, enter } = stage(() => undefined);
-    const brief = { ...ann, expiresAt: clock.now() + 10_000 };
-    const [first, late] = [await tickets.issue(brief), await tickets.issue(brief)];
-    expect(first.expiresAt).toBe(brief.expiresAt);
-    expect(await enter({}, { ticket: first.ticket })).toEqual(brief);
-    await clock.advance(10_000);
-    await expect(enter({}, { ticket: late.ticket })).rejects.toMatchObject({ code: "unauthorized" });
-  });
+test("the number of remembered tokens is limited: the least recently used one is dropped", async () => {
+  const { asked, show } = stage((ownerId) => ({ ownerId, isOperator: false }));
+  for (let index = 0; index < 10_000; index++) await show(`token-${index}`);
+  await show("token-0");
+  await show("one-more");
+  asked.length = 0;
+  await show("token-0");
+  await show("token-1");
+  expect(asked).toEqual(["token-1"]);
+});
+
+const ann: Caller = { id: "owner:ann", ownerId: "ann", isOperator: false };
+
+test("a ticket authenticates the caller that it was given to, for half a minute and once", async () => {
+  const { clock, tickets, enter } = stage(() => undefined);
+  const [first, late] = [await tickets.issue(ann), await tickets.issue(ann)];
+  expect(first.expiresAt).toBe(clock.now() + 30_000);
+  await clock.advance(29_999);
+  expect(await enter({}, { ticket: first.ticket })).toEqual(ann);
+  await expect(enter({}, { ticket: first.ticket })).rejects.toMatchObject({ code: "unauthorized" });
+  await clock.advance(1);
+  await expect(enter({}, { ticket: late.ticket })).rejects.toMatchObject({ code: "unauthorized" });
+});
+
+test("a ticket is valid no longer than its token, and says when that expires", async () => {
+  const { clock, tickets, enter } = stage(() => undefined);
+  const brief = { ...ann, expiresAt: clock.now() + 10_000 };
+  const [first, late] = [await tickets.issue(brief), await tickets.issue(brief)];
+  expect(first.expiresAt).toBe(brief.expiresAt);
+  expect(await enter({}, { ticket: first.ticket })).toEqual(brief);
+  await clock.advance(10_000);
+  await expect(enter({}, { ticket: late.ticket })).rejects.toMatchObject({ code: "unauthorized" });
 });

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { ConversationCut, type KeptConversation } from "../../../src/gateway/http/conversation-cut.ts";
 
 const EARLIER: KeptConversation = { list: "messages", readsEarlier: true };
@@ -44,63 +44,61 @@ function cut(text: string, conversation: KeptConversation, { maxBytes = MIB, pie
 const photo = `data:image/png;base64,${"A".repeat(2_000)}`;
 const said = (index: number, rest: object = {}) => ({ role: "user", content: `words ${index}`, ...rest });
 
-describe("cutting a conversation", () => {
-  test("without its earlier messages a body is the same as before, however it arrives", () => {
-    const string = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom('","messages":[', "\\", '\\"]}', photo));
-    const value = fc.jsonValue({ maxDepth: 3, stringUnit: "binary" });
-    const message = fc.oneof(value, fc.record({ role: fc.constant("user"), content: string, parts: fc.array(value) }));
-    const body = fc.record({ before: value, messages: fc.array(message), metadata: fc.record({ messages: value }) });
-    fc.assert(
-      fc.property(body, fc.integer({ min: 1, max: 40 }), fc.constantFrom(0, 2), (given, pieceBytes, indent) => {
-        const text = JSON.stringify(given, null, indent);
-        const last = JSON.parse(cut(text, LAST, { pieceBytes }).text);
-        expect(last).toEqual(JSON.parse(JSON.stringify({ ...given, messages: given.messages.slice(-1) })));
-        const whole = JSON.parse(cut(text, EARLIER, { pieceBytes }).text);
-        const isShown = (each: unknown) => !JSON.stringify(each).includes(photo);
-        expect(whole.messages).toHaveLength(given.messages.length);
-        for (const [index, each] of given.messages.entries()) {
-          if (isShown(each) || index === given.messages.length - 1) {
-            expect(whole.messages[index]).toEqual(JSON.parse(JSON.stringify(each)));
-          } else expect(isShown(whole.messages[index])).toBe(true);
-        }
-      }),
-    );
-  });
+test("without its earlier messages a body is the same as before, however it arrives", () => {
+  const string = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom('","messages":[', "\\", '\\"]}', photo));
+  const value = fc.jsonValue({ maxDepth: 3, stringUnit: "binary" });
+  const message = fc.oneof(value, fc.record({ role: fc.constant("user"), content: string, parts: fc.array(value) }));
+  const body = fc.record({ before: value, messages: fc.array(message), metadata: fc.record({ messages: value }) });
+  fc.assert(
+    fc.property(body, fc.integer({ min: 1, max: 40 }), fc.constantFrom(0, 2), (given, pieceBytes, indent) => {
+      const text = JSON.stringify(given, null, indent);
+      const last = JSON.parse(cut(text, LAST, { pieceBytes }).text);
+      expect(last).toEqual(JSON.parse(JSON.stringify({ ...given, messages: given.messages.slice(-1) })));
+      const whole = JSON.parse(cut(text, EARLIER, { pieceBytes }).text);
+      const isShown = (each: unknown) => !JSON.stringify(each).includes(photo);
+      expect(whole.messages).toHaveLength(given.messages.length);
+      for (const [index, each] of given.messages.entries()) {
+        if (isShown(each) || index === given.messages.length - 1) {
+          expect(whole.messages[index]).toEqual(JSON.parse(JSON.stringify(each)));
+        } else expect(isShown(whole.messages[index])).toBe(true);
+      }
+    }),
+  );
+});
 
-  test("images of earlier messages are left out, and those of the last one are kept", () => {
-    const messages = [
-      said(1, { url: photo }),
-      said(2, { parts: [{ url: photo }, { text: "here" }] }),
-      said(3, { url: photo }),
-    ];
-    expect(JSON.parse(cut(JSON.stringify({ messages }), EARLIER).text)).toEqual({
-      messages: [said(1, { url: "" }), said(2, { parts: [{ url: "" }, { text: "here" }] }), said(3, { url: photo })],
-    });
+test("images of earlier messages are left out, and those of the last one are kept", () => {
+  const messages = [
+    said(1, { url: photo }),
+    said(2, { parts: [{ url: photo }, { text: "here" }] }),
+    said(3, { url: photo }),
+  ];
+  expect(JSON.parse(cut(JSON.stringify({ messages }), EARLIER).text)).toEqual({
+    messages: [said(1, { url: "" }), said(2, { parts: [{ url: "" }, { text: "here" }] }), said(3, { url: photo })],
   });
+});
 
-  test.each([
-    [20_000, said(0).content],
-    [40, "long ".repeat(100_000)],
-  ])("of %i earlier messages the newest are kept, in bounded memory", (count, content) => {
-    const messages = Array.from({ length: count }, (_, index) => ({ ...said(index), content: `${index} ${content}` }));
-    const text = JSON.stringify({ model: "m", messages, user: "ann" });
-    const { text: kept, most } = cut(text, EARLIER, { maxBytes: 600_000 });
-    const read = JSON.parse(kept);
-    expect(read).toMatchObject({ model: "m", user: "ann" });
-    expect(read.messages).toEqual(messages.slice(-read.messages.length));
-    expect(most).toBeLessThanOrEqual(ConversationCut.maxKept(600_000));
-    expect(most).toBeGreaterThan(MIB / 16);
-  });
+test.each([
+  [20_000, said(0).content],
+  [40, "long ".repeat(100_000)],
+])("of %i earlier messages the newest are kept, in bounded memory", (count, content) => {
+  const messages = Array.from({ length: count }, (_, index) => ({ ...said(index), content: `${index} ${content}` }));
+  const text = JSON.stringify({ model: "m", messages, user: "ann" });
+  const { text: kept, most } = cut(text, EARLIER, { maxBytes: 600_000 });
+  const read = JSON.parse(kept);
+  expect(read).toMatchObject({ model: "m", user: "ann" });
+  expect(read.messages).toEqual(messages.slice(-read.messages.length));
+  expect(most).toBeLessThanOrEqual(ConversationCut.maxKept(600_000));
+  expect(most).toBeGreaterThan(MIB / 16);
+});
 
-  test("an earlier message that is too large is left out, and the last one or a field that is too large is refused", () => {
-    const large = said(1, { content: "x".repeat(2_000) });
-    const limit = { maxBytes: 1_000 };
-    const body = (messages: object[], rest: object = {}) => JSON.stringify({ messages, ...rest });
-    for (const conversation of [EARLIER, LAST]) {
-      const fitting = cut(body([large, said(2)]), conversation, limit);
-      expect([JSON.parse(fitting.text), fitting.exceedsLimit]).toEqual([{ messages: [said(2)] }, false]);
-      expect(cut(body([said(2), large]), conversation, limit).exceedsLimit).toBe(true);
-      expect(cut(body([said(2)], { rest: large }), conversation, limit).exceedsLimit).toBe(true);
-    }
-  });
+test("an earlier message that is too large is left out, and the last one or a field that is too large is refused", () => {
+  const large = said(1, { content: "x".repeat(2_000) });
+  const limit = { maxBytes: 1_000 };
+  const body = (messages: object[], rest: object = {}) => JSON.stringify({ messages, ...rest });
+  for (const conversation of [EARLIER, LAST]) {
+    const fitting = cut(body([large, said(2)]), conversation, limit);
+    expect([JSON.parse(fitting.text), fitting.exceedsLimit]).toEqual([{ messages: [said(2)] }, false]);
+    expect(cut(body([said(2), large]), conversation, limit).exceedsLimit).toBe(true);
+    expect(cut(body([said(2)], { rest: large }), conversation, limit).exceedsLimit).toBe(true);
+  }
 });

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { FloorRow, StoredFloorQuery } from "../../../src/store/store.ts";
@@ -93,65 +93,63 @@ test("a reader of a floor gets one position for a whole history of events that a
   expect(text.match(/^id: .*$/gm)).toEqual([`id: ${store.epoch}.301`]);
 });
 
-describe("the stream of all floors", () => {
-  /** The number of rows that are listed, and whether the store can be read. */
-  async function floors() {
-    const state = { count: 1, isAway: false };
-    const flags = { ["x".repeat(8_000)]: true };
-    const row = (n: number): FloorRow => ({
-      floorId: `u:${n}` as FloorId,
-      holder: { sessionId: "a" as SessionId, agentId: "music" as AgentId },
-      ducked: 0,
-      paused: 0,
-      queued: 0,
-      flags,
-      head: 1,
-    });
-    const listFloors = async ({ state: wanted, after }: StoredFloorQuery) => {
-      if (state.isAway) throw new AppError("unavailable");
-      const isAll = wanted !== "held" || after !== undefined;
-      return { floors: isAll ? [] : Array.from({ length: state.count }, (_, n) => row(n)), hasMore: false };
-    };
-    const clock = new VirtualClock();
-    const store = withMethods(new MemoryStore(), { listFloors });
-    const { url } = await openGateway({ store, bus: new UnreliableBus(), clock });
-    const open = async () => {
-      const stream = await EventStream.open(`${url}/floors/events`);
-      onTestFinished(() => stream.cut());
-      return stream;
-    };
-    return { state, clock, open };
-  }
-
-  test("the stream of all floors is sent away while the store cannot be read: an empty list would call each floor idle", async () => {
-    const { state, clock, open } = await floors();
-    state.isAway = true;
-    const early = await open();
-    await early.over();
-    expect(early.events.map(({ type, data }) => `${type} ${data.reason}`)).toEqual(["bye overloaded"]);
-    state.isAway = false;
-    const watching = await open();
-    await watching.next("floor");
-    // The last read of a watched list failed, so the list is not current.
-    state.isAway = true;
-    await clock.advance(1_000);
-    const late = await open();
-    await late.over();
-    expect(late.typesHeard()).toEqual(["bye"]);
-    state.isAway = false;
-    await (await open()).next("floor");
-    expect(watching.typesHeard()).toEqual(["reset", "floor"]);
+/** The number of rows that are listed, and whether the store can be read. */
+async function floors() {
+  const state = { count: 1, isAway: false };
+  const flags = { ["x".repeat(8_000)]: true };
+  const row = (n: number): FloorRow => ({
+    floorId: `u:${n}` as FloorId,
+    holder: { sessionId: "a" as SessionId, agentId: "music" as AgentId },
+    ducked: 0,
+    paused: 0,
+    queued: 0,
+    flags,
+    head: 1,
   });
+  const listFloors = async ({ state: wanted, after }: StoredFloorQuery) => {
+    if (state.isAway) throw new AppError("unavailable");
+    const isAll = wanted !== "held" || after !== undefined;
+    return { floors: isAll ? [] : Array.from({ length: state.count }, (_, n) => row(n)), hasMore: false };
+  };
+  const clock = new VirtualClock();
+  const store = withMethods(new MemoryStore(), { listFloors });
+  const { url } = await openGateway({ store, bus: new UnreliableBus(), clock });
+  const open = async () => {
+    const stream = await EventStream.open(`${url}/floors/events`);
+    onTestFinished(() => stream.cut());
+    return stream;
+  };
+  return { state, clock, open };
+}
 
-  test("a reader that cannot take all floors at once gets each of them as it reads", async () => {
-    const { state, open } = await floors();
-    state.count = 2_000;
-    const stream = await open();
-    stream.stall();
-    for (let turns = 0; turns < 20; turns++) await turn();
-    stream.read();
-    await stream.until(({ events }) => events.length > state.count);
-    expect(new Set(stream.events.map(({ data }) => data["floorId"])).size).toBe(state.count + 1);
-    expect(stream.typesHeard().filter((type) => type === "reset")).toHaveLength(1);
-  });
+test("the stream of all floors is sent away while the store cannot be read: an empty list would call each floor idle", async () => {
+  const { state, clock, open } = await floors();
+  state.isAway = true;
+  const early = await open();
+  await early.over();
+  expect(early.events.map(({ type, data }) => `${type} ${data.reason}`)).toEqual(["bye overloaded"]);
+  state.isAway = false;
+  const watching = await open();
+  await watching.next("floor");
+  // The last read of a watched list failed, so the list is not current.
+  state.isAway = true;
+  await clock.advance(1_000);
+  const late = await open();
+  await late.over();
+  expect(late.typesHeard()).toEqual(["bye"]);
+  state.isAway = false;
+  await (await open()).next("floor");
+  expect(watching.typesHeard()).toEqual(["reset", "floor"]);
+});
+
+test("a reader that cannot take all floors at once gets each of them as it reads", async () => {
+  const { state, open } = await floors();
+  state.count = 2_000;
+  const stream = await open();
+  stream.stall();
+  for (let turns = 0; turns < 20; turns++) await turn();
+  stream.read();
+  await stream.until(({ events }) => events.length > state.count);
+  expect(new Set(stream.events.map(({ data }) => data["floorId"])).size).toBe(state.count + 1);
+  expect(stream.typesHeard().filter((type) => type === "reset")).toHaveLength(1);
 });

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { hasMoreValues } from "../../../src/gateway/http/json-values.ts";
 
 /** The values of a parsed JSON text, nested ones included. */
@@ -10,22 +10,20 @@ function countValues(value: unknown): number {
 
 const isMore = (text: string, max: number) => hasMoreValues(Buffer.from(text), max);
 
-describe("counting the values of a JSON text", () => {
-  test("the values of a JSON text are counted from its bytes as they would be after parsing", () => {
-    const json = fc.jsonValue({ maxDepth: 4 });
-    fc.assert(
-      fc.property(json, fc.constantFrom(0, 2), (value, indent) => {
-        // Too long to be accepted because of its length only.
-        const padding = " ".repeat(2 * countValues(value));
-        const text = padding + JSON.stringify(value, null, indent);
-        const count = countValues(JSON.parse(text));
-        expect([isMore(text, count), isMore(text, count - 1)]).toEqual([false, true]);
-      }),
-    );
-  });
+test("the values of a JSON text are counted from its bytes as they would be after parsing", () => {
+  const json = fc.jsonValue({ maxDepth: 4 });
+  fc.assert(
+    fc.property(json, fc.constantFrom(0, 2), (value, indent) => {
+      // Too long to be accepted because of its length only.
+      const padding = " ".repeat(2 * countValues(value));
+      const text = padding + JSON.stringify(value, null, indent);
+      const count = countValues(JSON.parse(text));
+      expect([isMore(text, count), isMore(text, count - 1)]).toEqual([false, true]);
+    }),
+  );
+});
 
-  test("commas, brackets and quotes within a string are not counted as values", () => {
-    const text = JSON.stringify([`[{",\\"`.repeat(500)]);
-    expect([isMore(text, 2), isMore(text, 1)]).toEqual([false, true]);
-  });
+test("commas, brackets and quotes within a string are not counted as values", () => {
+  const text = JSON.stringify([`[{",\\"`.repeat(500)]);
+  expect([isMore(text, 2), isMore(text, 1)]).toEqual([false, true]);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Bus, Listener } from "../../../src/bus/bus.ts";
 import { keepListening } from "../../../src/gateway/streams/keep-listening.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
@@ -53,58 +53,56 @@ const listen = async (bus: MoodyBus) => {
   return { subscription, late: () => lateCount };
 };
 
-describe("a persistent subscription", () => {
-  test("a persistent subscription starts at once while the bus is available, and ignores later recoveries of the bus", async () => {
-    const bus = new MoodyBus();
-    const { subscription, late } = await listen(bus);
-    await bus.recover();
-    expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([1, 1, 0, 0]);
-    subscription.end();
-    expect(bus.listening).toEqual([]);
-  });
+test("a persistent subscription starts at once while the bus is available, and ignores later recoveries of the bus", async () => {
+  const bus = new MoodyBus();
+  const { subscription, late } = await listen(bus);
+  await bus.recover();
+  expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([1, 1, 0, 0]);
+  subscription.end();
+  expect(bus.listening).toEqual([]);
+});
 
-  test("a topic is subscribed when the bus returns, and this is reported once", async () => {
-    const bus = new MoodyBus();
-    bus.tries.push("away", "away");
-    const { subscription, late } = await listen(bus);
-    expect([bus.tried, bus.listening.length]).toEqual([1, 0]);
-    await bus.recover();
-    expect([bus.tried, bus.listening.length, late()]).toEqual([2, 0, 0]);
-    await bus.recover();
-    await bus.recover();
-    expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([3, 1, 0, 1]);
-    subscription.end();
-    expect(bus.listening).toEqual([]);
-  });
+test("a topic is subscribed when the bus returns, and this is reported once", async () => {
+  const bus = new MoodyBus();
+  bus.tries.push("away", "away");
+  const { subscription, late } = await listen(bus);
+  expect([bus.tried, bus.listening.length]).toEqual([1, 0]);
+  await bus.recover();
+  expect([bus.tried, bus.listening.length, late()]).toEqual([2, 0, 0]);
+  await bus.recover();
+  await bus.recover();
+  expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([3, 1, 0, 1]);
+  subscription.end();
+  expect(bus.listening).toEqual([]);
+});
 
-  test("a persistent subscription is tried again if the bus came back during the previous attempt", async () => {
-    const bus = new MoodyBus();
-    const refused = Promise.withResolvers<void>();
-    bus.tries.push(refused.promise);
-    const listening = listen(bus);
-    await bus.recover();
-    refused.reject(new AppError("unavailable"));
-    await listening;
-    expect([bus.tried, bus.listening.length, bus.waiting]).toEqual([2, 1, 0]);
-  });
+test("a persistent subscription is tried again if the bus came back during the previous attempt", async () => {
+  const bus = new MoodyBus();
+  const refused = Promise.withResolvers<void>();
+  bus.tries.push(refused.promise);
+  const listening = listen(bus);
+  await bus.recover();
+  refused.reject(new AppError("unavailable"));
+  await listening;
+  expect([bus.tried, bus.listening.length, bus.waiting]).toEqual([2, 1, 0]);
+});
 
-  test("a stopped subscription receives nothing, even if the bus confirms it late", async () => {
-    const bus = new MoodyBus();
-    const answered = Promise.withResolvers<void>();
-    bus.tries.push("away", answered.promise);
-    const { subscription, late } = await listen(bus);
-    await bus.recover();
-    subscription.end();
-    answered.resolve();
-    await new Promise(setImmediate);
-    await bus.recover();
-    expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([2, 0, 0, 0]);
-  });
+test("a stopped subscription receives nothing, even if the bus confirms it late", async () => {
+  const bus = new MoodyBus();
+  const answered = Promise.withResolvers<void>();
+  bus.tries.push("away", answered.promise);
+  const { subscription, late } = await listen(bus);
+  await bus.recover();
+  subscription.end();
+  answered.resolve();
+  await new Promise(setImmediate);
+  await bus.recover();
+  expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([2, 0, 0, 0]);
+});
 
-  test("an error other than an unavailable bus is thrown, and nothing is left behind", async () => {
-    const bus = new MoodyBus();
-    bus.tries.push("broken");
-    await expect(listen(bus)).rejects.toThrow("broken");
-    expect(bus.waiting).toBe(0);
-  });
+test("an error other than an unavailable bus is thrown, and nothing is left behind", async () => {
+  const bus = new MoodyBus();
+  bus.tries.push("broken");
+  await expect(listen(bus)).rejects.toThrow("broken");
+  expect(bus.waiting).toBe(0);
 });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, createConnection } from "node:net";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import { SseWriter } from "../../../src/gateway/streams/sse-writer.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
@@ -51,157 +51,155 @@ async function fill(writer: SseWriter): Promise<void> {
   throw new Error("the kernel takes everything");
 }
 
-describe("an event stream on the wire", () => {
-  test("an event stream opens at once, with headers that prevent proxies from buffering it", async () => {
-    const { client } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    expect(client.retries).toEqual([BOUNDS.retryMs]);
-    expect(client.headers).toMatchObject({
-      "content-type": "text/event-stream; charset=utf-8",
-      "cache-control": "no-cache, no-transform",
-      "x-accel-buffering": "no",
-      "x-content-type-options": "nosniff",
-    });
+test("an event stream opens at once, with headers that prevent proxies from buffering it", async () => {
+  const { client } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  expect(client.retries).toEqual([BOUNDS.retryMs]);
+  expect(client.headers).toMatchObject({
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+    "x-content-type-options": "nosniff",
   });
+});
 
-  test("an event stream has no framing around its events: it ends with its connection", async () => {
-    const { client } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    expect(client.headers["connection"]).toBe("close");
-    expect(client.headers).not.toHaveProperty("transfer-encoding");
-    expect(client.headers).not.toHaveProperty("content-length");
+test("an event stream has no framing around its events: it ends with its connection", async () => {
+  const { client } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  expect(client.headers["connection"]).toBe("close");
+  expect(client.headers).not.toHaveProperty("transfer-encoding");
+  expect(client.headers).not.toHaveProperty("content-length");
+});
+
+test("a reader is cut off at once, and its pending bytes are dropped", async () => {
+  const { client, writer } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  client.stall();
+  await fill(writer);
+  writer.destroy();
+  client.read();
+  expect(await client.over()).toBe("cut");
+  expect(writer.write(frame("late"))).toBe("closed");
+});
+
+test("a write to an event stream returns ok, full or closed", async () => {
+  const { client, response, writer } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  expect(writer.write(frame("a"))).toBe("ok");
+  client.stall();
+  await fill(writer);
+  expect([writer.isFull, writer.write(frame("b"))]).toEqual([true, "full"]);
+  const closed = once(response, "close");
+  client.cut();
+  await closed;
+  expect([writer.isClosed, writer.write(frame("c"))]).toEqual([true, "closed"]);
+});
+
+test("a reader that is just closing its connection can be cut off", async () => {
+  const { server, port } = await listen();
+  const client = createConnection({ port, host: "127.0.0.1", allowHalfOpen: true });
+  onTestFinished(() => void client.destroy());
+  client.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const { response, writer } = await answer(server);
+  await once(client, "data");
+  const socket = response.socket!;
+  const closed = once(socket, "close");
+  socket.once("end", () => writer.destroy());
+  client.end();
+  await closed;
+  expect(writer.write(frame("late"))).toBe("closed");
+});
+
+test("an event stream reports that a slow reader has caught up, and the reader then has everything", async () => {
+  const { client, writer } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  client.stall();
+  await fill(writer);
+  writer.write(frame("the last"));
+  const drained = new Promise<void>((resolve) => {
+    writer.source = { advance: resolve };
   });
+  client.read();
+  await drained;
+  expect(writer.isFull).toBe(false);
+  await client.next("delta", ({ data }) => data.text === "the last");
+  expect(writer.write(frame("more"))).toBe("ok");
+});
 
-  test("a reader is cut off at once, and its pending bytes are dropped", async () => {
-    const { client, writer } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    client.stall();
-    await fill(writer);
-    writer.destroy();
-    client.read();
-    expect(await client.over()).toBe("cut");
-    expect(writer.write(frame("late"))).toBe("closed");
-  });
+test("an event stream sends one farewell, and writes nothing after it", async () => {
+  const { client, writer } = await connect();
+  writer.endEarly("draining", NOON, 1_234);
+  expect(writer.write(frame("late"))).toBe("closed");
+  expect(await client.over()).toBe("clean");
+  expect(client.retries).toEqual([BOUNDS.retryMs, 1_234]);
+  expect(client.events).toMatchObject([{ type: "bye", data: { reason: "draining", reconnectInMs: 1_234 } }]);
+});
 
-  test("a write to an event stream returns ok, full or closed", async () => {
-    const { client, response, writer } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    expect(writer.write(frame("a"))).toBe("ok");
-    client.stall();
-    await fill(writer);
-    expect([writer.isFull, writer.write(frame("b"))]).toEqual([true, "full"]);
-    const closed = once(response, "close");
-    client.cut();
-    await closed;
-    expect([writer.isClosed, writer.write(frame("c"))]).toEqual([true, "closed"]);
-  });
+test("a silent event stream is kept open with a comment", async () => {
+  const { client, writer } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  for (const ms of [-1, 0, 1_000]) writer.heartbeat(NOON + BOUNDS.heartbeatMs + ms);
+  writer.endEarly("ended", NOON);
+  await client.over();
+  expect(client.comments).toBe(1);
+});
 
-  test("a reader that is just closing its connection can be cut off", async () => {
-    const { server, port } = await listen();
-    const client = createConnection({ port, host: "127.0.0.1", allowHalfOpen: true });
-    onTestFinished(() => void client.destroy());
-    client.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    const { response, writer } = await answer(server);
-    await once(client, "data");
-    const socket = response.socket!;
-    const closed = once(socket, "close");
-    socket.once("end", () => writer.destroy());
-    client.end();
-    await closed;
-    expect(writer.write(frame("late"))).toBe("closed");
-  });
+test("a reader that has not drained its socket for too long is cut off, but not one with an empty buffer", async () => {
+  const { client, writer } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  const later = NOON + 10 * BOUNDS.stallMs;
+  writer.heartbeat(later);
+  client.stall();
+  await fill(writer);
+  writer.heartbeat(later + 1_000);
+  writer.heartbeat(later + 1_000 + BOUNDS.stallMs - 1);
+  expect(writer.isCut).toBe(false);
+  writer.heartbeat(later + 1_000 + BOUNDS.stallMs);
+  expect(writer.isCut).toBe(true);
+});
 
-  test("an event stream reports that a slow reader has caught up, and the reader then has everything", async () => {
-    const { client, writer } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    client.stall();
-    await fill(writer);
-    writer.write(frame("the last"));
+test("text that waits for a stalled reader counts in bytes, and is not taken for text that the reader drained", async () => {
+  const { client, response, writer } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  client.stall();
+  await fill(writer);
+  writer.heartbeat(NOON + 1_000);
+  const { writableLength } = response.socket!;
+  const text = frame("你".repeat(100));
+  writer.write(text);
+  expect(response.socket!.writableLength - writableLength).toBe(Buffer.byteLength(text));
+  writer.heartbeat(NOON + 1_000 + BOUNDS.stallMs);
+  expect(writer.isCut).toBe(true);
+});
+
+test("a reader that drains its socket now and then is not cut off", async () => {
+  const { client, writer } = await connect();
+  await client.until(({ retries }) => retries.length > 0);
+  client.stall();
+  await fill(writer);
+  for (let seconds = 10; seconds < 60; seconds += 10) {
+    writer.heartbeat(NOON + seconds * 1_000);
+    expect(writer.isCut).toBe(false);
     const drained = new Promise<void>((resolve) => {
       writer.source = { advance: resolve };
     });
     client.read();
     await drained;
-    expect(writer.isFull).toBe(false);
-    await client.next("delta", ({ data }) => data.text === "the last");
-    expect(writer.write(frame("more"))).toBe("ok");
-  });
-
-  test("an event stream sends one farewell, and writes nothing after it", async () => {
-    const { client, writer } = await connect();
-    writer.endEarly("draining", NOON, 1_234);
-    expect(writer.write(frame("late"))).toBe("closed");
-    expect(await client.over()).toBe("clean");
-    expect(client.retries).toEqual([BOUNDS.retryMs, 1_234]);
-    expect(client.events).toMatchObject([{ type: "bye", data: { reason: "draining", reconnectInMs: 1_234 } }]);
-  });
-
-  test("a silent event stream is kept open with a comment", async () => {
-    const { client, writer } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    for (const ms of [-1, 0, 1_000]) writer.heartbeat(NOON + BOUNDS.heartbeatMs + ms);
-    writer.endEarly("ended", NOON);
-    await client.over();
-    expect(client.comments).toBe(1);
-  });
-
-  test("a reader that has not drained its socket for too long is cut off, but not one with an empty buffer", async () => {
-    const { client, writer } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    const later = NOON + 10 * BOUNDS.stallMs;
-    writer.heartbeat(later);
     client.stall();
     await fill(writer);
-    writer.heartbeat(later + 1_000);
-    writer.heartbeat(later + 1_000 + BOUNDS.stallMs - 1);
-    expect(writer.isCut).toBe(false);
-    writer.heartbeat(later + 1_000 + BOUNDS.stallMs);
-    expect(writer.isCut).toBe(true);
-  });
+  }
+});
 
-  test("text that waits for a stalled reader counts in bytes, and is not taken for text that the reader drained", async () => {
-    const { client, response, writer } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    client.stall();
-    await fill(writer);
-    writer.heartbeat(NOON + 1_000);
-    const { writableLength } = response.socket!;
-    const text = frame("你".repeat(100));
-    writer.write(text);
-    expect(response.socket!.writableLength - writableLength).toBe(Buffer.byteLength(text));
-    writer.heartbeat(NOON + 1_000 + BOUNDS.stallMs);
-    expect(writer.isCut).toBe(true);
-  });
-
-  test("a reader that drains its socket now and then is not cut off", async () => {
-    const { client, writer } = await connect();
-    await client.until(({ retries }) => retries.length > 0);
-    client.stall();
-    await fill(writer);
-    for (let seconds = 10; seconds < 60; seconds += 10) {
-      writer.heartbeat(NOON + seconds * 1_000);
-      expect(writer.isCut).toBe(false);
-      const drained = new Promise<void>((resolve) => {
-        writer.source = { advance: resolve };
-      });
-      client.read();
-      await drained;
-      client.stall();
-      await fill(writer);
-    }
-  });
-
-  test("the stream of a client that disconnected before it was opened is closed from the beginning", async () => {
-    const server = createServer();
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    onTestFinished(() => void server.close());
-    const client = EventStream.begin(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
-    const [, response] = (await once(server, "request")) as [unknown, ServerResponse];
-    const gone = once(response, "close");
-    client.cut();
-    await gone;
-    const writer = new SseWriter(response, {}, NOON);
-    expect([writer.isClosed, writer.write(frame("a"))]).toEqual([true, "closed"]);
-  });
+test("the stream of a client that disconnected before it was opened is closed from the beginning", async () => {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const client = EventStream.begin(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  const [, response] = (await once(server, "request")) as [unknown, ServerResponse];
+  const gone = once(response, "close");
+  client.cut();
+  await gone;
+  const writer = new SseWriter(response, {}, NOON);
+  expect([writer.isClosed, writer.write(frame("a"))]).toEqual([true, "closed"]);
 });

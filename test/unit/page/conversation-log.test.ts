@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import {
   type CallNode,
   callTree,
@@ -103,241 +103,235 @@ const move = (sessionId: string, from: string, to: string, event: string) => ({
   data: { from, to, event },
 });
 
-describe("a transcript", () => {
-  test("a transcript has the messages of one session up to a moment, and no other session's", () => {
-    const other = { ...message("x", ["a"], 3), sessionId: "other" };
-    const log = logOf(message("one", ["a"], 1), other, message("two", ["a"], 2));
-    expect(transcriptIn(log).messages.map(({ id }) => id)).toEqual(["one", "two"]);
-    expect(transcriptIn(log, 2).messages.map(({ id }) => id)).toEqual(["one"]);
-  });
-
-  test("a transcript shows a question until it is settled or its run ends", () => {
-    const ask = { type: "user_question_request", sessionId: "s", requestId: "q", data: { question: "?", options: [] } };
-    const settled = { type: "interaction_resolved", sessionId: "s", requestId: "q", data: { by: "client" } };
-    const over = { type: "complete", sessionId: "s", data: { sessionId: "s", runId: "r" } };
-    expect(transcriptIn(logOf(ask)).interactions).toHaveLength(1);
-    expect(transcriptIn(logOf(ask, settled)).interactions).toEqual([]);
-    expect(transcriptIn(logOf(ask, over)).interactions).toEqual([]);
-  });
-
-  test("a transcript places each sub-agent's messages beneath its call", () => {
-    const tree = treeOf(
-      message("m1", ["main"], 1),
-      message("w1", ["main", "weather"], 2),
-      message("d1", ["main", "weather", "radar"], 3),
-      message("w2", ["main", "weather"], 4),
-      message("m2", ["main"], 5),
-      message("w3", ["main", "weather"], 6),
-    );
-    expect(brief(tree)).toEqual(["m1", { weather: ["w1", { radar: ["d1"] }, "w2"] }, "m2", { weather: ["w3"] }]);
-  });
-
-  test("a transcript keeps a call's key when an earlier line arrives late", () => {
-    const path = ["main", "weather", "radar"];
-    const known = [
-      message("m1", ["main"], 1),
-      said("w2", path.slice(0, 2), ["c1"], 4),
-      said("d2", path, ["c1", "c2"], 5),
-    ];
-    const late = [said("w1", path.slice(0, 2), ["c1"], 2), said("d1", path, ["c1", "c2"], 3)];
-    const keysOf = (nodes: readonly CallNode[]): string[] =>
-      nodes.flatMap((node) => (node.kind === "call" ? [node.key, ...keysOf(node.nodes)] : []));
-    const keys = keysOf(treeOf(...known));
-    expect(keys).toHaveLength(2);
-    expect(keysOf(treeOf(...known, ...late))).toEqual(keys);
-    expect(brief(treeOf(...known, ...late))).toEqual(["m1", { weather: ["w1", { radar: ["d1", "d2"] }, "w2"] }]);
-  });
-
-  test("a transcript separates the alternating messages of two sub-agents of one name", () => {
-    const path = ["main", "weather"];
-    const tree = treeOf(
-      said("a1", path, ["a"], 1),
-      said("b1", path, ["b"], 2),
-      said("a2", path, ["a"], 3),
-      message("m1", ["main"], 4),
-      said("b2", path, ["b"], 5),
-    );
-    expect(brief(tree)).toEqual([{ weather: ["a1", "a2"] }, { weather: ["b1", "b2"] }, "m1"]);
-  });
-
-  test("a transcript does not confuse calls of two runs that have the same id", () => {
-    const asked = (id: string, at: number) => {
-      const { data, ...rest } = message(id, [], at);
-      return { ...rest, data: { ...data, role: "user", agent: undefined } };
-    };
-    const path = ["main", "weather"];
-    const tree = treeOf(asked("u1", 1), said("w1", path, ["0"], 2), asked("u2", 3), said("w2", path, ["0"], 4));
-    expect(brief(tree)).toEqual(["u1", { weather: ["w1"] }, "u2", { weather: ["w2"] }]);
-    const keys = tree.flatMap((node) => (node.kind === "call" ? [node.key] : []));
-    expect(new Set(keys).size).toBe(2);
-  });
-
-  test("a transcript knows why the session was last paused before a moment", () => {
-    const paused = (sessionId: string, event: "yield" | "preempt", reason: string) => {
-      const { data, ...rest } = move(sessionId, "active.idle", "paused", event);
-      return { ...rest, data: { ...data, reason } };
-    };
-    const log = logOf(
-      paused("s", "yield", "after_turn"),
-      paused("s", "preempt", "restricted"),
-      paused("other", "yield", "max_hold"),
-    );
-    expect(lastPauseOf(log, "s", 3)).toBe("restricted");
-    expect(lastPauseOf(log, "s", 1)).toBe("after_turn");
-    expect(lastPauseOf(log, "s", 0)).toBeUndefined();
-  });
-
-  test("a transcript finds the last message before a moment within a thousand events", () => {
-    const words = (sessionId: string, content: string) => ({ ...message(content, ["a"], 0), sessionId });
-    const log = logOf(words("s", "u1"), words("other", "u2"), words("s", "u3"));
-    expect(lastWordsOf(log, "s", 3)).toBe("u3");
-    expect(lastWordsOf(log, "s", 2)).toBe("u1");
-    expect(lastWordsOf(log, "none", 3)).toBeUndefined();
-    const long = logOf(words("s", "u1"), ...Array.from({ length: 1_000 }, (_, index) => words("other", `o${index}`)));
-    expect(lastWordsOf(long, "s", 1_000)).toBe("u1");
-    expect(lastWordsOf(long, "s", 1_001)).toBeUndefined();
-    const summary = {
-      ...message("sum", ["a"], 9),
-      data: { ...message("sum", ["a"], 9).data, summary: { upTo: "u1" } },
-    };
-    expect(lastWordsOf(logOf(words("s", "u1"), summary), "s", 2)).toBe("u1");
-  });
+test("a transcript has the messages of one session up to a moment, and no other session's", () => {
+  const other = { ...message("x", ["a"], 3), sessionId: "other" };
+  const log = logOf(message("one", ["a"], 1), other, message("two", ["a"], 2));
+  expect(transcriptIn(log).messages.map(({ id }) => id)).toEqual(["one", "two"]);
+  expect(transcriptIn(log, 2).messages.map(({ id }) => id)).toEqual(["one"]);
 });
 
-describe("a summary in a transcript", () => {
-  const by = (role: string, id: string, at: number, more: object = {}) => {
-    const { data, ...rest } = message(id, ["a"], at);
-    return { ...rest, data: { ...data, role, ...more } };
+test("a transcript shows a question until it is settled or its run ends", () => {
+  const ask = { type: "user_question_request", sessionId: "s", requestId: "q", data: { question: "?", options: [] } };
+  const settled = { type: "interaction_resolved", sessionId: "s", requestId: "q", data: { by: "client" } };
+  const over = { type: "complete", sessionId: "s", data: { sessionId: "s", runId: "r" } };
+  expect(transcriptIn(logOf(ask)).interactions).toHaveLength(1);
+  expect(transcriptIn(logOf(ask, settled)).interactions).toEqual([]);
+  expect(transcriptIn(logOf(ask, over)).interactions).toEqual([]);
+});
+
+test("a transcript places each sub-agent's messages beneath its call", () => {
+  const tree = treeOf(
+    message("m1", ["main"], 1),
+    message("w1", ["main", "weather"], 2),
+    message("d1", ["main", "weather", "radar"], 3),
+    message("w2", ["main", "weather"], 4),
+    message("m2", ["main"], 5),
+    message("w3", ["main", "weather"], 6),
+  );
+  expect(brief(tree)).toEqual(["m1", { weather: ["w1", { radar: ["d1"] }, "w2"] }, "m2", { weather: ["w3"] }]);
+});
+
+test("a transcript keeps a call's key when an earlier line arrives late", () => {
+  const path = ["main", "weather", "radar"];
+  const known = [
+    message("m1", ["main"], 1),
+    said("w2", path.slice(0, 2), ["c1"], 4),
+    said("d2", path, ["c1", "c2"], 5),
+  ];
+  const late = [said("w1", path.slice(0, 2), ["c1"], 2), said("d1", path, ["c1", "c2"], 3)];
+  const keysOf = (nodes: readonly CallNode[]): string[] =>
+    nodes.flatMap((node) => (node.kind === "call" ? [node.key, ...keysOf(node.nodes)] : []));
+  const keys = keysOf(treeOf(...known));
+  expect(keys).toHaveLength(2);
+  expect(keysOf(treeOf(...known, ...late))).toEqual(keys);
+  expect(brief(treeOf(...known, ...late))).toEqual(["m1", { weather: ["w1", { radar: ["d1", "d2"] }, "w2"] }]);
+});
+
+test("a transcript separates the alternating messages of two sub-agents of one name", () => {
+  const path = ["main", "weather"];
+  const tree = treeOf(
+    said("a1", path, ["a"], 1),
+    said("b1", path, ["b"], 2),
+    said("a2", path, ["a"], 3),
+    message("m1", ["main"], 4),
+    said("b2", path, ["b"], 5),
+  );
+  expect(brief(tree)).toEqual([{ weather: ["a1", "a2"] }, { weather: ["b1", "b2"] }, "m1"]);
+});
+
+test("a transcript does not confuse calls of two runs that have the same id", () => {
+  const asked = (id: string, at: number) => {
+    const { data, ...rest } = message(id, [], at);
+    return { ...rest, data: { ...data, role: "user", agent: undefined } };
   };
-  const idsOf = (...entries: Parameters<typeof logOf>) => brief(treeOf(...entries));
-
-  test("a summary is shown where its covered messages end, though it was written during a later turn", () => {
-    const log = [
-      by("user", "u1", 0),
-      by("assistant", "a1", 1),
-      by("user", "u2", 2),
-      by("assistant", "a2", 3),
-      by("user", "u3", 4),
-      by("system", "first", 5, { summary: { upTo: "a1" } }),
-      by("assistant", "a3", 6),
-      by("system", "second", 7, { summary: { upTo: "a3" } }),
-    ];
-    expect(idsOf(...log)).toEqual(["u1", "a1", "first", "u2", "a2", "u3", "a3", "second"]);
-  });
-
-  test("at a moment a waiting message is shown until it was withdrawn, and as begun after its turn began", () => {
-    const ask = {
-      type: "user_question_request",
-      sessionId: "s",
-      requestId: "q",
-      data: { requestId: "q", question: "Which?" },
-    };
-    const log = logOf(
-      input("one", "success"),
-      move("s", "active.idle", "active.running", "turn"),
-      ask,
-      input("two"),
-      input("gone"),
-      input("three"),
-      ended("gone", true),
-      ended("one", false),
-      move("s", "active.running", "active.idle", "done"),
-      move("s", "active.idle", "active.running", "turn"),
-      ended("two", true),
-      ended("three", true),
-      move("s", "active.running", "archived", "archive"),
-    );
-    // One command did these three.
-    for (const event of log.slice(-3)) event.timestamp = log.at(-1)!.timestamp;
-    // The first message and its turn, too.
-    log[1]!.timestamp = log[0]!.timestamp;
-    const shown = (count: number) => transcriptIn(log, count).messages.map(({ id, status }) => `${id} ${status}`);
-    expect(shown(6)).toEqual(["one success", "two queued", "gone queued", "three queued"]);
-    expect(shown(7)).toEqual(["one success", "two queued", "three queued"]);
-    // The question is of the run that goes on.
-    expect(transcriptIn(log, 7).interactions).toHaveLength(1);
-    expect(transcriptIn(log, 8).interactions).toEqual([]);
-    expect(shown(10)).toEqual(["one success", "two success", "three queued"]);
-    expect(shown(log.length)).toEqual(["one success", "two success", "three interrupted"]);
-    expect(shown(6)).toContain("gone queued");
-  });
-
-  test("a waiting message whose wait was refused stays, with its error", () => {
-    const refused = {
-      type: "error",
-      sessionId: "s",
-      data: { errorCode: "rejected", message: "No.", runId: "run of one" },
-    };
-    const { messages } = transcriptIn(logOf(input("one"), refused, ended("one", true)));
-    expect(messages.map(({ id, status }) => `${id} ${status}`)).toEqual(["one error"]);
-  });
-
-  test("a summary of messages that are not loaded is shown before the loaded ones", () => {
-    const log = [by("user", "u2", 2), by("assistant", "a2", 3), by("system", "sum", 5, { summary: { upTo: "a1" } })];
-    expect(idsOf(...log)).toEqual(["sum", "u2", "a2"]);
-  });
+  const path = ["main", "weather"];
+  const tree = treeOf(asked("u1", 1), said("w1", path, ["0"], 2), asked("u2", 3), said("w2", path, ["0"], 4));
+  expect(brief(tree)).toEqual(["u1", { weather: ["w1"] }, "u2", { weather: ["w2"] }]);
+  const keys = tree.flatMap((node) => (node.kind === "call" ? [node.key] : []));
+  expect(new Set(keys).size).toBe(2);
 });
 
-describe("the picture of a floor", () => {
-  test("a floor's picture at a moment does not depend on how it was reached: forwards, backwards or in leaps", () => {
-    const ids = Array.from({ length: 40 }, (_, index) => `s${index}`);
-    const life = ids.flatMap((id) => [
-      { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
-      move(id, "created", "active.idle", "activate"),
-      ...Array.from({ length: 60 }, () => [
-        move(id, "active.idle", "active.running", "turn"),
-        move(id, "active.running", "active.idle", "done"),
-      ]).flat(),
-      move(id, "active.idle", "paused", "preempt"),
-    ]);
-    const log = logOf(...life);
-    expect(log.length).toBeGreaterThan(4_000);
-    const book = new PictureBook(log);
-    for (const count of [log.length, 4_500, 17, 2_000, 2_001, 0, 1, log.length - 1, 3_999]) {
-      expect(book.at(count), `${count}`).toEqual(new PictureBook(log.slice(0, count)).at(count));
-    }
-    expect(book.at(log.length).paused.map(({ id }) => id)).toEqual(ids.toReversed());
-  });
+test("a transcript knows why the session was last paused before a moment", () => {
+  const paused = (sessionId: string, event: "yield" | "preempt", reason: string) => {
+    const { data, ...rest } = move(sessionId, "active.idle", "paused", event);
+    return { ...rest, data: { ...data, reason } };
+  };
+  const log = logOf(
+    paused("s", "yield", "after_turn"),
+    paused("s", "preempt", "restricted"),
+    paused("other", "yield", "max_hold"),
+  );
+  expect(lastPauseOf(log, "s", 3)).toBe("restricted");
+  expect(lastPauseOf(log, "s", 1)).toBe("after_turn");
+  expect(lastPauseOf(log, "s", 0)).toBeUndefined();
+});
 
-  test("a step of the moment reads no event of the log again, and a session's conversation only the session's own", () => {
-    const ids = Array.from({ length: 100 }, (_, index) => `s${index}`);
-    const life = ids.flatMap((id) => [
-      { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
-      { ...message(`${id} says`, ["a"], 0), sessionId: id },
-    ]);
-    const { log, reads } = counted(logOf(...life));
-    const book = new PictureBook(log);
-    book.at(log.length);
-    expect(reads()).toBe(log.length);
-    for (const count of [150, 149, 3, 100]) book.at(count);
-    expect(reads()).toBe(0);
-    const index = eventIndices();
-    index.of(log);
-    reads();
-    expect(transcriptOf(log, index.of(log).get("s70")).messages.map(({ id }) => id)).toEqual(["s70 says"]);
-    // The first event's position says whether the index is of this log.
-    expect(reads()).toBe(1 + 2);
-  });
+test("a transcript finds the last message before a moment within a thousand events", () => {
+  const words = (sessionId: string, content: string) => ({ ...message(content, ["a"], 0), sessionId });
+  const log = logOf(words("s", "u1"), words("other", "u2"), words("s", "u3"));
+  expect(lastWordsOf(log, "s", 3)).toBe("u3");
+  expect(lastWordsOf(log, "s", 2)).toBe("u1");
+  expect(lastWordsOf(log, "none", 3)).toBeUndefined();
+  const long = logOf(words("s", "u1"), ...Array.from({ length: 1_000 }, (_, index) => words("other", `o${index}`)));
+  expect(lastWordsOf(long, "s", 1_000)).toBe("u1");
+  expect(lastWordsOf(long, "s", 1_001)).toBeUndefined();
+  const summary = {
+    ...message("sum", ["a"], 9),
+    data: { ...message("sum", ["a"], 9).data, summary: { upTo: "u1" } },
+  };
+  expect(lastWordsOf(logOf(words("s", "u1"), summary), "s", 2)).toBe("u1");
+});
 
-  test("a floor's picture drops the mode of a session whose agent was switched", () => {
-    const log = logOf(
-      { type: "session_created", sessionId: "s", data: { id: "s", agentId: "a", state: "created", activity: "idle" } },
-      { type: "session_updated", sessionId: "s", data: { mode: "work" } },
-      { type: "agent_switched", sessionId: "s", data: { previousAgentId: "a", currentAgentId: "b", agentName: "B" } },
-    );
-    const book = new PictureBook(log);
-    expect(book.sessionAt(2, "s")).toMatchObject({ agentId: "a", mode: "work" });
-    expect(book.sessionAt(3, "s")).toMatchObject({ agentId: "b", mode: undefined });
-  });
+const by = (role: string, id: string, at: number, more: object = {}) => {
+  const { data, ...rest } = message(id, ["a"], at);
+  return { ...rest, data: { ...data, role, ...more } };
+};
+const idsOf = (...entries: Parameters<typeof logOf>) => brief(treeOf(...entries));
 
-  test("a floor's picture names a session whose first events are no longer kept", () => {
-    const { holder } = new PictureBook(logOf(move("late", "active.running", "active.idle", "done"))).at(1);
-    expect(holder).toMatchObject({ id: "late", title: "late", state: "active", activity: "idle" });
-  });
+test("a summary is shown where its covered messages end, though it was written during a later turn", () => {
+  const log = [
+    by("user", "u1", 0),
+    by("assistant", "a1", 1),
+    by("user", "u2", 2),
+    by("assistant", "a2", 3),
+    by("user", "u3", 4),
+    by("system", "first", 5, { summary: { upTo: "a1" } }),
+    by("assistant", "a3", 6),
+    by("system", "second", 7, { summary: { upTo: "a3" } }),
+  ];
+  expect(idsOf(...log)).toEqual(["u1", "a1", "first", "u2", "a2", "u3", "a3", "second"]);
+});
 
-  test("a floor's picture counts events by their place, although earlier ones are missing", () => {
-    const log = logOf(move("a", "created", "active.idle", "activate"), move("a", "active.idle", "archived", "archive"));
-    expect([0, 1, 2, 9].map((place) => countUpTo(log, place))).toEqual([0, 1, 2, 2]);
-    expect(countUpTo(log.slice(1), 1)).toBe(0);
-  });
+test("at a moment a waiting message is shown until it was withdrawn, and as begun after its turn began", () => {
+  const ask = {
+    type: "user_question_request",
+    sessionId: "s",
+    requestId: "q",
+    data: { requestId: "q", question: "Which?" },
+  };
+  const log = logOf(
+    input("one", "success"),
+    move("s", "active.idle", "active.running", "turn"),
+    ask,
+    input("two"),
+    input("gone"),
+    input("three"),
+    ended("gone", true),
+    ended("one", false),
+    move("s", "active.running", "active.idle", "done"),
+    move("s", "active.idle", "active.running", "turn"),
+    ended("two", true),
+    ended("three", true),
+    move("s", "active.running", "archived", "archive"),
+  );
+  // One command did these three.
+  for (const event of log.slice(-3)) event.timestamp = log.at(-1)!.timestamp;
+  // The first message and its turn, too.
+  log[1]!.timestamp = log[0]!.timestamp;
+  const shown = (count: number) => transcriptIn(log, count).messages.map(({ id, status }) => `${id} ${status}`);
+  expect(shown(6)).toEqual(["one success", "two queued", "gone queued", "three queued"]);
+  expect(shown(7)).toEqual(["one success", "two queued", "three queued"]);
+  // The question is of the run that goes on.
+  expect(transcriptIn(log, 7).interactions).toHaveLength(1);
+  expect(transcriptIn(log, 8).interactions).toEqual([]);
+  expect(shown(10)).toEqual(["one success", "two success", "three queued"]);
+  expect(shown(log.length)).toEqual(["one success", "two success", "three interrupted"]);
+  expect(shown(6)).toContain("gone queued");
+});
+
+test("a waiting message whose wait was refused stays, with its error", () => {
+  const refused = {
+    type: "error",
+    sessionId: "s",
+    data: { errorCode: "rejected", message: "No.", runId: "run of one" },
+  };
+  const { messages } = transcriptIn(logOf(input("one"), refused, ended("one", true)));
+  expect(messages.map(({ id, status }) => `${id} ${status}`)).toEqual(["one error"]);
+});
+
+test("a summary of messages that are not loaded is shown before the loaded ones", () => {
+  const log = [by("user", "u2", 2), by("assistant", "a2", 3), by("system", "sum", 5, { summary: { upTo: "a1" } })];
+  expect(idsOf(...log)).toEqual(["sum", "u2", "a2"]);
+});
+
+test("a floor's picture at a moment does not depend on how it was reached: forwards, backwards or in leaps", () => {
+  const ids = Array.from({ length: 40 }, (_, index) => `s${index}`);
+  const life = ids.flatMap((id) => [
+    { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
+    move(id, "created", "active.idle", "activate"),
+    ...Array.from({ length: 60 }, () => [
+      move(id, "active.idle", "active.running", "turn"),
+      move(id, "active.running", "active.idle", "done"),
+    ]).flat(),
+    move(id, "active.idle", "paused", "preempt"),
+  ]);
+  const log = logOf(...life);
+  expect(log.length).toBeGreaterThan(4_000);
+  const book = new PictureBook(log);
+  for (const count of [log.length, 4_500, 17, 2_000, 2_001, 0, 1, log.length - 1, 3_999]) {
+    expect(book.at(count), `${count}`).toEqual(new PictureBook(log.slice(0, count)).at(count));
+  }
+  expect(book.at(log.length).paused.map(({ id }) => id)).toEqual(ids.toReversed());
+});
+
+test("a step of the moment reads no event of the log again, and a session's conversation only the session's own", () => {
+  const ids = Array.from({ length: 100 }, (_, index) => `s${index}`);
+  const life = ids.flatMap((id) => [
+    { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
+    { ...message(`${id} says`, ["a"], 0), sessionId: id },
+  ]);
+  const { log, reads } = counted(logOf(...life));
+  const book = new PictureBook(log);
+  book.at(log.length);
+  expect(reads()).toBe(log.length);
+  for (const count of [150, 149, 3, 100]) book.at(count);
+  expect(reads()).toBe(0);
+  const index = eventIndices();
+  index.of(log);
+  reads();
+  expect(transcriptOf(log, index.of(log).get("s70")).messages.map(({ id }) => id)).toEqual(["s70 says"]);
+  // The first event's position says whether the index is of this log.
+  expect(reads()).toBe(1 + 2);
+});
+
+test("a floor's picture drops the mode of a session whose agent was switched", () => {
+  const log = logOf(
+    { type: "session_created", sessionId: "s", data: { id: "s", agentId: "a", state: "created", activity: "idle" } },
+    { type: "session_updated", sessionId: "s", data: { mode: "work" } },
+    { type: "agent_switched", sessionId: "s", data: { previousAgentId: "a", currentAgentId: "b", agentName: "B" } },
+  );
+  const book = new PictureBook(log);
+  expect(book.sessionAt(2, "s")).toMatchObject({ agentId: "a", mode: "work" });
+  expect(book.sessionAt(3, "s")).toMatchObject({ agentId: "b", mode: undefined });
+});
+
+test("a floor's picture names a session whose first events are no longer kept", () => {
+  const { holder } = new PictureBook(logOf(move("late", "active.running", "active.idle", "done"))).at(1);
+  expect(holder).toMatchObject({ id: "late", title: "late", state: "active", activity: "idle" });
+});
+
+test("a floor's picture counts events by their place, although earlier ones are missing", () => {
+  const log = logOf(move("a", "created", "active.idle", "activate"), move("a", "active.idle", "archived", "archive"));
+  expect([0, 1, 2, 9].map((place) => countUpTo(log, place))).toEqual([0, 1, 2, 2]);
+  expect(countUpTo(log.slice(1), 1)).toBe(0);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { decisionBehind } from "../../../page/floor/decision-behind.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 
@@ -26,33 +26,31 @@ const ducked = asked("prompt", {
   effects: [{ sessionId: "s", agentId: "a", becomes: "ducked", level: -14 }],
 } as Partial<Decision>);
 
-describe("the decision that explains a session's state", () => {
-  test("a paused session is explained by the decision that paused it, also after a refused resume", () => {
-    expect(decisionBehind([began, interrupted, refused], standing("paused", "preemption"))).toBe(interrupted);
-  });
+test("a paused session is explained by the decision that paused it, also after a refused resume", () => {
+  expect(decisionBehind([began, interrupted, refused], standing("paused", "preemption"))).toBe(interrupted);
+});
 
-  test("no decision explains a session that its user paused, that yielded or that is archived", () => {
-    for (const pausedBy of ["user", "yield"]) {
-      expect(decisionBehind([began], standing("paused", pausedBy))).toBeUndefined();
-      expect(decisionBehind([began, interrupted], standing("paused", pausedBy))).toBeUndefined();
-    }
-    expect(decisionBehind([began], standing("archived"))).toBeUndefined();
-  });
+test("no decision explains a session that its user paused, that yielded or that is archived", () => {
+  for (const pausedBy of ["user", "yield"]) {
+    expect(decisionBehind([began], standing("paused", pausedBy))).toBeUndefined();
+    expect(decisionBehind([began, interrupted], standing("paused", pausedBy))).toBeUndefined();
+  }
+  expect(decisionBehind([began], standing("archived"))).toBeUndefined();
+});
 
-  test("no decision explains a session that a restriction paused after a resume", () => {
-    const resumed = asked("s", { reason: "resumed" });
-    expect(decisionBehind([began, interrupted, resumed], standing("paused", "preemption"))).toBeUndefined();
-  });
+test("no decision explains a session that a restriction paused after a resume", () => {
+  const resumed = asked("s", { reason: "resumed" });
+  expect(decisionBehind([began, interrupted, resumed], standing("paused", "preemption"))).toBeUndefined();
+});
 
-  test("a ducked session is explained by the decision that ducked it, and the holder by its grant", () => {
-    expect(decisionBehind([began, ducked], standing("ducked"))).toBe(ducked);
-    expect(decisionBehind([asked("s", { reason: "beneath" })], standing("ducked"))?.reason).toBe("beneath");
-    expect(decisionBehind([refused, began, asked("s", { reason: "already_holder" })], standing("active"))).toBe(began);
-  });
+test("a ducked session is explained by the decision that ducked it, and the holder by its grant", () => {
+  expect(decisionBehind([began, ducked], standing("ducked"))).toBe(ducked);
+  expect(decisionBehind([asked("s", { reason: "beneath" })], standing("ducked"))?.reason).toBe("beneath");
+  expect(decisionBehind([refused, began, asked("s", { reason: "already_holder" })], standing("active"))).toBe(began);
+});
 
-  test("a session that never had the floor is explained by its refusal or its queueing", () => {
-    expect(decisionBehind([refused], standing("created"))).toBe(refused);
-    const queued = asked("s", { outcome: "queued", reason: "lower_priority" });
-    expect(decisionBehind([refused, queued, asked("other")], standing("created"))).toBe(queued);
-  });
+test("a session that never had the floor is explained by its refusal or its queueing", () => {
+  expect(decisionBehind([refused], standing("created"))).toBe(refused);
+  const queued = asked("s", { outcome: "queued", reason: "lower_priority" });
+  expect(decisionBehind([refused, queued, asked("other")], standing("created"))).toBe(queued);
 });

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import {
   listMigrations,
   type Migration,
@@ -43,49 +43,47 @@ async function folderOf(...names: string[]): Promise<URL> {
   return pathToFileURL(`${folder}/`);
 }
 
-describe("migrations", () => {
-  test("migrations are applied in order, from the database's version", async () => {
-    const [fresh, old, current] = [new FakeTarget(0), new FakeTarget(1), new FakeTarget(3)];
-    for (const target of [fresh, old, current]) await migrate(target, THREE);
-    expect(fresh.applied).toEqual(["0001_x.sql", "0002_x.sql", "0003_x.sql"]);
-    expect(old.applied).toEqual(["0002_x.sql", "0003_x.sql"]);
-    expect(current.applied).toEqual([]);
-  });
+test("migrations are applied in order, from the database's version", async () => {
+  const [fresh, old, current] = [new FakeTarget(0), new FakeTarget(1), new FakeTarget(3)];
+  for (const target of [fresh, old, current]) await migrate(target, THREE);
+  expect(fresh.applied).toEqual(["0001_x.sql", "0002_x.sql", "0003_x.sql"]);
+  expect(old.applied).toEqual(["0002_x.sql", "0003_x.sql"]);
+  expect(current.applied).toEqual([]);
+});
 
-  test("a newer database is refused with what to do", async () => {
-    const target = new FakeTarget(4);
-    await expect(migrate(target, THREE)).rejects.toThrow(
-      "data/test.db has version 4, newer than the 3 this program knows: " +
-        "run a newer Interlock, or restore a backup made before the upgrade",
-    );
-    expect(target.applied).toEqual([]);
-  });
-
-  test("a failing migration is named, and ends the migration", async () => {
-    const target = new FakeTarget(0, "0002_x.sql");
-    await expect(migrate(target, THREE)).rejects.toThrow("data/test.db could not be migrated by 0002_x.sql");
-    expect(target.applied).toEqual(["0001_x.sql"]);
-  });
-
-  test("migrations are listed by their number, and other files are ignored", async () => {
-    const folder = await folderOf("0002_more.sql", "0001_initial.sql", "README.md", "1_no.sql");
-    const expected = ["0001_initial.sql", "0002_more.sql"].map((name, n) => ({
-      version: n + 1,
-      name,
-      sql: `-- ${name}`,
-    }));
-    expect(await listMigrations(folder)).toEqual(expected);
-  });
-
-  test.each([[["0001_a.sql", "0003_c.sql"]], [["0001_a.sql", "0001_b.sql"]], [["0002_b.sql"]]])(
-    "%j are not a sequence, and are refused",
-    async (names) => {
-      await expect(listMigrations(await folderOf(...names))).rejects.toThrow(/has no migration \d/);
-    },
+test("a newer database is refused with what to do", async () => {
+  const target = new FakeTarget(4);
+  await expect(migrate(target, THREE)).rejects.toThrow(
+    "data/test.db has version 4, newer than the 3 this program knows: " +
+      "run a newer Interlock, or restore a backup made before the upgrade",
   );
+  expect(target.applied).toEqual([]);
+});
 
-  test("the shipped migrations are found", async () => {
-    const [first] = await listMigrations(migrationsFolder("sqlite"));
-    expect(first).toMatchObject({ version: 1, name: "0001_initial.sql" });
-  });
+test("a failing migration is named, and ends the migration", async () => {
+  const target = new FakeTarget(0, "0002_x.sql");
+  await expect(migrate(target, THREE)).rejects.toThrow("data/test.db could not be migrated by 0002_x.sql");
+  expect(target.applied).toEqual(["0001_x.sql"]);
+});
+
+test("migrations are listed by their number, and other files are ignored", async () => {
+  const folder = await folderOf("0002_more.sql", "0001_initial.sql", "README.md", "1_no.sql");
+  const expected = ["0001_initial.sql", "0002_more.sql"].map((name, n) => ({
+    version: n + 1,
+    name,
+    sql: `-- ${name}`,
+  }));
+  expect(await listMigrations(folder)).toEqual(expected);
+});
+
+test.each([[["0001_a.sql", "0003_c.sql"]], [["0001_a.sql", "0001_b.sql"]], [["0002_b.sql"]]])(
+  "%j are not a sequence, and are refused",
+  async (names) => {
+    await expect(listMigrations(await folderOf(...names))).rejects.toThrow(/has no migration \d/);
+  },
+);
+
+test("the shipped migrations are found", async () => {
+  const [first] = await listMigrations(migrationsFolder("sqlite"));
+  expect(first).toMatchObject({ version: 1, name: "0001_initial.sql" });
 });
