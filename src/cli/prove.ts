@@ -46,9 +46,10 @@ export async function proveCatalog(path: string, out: Output, options: ProveOpti
   meter.end();
   for (const line of describe(proof, paint)) print(line);
   print();
-  const held = catalog.claims.length - proof.violations.filter(({ claim }) => claim).length;
-  const claims = held === 0 ? "" : held === 1 ? ", and 1 claim" : `, and ${held} claims`;
-  if (proof.violations.every(({ claim }) => claim)) print(paint("active", `Every invariant holds${claims}.`));
+  const held = catalog.assertions.length - proof.violations.filter(({ assertion }) => assertion).length;
+  const assertions = held === 0 ? "" : held === 1 ? ", and 1 claim" : `, and ${held} claims`;
+  if (proof.violations.every(({ assertion }) => assertion))
+    print(paint("active", `Every invariant holds${assertions}.`));
   for (const violation of proof.violations) {
     print();
     for (const line of wrapToWidth(`Does not hold: ${violation.what}`, WIDTH)) print(paint("refused", line));

@@ -1,9 +1,9 @@
 import { everyone } from "../actors/floor/floor-claims.ts";
 import { BrokenActors } from "../actors/host/floor-actors.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
-import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
+import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
 import { Broken } from "./arrangement-check.ts";
-import { checkClaims, NOTHING_OWED, type Owed } from "./claims.ts";
+import { checkAssertions, NOTHING_OWED, type Owed } from "./assertions.ts";
 import { checkInvariants, type SeenStep } from "./invariants.ts";
 import { type ExploredMove, makeMove, movesFrom, type Variations } from "./moves.ts";
 import { SteppedFloor } from "./stepped-floor.ts";
@@ -37,12 +37,12 @@ export interface Explored {
 }
 
 export interface Violation {
-  /** The invariant or the claim that does not hold, and why. */
+  /** The invariant or the assertion that does not hold, and why. */
   readonly what: string;
   /** The shortest sequence that leads to it. */
   readonly moves: readonly ExploredMove[];
-  /** The claim; undefined: an invariant. */
-  readonly claim?: PolicyClaim | undefined;
+  /** The assertion; undefined: an invariant. */
+  readonly assertion?: PolicyAssertion | undefined;
 }
 
 interface Node {
@@ -81,7 +81,7 @@ export function explore(options: ExplorationOptions): Explored {
       const { step, owed, fault } = check(before, move, node.owed, catalog);
       if (fault) {
         const moves = [...pathTo(node), move, ...fault.tail];
-        const violation = { what: fault.what, moves, claim: fault.claim };
+        const violation = { what: fault.what, moves, assertion: fault.assertion };
         return { states: seen.size, steps, depth, isComplete: false, violation };
       }
       onStep?.(step);
@@ -97,17 +97,21 @@ export function explore(options: ExplorationOptions): Explored {
 
 type Checked =
   | { step: SeenStep; owed: Owed; fault?: undefined }
-  | { step?: undefined; owed: Owed; fault: { what: string; tail: readonly ExploredMove[]; claim?: PolicyClaim } };
+  | {
+      step?: undefined;
+      owed: Owed;
+      fault: { what: string; tail: readonly ExploredMove[]; assertion?: PolicyAssertion };
+    };
 
-/** Make a move, and compare it with the invariants and the claims. */
+/** Make a move, and compare it with the invariants and the assertions. */
 function check(before: SteppedFloor, move: ExploredMove, owed: Owed, catalog: Catalog): Checked {
   try {
     const step = makeMove(before, move);
     checkInvariants(step);
-    const { owed: next, broken } = checkClaims(step, owed, catalog);
+    const { owed: next, broken } = checkAssertions(step, owed, catalog);
     if (!broken) return { step, owed: next };
-    const { claim, what, tail } = broken;
-    return { owed, fault: { what: `claim “${claim.name}”: ${what}`, tail, claim } };
+    const { assertion, what, tail } = broken;
+    return { owed, fault: { what: `claim “${assertion.name}”: ${what}`, tail, assertion } };
   } catch (error) {
     if (error instanceof Broken) return { owed, fault: { what: `invariant ${error.message}`, tail: [] } };
     if (!(error instanceof BrokenActors)) throw error;
@@ -145,10 +149,10 @@ function classesOf(catalog: Catalog): Classes {
   }
   for (const { allow } of catalog.restrictions) for (const name of allow) named.add(name);
   for (const rule of catalog.priorityRules) for (const name of rule.agents ?? []) named.add(name);
-  const claims = JSON.stringify(catalog.claims);
+  const assertions = JSON.stringify(catalog.assertions);
   const numbers = new Map<string, number>();
   const classOf = (agent: AgentEntry): string => {
-    if (named.has(agent.id) || claims.includes(`"${agent.id}"`)) return agent.id;
+    if (named.has(agent.id) || assertions.includes(`"${agent.id}"`)) return agent.id;
     const signature = signatureOf(agent);
     if (!numbers.has(signature)) numbers.set(signature, numbers.size);
     return `#${numbers.get(signature)}`;
@@ -203,7 +207,7 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
     const rank = indices.has(id) ? order.indexOf(competing[indices.get(id)!]!.askedAt) : "-";
     const wants = indices.has(id) && competing[indices.get(id)!]!.wants ? "!" : "";
     const isQueued = queuedAt === undefined ? "" : "q";
-    const isOwed = [...owed].flatMap(([claim, ids]) => (ids.has(id) ? [`o${claim}`] : [])).join("");
+    const isOwed = [...owed].flatMap(([index, ids]) => (ids.has(id) ? [`o${index}`] : [])).join("");
     const dead = floor.isDead(id) ? "+" : "";
     const { lifecycle } = value;
     return `${label(claim.agentId)} ${claim.priority} ${lifecycle} ${pausedBy} ${level} ${rank}${wants}${isQueued}${dead}${isOwed}`;
@@ -215,7 +219,7 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
   const reserved = claims.reserved ? indices.get(claims.reserved.sessionId) : "";
   const on = Object.keys(flags).filter((name) => flags[name]);
   const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
-  const gone = [...owed].flatMap(([claim, ids]) => ([...ids].some((id) => !living.has(id)) ? [`o${claim}`] : []));
+  const gone = [...owed].flatMap(([index, ids]) => ([...ids].some((id) => !living.has(id)) ? [`o${index}`] : []));
   const off = [...floor.catalog.agents.values()].filter(({ enabled }) => !enabled).map(({ id }) => id);
   const hour = floor.now - floor.time === 0 ? "" : new Date(floor.now).toISOString().slice(11, 13);
   return `${standing.join("|")}/${others.sort().join("|")}/${reserved}/${on}/${off}/${gone}/${hour}`;

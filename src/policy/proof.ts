@@ -15,7 +15,7 @@ export interface Round extends Explored {
 
 export interface Proof {
   readonly rounds: readonly Round[];
-  /** Claims that do not hold; or at last an invariant, which ends the proof. */
+  /** Assertions that do not hold; or at last an invariant, which ends the proof. */
   readonly violations: readonly Violation[];
 }
 
@@ -41,7 +41,7 @@ export function prove(options: ProofOptions): Proof {
   for (const scope of SCOPES) {
     const variations = variationsIn(scope, all);
     if (variations) exploreScope({ scope, variations, rounds, violations }, options);
-    if (violations.some(({ claim }) => !claim)) break;
+    if (violations.some(({ assertion }) => !assertion)) break;
   }
   return { rounds, violations };
 }
@@ -58,14 +58,16 @@ function exploreScope({ scope, variations, rounds, violations }: ScopeOfProof, o
   const end = now() + budgetMs;
   const isOver = sessions === undefined ? () => now() >= end : undefined;
   for (let size = 1; size <= (sessions ?? MAX_SIZE); ) {
-    // The other claims are explored without those that do not hold.
-    const claims = catalog.claims.filter((claim) => violations.every((violation) => violation.claim !== claim));
+    // Explore the other assertions without those that do not hold.
+    const assertions = catalog.assertions.filter((assertion) =>
+      violations.every((violation) => violation.assertion !== assertion),
+    );
     const report = (seen: { states: number; steps: number; depth: number }) => onProgress?.({ scope, size, ...seen });
-    const explored = explore({ catalog: { ...catalog, claims }, size, variations, isOver, onProgress: report });
+    const explored = explore({ catalog: { ...catalog, assertions }, size, variations, isOver, onProgress: report });
     const { violation } = explored;
     if (violation) {
       violations.push(shortest(catalog, variations, size, violation));
-      if (violation.claim) continue;
+      if (violation.assertion) continue;
       return;
     }
     rounds.push({ scope, size, ...explored });
@@ -77,7 +79,7 @@ function exploreScope({ scope, variations, rounds, violations }: ScopeOfProof, o
 /** More sessions may lead to it with fewer moves. */
 function shortest(catalog: Catalog, variations: Variations, size: number, found: Violation): Violation {
   let best = found;
-  const only = { ...catalog, claims: found.claim ? [found.claim] : [] };
+  const only = { ...catalog, assertions: found.assertion ? [found.assertion] : [] };
   for (let more = size + 1; more < best.moves.length; more++) {
     const { violation } = explore({ catalog: only, size: more, variations, maxDepth: best.moves.length - 1 });
     if (violation && violation.moves.length < best.moves.length) best = violation;

@@ -11,7 +11,7 @@ import type { Clock } from "../shared/ports/clock.ts";
 /** How long a worker waits for an answer from the run's present driver, in ms (rule C10). */
 const WHO_DRIVES_MS = 250;
 
-export interface ClaimOptions {
+export interface RunClaimOptions {
   bus: Bus;
   /** The store's epoch. */
   epoch: string;
@@ -26,7 +26,7 @@ export interface ClaimOptions {
  * silence makes this claim the next attempt.
  * @returns undefined if the floor refuses
  */
-export async function claim(effect: RunEffect, options: ClaimOptions): Promise<Accepted | undefined> {
+export async function requestTask(effect: RunEffect, options: RunClaimOptions): Promise<Accepted | undefined> {
   const { sessionId, runId } = effect;
   const { send, newId } = options;
   const command = { type: "run.claim" as const, sessionId, runId, claimId: newId() };
@@ -38,7 +38,7 @@ export async function claim(effect: RunEffect, options: ClaimOptions): Promise<A
 }
 
 /** Ask all workers whether one of them drives the run. */
-async function isDriven(runId: RunId, { bus, epoch, newId, clock }: ClaimOptions): Promise<boolean> {
+async function isDriven(runId: RunId, { bus, epoch, newId, clock }: RunClaimOptions): Promise<boolean> {
   const replyTo = `driver.${newId()}`;
   const answered = Promise.withResolvers<boolean>();
   const subscription = await bus.subscribe(replyTo, () => answered.resolve(true));

@@ -17,7 +17,7 @@ import { type Tracer, traceIdOf } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import { sleep, within } from "../shared/waiting.ts";
 import type { BlobStore, MessageStore, StoreEpoch } from "../store/store.ts";
-import { type ClaimOptions, claim } from "./run-claim.ts";
+import { type RunClaimOptions, requestTask } from "./run-claim.ts";
 import { RunDriver, type RunWork } from "./run-driver.ts";
 import { RunLimits, type RunLimitsOptions, type RunState } from "./run-limits.ts";
 import { readSummaryWork } from "./summary-reader.ts";
@@ -101,7 +101,7 @@ export class Worker {
   readonly #drives = new TransientMap<RunId, Drive>();
   readonly #handled = new TransientMap<RunId, HandledRun>();
   readonly #limits: RunLimits;
-  readonly #claiming: ClaimOptions;
+  readonly #claiming: RunClaimOptions;
   #processing: Processing | undefined;
   #handedOver: Subscription | undefined;
   readonly #stopping = new AbortController();
@@ -187,7 +187,7 @@ export class Worker {
       do {
         handled.isOfferedAgain = false;
         handled.isOurs = false;
-        const task = (await claim(effect, this.#claiming))?.task;
+        const task = (await requestTask(effect, this.#claiming))?.task;
         handled.isOurs = task !== undefined;
         if (!task) continue;
         if (!task.purpose) onClaimed?.(Math.max(0, clock.now() - effect.dueAt));

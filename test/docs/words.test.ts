@@ -82,6 +82,16 @@ test("the code declares nothing by a word that once had several meanings", () =>
   expect(code.match(declared)).toBe(null);
 });
 
+/** Former names of things whose word has another meaning in the glossary. */
+const FORMER = [
+  // A claim is what a session competes with.
+  "\\w*(?:Policy|Broken)Claim|checkClaims|ClaimOptions",
+];
+
+test("the code calls nothing by a word that the glossary keeps for another thing", () => {
+  expect(code.match(new RegExp(`(?<!\\w)#?(?:${FORMER.join("|")})(?!\\w)`, "g"))).toBe(null);
+});
+
 test.each(Object.entries(OTHERS))("Chinese pages and the page say %s, and no other word for it", (word, other) => {
   const all = [...texts];
   expect(all.some(([, text]) => text.includes(word))).toBe(true);

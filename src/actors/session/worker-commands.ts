@@ -13,21 +13,21 @@ import { applySummary, beginSummary } from "./summaries.ts";
 /** The commands of workers, and the session's replies. */
 
 /** `run.claim`: the floor assigns the attempt (rule C10) and decides what is repeated (rule C11). */
-export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isAudible: boolean): void {
+export function claimRun(step: SessionStep, command: CommandOf<"run.claim">, isAudible: boolean): void {
   const drop = () => answer(step, {});
   const { run, summarizing, stopping } = step.context;
-  const isSummary = summarizing?.id === claim.runId;
+  const isSummary = summarizing?.id === command.runId;
   const known = isSummary ? summarizing : run;
-  if (known?.id !== claim.runId) return drop();
+  if (known?.id !== command.runId) return drop();
   // A summary needs no floor, and waits for no attempt of a turn.
   const mayRun = isSummary || isAudible;
-  if (mayRun && known.live && known.claimId === claim.claimId) return giveTask(step, known);
+  if (mayRun && known.live && known.claimId === command.claimId) return giveTask(step, known);
   if (!isSummary && isAudible && stopping) return drop();
-  if (known.live && !claim.hasNoDriver) return answer(step, { isClaimed: true });
+  if (known.live && !command.hasNoDriver) return answer(step, { isClaimed: true });
   const work = isSummary ? beginSummary(step) : beginAttempt(step, isAudible);
   if (!work) return drop();
   work.attempt += 1;
-  work.claimId = claim.claimId;
+  work.claimId = command.claimId;
   work.live = true;
   giveTask(step, work);
 }

@@ -18,7 +18,7 @@ export function compareCatalogs(before: Catalog, after: Catalog): CatalogChange 
     policy: !isDeepStrictEqual(before.policy, after.policy),
     priority_rules: !isDeepStrictEqual(before.priorityRules, after.priorityRules),
     restrictions: !isDeepStrictEqual(before.restrictions, after.restrictions),
-    claims: !isDeepStrictEqual(before.claims, after.claims),
+    claims: !isDeepStrictEqual(before.assertions, after.assertions),
     user_preferences: !isDeepStrictEqual(before.overrides, after.overrides),
   };
   const [old, names] = [[...before.agents.keys()], [...after.agents.keys()]];

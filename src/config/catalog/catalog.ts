@@ -7,7 +7,7 @@ import { quote } from "../fault.ts";
 import { suggest } from "../nearest.ts";
 import { duration } from "../quantities.ts";
 import { Adapter, settleAdapter } from "./adapter.ts";
-import { PolicyClaim } from "./policy-claims.ts";
+import { PolicyAssertion } from "./policy-assertions.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
 /** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/use/arbitration.md. */
@@ -282,7 +282,7 @@ export const CatalogFile = z.strictObject({
     .describe("Flags of a floor that let only some agents be heard."),
   user_preferences: UserPreferences.default({}).describe("Priorities of one user, by user id."),
   claims: z
-    .array(PolicyClaim)
+    .array(PolicyAssertion)
     .max(100)
     .default([])
     .describe("What `interlock prove` checks. The server does not use it."),
@@ -305,8 +305,8 @@ export interface Catalog {
   /** Whether any agent has a lease; otherwise heartbeats have no effect. */
   readonly hasLeases: boolean;
   readonly overrides: ReadonlyMap<string, ReadonlyMap<string, number>>;
-  /** What `interlock prove` checks; the server does not use it. */
-  readonly claims: readonly PolicyClaim[];
+  /** `claims` of the file: what `interlock prove` checks. The server does not use them. */
+  readonly assertions: readonly PolicyAssertion[];
   /** Identifies the catalogue in logs and at `/ready`. */
   readonly hash: string;
 }
@@ -331,7 +331,7 @@ export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Cata
         new Map(Object.entries(preferences.agent_priority_overrides)),
       ]),
     ),
-    claims: file.claims,
+    assertions: file.claims,
     hash,
   };
 }

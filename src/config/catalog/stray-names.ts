@@ -2,7 +2,7 @@ import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
 import type { ValueFault } from "../fault.ts";
 import { suggest } from "../nearest.ts";
-import { namesInClaim } from "./policy-claims.ts";
+import { namesInAssertion } from "./policy-assertions.ts";
 
 /** The key of a tool, which is written alone or with its limits. */
 const ToolName = z
@@ -147,7 +147,7 @@ function* referencesIn(
     yield* inKeys(overrides, "user_preferences", user, "agent_priority_overrides");
   }
   for (const [index, claim] of claims.entries()) {
-    for (const { name, path } of namesInClaim(claim)) yield { name, path: ["claims", index, ...path] };
+    for (const { name, path } of namesInAssertion(claim)) yield { name, path: ["claims", index, ...path] };
   }
 }
 

@@ -1,15 +1,15 @@
 import { audible } from "../actors/floor/floor-claims.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
-import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
+import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
 import type { SeenStep } from "./invariants.ts";
 import { type ExploredMove, makeMove } from "./moves.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
 
-/** By the claim's index in the catalogue: sessions that were silenced, and that the claim says come back. */
+/** Per assertion, by its index in the catalogue: the silenced sessions that should be heard again. */
 export type Owed = ReadonlyMap<number, ReadonlySet<string>>;
 
-export interface BrokenClaim {
-  readonly claim: PolicyClaim;
+export interface BrokenAssertion {
+  readonly assertion: PolicyAssertion;
   /** What happens, as a sentence. */
   readonly what: string;
   /** Moves after the step, which show it. */
@@ -21,29 +21,33 @@ export const NOTHING_OWED: Owed = new Map();
 /** Moves after which a session that was to be heard is taken not to be. */
 const MAX_FUTURE = 64;
 
-/** Compare a step with the operator's claims. */
-export function checkClaims(step: SeenStep, owed: Owed, catalog: Catalog): { owed: Owed; broken?: BrokenClaim } {
+/** Compare a step with the catalogue's assertions. */
+export function checkAssertions(
+  step: SeenStep,
+  owed: Owed,
+  catalog: Catalog,
+): { owed: Owed; broken?: BrokenAssertion } {
   let next = owed;
-  for (const [index, claim] of catalog.claims.entries()) {
-    const { never, always } = claim;
+  for (const [index, assertion] of catalog.assertions.entries()) {
+    const { never, always } = assertion;
     if (always) {
       const was = next.get(index) ?? NO_SESSIONS;
       const now = owedAfter(always, step, was);
       if (now !== was) next = new Map([...next, [index, now]]);
     }
     const broken = never ? breaksNever(never, step) : breaksAlways(always!, step, next.get(index) ?? NO_SESSIONS);
-    if (broken) return { owed: next, broken: { claim, ...broken } };
+    if (broken) return { owed: next, broken: { assertion, ...broken } };
   }
   return { owed: next };
 }
 
 const NO_SESSIONS: ReadonlySet<string> = new Set();
 
-type Breach = Omit<BrokenClaim, "claim">;
-type Never = NonNullable<PolicyClaim["never"]>;
+type Breach = Omit<BrokenAssertion, "assertion">;
+type Never = NonNullable<PolicyAssertion["never"]>;
 
 function breaksAlways(
-  { after, eventually }: NonNullable<PolicyClaim["always"]>,
+  { after, eventually }: NonNullable<PolicyAssertion["always"]>,
   step: SeenStep,
   owed: ReadonlySet<string>,
 ): Breach | undefined {
@@ -58,7 +62,7 @@ function breaksNever(never: Never, step: SeenStep): Breach | undefined {
 
 function describeRejection({ rejected, while_heard: whileHeard }: Never, step: SeenStep): string | undefined {
   const present = audible(step.before.context.floor).find(({ agentId }) => !whileHeard || whileHeard.includes(agentId));
-  // By rule 1 an agent that is disabled is refused, which no claim is about.
+  // Rule 1 refuses disabled agents. Assertions do not cover these refusals.
   const refusal = step.decisions.find(
     ({ outcome, challenger, rule }) => outcome === "rejected" && rule !== 1 && rejected!.includes(challenger.agentId),
   );
@@ -79,7 +83,7 @@ function describeSilence({ silenced, by }: Never, step: SeenStep): string | unde
 
 /** Sessions of `eventually` that fall silent while one of `after` is heard, until they are heard or their user acts. */
 function owedAfter(
-  { after, eventually }: NonNullable<PolicyClaim["always"]>,
+  { after, eventually }: NonNullable<PolicyAssertion["always"]>,
   step: SeenStep,
   was: ReadonlySet<string>,
 ): ReadonlySet<string> {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
 
-/** What an operator claims of a catalogue, for `interlock prove`. The server does not use it. */
+/** Assertions about a catalogue, which `interlock prove` checks: its key `claims`. The server does not use them. */
 
 const agents = z.union([AgentId.transform((one) => [one]), z.array(AgentId).min(1).max(1_000)]);
 
@@ -20,7 +20,7 @@ const Never = z.strictObject({
   by: agents.optional(),
 });
 
-export const PolicyClaim = z
+export const PolicyAssertion = z
   .strictObject({
     name: z.string().min(1).max(200),
     never: Never.optional(),
@@ -40,11 +40,11 @@ export const PolicyClaim = z
     if (while_heard && !rejected) blame("while_heard belongs to rejected");
     if (by && !silenced) blame("by belongs to silenced");
   });
-export type PolicyClaim = z.infer<typeof PolicyClaim>;
+export type PolicyAssertion = z.infer<typeof PolicyAssertion>;
 
-/** The agents that a claim names, each with its path below the claim. For a file that may have other faults. */
-export function namesInClaim(claim: unknown): NamedAgent[] {
-  const { never, always } = (claim ?? {}) as { never?: Record<string, unknown>; always?: Record<string, unknown> };
+/** The agents that an assertion names, each with its path below the assertion. For a file that may have other faults. */
+export function namesInAssertion(assertion: unknown): NamedAgent[] {
+  const { never, always } = (assertion ?? {}) as { never?: Record<string, unknown>; always?: Record<string, unknown> };
   const forms = { after: AFTER, eventually: EVENTUALLY };
   return [
     ...Object.entries(never ?? {}).flatMap(([key, value]) => namesIn(value, ["never", key])),
