@@ -23,8 +23,8 @@ import {
 import { CONFIRMATION_OPTIONS } from "../../src/protocol/interaction.ts";
 import { Message } from "../../src/protocol/message.ts";
 import { Session } from "../../src/protocol/session.ts";
-import { MAX_WAITING_WRITES as MAX_WRITES } from "../../src/store/sqlite/writer/write-queue.ts";
 import { MAX_GROUP } from "../../src/store/sqlite/writer/writer-job.ts";
+import { MAX_WAITING_WRITES as MAX_WRITES } from "../../src/store/sqlite/writer/writer-thread.ts";
 import { stillMetrics } from "../support/nodes/still-metrics.ts";
 import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
 

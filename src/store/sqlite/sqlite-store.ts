@@ -62,8 +62,6 @@ import { fileFaultOf, isUnreadable } from "./result-code.ts";
 import { SqliteSessionList } from "./session-list.ts";
 import { StateReader } from "./state-reader.ts";
 import { ViewReader } from "./view-reader.ts";
-import { WriteQueue } from "./writer/write-queue.ts";
-import type { Job, WriteOutcome } from "./writer/writer-job.ts";
 import { WriterThread } from "./writer/writer-thread.ts";
 
 export interface SqliteOptions {
@@ -130,8 +128,7 @@ export async function openSqliteStore({
     ...(identityOf(path) === files.database ? [] : ["the database's file was moved, removed or replaced: put it back"]),
     ...(thread.isRefusing ? ["the database refuses writes: the log says why"] : []),
   ];
-  const writes = new WriteQueue(thread);
-  const store = new SqliteStore({ meta, writes, reader, failedReads, faults, release });
+  const store = new SqliteStore({ meta, thread, reader, failedReads, faults, release });
   const parts = opened.move();
   return store;
 }
@@ -174,7 +171,7 @@ class FailedReads {
 
 interface SqliteParts {
   meta: Meta;
-  writes: WriteQueue<Job, WriteOutcome>;
+  thread: WriterThread;
   reader: DatabaseSync;
   failedReads: FailedReads;
   faults: () => string[];
@@ -185,7 +182,7 @@ interface SqliteParts {
 class SqliteStore implements Store {
   readonly epoch: string;
   readonly secret: string;
-  readonly #writes: WriteQueue<Job, WriteOutcome>;
+  readonly #thread: WriterThread;
   readonly #reader: DatabaseSync;
   readonly #begin: StatementSync;
   readonly #end: StatementSync;
@@ -199,10 +196,10 @@ class SqliteStore implements Store {
   /** Why requests fail, as sentences for `/ready` without the file's name. A file may be gone before a write finds out. */
   readonly faults: () => string[];
 
-  constructor({ meta: { epoch, secret }, writes, reader, failedReads, faults, release }: SqliteParts) {
+  constructor({ meta: { epoch, secret }, thread, reader, failedReads, faults, release }: SqliteParts) {
     this.epoch = epoch;
     this.secret = secret;
-    this.#writes = writes;
+    this.#thread = thread;
     this.#reader = reader;
     this.#begin = reader.prepare("BEGIN");
     this.#end = reader.prepare("ROLLBACK");
@@ -219,28 +216,28 @@ class SqliteStore implements Store {
   async commit(change: FloorChange): Promise<CommitOutcome> {
     flow.onHop?.("sqlite", `${change.floorId}, to the writer's thread`);
     const job = { kind: "change", change: { ...change, sessions: sessionRowsOf(change) } } as const;
-    return (await this.#writes.add(job)) === "conflict" ? "conflict" : "committed";
+    return (await this.#thread.add(job)) === "conflict" ? "conflict" : "committed";
   }
 
   async saveConnection(row: ConnectionRow): Promise<"saved" | "conflict"> {
-    return (await this.#writes.add({ kind: "connection", row })) === "conflict" ? "conflict" : "saved";
+    return (await this.#thread.add({ kind: "connection", row })) === "conflict" ? "conflict" : "saved";
   }
 
   async putBlob(sessionId: SessionId, blob: Blob): Promise<void> {
-    await this.#writes.add({ kind: "blob", sessionId, blob });
+    await this.#thread.add({ kind: "blob", sessionId, blob });
   }
 
   async stageMessages(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void> {
-    const outcome = await this.#writes.add({ kind: "stage", stagedAs, messages, now });
+    const outcome = await this.#thread.add({ kind: "stage", stagedAs, messages, now });
     if (outcome === "conflict") throw new Error(`the staged session ${stagedAs} already has one of these messages`);
   }
 
   async discardStaged(stagedAs: StagedId): Promise<void> {
-    await this.#writes.add({ kind: "discard", stagedAs });
+    await this.#thread.add({ kind: "discard", stagedAs });
   }
 
   async copyBlob(from: SessionId, to: SessionId, hash: string, now: number): Promise<boolean> {
-    return (await this.#writes.add({ kind: "copy", from, to, hash, now })) === "done";
+    return (await this.#thread.add({ kind: "copy", from, to, hash, now })) === "done";
   }
 
   async definitionsVersion(): Promise<number> {
@@ -252,7 +249,7 @@ class SqliteStore implements Store {
   }
 
   async changeDefinition(change: StoredDefinitionChange): Promise<"saved" | "conflict"> {
-    return (await this.#writes.add({ kind: "definition", change })) === "conflict" ? "conflict" : "saved";
+    return (await this.#thread.add({ kind: "definition", change })) === "conflict" ? "conflict" : "saved";
   }
 
   async loadJumps(): Promise<Jumps> {
@@ -260,17 +257,17 @@ class SqliteStore implements Store {
   }
 
   async saveJumps(jumps: Jumps): Promise<void> {
-    await this.#writes.add({ kind: "jumps", jumps });
+    await this.#thread.add({ kind: "jumps", jumps });
   }
 
   async forgetUser(userId: string): Promise<"conflict" | Forgotten> {
-    const outcome = await this.#writes.add({ kind: "forget", userId, floorId: floorOfUser(userId) });
+    const outcome = await this.#thread.add({ kind: "forget", userId, floorId: floorOfUser(userId) });
     if (outcome === "conflict") return "conflict";
     return { remains: outcome === "more" ? [FREE_PAGES] : [] };
   }
 
   async prune(limits: PruneLimits): Promise<boolean> {
-    return (await this.#writes.add({ kind: "prune", limits })) === "more";
+    return (await this.#thread.add({ kind: "prune", limits })) === "more";
   }
 
   async loadFloor(id: FloorId): Promise<FloorRecord | undefined> {
@@ -376,7 +373,7 @@ class SqliteStore implements Store {
 
   /** Finish pending writes and refuse new ones as `unavailable`. Further calls do nothing. */
   async close(): Promise<void> {
-    await this.#writes.close();
+    await this.#thread.finish();
     await this.#release();
   }
 

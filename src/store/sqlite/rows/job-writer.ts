@@ -1,15 +1,31 @@
+// Rule C5 of docs/inside/correctness.md.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Blob, ConnectionRow } from "../../store.ts";
 import type { FileGuard } from "../file-identity.ts";
 import { LogCheckpoint } from "../log-checkpoint.ts";
 import { fileFaultOf } from "../result-code.ts";
-import { isFailure, type Job, type WriteFailure, type WriteOutcome } from "../writer/writer-job.ts";
+import { isFailure, type Job, type Result, type WriteFailure, type WriteOutcome } from "../writer/writer-job.ts";
 import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
 import { KnownRows } from "./known-rows.ts";
 import { LogBlocks } from "./log-blocks.ts";
 import { Pruner } from "./pruner.ts";
 import { clearFreePages, eraseUser } from "./user-eraser.ts";
+
+/** Runs jobs in one transaction: all become durable, each with its own outcome, or none does. */
+export type Transact = (jobs: readonly Job[]) => WriteOutcome[] | WriteFailure;
+
+/**
+ * Run jobs of many floors in one transaction. If one of them makes it fail, each runs again in a transaction of its
+ * own, so that no job fails because of another (rule C5).
+ */
+export function commitGroup(jobs: readonly Job[], transact: Transact): Result[] {
+  const outcomes = transact(jobs);
+  if (!isFailure(outcomes)) return outcomes;
+  // If the engine fails for all of them, it would fail for each one.
+  if (outcomes.fault === "engine" || jobs.length === 1) return jobs.map(() => outcomes);
+  return jobs.flatMap((job) => commitGroup([job], transact));
+}
 
 /** Runs jobs, one transaction for each batch. */
 export class JobWriter {

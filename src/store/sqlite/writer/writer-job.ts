@@ -34,7 +34,7 @@ export type Job =
 export type WriteOutcome = "done" | "conflict" | "more" | "missing";
 
 /** The outcome of a job. */
-export type Result<Outcome> = Outcome | WriteFailure;
+export type Result = WriteOutcome | WriteFailure;
 
 /** Nothing of the job was written, or that is unknown. `fault`: the kind of error. */
 export interface WriteFailure {
@@ -58,7 +58,7 @@ export interface WriterSettings {
 export type WriterMessage = Job[] | "close";
 
 /** Messages from the thread: ready, once; then the results of jobs, in their order. */
-export type WriterAnswer = "ready" | Result<WriteOutcome>[];
+export type WriterAnswer = "ready" | Result[];
 
 /** Jobs per transaction: enough to spread the cost of a sync to disk, few enough to be answered soon. */
 export const MAX_GROUP = 256;

@@ -1,8 +1,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { openWriter } from "../database-file.ts";
 import { FileGuard } from "../file-identity.ts";
-import { JobWriter } from "../rows/job-writer.ts";
-import { commitGroup } from "./group-commit.ts";
+import { commitGroup, JobWriter } from "../rows/job-writer.ts";
 import { type Job, MAX_GROUP, type WriterAnswer, type WriterMessage, type WriterSettings } from "./writer-job.ts";
 
 /**

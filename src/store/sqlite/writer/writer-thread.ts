@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import { AppError } from "../../../protocol/errors.ts";
 import type { Clock, Timer } from "../../../shared/ports/clock.ts";
 import type { Logger } from "../../../shared/ports/logger.ts";
-import type { Carrier } from "./write-queue.ts";
 import {
   isFailure,
   type Job,
@@ -13,6 +13,14 @@ import {
   type WriterSettings,
 } from "./writer-job.ts";
 
+/** The maximum number of unanswered jobs, more than a working store accumulates. Beyond it, writes are `unavailable`. */
+export const MAX_WAITING_WRITES = 16_384;
+/**
+ * Jobs that are sent without waiting for the end of the turn. The thread begins with them while the main thread prepares
+ * the others. Each message costs both threads some µs, so single jobs are not sent at once.
+ */
+const LOT = 8;
+
 /** The pause after a lost thread, in ms. It doubles with each further loss, up to the second value. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
@@ -21,20 +29,28 @@ const PROBE_MS = 5_000;
 
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "./writer-main.ts" : "./writer-main.js", import.meta.url);
 
-type Settle = (index: number, result: Result<WriteOutcome>) => void;
+/** The job itself is at fault: no other job is affected, and it would fail again. */
+export class JobFailed extends Error {
+  constructor(cause: Error) {
+    super(cause.message, { cause });
+    this.name = "JobFailed";
+  }
+}
 
-/** Jobs that were sent together. */
-interface Sent {
-  settle: Settle;
-  count: number;
-  answered: number;
+/** An unanswered job. */
+interface Waiting extends PromiseWithResolvers<WriteOutcome> {
+  job: Job;
 }
 
 /**
- * The main thread's handle of the writer's thread. If the thread is lost, its unanswered jobs fail as an engine error.
- * The next jobs start a new thread, or fail too during the pause after the last loss.
+ * The main thread's handle of the writer's thread, with the bounded queue to it. Jobs of one turn of the event loop are
+ * sent in lots, and the rest at its end, without waiting for earlier answers, because the thread batches whatever has
+ * arrived into its next transaction. A job is answered only after its commit.
+ *
+ * If the thread is lost, its unanswered jobs fail as an engine error. The next jobs start a new thread, or fail too during
+ * the pause after the last loss.
  */
-export class WriterThread implements Carrier<Job, WriteOutcome> {
+export class WriterThread {
   readonly #settings: WriterSettings;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -42,8 +58,13 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
   #worker: Worker | undefined;
   /** Set while a new thread is starting. */
   #starting: Promise<Worker> | undefined;
-  /** The unanswered batches, oldest first. */
-  #sent: Sent[] = [];
+  /** Jobs that the thread has not got yet. */
+  #lot: Waiting[] = [];
+  #isScheduled = false;
+  /** Unanswered jobs that the thread has, oldest first. It answers them in this order. */
+  #sent: Waiting[] = [];
+  #unanswered = 0;
+  #finished: PromiseWithResolvers<void> | undefined;
   #pauseMs = FIRST_PAUSE_MS;
   #pausedUntil = 0;
   /** Whether the last transaction had an engine error. It is logged once, not for every write. */
@@ -84,29 +105,67 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
     return worker;
   }
 
-  carryOut(jobs: Job[], settle: Settle): void {
-    if (this.#worker && !this.#starting) return this.#post(this.#worker, jobs, settle);
-    if (!this.#starting && this.#clock.now() < this.#pausedUntil) return failAll(jobs.length, settle, notThere());
+  /**
+   * Resolves when the job is durable; to `conflict` also if a unique key exists.
+   * @throws AppError `unavailable`: the outcome is unknown
+   * @throws JobFailed
+   */
+  add(job: Job): Promise<WriteOutcome> {
+    const waiting = { job, ...Promise.withResolvers<WriteOutcome>() };
+    if (this.#finished) waiting.reject(new AppError("unavailable", "the store is closed"));
+    else if (this.#unanswered >= MAX_WAITING_WRITES) {
+      waiting.reject(new AppError("unavailable", "too many writes are waiting"));
+    } else {
+      this.#unanswered += 1;
+      const size = this.#lot.push(waiting);
+      if (size === LOT) this.#sendLot();
+      else if (!this.#isScheduled) this.#schedule();
+    }
+    return waiting.promise;
+  }
+
+  #schedule(): void {
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      if (this.#lot.length > 0) this.#sendLot();
+    });
+  }
+
+  #sendLot(): void {
+    const lot = this.#lot;
+    this.#lot = [];
+    if (this.#worker && !this.#starting) return this.#post(this.#worker, lot);
+    if (!this.#starting && this.#clock.now() < this.#pausedUntil) return this.#failAll(lot, notThere());
     this.#starting ??= this.#startAgain();
     this.#starting.then(
-      (worker) => this.#post(worker, jobs, settle),
-      (error) => failAll(jobs.length, settle, error),
+      (worker) => this.#post(worker, lot),
+      (error) => this.#failAll(lot, error),
     );
   }
 
-  #post(worker: Worker, jobs: Job[], settle: Settle): void {
-    if (this.#worker !== worker) return failAll(jobs.length, settle, notThere());
+  #post(worker: Worker, lot: Waiting[]): void {
+    if (this.#worker !== worker) return this.#failAll(lot, notThere());
     try {
-      worker.postMessage(jobs satisfies WriterMessage);
-      this.#sent.push({ settle, count: jobs.length, answered: 0 });
+      worker.postMessage(lot.map(({ job }) => job) satisfies WriterMessage);
+      this.#sent.push(...lot);
     } catch (error) {
       // One of the jobs cannot be cloned to a thread.
-      if (jobs.length === 1) return settle(0, { fault: "data", error: error as Error });
-      for (const [index, job] of jobs.entries()) this.#post(worker, [job], (_, result) => settle(index, result));
+      if (lot.length === 1) return this.#answer(lot[0]!, { fault: "data", error: error as Error });
+      for (const waiting of lot) this.#post(worker, [waiting]);
     }
   }
 
-  /** Call it when no jobs are pending. */
+  /** Refuse new jobs; resolves when all accepted jobs are answered. */
+  async finish(): Promise<void> {
+    if (!this.#finished) {
+      this.#finished = Promise.withResolvers();
+      if (this.#unanswered === 0) this.#finished.resolve();
+    }
+    await this.#finished.promise;
+  }
+
+  /** End the thread. Call it when no jobs are pending. */
   async close(): Promise<void> {
     this.#probing?.cancel();
     const worker = this.#worker;
@@ -117,19 +176,27 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
     await ended;
   }
 
-  /** The thread answers jobs in the order in which they were sent. */
-  #settle(results: Result<WriteOutcome>[]): void {
+  #settle(results: Result[]): void {
     this.#report(results);
-    for (const result of results) {
-      const oldest = this.#sent[0]!;
-      const index = oldest.answered++;
-      if (oldest.answered === oldest.count) this.#sent.shift();
-      oldest.settle(index, result);
-    }
+    for (const [index, waiting] of this.#sent.splice(0, results.length).entries())
+      this.#answer(waiting, results[index]!);
+  }
+
+  #answer(waiting: Waiting, result: Result): void {
+    this.#unanswered -= 1;
+    if (!isFailure(result)) waiting.resolve(result);
+    else if (result.fault === "taken") waiting.resolve("conflict");
+    else if (result.fault === "data") waiting.reject(new JobFailed(result.error));
+    else waiting.reject(new AppError("unavailable", undefined, { cause: result.error }));
+    if (this.#unanswered === 0) this.#finished?.resolve();
+  }
+
+  #failAll(lot: readonly Waiting[], error: unknown): void {
+    for (const waiting of lot) this.#answer(waiting, { fault: "engine", error: error as Error });
   }
 
   /** Log when the database begins and stops refusing writes, and report damage. */
-  #report(results: readonly Result<WriteOutcome>[]): void {
+  #report(results: readonly Result[]): void {
     const failures = results.filter((result) => isFailure(result));
     const damaged = failures.find(({ fault }) => fault === "damage");
     if (damaged) this.#onDamage(damaged.error.message);
@@ -146,7 +213,7 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
   #probe(): void {
     this.#probing ??= this.#clock.after(PROBE_MS, () => {
       this.#probing = undefined;
-      if (this.#isRefused && this.#worker) this.#post(this.#worker, [{ kind: "probe" }], () => {});
+      if (this.#isRefused && this.#worker) this.add({ kind: "probe" }).catch(() => {});
     });
   }
 
@@ -154,9 +221,7 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
     this.#worker = undefined;
     this.#pause();
     this.#log.error({ err: error, file: this.#settings.file }, "the writer's thread was lost");
-    const lost = this.#sent;
-    this.#sent = [];
-    for (const { settle, count, answered } of lost) failAll(count, settle, error, answered);
+    this.#failAll(this.#sent.splice(0), error);
   }
 
   async #startAgain(): Promise<Worker> {
@@ -181,8 +246,3 @@ export class WriterThread implements Carrier<Job, WriteOutcome> {
 }
 
 const notThere = (): Error => new Error("the writer's thread is not running");
-
-/** The jobs from index `from` on. */
-function failAll(count: number, settle: Settle, error: unknown, from = 0): void {
-  for (let index = from; index < count; index++) settle(index, { fault: "engine", error: error as Error });
-}
