@@ -2,7 +2,7 @@ import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { FloorStore, LogStore, SessionRow } from "../../store/store.ts";
 import { FloorActors } from "./floor-actors.ts";
 import { draftKey, type LedgerState } from "./ledger.ts";
-import { BrokenSnapshot, readSnapshot, withSessions } from "./snapshot.ts";
+import { BrokenSnapshot, readSession, readSnapshot } from "./snapshot.ts";
 
 /** A floor's actors and the state of its rows. The floor drops both together when a commit fails. */
 export interface Activation {
@@ -31,10 +31,10 @@ export async function loadActivation(id: FloorId, store: Reads): Promise<Activat
   const drafts = await loadDrafts(id, store);
   const { lastNow, outside } = snapshot;
   const seqs = new Map(rows.map((row) => [row.session.id, row.head]));
-  const persisted = rows.length > 0 ? withSessions(snapshot, rows) : snapshot.actors;
+  const saved = { arbiter: snapshot.arbiter, sessions: rows.map(readSession) };
   try {
     const state = { version, head, lastNow, alarmAt: alarm, outsideDueAt: outside, seqs, drafts };
-    return { actors: new FloorActors(id, persisted, lastNow), state };
+    return { actors: new FloorActors(id, saved, lastNow), state };
   } catch (error) {
     throw new BrokenSnapshot("the machines refuse its state", error);
   }

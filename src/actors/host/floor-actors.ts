@@ -44,7 +44,7 @@ const hasRun = ({ context, value }: SessionMachineState): boolean =>
   context.run !== undefined && value.lifecycle !== "deleted";
 
 /** Commands that the arbiter handles before the session does. */
-const NEEDS_ARBITER: ReadonlySet<string> = new Set([
+export const NEEDS_ARBITER: ReadonlySet<string> = new Set([
   "session.create",
   "session.copy",
   "session.replace",
@@ -63,12 +63,12 @@ export class BrokenActors extends Error {
   }
 }
 
-/** The output of `persist`, not checked yet. */
-interface Persisted {
-  status?: unknown;
-  value?: unknown;
-  context?: unknown;
-  children?: Record<string, { src?: unknown; snapshot?: Omit<Persisted, "children"> }>;
+/** A floor as its rows have it, not checked yet. */
+export interface SavedFloor {
+  /** The parsed output of `persist`. */
+  arbiter: { status?: unknown; value?: unknown; context?: unknown };
+  /** The sessions that the floor needs. */
+  sessions: readonly SessionInput[];
 }
 
 /** A session's actor: its state and the queue of its events. It handles one event at a time. */
@@ -121,24 +121,25 @@ export class FloorActors {
   #lastNow: number;
 
   /**
-   * @param persisted the parsed output of `persist`, with the sessions as `children`; undefined for a new floor
+   * @param saved undefined for a new floor
    * @param lastNow the largest `now` given to the machines before
-   * @throws BrokenActors, or TypeError, if `persisted` has another shape
+   * @throws BrokenActors, or TypeError, if `saved` has another shape
    */
-  constructor(floorId: FloorId, persisted?: unknown, lastNow = 0) {
+  constructor(floorId: FloorId, saved?: SavedFloor, lastNow = 0) {
     this.#floorId = floorId;
     this.#lastNow = lastNow;
-    if (persisted === undefined) {
+    if (!saved) {
       this.#arbiter = ARBITER.start({ floorId }).state;
       return;
     }
-    const { children = {}, ...own } = persisted as Persisted;
-    this.#arbiter = this.#restore(ARBITER, own);
-    for (const [id, { src, snapshot }] of Object.entries(children)) {
-      if (src !== "session") throw new BrokenActors(floorId, new Error(`session ${id} belongs to another machine`));
-      const machineState = new SessionMachineState(this.#restore(SESSION, snapshot ?? {}));
-      this.#sessions[id] = new LiveSession(id as SessionId, machineState);
-      this.#machineStates.set(id as SessionId, machineState);
+    const { status, value, context } = saved.arbiter;
+    if (status !== "active") throw new BrokenActors(floorId, new Error(`the arbiter's status is ${status}`));
+    this.#arbiter = this.#restore(ARBITER, value, context as ArbiterContext);
+    for (const { lifecycle, activity, context } of saved.sessions) {
+      const { id } = context;
+      const machineState = new SessionMachineState(this.#restore(SESSION, { lifecycle, activity }, context));
+      this.#sessions[id] = new LiveSession(id, machineState);
+      this.#machineStates.set(id, machineState);
     }
     const lost = [...this.neededIds()].find((id) => !this.#machineStates.has(id));
     if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is missing`));
@@ -362,13 +363,11 @@ export class FloorActors {
 
   #restore<Context>(
     player: { restore: (value: unknown, context: Context) => MachineState<Context> },
-    { status, value, context }: Persisted,
+    value: unknown,
+    context: Context,
   ): MachineState<Context> {
-    if (status !== "active" || typeof context !== "object" || context === null) {
-      throw new BrokenActors(this.#floorId, new Error(`a machine's status is ${status}`));
-    }
     try {
-      return player.restore(value, context as Context);
+      return player.restore(value, context);
     } catch (error) {
       throw new BrokenActors(this.#floorId, error);
     }

@@ -2,13 +2,13 @@ import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import { type CommandOf, type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { FloorStore, LogStore, MessageStore, SessionRow } from "../../store/store.ts";
-import { recallSession } from "../session/session-context.ts";
 import { isStopping } from "../session/worker-commands.ts";
 import type { Activation } from "./activation.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { Ledger } from "./ledger.ts";
 import { playedBy } from "./played.ts";
 import { answerAgain, hasTurn } from "./repeated-turn.ts";
+import { readSession } from "./snapshot.ts";
 
 /** What the preparation needs of a command. */
 export interface PreparedCommand {
@@ -118,8 +118,7 @@ export class Preparation {
 }
 
 /** Add a session to the actors, from its row. */
-export function bringRow({ session, memory, head }: SessionRow, actors: FloorActors, state: Activation["state"]): void {
-  state.seqs.set(session.id, head);
-  const context = recallSession(session, memory);
-  actors.bring({ context, lifecycle: session.state, activity: session.activity });
+export function bringRow(row: SessionRow, actors: FloorActors, state: Activation["state"]): void {
+  state.seqs.set(row.session.id, row.head);
+  actors.bring(readSession(row));
 }

@@ -1,10 +1,10 @@
 // Rules C6 and C24 of docs/inside/correctness.md.
 import { AppError } from "../../protocol/errors.ts";
 import type { SessionId } from "../../protocol/ids.ts";
-import type { Session } from "../../protocol/session.ts";
 import type { FloorRecord, SessionRow } from "../../store/store.ts";
 import { arbiterMachine } from "../floor/arbiter.ts";
-import { recallSession, type SessionContext } from "../session/session-context.ts";
+import { recallSession } from "../session/session-context.ts";
+import type { SessionInput } from "../session/session-machine.ts";
 
 /** The format of the snapshots that this release writes and reads (rule C24). */
 export const SNAPSHOT_FORMAT = 1;
@@ -12,7 +12,7 @@ export const SNAPSHOT_FORMAT = 1;
 /** The content of a floor's row without its columns. */
 export interface FloorSnapshot {
   /** XState's persisted snapshot of the arbiter. */
-  actors: Record<string, unknown>;
+  arbiter: Record<string, unknown>;
   /** The sessions to restore from their rows. */
   sessionIds: SessionId[];
   /** The largest `now` given to the machines, in ms since 1970. */
@@ -58,25 +58,14 @@ export function readSnapshot({ snapshot, format }: FloorRecord): FloorSnapshot {
   const { lastNow, outside, sessions, actors } = parsed;
   const isWhole = typeof lastNow === "number" && isRecord(actors) && Array.isArray(sessions);
   if (!isWhole) throw new BrokenSnapshot("parts are missing");
-  return { actors, sessionIds: sessions as SessionId[], lastNow, outside: outside as number | undefined };
+  return { arbiter: actors, sessionIds: sessions as SessionId[], lastNow, outside: outside as number | undefined };
 }
 
-/**
- * The arbiter's persisted snapshot with the sessions of these rows, as `FloorActors` restores it.
- * @throws BrokenSnapshot
- */
-export function withSessions({ actors }: FloorSnapshot, rows: readonly SessionRow[]): Record<string, unknown> {
-  const children = rows.map(({ session, memory }) => {
-    const { state: lifecycle, activity } = session;
-    const context = recall(session, memory);
-    return [session.id, { src: "session", snapshot: { status: "active", value: { lifecycle, activity }, context } }];
-  });
-  return { ...actors, children: Object.fromEntries(children) };
-}
-
-function recall(session: Session, memory: string): SessionContext {
+/** A session's state from its row. @throws BrokenSnapshot */
+export function readSession({ session, memory }: SessionRow): SessionInput {
+  const { state: lifecycle, activity } = session;
   try {
-    return recallSession(session, memory);
+    return { context: recallSession(session, memory), lifecycle, activity };
   } catch (error) {
     throw new BrokenSnapshot(`the memory of session ${session.id} is not JSON`, error);
   }

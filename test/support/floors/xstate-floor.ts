@@ -1,6 +1,7 @@
 import { type AnyActorRef, createActor, type InspectionEvent, type SnapshotFrom } from "xstate";
 import type { Emitted, Fact, Given } from "../../../src/actors/facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { NEEDS_ARBITER } from "../../../src/actors/host/floor-actors.ts";
 import { type SessionValue, sessionView, writtenState } from "../../../src/actors/session/session-context.ts";
 import { deadlineOf } from "../../../src/actors/session/session-deadlines.ts";
 import type { SessionInput, sessionMachine } from "../../../src/actors/session/session-machine.ts";
@@ -11,8 +12,6 @@ import type { Reply } from "../../../src/protocol/internal/reply.ts";
 
 type SessionSnapshot = SnapshotFrom<typeof sessionMachine>;
 type Delivery = { facts: Fact[]; reply: Reply | undefined };
-
-const NEEDS_ARBITER: ReadonlySet<string> = new Set(["session.create", "session.delete", "session.switch_agent"]);
 
 /** A floor run by XState's own actors, mailboxes and inspection: the reference for the tables. */
 export class XstateFloor {

@@ -43,7 +43,7 @@ async function checkFloor(store: FloorStore & LogStore & ViewStore, floorId: Flo
     }
     check.end(at);
     const record = (await store.loadFloor(floorId))!;
-    const { floor, flags } = readSnapshot(record).actors["context"] as ArbiterContext;
+    const { floor, flags } = readSnapshot(record).arbiter["context"] as ArbiterContext;
     checkArrangement(floor, rulesOf(catalog, flags));
     const holders = check.active.join();
     must(

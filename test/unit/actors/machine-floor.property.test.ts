@@ -11,6 +11,7 @@ import {
 } from "xstate";
 import type { Emitted } from "../../../src/actors/facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { EMPTY_FLOOR, type Floor } from "../../../src/actors/floor/floor-claims.ts";
 import { MachinePlayer } from "../../../src/actors/machine/machine-player.ts";
 import {
   memoryOf,
@@ -275,12 +276,21 @@ describe("every state of a session", () => {
 });
 
 const ARBITER = new MachinePlayer(arbiterMachine);
-const EMPTY = { holder: undefined, reserved: undefined, paused: [], queued: [] };
-const FLOORS: Record<string, object> = {
-  free: EMPTY,
-  held: { ...EMPTY, holder: claim },
-  reserved: { ...EMPTY, paused: [claim], reserved: { sessionId: "s", since: 5, until: 6 } },
-};
+const RESERVED = { sessionId: claim.sessionId, since: 5, until: 6 };
+/** Each floor with the events that would reach session s, which has no machine here: they throw. */
+const FLOORS: [name: string, floor: Floor, throwing: string[]][] = [
+  ["free", EMPTY_FLOOR, ["request"]],
+  [
+    "held",
+    { ...EMPTY_FLOOR, holder: claim },
+    ["session.create", "session.chat", "floor.stop", "floor.stop_all", "request"],
+  ],
+  [
+    "reserved",
+    { ...EMPTY_FLOOR, paused: [claim], reserved: RESERVED },
+    ["floor.stop", "floor.stop_all", "due", "request"],
+  ],
+];
 const wanted = { sessionId: "n", agentId: "music", userId: "ann" };
 const ARBITER_EVENTS = [
   { type: "session.create", sessionId: "n", session: wanted, activate: true, given },
@@ -294,7 +304,7 @@ const ARBITER_EVENTS = [
   { type: "floor.what_if", agentId: "music", given },
   { type: "alarm", given },
   { type: "due", given },
-  { type: "request", sessionId: "s", as: "resume", mayQueue: false, given },
+  { type: "request", sessionId: "s", as: "resume", waits: "paused", given },
   { type: "left", sessionId: "s", given },
   { type: "claim", claim: { ...claim, priority: 5 }, given },
   { type: "bring", input: { context: bare, lifecycle: "paused", activity: "idle" } },
@@ -305,11 +315,12 @@ const ARBITER_EVENTS = [
 describe("every state of an arbiter", () => {
   test.each(
     ARBITER.table.configurations.flatMap(({ value }) =>
-      Object.entries(FLOORS).map(([name, floor]) => [value as string, name, floor] as const),
+      FLOORS.map(([name, floor, throwing]) => [value as string, name, floor, throwing] as const),
     ),
   )(
     "an arbiter's table gives the same result as XState for any event: %s, with a floor that is %s",
-    (value, _, floor) => {
+    (value, _, floor, throwing) => {
+      const thrown: string[] = [];
       for (const event of ARBITER_EVENTS) {
         const context = { floorId: FLOOR, floor, flags: {} } as never;
         const snapshot = arbiterMachine.resolveState({ value, context } as never);
@@ -332,7 +343,9 @@ describe("every state of an arbiter", () => {
           return { value: state.at.value, context: state.context, emitted };
         });
         expect(byTable, event.type).toEqual(byXstate);
+        if (byTable === "it threw") thrown.push(event.type);
       }
+      expect(thrown).toEqual(throwing);
     },
   );
 });
