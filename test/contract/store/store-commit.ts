@@ -26,21 +26,20 @@ export function commitContract(stage: StoreStage): void {
     });
 
     test("a change made from another version is a conflict, and is not written", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       await floor.write({ sessions: [floor.session("a")] });
-      const before = await store.viewFloor(floor.id, { sessions: 9, decisions: 9 });
+      const head = { head: floor.head };
       for (const expected of [0, 2]) {
         const change = floor.change({
           sessions: [floor.session("a", { title: "Changed" }), floor.session("b")],
           messages: [{ kind: "add", message: makeMessage("a", "m") }],
           receipts: [floor.receipt("c")],
-          flags: { emergency: true },
+          events: [floor.event("floor_updated", {})],
         });
         expect(await store.commit({ ...change, expected })).toBe("conflict");
       }
-      expect((await store.loadFloor(floor.id))?.version).toBe(1);
-      expect(await store.viewFloor(floor.id, { sessions: 9, decisions: 9 })).toEqual(before);
+      expect(await store.loadFloor(floor.id)).toMatchObject({ version: 1, ...head });
+      expect(await store.readFloorLog(floor.id, 0, 9)).toEqual({ entries: [], ...head, lowWater: 0 });
       expect((await store.loadSession(A))?.session.title).toBe("New Session");
       expect(await store.loadSession("b" as SessionId)).toBeUndefined();
       expect(await store.findMessage(A, M)).toBeUndefined();
@@ -48,8 +47,7 @@ export function commitContract(stage: StoreStage): void {
     });
 
     test("several sessions are read together, and missing ones are left out", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       await floor.write({ sessions: [floor.session("a"), floor.session("b")] });
       const rows = await store.loadSessions(["b", "missing", "a"] as SessionId[]);
       const both = [await store.loadSession(A), await store.loadSession("b" as SessionId)];
@@ -58,16 +56,14 @@ export function commitContract(stage: StoreStage): void {
     });
 
     test("exactly one of many concurrent changes from the same version is committed", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const outcomes = await Promise.all(Array.from({ length: 20 }, () => store.commit(floor.change())));
       expect(outcomes.filter((outcome) => outcome === "committed")).toHaveLength(1);
       expect((await store.loadFloor(floor.id))?.version).toBe(1);
     });
 
     test("changes of one floor that are sent without waiting are committed in their order", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const changes = Array.from({ length: 50 }, (_, expected) => ({ ...floor.change(), expected }));
       const outcomes = await Promise.all(changes.map((change) => store.commit(change)));
       expect(new Set(outcomes)).toEqual(new Set(["committed"]));
@@ -110,8 +106,7 @@ export function commitContract(stage: StoreStage): void {
     });
 
     test("a change that uses a key twice is a conflict, and leaves nothing", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       expect(await floor.write({ receipts: [floor.receipt("c"), floor.receipt("c")] })).toBe("conflict");
       expect(await store.loadFloor(floor.id)).toBeUndefined();
     });
@@ -136,8 +131,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await make(ann, "a")).toBe("committed");
       for (const floor of [ann, bob]) expect(await make(floor, "a"), floor.id).toBe("conflict");
       expect(await bob.write({ newIds: ["b" as SessionId, A] })).toBe("conflict");
-      const last = ann.event("session_transition", { to: "deleted" }, { session: "a" });
-      expect(await ann.write({ deleted: [{ sessionId: A, last, at: NOON }] })).toBe("committed");
+      await ann.delete("a");
       for (const floor of [ann, bob]) expect(await make(floor, "a"), floor.id).toBe("conflict");
       expect([ann.version, bob.version, await store.loadFloor(bob.id)]).toEqual([2, 0, undefined]);
       expect(await make(bob, "b")).toBe("committed");
@@ -145,8 +139,7 @@ export function commitContract(stage: StoreStage): void {
     });
 
     test("a message's id is unique in its session, and free in any other", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const add = (session: string, content: string) => ({
         sessions: [floor.session(session)],
         messages: [{ kind: "add" as const, message: makeMessage(session, "m", { content }) }],
@@ -158,8 +151,7 @@ export function commitContract(stage: StoreStage): void {
     });
 
     test("a session's row is replaced completely, with its machine's context", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const over = { summary: "About jazz", zone: "rear", ownerId: "o", workspaceId: "w", queuedAt: NOON };
       const event = floor.event("session_created", {}, { session: "a" });
       await floor.write({ sessions: [floor.session("a", over)], memory: '{"turns":[]}', events: [event] });
@@ -170,8 +162,7 @@ export function commitContract(stage: StoreStage): void {
     });
 
     test("a message grows, is finished, and is found with all its fields", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const agent = { kind: "master" as const, name: "music_agent", depth: 0, path: ["music_agent"] };
       const draft = makeMessage("a", "m", { role: "assistant", content: "Blue", status: "running", agent });
       await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message: draft }] });
@@ -181,13 +172,8 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.loadDrafts(floor.id)).toEqual({ messages: [{ ...draft, content: "Blue in Green 🎷" }] });
       await floor.write({ messages: [{ kind: "status", sessionId: A, id: M, status: "interrupted" }] });
       expect(await store.loadDrafts(floor.id)).toEqual({ messages: [] });
-      const done = {
-        ...draft,
-        status: "success" as const,
-        content: "So what",
-        parts: [{ type: "x" }],
-        finishedAt: NOON,
-      };
+      const end = { status: "success" as const, content: "So what", parts: [{ type: "x" }], finishedAt: NOON };
+      const done = { ...draft, ...end };
       await floor.write({ messages: [{ kind: "put", message: done }] });
       expect(await store.findMessage(A, M)).toEqual(done);
       await floor.write({ messages: [{ kind: "remove", sessionId: A, id: M }] });
@@ -206,8 +192,7 @@ export function commitContract(stage: StoreStage): void {
     });
 
     test("due effects are read by time and id, in pages", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const run = {
         ...{ kind: "run", id: "r", floorId: floor.id, dueAt: 20, sessionId: "a", runId: "r1", agentId: "music_agent" },
         ...{ priority: 20, trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" },

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
+import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { commitContract } from "./store-commit.ts";
 import { definitionContract } from "./store-definitions.ts";
 import { historiesContract } from "./store-histories.ts";
@@ -9,10 +10,10 @@ import { pageContract } from "./store-pages.ts";
 import { pruneContract } from "./store-prune.ts";
 import { searchContract } from "./store-search.ts";
 import { stagedContract } from "./store-staged.ts";
-import { viewContract } from "./store-views.ts";
+import { messageContract, viewContract } from "./store-views.ts";
 
 /** A new, empty place for a store. */
-export interface StorePlace {
+interface StorePlace {
   /** A store is opened once at a time. */
   open(): Promise<Store>;
   /** Whether data survives closing the store. */
@@ -23,7 +24,9 @@ export interface StorePlace {
 
 /** The context of a test. */
 export interface StoreStage {
-  store: Store;
+  readonly store: Store;
+  /** A floor of the store that nothing has written. */
+  readonly floor: FloorWriter;
   readonly isLasting: boolean;
   reopen(): Promise<Store>;
 }
@@ -33,6 +36,7 @@ const CONTRACTS = [
   logContract,
   historiesContract,
   pageContract,
+  messageContract,
   viewContract,
   searchContract,
   pruneContract,
@@ -46,9 +50,11 @@ export function storeContract(name: string, makePlace: () => Promise<StorePlace>
   describe(`store: ${name}`, () => {
     let place: StorePlace;
     let store: Store;
+    let floor: FloorWriter;
     beforeEach(async () => {
       place = await makePlace();
       store = await place.open();
+      floor = new FloorWriter(store);
     });
     afterEach(async () => {
       await store.close();
@@ -57,6 +63,9 @@ export function storeContract(name: string, makePlace: () => Promise<StorePlace>
     const stage: StoreStage = {
       get store() {
         return store;
+      },
+      get floor() {
+        return floor;
       },
       get isLasting() {
         return place.isLasting;

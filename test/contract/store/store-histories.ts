@@ -70,8 +70,7 @@ class History {
   }
 
   async #delete(session: string): Promise<void> {
-    const last = this.#floor.event("session_transition", {}, { session });
-    await this.#floor.write({ deleted: [{ sessionId: session as SessionId, last, at: NOON }] });
+    const last = await this.#floor.delete(session);
     this.#log = [...this.#log.filter(({ sessionId }) => sessionId !== session), last];
     const next = `${session}+`;
     this.#ids[this.#ids.indexOf(session)] = next;

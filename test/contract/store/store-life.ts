@@ -12,7 +12,7 @@ export function lifeContract(stage: StoreStage): void {
 
     test("a commit is present when the store is opened again; a store in memory begins anew", async () => {
       const { epoch, secret } = stage.store;
-      const floor = new FloorWriter(stage.store);
+      const { floor } = stage;
       const events = [floor.event("session_created", { n: 1 }, { session: "a" })];
       const messages = [{ kind: "add" as const, message: makeMessage("a", "m", { content: "正在导航中" }) }];
       await floor.write({ sessions: [floor.session("a")], events, messages });

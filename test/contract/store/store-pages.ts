@@ -3,7 +3,7 @@ import type { LogEntry } from "../../../src/protocol/event.ts";
 import type { MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { LogLine, Message } from "../../../src/protocol/message.ts";
 import { ANSWER_BYTES, LOG_BYTES } from "../../../src/store/row-page.ts";
-import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import { makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;
@@ -25,8 +25,7 @@ export function pageContract(stage: StoreStage): void {
     }
 
     test("a page of a log weighs at most its limit plus one event, and all pages together are the log", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const events: LogEntry[] = [];
       for (let n = 0; n < COUNT; n++) {
         const message = makeMessage("a", `m${n}`, { content: `${n} ${HEAVY}` });
@@ -46,15 +45,13 @@ export function pageContract(stage: StoreStage): void {
     });
 
     test("pages of a floor's log have the last events of deleted sessions at their places", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       for (let n = 0; n < 8; n++) {
         const heavy = floor.event("data", { text: HEAVY }, { session: "a" });
         const gone = floor.session(`gone${n}`);
         const begun = floor.event("session_created", {}, { session: gone.id });
         await floor.write({ sessions: [floor.session("a"), gone], events: [heavy, begun] });
-        const last = floor.event("session_transition", { to: "deleted" }, { session: gone.id });
-        await floor.write({ deleted: [{ sessionId: gone.id, last, at: last.at }] });
+        await floor.delete(gone.id);
       }
       const pages = await pagesOf(
         async (after) => (await store.readFloorLog(floor.id, after?.floorSeq ?? 0, 256)).entries,
@@ -65,8 +62,7 @@ export function pageContract(stage: StoreStage): void {
     });
 
     test("an event larger than a page is a page by itself", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const events = [1, 2].map((n) => floor.event("data", { n, text: "x".repeat(2 * LOG_BYTES) }, { session: "a" }));
       await floor.write({ sessions: [floor.session("a")], events });
       expect((await store.readSessionLog(A, 0, 256))?.entries).toEqual([events[0]]);
@@ -74,8 +70,7 @@ export function pageContract(stage: StoreStage): void {
     });
 
     test("pages of drafts end at about 1 MiB, and together are the drafts of the floor", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const drafts = Array.from({ length: COUNT }, (_, n) =>
         makeMessage(n % 2 ? "a" : "b", `m${n}`, { content: `${n} ${HEAVY}`, status: "running" }),
       );
@@ -95,8 +90,7 @@ export function pageContract(stage: StoreStage): void {
     });
 
     test("pages of messages end at about 1 MiB, in either direction, and say that there are more", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const messages = Array.from({ length: COUNT }, (_, n) => makeMessage("a", `m${n}`, { content: `${n} ${HEAVY}` }));
       for (const message of messages) {
         await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message }] });
@@ -130,8 +124,7 @@ export function pageContract(stage: StoreStage): void {
     });
 
     test("pages of a message's log end at about 1 MiB, and say that there are more", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const message = makeMessage("a", "m", {});
       const lines = Array.from({ length: COUNT }, (_, n): LogLine => {
         return { id: `l${n}`, stream: "stdout", text: `${n} ${HEAVY}`, timestamp: NOON };

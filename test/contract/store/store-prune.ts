@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import type { PruneLimits } from "../../../src/store/store.ts";
+import type { Blob, PruneLimits } from "../../../src/store/store.ts";
 import { DAY, FloorWriter, HOUR, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
@@ -13,6 +13,16 @@ export function pruneContract(stage: StoreStage): void {
     const log = await stage.store.readSessionLog(id as SessionId, 0, 100);
     return [log?.entries.map(({ seq }) => seq), log?.lowWater];
   };
+
+  test("the newest time is that of the newest event, and is kept when its session is deleted", async () => {
+    const { store, floor } = stage;
+    expect(await store.newestTime()).toBe(0);
+    const event = floor.event("session_created", {}, { session: "a", at: NOON });
+    await floor.write({ sessions: [floor.session("a")], events: [event] });
+    expect(await store.newestTime()).toBe(NOON);
+    await floor.delete("a", NOON + 5);
+    expect(await store.newestTime()).toBe(NOON + 5);
+  });
 
   test("the jumps of the clock are stored, and replaced by the next ones", async () => {
     const { store } = stage;
@@ -37,16 +47,17 @@ export function pruneContract(stage: StoreStage): void {
       const connection = { slots: [], version: 0, expiresAt: NOON };
       await store.saveConnection({ ...connection, id: "own" as ConnectionId, userId: "a%n" });
       await store.saveConnection({ ...connection, id: "other" as ConnectionId, userId: "a" });
+      const receipts = [...own, ...others].map((floor, index) =>
+        floor.receipt(`r${index}`, { caller: index < own.length ? "operator" : "other" }),
+      );
       for (const [index, floor] of [...own, ...others].entries()) {
-        const receipts = [floor.receipt(`r${index}`, { caller: index < own.length ? "operator" : "other" })];
-        await floor.write({ receipts, events: [floor.event("arbitration", { index })] });
+        await floor.write({ receipts: [receipts[index]!], events: [floor.event("arbitration", { index })] });
       }
-      await own[0]!.write({ receipts: [own[0]!.receipt("own", { caller: "owner:a%n" })] });
+      receipts.push(own[0]!.receipt("own", { caller: "owner:a%n" }));
+      await own[0]!.write({ receipts: receipts.slice(-1) });
       const blob = { hash: "h", mimeType: "image/png", bytes: Buffer.from("x"), createdAt: NOON };
-      for (const [id, floor] of [
-        [A, own[0]!],
-        [B, own[2]!],
-      ] as const) {
+      const sessions = [[A, own[0]!] as const, [B, own[2]!] as const];
+      for (const [id, floor] of sessions) {
         await floor.write({
           sessions: [floor.session(id, { userId: id === A ? "a%n" : undefined, ownerId: "a%n" })],
           events: [floor.event("session_created", {}, { session: id })],
@@ -56,22 +67,12 @@ export function pruneContract(stage: StoreStage): void {
       expect(await store.forgetUser("a%n")).toBe("conflict");
       expect((await logOf("u:a%25n")).entries.length).toBe(2);
 
-      for (const [id, floor] of [
-        [A, own[0]!],
-        [B, own[2]!],
-      ] as const) {
-        await floor.write({
-          deleted: [{ sessionId: id, last: floor.event("session_transition", {}, { session: id }), at: NOON }],
-        });
-      }
+      for (const [id, floor] of sessions) await floor.delete(id);
       expect(await store.forgetUser("a%n")).toEqual({ remains: expect.any(Array) });
       for (const floor of own)
         expect(await logOf(floor.id)).toEqual({ entries: [], head: floor.head, lowWater: floor.head });
       for (const { id } of others) expect((await logOf(id)).entries.length).toBe(1);
-      const keys = [...own, ...others].map((floor, index) =>
-        floor.receipt(`r${index}`, { caller: index < own.length ? "operator" : "other" }),
-      );
-      const left = await store.findReceipts([...keys, own[0]!.receipt("own", { caller: "owner:a%n" })]);
+      const left = await store.findReceipts(receipts);
       expect(left.map(({ commandId }) => commandId).sort()).toEqual(["r3", "r4", "r5", "r6"]);
       expect([await store.whereIs(A), await store.whereIs(B)]).toEqual([undefined, undefined]);
       expect([await store.getBlob(A, "h"), await store.getBlob(B, "h")]).toEqual([undefined, undefined]);
@@ -86,8 +87,7 @@ export function pruneContract(stage: StoreStage): void {
 
   describe("pruning", () => {
     test("receipts are pruned when they expire, in pieces", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const old = Array.from({ length: 5 }, (_, n) => floor.receipt(`old${n}`, { at: NOON - DAY - 5 + n }));
       await floor.write({ receipts: [...old, floor.receipt("new", { at: NOON - DAY })] });
       const left = async () =>
@@ -99,11 +99,9 @@ export function pruneContract(stage: StoreStage): void {
     });
 
     test("tombstones are pruned when they expire, and the id is then as if never used", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       await floor.write({ sessions: [floor.session("a")] });
-      const last = floor.event("session_transition", {}, { session: "a" });
-      await floor.write({ deleted: [{ sessionId: A, last, at: NOON - DAY }] });
+      await floor.delete("a", NOON - DAY);
       await prune();
       expect(await store.whereIs(A)).toBeDefined();
       await prune({ receiptsBefore: NOON - DAY + 1 });
@@ -122,8 +120,7 @@ export function pruneContract(stage: StoreStage): void {
     });
 
     test("only old events of archived sessions are pruned, and the low-water marks rise", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const events = [
         floor.event("data", {}, { session: "a", at: 10 }),
         floor.event("data", {}, { session: "live", at: 11 }),
@@ -151,7 +148,7 @@ export function pruneContract(stage: StoreStage): void {
     });
 
     test("a long log is pruned in pieces", async () => {
-      const floor = new FloorWriter(stage.store);
+      const { floor } = stage;
       const events = [...Array(7).keys()].map((at) => floor.event("data", {}, { session: at < 5 ? "a" : "b", at }));
       const sessions = ["a", "b"].map((id) => floor.session(id, { state: "archived" }));
       await floor.write({ sessions, events });
@@ -165,17 +162,14 @@ export function pruneContract(stage: StoreStage): void {
     });
 
     test("an image is kept as long as a message shows it", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
-      const blob = (n: number, createdAt: number) => {
-        return { hash: `${n}`.repeat(64), mimeType: "image/png", bytes: new Uint8Array([n]), createdAt };
-      };
-      const old = NOON - 30 * DAY;
-      const [shown, shownTwice, unused, fresh] = [blob(1, old), blob(2, old), blob(3, old), blob(4, NOON - HOUR)];
-      for (const each of [shown, shownTwice, unused, fresh]) await store.putBlob(A, each);
+      const { store, floor } = stage;
+      const blobs = [NOON - 30 * DAY, NOON - 30 * DAY, NOON - 30 * DAY, NOON - HOUR].map((createdAt, n) => {
+        return { hash: `${n}`.repeat(64), mimeType: "image/png", bytes: new Uint8Array([n + 1]), createdAt };
+      });
+      const [shown, shownTwice] = blobs as [Blob, Blob];
+      for (const each of blobs) await store.putBlob(A, each);
       const there = async () => {
-        const found = [];
-        for (const { hash } of [shown, shownTwice, unused, fresh]) found.push(await store.getBlob(A, hash));
+        const found = await Promise.all(blobs.map(({ hash }) => store.getBlob(A, hash)));
         return found.map((each) => each?.bytes[0]);
       };
       const showing = (id: string, ...blobs: { hash: string }[]) => {
@@ -195,8 +189,7 @@ export function pruneContract(stage: StoreStage): void {
       await floor.write({ messages: [{ kind: "remove", sessionId: A, id: "m2" as never }] });
       await prune();
       expect(await there()).toEqual([undefined, 2, undefined, 4]);
-      const last = floor.event("session_transition", {}, { session: "a" });
-      await floor.write({ deleted: [{ sessionId: A, last, at: NOON }] });
+      await floor.delete("a");
       await prune();
       expect(await there()).toEqual([undefined, undefined, undefined, undefined]);
     });
@@ -219,7 +212,7 @@ export function pruneContract(stage: StoreStage): void {
     });
 
     test("floors and their versions are never pruned", async () => {
-      const floor = new FloorWriter(stage.store);
+      const { floor } = stage;
       await floor.write();
       await prune({ now: NOON + 999 * DAY, receiptsBefore: NOON + 999 * DAY, eventsBefore: NOON + 999 * DAY });
       expect((await stage.store.loadFloor("u:ann" as FloorId))?.version).toBe(1);

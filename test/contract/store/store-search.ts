@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import type { StoredSessionQuery } from "../../../src/store/store.ts";
-import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import type { FloorChange, StoredSessionQuery } from "../../../src/store/store.ts";
+import { makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 export function searchContract(stage: StoreStage): void {
@@ -14,10 +14,15 @@ export function searchContract(stage: StoreStage): void {
     return { ids: sessions.map(({ id }) => id).join(" "), total };
   };
   const find = async (q: string) => (await list({ q })).ids.split(" ").sort().join(" ");
+  /** Each search, and the ids of the sessions that it finds, in the order of their names. */
+  async function expectFound(expected: Record<string, string>): Promise<void> {
+    const found = await Promise.all(Object.keys(expected).map(async (q) => [q, await find(q)]));
+    expect(Object.fromEntries(found)).toEqual(expected);
+  }
 
   describe("lists of sessions", () => {
     test("sessions are listed by newest activity first, in pages, with the total number", async () => {
-      const floor = new FloorWriter(stage.store);
+      const { floor } = stage;
       const sessions = [3, 1, 5, 2, 4].map((at) => floor.session(`s${at}`, { lastActivityAt: NOON + at }));
       await floor.write({ sessions });
       expect(await list()).toEqual({ ids: "s5 s4 s3 s2 s1", total: 5 });
@@ -28,7 +33,7 @@ export function searchContract(stage: StoreStage): void {
     });
 
     test("a list of sessions satisfies all given filters together", async () => {
-      const floor = new FloorWriter(stage.store);
+      const { floor } = stage;
       const make = (id: string, at: number, over: Partial<Session>) =>
         floor.session(id, { lastActivityAt: NOON + at, ...over });
       await floor.write({
@@ -54,7 +59,7 @@ export function searchContract(stage: StoreStage): void {
 
   describe("search", () => {
     async function write(texts: Record<string, Partial<Session> & { says?: string }>) {
-      const floor = new FloorWriter(stage.store);
+      const { floor } = stage;
       const entries = Object.entries(texts).map(([id, { says, ...over }]) => ({ id, says, over }));
       await floor.write({
         sessions: entries.map(({ id, over }) => floor.session(id, { title: "x", ...over })),
@@ -72,13 +77,8 @@ export function searchContract(stage: StoreStage): void {
         message: { says: "le caféˌ, un café\u0301..." },
         part: { says: "cafeteria" },
       });
-      expect(await find("cafe")).toBe("message part summary title");
-      expect(await find("CAFÉ")).toBe("message part summary title");
-      expect(await find("cafeteria")).toBe("part");
-      expect(await find("caf")).toBe("message part summary title");
-      expect(await find("cr caf")).toBe("title");
-      expect(await find("afe")).toBe("");
-      expect(await find("c")).toBe("");
+      const all = "message part summary title";
+      await expectFound({ cafe: all, CAFÉ: all, caf: all, cafeteria: "part", "cr caf": "title", afe: "", c: "" });
     });
 
     test("a search finds every part of Chinese, Japanese and Korean text", async () => {
@@ -89,15 +89,8 @@ export function searchContract(stage: StoreStage): void {
         ja: { title: "カーナビの設定" },
         ko: { summary: "길안내를 시작합니다" },
       });
-      expect(await find("导航")).toBe("zh");
-      expect(await find("正在导航中")).toBe("zh");
-      expect(await find("航中")).toBe("zh");
-      expect(await find("中")).toBe("zh");
-      expect(await find("导")).toBe("apart other zh");
-      expect(await find("导航正在")).toBe("");
-      expect(await find("ナビ")).toBe("ja");
-      expect(await find("ﾅﾋﾞ")).toBe("ja");
-      expect(await find("안내")).toBe("ko");
+      await expectFound({ 导航: "zh", 正在导航中: "zh", 航中: "zh", 中: "zh", 导: "apart other zh", 导航正在: "" });
+      await expectFound({ ナビ: "ja", ﾅﾋﾞ: "ja", 안내: "ko" });
     });
 
     test("a search matches all of several terms", async () => {
@@ -106,72 +99,67 @@ export function searchContract(stage: StoreStage): void {
         one: { says: "导航到机场" },
         mixed: { says: "iPhone导航" },
       });
-      expect(await find("导航 blue")).toBe("both");
-      expect(await find("note 导航 爵士")).toBe("both");
-      expect(await find("iphone导航")).toBe("mixed");
-      expect(await find("blue airport")).toBe("");
+      const mixed = { iphone导航: "mixed" };
+      await expectFound({ "导航 blue": "both", "note 导航 爵士": "both", ...mixed, "blue airport": "" });
     });
 
     test("a search finds a session by its exact id, and not by a part of it", async () => {
       await write({ "Ses-1_x": {}, "ses-1_x": {} });
-      expect(await find(" Ses-1_x ")).toBe("Ses-1_x");
-      expect(await find("Ses-1")).toBe("");
-      await write({});
+      await expectFound({ " Ses-1_x ": "Ses-1_x", "Ses-1": "" });
     });
 
     test("a search without words finds nothing but an exact id", async () => {
       await write({ a: { title: "…" }, "--": { title: "b" } });
-      for (const q of ["", "   ", '"', "(*)", "AND NOT", "a:b", "NEAR(", "🎷"])
-        expect([q, await find(q)]).toEqual([q, ""]);
-      expect(await find("--")).toBe("--");
+      const words = ["", "   ", '"', "(*)", "AND NOT", "a:b", "NEAR(", "🎷"];
+      await expectFound({ ...Object.fromEntries(words.map((q) => [q, ""])), "--": "--" });
     });
 
     test("a search finds a message's words once it is finished, and not those that were changed or deleted", async () => {
       const floor = await write({ a: {} });
       const a = "a" as SessionId;
       const draft = makeMessage("a", "d", { role: "assistant", status: "running", content: "turn" });
-      await floor.write({ messages: [{ kind: "add", message: draft }] });
-      await floor.write({ messages: [{ kind: "append", sessionId: a, id: draft.id, text: " left" }] });
-      expect(await find("turn")).toBe("");
-      await floor.write({ messages: [{ kind: "status", sessionId: a, id: draft.id, status: "interrupted" }] });
-      expect(await find("turn left")).toBe("a");
-      await floor.write({ messages: [{ kind: "put", message: { ...draft, status: "success", content: "go right" } }] });
-      expect([await find("left"), await find("right")]).toEqual(["", "a"]);
-      await floor.write({ messages: [{ kind: "append", sessionId: a, id: draft.id, text: " now" }] });
-      await floor.write({ messages: [{ kind: "status", sessionId: a, id: draft.id, status: "error" }] });
-      expect([await find("right"), await find("now")]).toEqual(["a", "a"]);
-      await floor.write({ messages: [{ kind: "put", message: { ...draft, content: "go right now" } }] });
-      expect(await find("right")).toBe("");
-      await floor.write({ messages: [{ kind: "put", message: { ...draft, content: "end", status: "success" } }] });
-      await floor.write({ messages: [{ kind: "remove", sessionId: a, id: "d" as MessageId }] });
-      expect([await find("right"), await find("end")]).toEqual(["", ""]);
+      const of = { sessionId: a, id: draft.id };
+      const steps: [FloorChange["messages"], Record<string, string>][] = [
+        [[{ kind: "add", message: draft }], { turn: "" }],
+        [[{ kind: "append", ...of, text: " left" }], { turn: "" }],
+        [[{ kind: "status", ...of, status: "interrupted" }], { "turn left": "a" }],
+        [[{ kind: "put", message: { ...draft, status: "success", content: "go right" } }], { left: "", right: "a" }],
+        [[{ kind: "append", ...of, text: " now" }], {}],
+        [[{ kind: "status", ...of, status: "error" }], { right: "a", now: "a" }],
+        [[{ kind: "put", message: { ...draft, content: "go right now" } }], { right: "" }],
+        [[{ kind: "put", message: { ...draft, content: "end", status: "success" } }], { end: "a" }],
+        [[{ kind: "remove", ...of }], { right: "", end: "" }],
+      ];
+      for (const [messages, found] of steps) {
+        await floor.write({ messages });
+        await expectFound(found);
+      }
     });
 
     test("a search follows changes of a session's title and summary", async () => {
       const floor = await write({ a: { title: "Jazz", summary: "trumpets" } });
       await floor.write({ sessions: [floor.session("a", { title: "Blues", summary: "guitars" })] });
-      const found = await Promise.all(["jazz", "trumpets", "blues", "guitars"].map(find));
-      expect(found).toEqual(["", "", "a", "a"]);
-      await floor.write({ sessions: [floor.session("a", { title: "Blues" })] });
-      expect([await find("blues"), await find("guitars")]).toEqual(["a", ""]);
+      await expectFound({ jazz: "", trumpets: "", blues: "a", guitars: "a" });
+      await floor.write({ sessions: [floor.session("a", { title: "导", summary: "航" })] });
+      // A phrase does not match across the title and the summary.
+      await expectFound({ guitars: "", 导: "a", 航: "a", 导航: "" });
     });
 
-    test("a phrase does not match across the title and the summary", async () => {
-      await write({ a: { title: "导", summary: "航" } });
-      expect(await find("导航")).toBe("");
-    });
-
-    test("a session with several hits counts once", async () => {
+    test("a session with several hits counts once, and not any more when it is deleted", async () => {
       const floor = await write({ a: { title: "jazz", says: "jazz" } });
       await floor.write({ messages: [{ kind: "add", message: makeMessage("a", "m2", { content: "jazz" }) }] });
       expect(await list({ q: "jazz" })).toEqual({ ids: "a", total: 1 });
+      await floor.delete("a");
+      expect([await list({ q: "jazz" }), await list()]).toEqual([
+        { ids: "", total: 0 },
+        { ids: "", total: 0 },
+      ]);
     });
 
     test("only the beginning of a long text is searchable, and any length is accepted", async () => {
       await write({ a: { says: `beginning ${"word ".repeat(50_000)}end ${"x".repeat(5_000)}` } });
-      expect([await find("beginning"), await find("end")]).toEqual(["a", ""]);
-      expect(await find("beginning ".repeat(5_000))).toBe("a");
-      expect(await find("导".repeat(5_000))).toBe("");
+      const long = { ["beginning ".repeat(5_000)]: "a", ["导".repeat(5_000)]: "" };
+      await expectFound({ beginning: "a", end: "", ...long });
     });
   });
 }

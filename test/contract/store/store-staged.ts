@@ -19,8 +19,7 @@ export function stagedContract(stage: StoreStage): void {
 
   describe("staged sessions", () => {
     test("staged sessions are visible only once a change adopts them, and then have all their messages, in order", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       await floor.write({ sessions: [floor.session("other")] });
       await store.stageMessages(STAGED, messages(3), NOON);
       await store.stageMessages(STAGED, messages(2, 3), NOON + 1);
@@ -55,8 +54,7 @@ export function stagedContract(stage: StoreStage): void {
     });
 
     test("a change with missing staged sessions is a conflict, and leaves nothing", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       await floor.write();
       const staged = [{ sessionId: A, stagedAs: STAGED }];
       expect(await floor.write({ sessions: [floor.session("a")], staged })).toBe("conflict");
@@ -65,8 +63,7 @@ export function stagedContract(stage: StoreStage): void {
     });
 
     test("a staged session becomes a session once, and never by a session whose id is in use", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       await floor.write({ sessions: [floor.session("a")] });
       await store.stageMessages(STAGED, messages(1), NOON);
       const staged = [{ sessionId: A, stagedAs: STAGED }];
@@ -79,8 +76,7 @@ export function stagedContract(stage: StoreStage): void {
     });
 
     test("a staged session shows the images copied for it, which are deleted with it", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const source = "source" as SessionId;
       await store.putBlob(source, { ...IMAGE, bytes: new Uint8Array([1, 2, 3]), createdAt: NOON });
       expect(await store.copyBlob(source, A, IMAGE.hash, NOON)).toBe(true);
@@ -92,8 +88,7 @@ export function stagedContract(stage: StoreStage): void {
       await prune({ now: NOON + 9 * DAY });
       expect((await store.getBlob(A, IMAGE.hash))?.bytes).toEqual(new Uint8Array([1, 2, 3]));
       expect(await store.getBlob(source, IMAGE.hash)).toBeUndefined();
-      const last = floor.event("session_transition", {}, { session: "a" });
-      await floor.write({ deleted: [{ sessionId: A, last, at: NOON }] });
+      await floor.delete("a");
       await prune({ now: NOON + 9 * DAY });
       expect(await store.getBlob(A, IMAGE.hash)).toBeUndefined();
     });
@@ -116,8 +111,7 @@ export function stagedContract(stage: StoreStage): void {
     });
 
     test("a discarded staged session is pruned next, and one that became a session is kept", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       await store.stageMessages(STAGED, messages(1), NOON);
       await store.stageMessages("~two", messages(1), NOON);
       await floor.write({ sessions: [floor.session("a")], staged: [{ sessionId: A, stagedAs: "~two" }] });

@@ -10,12 +10,13 @@ const A = "a" as SessionId;
 const id = (text: string) => text as MessageId;
 const LIMITS = { sessions: 10, decisions: 10 };
 
-export function viewContract(stage: StoreStage): void {
+/** Messages, and the rows of connections. */
+export function messageContract(stage: StoreStage): void {
   /**
    * A session `a` with messages `m1` to `m9`, written in two commits; their ids do not sort in the order of writing.
    */
   async function talk(): Promise<FloorWriter> {
-    const floor = new FloorWriter(stage.store);
+    const { floor } = stage;
     const names = ["m9", "m2", "m7", "m4", "m5", "m6", "m3", "m8", "m1"];
     const adds = names.map((name) => ({ kind: "add" as const, message: makeMessage("a", name) }));
     const events = [floor.event("session_created", {}, { session: "a" })];
@@ -68,21 +69,54 @@ export function viewContract(stage: StoreStage): void {
       expect(await stage.store.viewSession(A, 9)).toMatchObject({ hasMore: false });
       expect(await stage.store.viewSession("b" as SessionId, 9)).toBeUndefined();
     });
+  });
 
+  describe("connections", () => {
+    const row = {
+      id: "c0nn" as never,
+      ownerId: "o",
+      userId: "ann",
+      slots: [{ sessionId: A, floorId: "u:ann" as FloorId, from: 3, ended: true as const }],
+      expiresAt: NOON,
+      version: 0,
+    };
+
+    test("a connection's row is compared and set on its version", async () => {
+      const { store } = stage;
+      expect(await store.loadConnection(row.id)).toBeUndefined();
+      expect(await store.saveConnection({ ...row, version: 1 })).toBe("conflict");
+      expect(await store.saveConnection(row)).toBe("saved");
+      expect(await store.saveConnection(row)).toBe("conflict");
+      expect(await store.loadConnection(row.id)).toEqual({ ...row, version: 1 });
+      const bare = { id: row.id, slots: [], expiresAt: NOON + 1, version: 1 };
+      expect(await store.saveConnection(bare)).toBe("saved");
+      expect(await store.saveConnection({ ...row, version: 1 })).toBe("conflict");
+      expect(await store.loadConnection(row.id)).toEqual({ ...bare, version: 2 });
+    });
+
+    test("exactly one of several concurrent writes of a connection is saved", async () => {
+      const saves = Array.from({ length: 10 }, () => stage.store.saveConnection(row));
+      expect((await Promise.all(saves)).filter((outcome) => outcome === "saved")).toHaveLength(1);
+    });
+  });
+}
+
+/** What clients see of floors, of what messages have besides their text, and in which order. */
+export function viewContract(stage: StoreStage): void {
+  describe("details of messages", () => {
     test("log lines are paged in their order, and a repeated line is stored once", async () => {
-      const floor = await talk();
+      const { store, floor } = stage;
+      const adds = ["m1", "m2"].map((name) => ({ kind: "add" as const, message: makeMessage("a", name) }));
+      await floor.write({ sessions: [floor.session("a")], messages: adds });
       const lines = ["9", "2", "5"].map((name, n): LogLine => {
         return { id: name, stream: n === 1 ? "stderr" : "stdout", text: `line ${n}\n`, timestamp: NOON + n };
       });
       const logs = lines.map((line) => ({ sessionId: A, messageId: id("m1"), line }));
       await floor.write({ logs: logs.slice(0, 2) });
       await floor.write({ logs: logs.slice(1) });
-      const { store } = stage;
       expect(await store.listLogs(A, id("m1"), { limit: 2 })).toEqual({ logs: lines.slice(0, 2), hasMore: true });
-      expect(await store.listLogs(A, id("m1"), { after: "2", limit: 2 })).toEqual({
-        logs: lines.slice(2),
-        hasMore: false,
-      });
+      const rest = { logs: lines.slice(2), hasMore: false };
+      expect(await store.listLogs(A, id("m1"), { after: "2", limit: 2 })).toEqual(rest);
       expect(await store.listLogs(A, id("m2"), { limit: 2 })).toEqual({ logs: [], hasMore: false });
       for (const [session, message, after] of [
         ["b", "m1"],
@@ -94,17 +128,32 @@ export function viewContract(stage: StoreStage): void {
         await expect(listing).rejects.toMatchObject({ status: 404 });
       }
     });
+
+    test("a blob is kept for its session and hash", async () => {
+      const { store } = stage;
+      const bytes = new Uint8Array([0, 255, 7]);
+      const blob = { hash: "ab".repeat(32), mimeType: "image/png", bytes, createdAt: NOON };
+      await store.putBlob(A, blob);
+      await store.putBlob(A, blob);
+      expect(await store.getBlob(A, blob.hash)).toEqual(blob);
+      expect(await store.getBlob("b" as SessionId, blob.hash)).toBeUndefined();
+      expect(await store.getBlob(A, "cd".repeat(32))).toBeUndefined();
+    });
   });
 
   describe("floors", () => {
-    test("an unused floor is empty", async () => {
+    test("an unused floor is empty, and a change that is a conflict is not shown", async () => {
+      const { store, floor } = stage;
       const empty = { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
-      expect(await stage.store.viewFloor("u:nobody" as FloorId, LIMITS)).toEqual(empty);
+      expect(await store.viewFloor(floor.id, LIMITS)).toEqual(empty);
+      await floor.write();
+      const change = { sessions: [floor.session("a", { state: "active" })], flags: { emergency: true } };
+      expect(await store.commit({ ...floor.change(change), expected: 0 })).toBe("conflict");
+      expect(await store.viewFloor(floor.id, LIMITS)).toEqual(empty);
     });
 
     test("a floor shows its holder, the paused sessions, last paused first, and the queued ones, longest waiting first", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const paused = (name: string, over: Partial<Session> = {}) => floor.session(name, { state: "paused", ...over });
       const pauseOf = (session: string) => floor.event("session_transition", { to: "paused" }, { session });
       await floor.write({ sessions: [paused("p2")], events: [pauseOf("p2")] });
@@ -136,8 +185,7 @@ export function viewContract(stage: StoreStage): void {
     });
 
     test("a floor shows sessions and decisions up to the one that reaches the size limit", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const summary = "x".repeat(100_000);
       const sessions = Array.from({ length: 15 }, (_, index) => [
         floor.session(`p${index}`, { state: "paused", summary }),
@@ -174,8 +222,7 @@ export function viewContract(stage: StoreStage): void {
     });
 
     test("a floor shows and counts the ducked sessions, the highest priority first", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const ducked = (name: string, priority: number) => floor.session(name, { state: "ducked", priority, level: -14 });
       await floor.write({
         sessions: [ducked("low", 9), ducked("high", 80), floor.session("h", { state: "active" }), ducked("mid", 20)],
@@ -187,9 +234,8 @@ export function viewContract(stage: StoreStage): void {
       expect((await store.listFloors({ limit: 9 })).floors).toMatchObject([
         { ducked: 3, paused: 0, queued: 0, holder: { sessionId: "h" } },
       ]);
-      expect((await store.listSessions({ page: 0, pageSize: 9, state: "ducked", includeArchived: false })).total).toBe(
-        3,
-      );
+      const query = { page: 0, pageSize: 9, state: "ducked", includeArchived: false } as const;
+      expect((await store.listSessions(query)).total).toBe(3);
 
       // The holder leaves and the floor is reserved: ducked sessions stay ducked, and sessions wait for the floor.
       await floor.write({ sessions: [floor.session("h", { state: "archived" })] });
@@ -199,32 +245,26 @@ export function viewContract(stage: StoreStage): void {
       await floor.write({ sessions: [floor.session("low", { state: "paused" }), ducked("high", 80)] });
       const view = await store.viewFloor(floor.id, LIMITS);
       expect(view.ducked.map(({ id }) => id)).toEqual(["high"]);
-      expect(view.paused.map(({ id }) => id)).toContain("low");
-      expect(view.paused.map(({ id }) => id)).toContain("mid");
+      expect(view.paused.map(({ id }) => id).sort()).toEqual(["low", "mid"]);
       expect((await store.listFloors({ limit: 9 })).floors).toMatchObject([{ ducked: 1, paused: 2 }]);
     });
 
     test("a floor keeps the order of its paused sessions when the activity of one changes", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const paused = (name: string) => floor.session(name, { state: "paused" });
       for (const name of ["first", "second"]) {
         const pause = floor.event("session_transition", { from: "active.running", to: "paused" }, { session: name });
         await floor.write({ sessions: [paused(name)], events: [pause] });
       }
-      const ended = floor.event(
-        "session_transition",
-        { from: "paused", to: "paused", event: "done" },
-        { session: "first" },
-      );
+      const still = { from: "paused", to: "paused", event: "done" };
+      const ended = floor.event("session_transition", still, { session: "first" });
       await floor.write({ sessions: [paused("first")], events: [ended] });
       const view = await store.viewFloor(floor.id, LIMITS);
       expect(view.paused.map(({ id }) => id)).toEqual(["second", "first"]);
     });
 
     test("a floor shows the session that it is reserved for, until the reservation ends", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const reserved = { sessionId: "p" as SessionId, until: NOON };
       await floor.write({ sessions: [floor.session("p", { state: "paused" })], reserved });
       expect(await store.viewFloor(floor.id, LIMITS)).toMatchObject({ reserved });
@@ -257,20 +297,13 @@ export function viewContract(stage: StoreStage): void {
 
       const first = await store.listFloors({ limit: 2 });
       expect(first.hasMore).toBe(true);
+      const { agentId } = ann.session("holder");
+      const none = { head: 0, flags: {}, ducked: 0, paused: 0, queued: 0 };
       expect(first.floors).toEqual([
+        { ...none, floorId: "s:alone", ownerId: "ann", holder: { sessionId: "alone", agentId } },
         {
-          floorId: "s:alone",
-          ownerId: "ann",
-          head: 0,
-          flags: {},
-          ducked: 0,
-          paused: 0,
-          queued: 0,
-          holder: expect.anything(),
-        },
-        {
-          ...{ floorId: "u:ann", head: 0, flags: { emergency: true }, ducked: 0, paused: 1, queued: 1 },
-          holder: { sessionId: "holder", agentId: ann.session("holder").agentId },
+          ...{ ...none, floorId: "u:ann", flags: { emergency: true }, paused: 1, queued: 1 },
+          holder: { sessionId: "holder", agentId },
         },
       ]);
       expect(await idsOf({ after: "u:ann" as FloorId })).toEqual(["u:ann/rear", "u:bob", "u:cid"]);
@@ -283,17 +316,13 @@ export function viewContract(stage: StoreStage): void {
     });
 
     test("a floor's log is read from its end, including deleted sessions' last events", async () => {
-      const { store } = stage;
-      const floor = new FloorWriter(store);
+      const { store, floor } = stage;
       const other = new FloorWriter(store, "u:bob");
       await other.write({ events: [other.event("floor_updated", {})] });
       await floor.write({ events: [floor.event("floor_updated", { flags: {} })] });
-      await floor.write({
-        sessions: [floor.session("a")],
-        events: [floor.event("session_created", {}, { session: "a" })],
-      });
-      const last = floor.event("session_transition", { to: "deleted" }, { session: "a" });
-      await floor.write({ deleted: [{ sessionId: "a" as SessionId, last, at: last.at }] });
+      const created = floor.event("session_created", {}, { session: "a" });
+      await floor.write({ sessions: [floor.session("a")], events: [created] });
+      await floor.delete("a");
       await floor.write({ events: [floor.event("floor_updated", { flags: {} })] });
       const placesOf = async (before: number | undefined, limit: number) =>
         (await store.readFloorLogBack(floor.id, before, limit)).entries.map(({ floorSeq }) => floorSeq);
@@ -304,11 +333,8 @@ export function viewContract(stage: StoreStage): void {
       const whole = await store.readFloorLogBack(floor.id, undefined, 9);
       const onward = await store.readFloorLog(floor.id, 0, 9);
       expect(whole).toEqual({ ...onward, entries: onward.entries.toReversed() });
-      expect(await store.readFloorLogBack("u:nobody" as FloorId, undefined, 9)).toEqual({
-        entries: [],
-        head: 0,
-        lowWater: 0,
-      });
+      const none = { entries: [], head: 0, lowWater: 0 };
+      expect(await store.readFloorLogBack("u:nobody" as FloorId, undefined, 9)).toEqual(none);
     });
 
     test("a floor shows its last decisions, the newest last, and no other floor's", async () => {
@@ -321,50 +347,6 @@ export function viewContract(stage: StoreStage): void {
       });
       const { decisions } = await store.viewFloor(ann.id, { sessions: 1, decisions: 2 });
       expect(decisions).toEqual([{ say: "2" }, { say: "3" }]);
-    });
-  });
-
-  describe("connections and blobs", () => {
-    const row = {
-      id: "c0nn" as never,
-      ownerId: "o",
-      userId: "ann",
-      slots: [{ sessionId: A, floorId: "u:ann" as FloorId, from: 3, ended: true as const }],
-      expiresAt: NOON,
-      version: 0,
-    };
-
-    test("a connection's row is compared and set on its version", async () => {
-      const { store } = stage;
-      expect(await store.loadConnection(row.id)).toBeUndefined();
-      expect(await store.saveConnection({ ...row, version: 1 })).toBe("conflict");
-      expect(await store.saveConnection(row)).toBe("saved");
-      expect(await store.saveConnection(row)).toBe("conflict");
-      expect(await store.loadConnection(row.id)).toEqual({ ...row, version: 1 });
-      const bare = { id: row.id, slots: [], expiresAt: NOON + 1, version: 1 };
-      expect(await store.saveConnection(bare)).toBe("saved");
-      expect(await store.saveConnection({ ...row, version: 1 })).toBe("conflict");
-      expect(await store.loadConnection(row.id)).toEqual({ ...bare, version: 2 });
-    });
-
-    test("exactly one of several concurrent writes of a connection is saved", async () => {
-      const saves = Array.from({ length: 10 }, () => stage.store.saveConnection(row));
-      expect((await Promise.all(saves)).filter((outcome) => outcome === "saved")).toHaveLength(1);
-    });
-
-    test("a blob is kept for its session and hash", async () => {
-      const { store } = stage;
-      const blob = {
-        hash: "ab".repeat(32),
-        mimeType: "image/png",
-        bytes: new Uint8Array([0, 255, 7]),
-        createdAt: NOON,
-      };
-      await store.putBlob(A, blob);
-      await store.putBlob(A, blob);
-      expect(await store.getBlob(A, blob.hash)).toEqual(blob);
-      expect(await store.getBlob("b" as SessionId, blob.hash)).toBeUndefined();
-      expect(await store.getBlob(A, "cd".repeat(32))).toBeUndefined();
     });
   });
 }

@@ -53,22 +53,14 @@ const METHODS = [
   "loadDue",
   "dueEffects",
   "dueAlarms",
-  "newestTime",
   "whereIs",
   "viewSession",
-  "viewFloor",
-  "listSessions",
   "listMessages",
-  "listLogs",
   "readSessionLog",
   "readFloorLog",
-  "readFloorLogBack",
-  "listFloors",
   "heads",
   "loadConnection",
   "saveConnection",
-  "putBlob",
-  "getBlob",
 ] as const satisfies (keyof Store)[];
 
 type Work = (...given: unknown[]) => Promise<unknown>;

@@ -74,6 +74,13 @@ export class FloorWriter {
     };
   }
 
+  /** Deletes a session. Returns its last event. */
+  async delete(id: string, at = NOON): Promise<LogEntry> {
+    const last = this.event("session_transition", { to: "deleted" }, { session: id, at });
+    await this.write({ deleted: [{ sessionId: id as SessionId, last, at }] });
+    return last;
+  }
+
   async write(change: WrittenChange = {}): Promise<CommitOutcome> {
     const outcome = await this.#store.commit(this.change(change));
     if (outcome === "committed") this.version += 1;

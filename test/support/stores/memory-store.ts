@@ -1,67 +1,77 @@
-import type { Decision } from "../../../src/protocol/decision.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
+import type { LogEntry } from "../../../src/protocol/event.ts";
 import type { ConnectionId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../../src/protocol/ids.ts";
 import type { Effect } from "../../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import {
-  ANSWER_BYTES,
-  readPage,
-  rowsWithin,
-  weightOfEvent,
-  weightOfFloor,
-  weightOfLine,
-  weightOfView,
-} from "../../../src/store/row-page.ts";
+import { LOG_BYTES, readPage, rowsWithin, weightOfEvent } from "../../../src/store/row-page.ts";
 import type {
-  Blob,
   CommitOutcome,
   ConnectionRow,
   DraftPage,
+  DueQuery,
   FloorChange,
   FloorRecord,
-  FloorRow,
-  Jumps,
   LogSlice,
   MessageRange,
   Receipt,
   ReceiptKey,
   SessionRow,
   Store,
-  StoredFloorPage,
-  StoredFloorQuery,
-  StoredFloorView,
-  StoredLogPage,
   StoredMessagePage,
-  StoredSessionPage,
-  StoredSessionQuery,
   StoredSessionView,
   Whereabouts,
 } from "../../../src/store/store.ts";
-import { byTime, firstOf, logPage, newest, receiptKey } from "./memory-rows.ts";
-import { MemoryTables, type StoredSession } from "./memory-tables.ts";
+import { MemoryTables, receiptKey } from "./memory-tables.ts";
 
 /**
- * The store's port over maps, for tests that only need a store. Every method is synchronous inside, so that a simulation
- * decides when an answer arrives. Its search only finds substrings, and it does not prune.
+ * The store's port over maps, for tests that only need a store: its floors, sessions, messages, logs and connections.
+ * Every method is synchronous inside, so that a simulation decides when an answer arrives.
  */
 export class MemoryStore implements Store {
   readonly epoch = "sim1";
-  readonly #tables = new MemoryTables();
   readonly secret = "a secret of the simulation, long enough";
-  #jumps: Jumps = { jumpedMs: 0, doubtUntil: 0 };
-  readonly #connections = new Map<ConnectionId, ConnectionRow>();
-  readonly #blobs = new Map<string, Blob>();
-  #isClosed = false;
+  #open: MemoryTables | undefined = new MemoryTables();
   /** Called synchronously with every committed change. */
   onCommit: (change: FloorChange) => void = () => {};
+
+  readonly newestTime = without;
+  readonly loadJumps = without;
+  readonly saveJumps = without;
+  readonly forgetUser = without;
+  readonly viewFloor = without;
+  readonly listFloors = without;
+  readonly listSessions = without;
+  readonly listLogs = without;
+  readonly readFloorLogBack = without;
+  readonly putBlob = without;
+  readonly getBlob = without;
+  readonly copyBlob = without;
+  readonly definitionsVersion = without;
+  readonly listDefinitions = without;
+  readonly changeDefinition = without;
+  readonly stageMessages = without;
+  readonly discardStaged = without;
+  readonly prune = without;
+
+  get #tables(): MemoryTables {
+    if (!this.#open) throw new AppError("unavailable");
+    return this.#open;
+  }
 
   // Read by the simulation without a delay.
 
   /** Pending effects, in no order. */
   get effects(): Iterable<Effect> {
     return this.#tables.effects.values();
+  }
+
+  /** The alarm of each floor that has one, in no order. */
+  get alarms(): { id: FloorId; dueAt: number }[] {
+    return [...this.#tables.floors].flatMap(([id, { record }]) =>
+      record.alarm === undefined ? [] : { id, dueAt: record.alarm },
+    );
   }
 
   sessionsOf(floorId: FloorId): Session[] {
@@ -91,13 +101,11 @@ export class MemoryStore implements Store {
   // The port.
 
   async loadFloor(id: FloorId): Promise<FloorRecord | undefined> {
-    this.#mustBeOpen();
     const floor = this.#tables.floors.get(id);
     return floor && { ...floor.record };
   }
 
   async commit(change: FloorChange): Promise<CommitOutcome> {
-    this.#mustBeOpen();
     if (this.versionOf(change.floorId) !== change.expected || this.#tables.isTaken(change)) return "conflict";
     this.#tables.checkWhole(change);
     this.#tables.write(change);
@@ -106,12 +114,10 @@ export class MemoryStore implements Store {
   }
 
   async confirm(id: FloorId, version: number): Promise<boolean> {
-    this.#mustBeOpen();
     return this.versionOf(id) === version;
   }
 
   async loadSession(id: SessionId): Promise<SessionRow | undefined> {
-    this.#mustBeOpen();
     const row = this.rowOf(id);
     return row && { ...row, session: { ...row.session } };
   }
@@ -122,7 +128,6 @@ export class MemoryStore implements Store {
   }
 
   async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
-    this.#mustBeOpen();
     const sessions = [...this.#tables.sessions.values()].filter(({ floorId }) => floorId === id);
     const messages = sessions.flatMap((session) => [...session.messages.values()]);
     const drafts = messages.filter(({ status }) => status === "running");
@@ -133,43 +138,23 @@ export class MemoryStore implements Store {
   }
 
   async findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined> {
-    this.#mustBeOpen();
     const message = this.#tables.sessions.get(sessionId)?.messages.get(id);
     return message && { ...message };
   }
 
   async findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]> {
-    this.#mustBeOpen();
     return keys.flatMap((key) => this.receiptOf(key) ?? []).map((receipt) => ({ ...receipt }));
   }
 
-  async dueEffects({ until, after, floorHashes, limit }: Parameters<Store["dueEffects"]>[0]): Promise<Effect[]> {
-    this.#mustBeOpen();
-    return [...this.#tables.effects.values()]
-      .filter(({ dueAt, floorId }) => dueAt <= until && (!floorHashes || floorHashes.includes(floorHash(floorId))))
-      .filter((effect) => !after || byTime(after, effect) < 0)
-      .sort(byTime)
-      .slice(0, limit);
+  async dueEffects(query: DueQuery): Promise<Effect[]> {
+    return dueBy(this.#tables.effects.values(), query, ({ floorId }) => floorId);
   }
 
-  /** The alarm of each floor that has one, in no order. */
-  get alarms(): { id: FloorId; dueAt: number }[] {
-    return [...this.#tables.floors].flatMap(([id, { record }]) =>
-      record.alarm === undefined ? [] : { id, dueAt: record.alarm },
-    );
-  }
-
-  async dueAlarms({ until, after, floorHashes, limit }: Parameters<Store["dueAlarms"]>[0]) {
-    this.#mustBeOpen();
-    return this.alarms
-      .filter(({ dueAt, id }) => dueAt <= until && (!floorHashes || floorHashes.includes(floorHash(id))))
-      .filter((alarm) => !after || byTime(after, alarm) < 0)
-      .sort(byTime)
-      .slice(0, limit);
+  async dueAlarms(query: DueQuery<FloorId>) {
+    return dueBy(this.alarms, query, ({ id }) => id);
   }
 
   async loadDue(id: FloorId, except: readonly SessionId[], limit: number): Promise<SessionRow[]> {
-    this.#mustBeOpen();
     return [...this.#tables.sessions.values()]
       .filter(({ floorId, row }) => floorId === id && row.dueAt !== undefined && !except.includes(row.session.id))
       .map(({ row }) => ({ id: row.session.id, dueAt: row.dueAt!, row }))
@@ -178,27 +163,7 @@ export class MemoryStore implements Store {
       .map(({ row }) => ({ ...row, session: { ...row.session } }));
   }
 
-  async newestTime(): Promise<number> {
-    this.#mustBeOpen();
-    let newest = 0;
-    for (const { events } of this.#tables.floors.values()) for (const { at } of events) newest = Math.max(newest, at);
-    return newest;
-  }
-
-  async loadJumps(): Promise<Jumps> {
-    return this.#jumps;
-  }
-
-  async saveJumps(jumps: Jumps): Promise<void> {
-    this.#jumps = jumps;
-  }
-
-  forgetUser(): Promise<never> {
-    return Promise.reject(new Error("the simulation forgets no user"));
-  }
-
   async whereIs(id: SessionId): Promise<Whereabouts | undefined> {
-    this.#mustBeOpen();
     const session = this.#tables.sessions.get(id);
     if (!session) return this.#tables.tombstones.get(id);
     const { floorId, row } = session;
@@ -207,61 +172,16 @@ export class MemoryStore implements Store {
   }
 
   async viewSession(id: SessionId, messages: number): Promise<StoredSessionView | undefined> {
-    this.#mustBeOpen();
     const stored = this.#tables.sessions.get(id);
     if (!stored) return undefined;
     const { session, head } = stored.row;
     return { session: { ...session }, head, ...newest([...stored.messages.values()], messages) };
   }
 
-  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView> {
-    this.#mustBeOpen();
-    const floor = this.#tables.floors.get(id);
-    if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
-    const stored = [...this.#tables.sessions.values()].filter(({ floorId }) => floorId === id);
-    const holder = stored.find(({ row }) => row.session.state === "active")?.row.session;
-    const ducked = stored.filter(({ row }) => row.session.state === "ducked");
-    const paused = stored.filter(({ row }) => row.session.state === "paused");
-    const queued = stored.filter(({ row }) => row.session.queuedAt !== undefined);
-    const decisions = floor.events.filter(({ type }) => type === "arbitration").slice(-limits.decisions);
-    const shown = (list: readonly StoredSession[]) => {
-      const sessions = list.slice(0, limits.sessions).map(({ row }) => row.session);
-      return rowsWithin(sessions, ANSWER_BYTES, (session) => weightOfView({ view: JSON.stringify(session) }));
-    };
-    ducked.sort((one, other) => other.row.session.priority - one.row.session.priority);
-    paused.sort((one, other) => other.pausedAt - one.pausedAt);
-    queued.sort((one, other) => one.row.session.queuedAt! - other.row.session.queuedAt!);
-    return {
-      head: floor.record.head,
-      flags: floor.flags,
-      ...(floor.reserved && { reserved: floor.reserved }),
-      ...(holder && { holder }),
-      ducked: shown(ducked),
-      paused: shown(paused),
-      queued: shown(queued),
-      decisions: rowsWithin(decisions.reverse(), ANSWER_BYTES, weightOfEvent)
-        .reverse()
-        .map(({ json }) => JSON.parse(json) as Decision),
-    };
-  }
-
-  async listSessions({ q, state, page, pageSize, includeArchived }: StoredSessionQuery): Promise<StoredSessionPage> {
-    this.#mustBeOpen();
-    const says = ({ row, messages }: StoredSession) =>
-      [row.session.title, ...[...messages.values()].map(({ content }) => content)].join("\n");
-    const found = [...this.#tables.sessions.values()]
-      .filter(({ row }) => includeArchived || row.session.state !== "archived")
-      .filter(({ row }) => state === undefined || row.session.state === state)
-      .filter((stored) => q === undefined || says(stored).includes(q))
-      .map(({ row }) => row.session);
-    return { sessions: found.slice(page * pageSize, (page + 1) * pageSize), total: found.length };
-  }
-
   async listMessages(
     id: SessionId,
     { after, before, fromStart, limit }: MessageRange,
   ): Promise<StoredMessagePage | undefined> {
-    this.#mustBeOpen();
     const session = this.#tables.sessions.get(id);
     if (!session) return undefined;
     const { head } = session.row;
@@ -277,24 +197,7 @@ export class MemoryStore implements Store {
     return { head, ...firstOf(all.slice(from, end), limit) };
   }
 
-  async listLogs(
-    id: SessionId,
-    messageId: MessageId,
-    range: { after?: string; limit: number },
-  ): Promise<StoredLogPage> {
-    this.#mustBeOpen();
-    const session = this.#tables.sessions.get(id);
-    if (!session) throw new AppError("session_not_found");
-    if (!session.messages.has(messageId)) throw new AppError("not_found");
-    const lines = [...(session.logs.get(messageId)?.values() ?? [])];
-    const from = range.after === undefined ? 0 : lines.findIndex((line) => line.id === range.after) + 1;
-    if (from === 0 && range.after !== undefined) throw new AppError("not_found");
-    const { page, hasMore } = readPage(lines.slice(from), range.limit, weightOfLine);
-    return { logs: page, hasMore };
-  }
-
   async readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined> {
-    this.#mustBeOpen();
     const session = this.#tables.sessions.get(id);
     if (!session) return undefined;
     const later = session.events.filter(({ seq }) => seq! > after);
@@ -302,121 +205,72 @@ export class MemoryStore implements Store {
   }
 
   async readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice> {
-    this.#mustBeOpen();
-    const floor = this.#tables.floors.get(id);
-    if (!floor) return { entries: [], head: 0, lowWater: 0 };
-    const later = floor.events.filter(({ floorSeq }) => floorSeq > after);
-    return { entries: logPage(later, limit), head: floor.record.head, lowWater: 0 };
-  }
-
-  async readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice> {
-    this.#mustBeOpen();
-    const floor = this.#tables.floors.get(id);
-    if (!floor) return { entries: [], head: 0, lowWater: 0 };
-    const older = floor.events.filter(({ floorSeq }) => before === undefined || floorSeq < before);
-    const entries = older.slice(-limit).reverse();
-    return { entries: entries.map((entry) => ({ ...entry })), head: floor.record.head, lowWater: 0 };
-  }
-
-  async listFloors({ after, ids, state, ownerId, limit }: StoredFloorQuery): Promise<StoredFloorPage> {
-    this.#mustBeOpen();
-    const rows = [...this.#tables.floors].map(([floorId, { record, flags, reserved }]) => {
-      const sessions = [...this.#tables.sessions.values()].filter((stored) => stored.floorId === floorId);
-      const views = sessions.map(({ row }) => row.session);
-      const holder = views.find((session) => session.state === "active");
-      const { ownerId } = views.find((session) => floorId === `s:${session.id}`) ?? {};
-      return {
-        isOf: (owner: string) => views.some((session) => session.ownerId === owner),
-        row: {
-          floorId,
-          ...(ownerId !== undefined && { ownerId }),
-          head: record.head,
-          flags,
-          ...(reserved && { reserved }),
-          ...(holder && { holder: { sessionId: holder.id, agentId: holder.agentId } }),
-          ducked: views.filter((session) => session.state === "ducked").length,
-          paused: views.filter((session) => session.state === "paused").length,
-          queued: views.filter((session) => session.queuedAt !== undefined).length,
-        },
-      };
-    });
-    const stateOf = ({ holder, ducked, paused, queued }: FloorRow) =>
-      holder ? "held" : ducked + paused + queued > 0 ? "waiting" : "idle";
-    const found = rows
-      .filter(
-        ({ row, isOf }) => (after === undefined || row.floorId > after) && (ownerId === undefined || isOf(ownerId)),
-      )
-      .map(({ row }) => row)
-      .filter(
-        (row) => (ids === undefined || ids.includes(row.floorId)) && (state === undefined || stateOf(row) === state),
-      )
-      .sort((one, other) => (one.floorId < other.floorId ? -1 : 1));
-    const weightOf = ({ floorId, flags }: FloorRow) => weightOfFloor({ floorId, flags: JSON.stringify(flags) });
-    const { page, hasMore } = readPage(found, limit, weightOf);
-    return { floors: page, hasMore };
+    const later = this.#tables.floors.get(id)?.events.filter(({ floorSeq }) => floorSeq > after) ?? [];
+    return { entries: logPage(later, limit), head: this.headOf(id), lowWater: 0 };
   }
 
   async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {
-    this.#mustBeOpen();
     return new Map(ids.filter((id) => this.#tables.floors.has(id)).map((id) => [id, this.headOf(id)]));
   }
 
   async loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined> {
-    this.#mustBeOpen();
-    const row = this.#connections.get(id);
+    const row = this.#tables.connections.get(id);
     return row && { ...row };
   }
 
   async saveConnection(row: ConnectionRow): Promise<"saved" | "conflict"> {
-    this.#mustBeOpen();
-    if ((this.#connections.get(row.id)?.version ?? 0) !== row.version) return "conflict";
-    this.#connections.set(row.id, { ...row, version: row.version + 1 });
+    const { connections } = this.#tables;
+    if ((connections.get(row.id)?.version ?? 0) !== row.version) return "conflict";
+    connections.set(row.id, { ...row, version: row.version + 1 });
     return "saved";
   }
 
-  async putBlob(sessionId: SessionId, blob: Blob): Promise<void> {
-    this.#mustBeOpen();
-    this.#blobs.set(`${sessionId}/${blob.hash}`, blob);
-  }
-
-  async getBlob(sessionId: SessionId, hash: string): Promise<Blob | undefined> {
-    this.#mustBeOpen();
-    return this.#blobs.get(`${sessionId}/${hash}`);
-  }
-
-  async definitionsVersion(): Promise<number> {
-    return 0;
-  }
-
-  async listDefinitions(): Promise<never[]> {
-    return [];
-  }
-
-  changeDefinition(): never {
-    throw new Error("this store keeps no definitions");
-  }
-
-  stageMessages(): never {
-    throw new Error("this store stages no history");
-  }
-
-  discardStaged(): never {
-    throw new Error("this store stages no history");
-  }
-
-  copyBlob(): never {
-    throw new Error("this store stages no history");
-  }
-
-  prune(): never {
-    throw new Error("this store does not prune");
-  }
-
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#open = undefined;
   }
+}
 
-  #mustBeOpen(): void {
-    if (this.#isClosed) throw new AppError("unavailable");
-  }
+/** What nothing asks this store for. */
+function without(): never {
+  throw new Error("this store has floors, sessions, messages, logs and connections only");
+}
+
+interface Dated {
+  id: string;
+  dueAt: number;
+}
+
+function byTime(one: Dated, other: Dated): number {
+  if (one.dueAt !== other.dueAt) return one.dueAt - other.dueAt;
+  return one.id < other.id ? -1 : one.id > other.id ? 1 : 0;
+}
+
+function dueBy<T extends Dated>(
+  all: Iterable<T>,
+  { until, after, floorHashes, limit }: DueQuery<T["id"]>,
+  floorOf: (each: T) => FloorId,
+): T[] {
+  return [...all]
+    .filter((each) => each.dueAt <= until && (!floorHashes || floorHashes.includes(floorHash(floorOf(each)))))
+    .filter((each) => !after || byTime(after, each) < 0)
+    .sort(byTime)
+    .slice(0, limit);
+}
+
+/** The last rows up to a number and a page's size, oldest first. */
+function newest(messages: Message[], limit: number): { messages: Message[]; hasMore: boolean } {
+  if (limit === 0) return { messages: [], hasMore: messages.length > 0 };
+  const page = firstOf(messages.toReversed(), limit);
+  return { messages: page.messages.reverse(), hasMore: page.hasMore };
+}
+
+/** The first rows up to a number and a page's size. */
+function firstOf(messages: readonly Message[], limit: number): { messages: Message[]; hasMore: boolean } {
+  const { page, hasMore } = readPage(messages, limit, ({ content }) => Buffer.byteLength(content));
+  return { messages: page.map((message) => ({ ...message })), hasMore };
+}
+
+/** The first entries of a log up to a page's size. */
+function logPage(entries: readonly LogEntry[], limit: number): LogEntry[] {
+  return rowsWithin(entries.slice(0, limit), LOG_BYTES, weightOfEvent).map((entry) => ({ ...entry }));
 }

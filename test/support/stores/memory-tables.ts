@@ -1,34 +1,34 @@
 import type { LogEntry } from "../../../src/protocol/event.ts";
-import type { EffectId, FloorId, FloorSeq, MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import type { ConnectionId, EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Effect } from "../../../src/protocol/internal/effect.ts";
-import type { LogLine, Message } from "../../../src/protocol/message.ts";
-import { newsOf } from "../../../src/store/rows.ts";
+import type { Message } from "../../../src/protocol/message.ts";
 import type {
+  ConnectionRow,
   DeletedSession,
   FloorChange,
   FloorRecord,
   MessageWrite,
   Receipt,
+  ReceiptKey,
   SessionRow,
   Whereabouts,
 } from "../../../src/store/store.ts";
-import { idOf, keyOf, receiptKey, sessionOf } from "./memory-rows.ts";
+
+export const receiptKey = ({ caller, commandId }: ReceiptKey): string => `${caller}\n${commandId}`;
+const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);
+const idOf = (write: MessageWrite): MessageId => ("message" in write ? write.message.id : write.id);
+const keyOf = (write: MessageWrite): string => `${sessionOf(write)}/${idOf(write)}`;
 
 /** A session with everything that is deleted with it. */
-export interface StoredSession {
+interface StoredSession {
   row: SessionRow;
   floorId: FloorId;
-  /** The place on the floor of the transition that paused it. */
-  pausedAt: FloorSeq;
   messages: Map<MessageId, Message>;
-  logs: Map<MessageId, Map<string, LogLine>>;
   events: LogEntry[];
 }
 
 interface StoredFloor {
   record: FloorRecord;
-  flags: Record<string, boolean>;
-  reserved: FloorChange["reserved"];
   events: LogEntry[];
 }
 
@@ -40,6 +40,7 @@ export class MemoryTables {
   readonly tombstones = new Map<SessionId, Whereabouts & { floorId: FloorId }>();
   readonly effects = new Map<EffectId, Effect>();
   readonly receipts = new Map<string, Receipt>();
+  readonly connections = new Map<ConnectionId, ConnectionRow>();
   readonly #draftKeys = new Map<string, number>();
 
   /** A draft's place among all, which does not change when others finish. */
@@ -90,18 +91,11 @@ export class MemoryTables {
 
   /** Write a change that passed `isTaken` and `checkWhole`. */
   write(change: FloorChange): void {
-    const { floorId, expected, head, alarm, snapshot, format, flags, reserved } = change;
+    const { floorId, expected, head, alarm, snapshot, format } = change;
     const events = this.floors.get(floorId)?.events ?? [];
-    const record = { version: expected + 1, head, alarm, snapshot, format };
-    this.floors.set(floorId, { record, flags, reserved, events });
+    this.floors.set(floorId, { record: { version: expected + 1, head, alarm, snapshot, format }, events });
     for (const row of change.sessions) this.#putSession(row, floorId);
     for (const write of change.messages) this.#writeMessage(write);
-    for (const { sessionId, messageId, line } of change.logs) {
-      const { logs } = this.sessions.get(sessionId)!;
-      const lines = logs.get(messageId) ?? new Map<string, LogLine>();
-      logs.set(messageId, lines);
-      if (!lines.has(line.id)) lines.set(line.id, line);
-    }
     for (const entry of change.events) this.#log(entry, floorId);
     for (const id of change.effectsRemoved) this.effects.delete(id);
     for (const effect of change.effectsAdded) this.effects.set(effect.id, effect);
@@ -112,10 +106,7 @@ export class MemoryTables {
   #putSession(row: SessionRow, floorId: FloorId): void {
     const stored = this.sessions.get(row.session.id);
     if (stored) stored.row = row;
-    else {
-      const empty = { messages: new Map(), logs: new Map(), events: [] };
-      this.sessions.set(row.session.id, { row, floorId, pausedAt: 0, ...empty });
-    }
+    else this.sessions.set(row.session.id, { row, floorId, messages: new Map(), events: [] });
   }
 
   #writeMessage(write: MessageWrite): void {
@@ -137,11 +128,7 @@ export class MemoryTables {
 
   #log(entry: LogEntry, floorId: FloorId): void {
     this.floors.get(floorId)!.events.push(entry);
-    if (entry.sessionId === undefined) return;
-    const session = this.sessions.get(entry.sessionId)!;
-    session.events.push(entry);
-    const { transitionSeq } = newsOf([entry]).get(entry.sessionId)!;
-    if (transitionSeq !== undefined) session.pausedAt = transitionSeq;
+    if (entry.sessionId !== undefined) this.sessions.get(entry.sessionId)!.events.push(entry);
   }
 
   #delete({ sessionId, last }: DeletedSession, floorId: FloorId): void {
