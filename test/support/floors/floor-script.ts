@@ -74,24 +74,21 @@ export function hear(floor: FloorStage, line: string) {
   return { decision: reply && decisionOf(reply), heard };
 }
 
-/** A command, the transitions that it causes in their order, and the decision: `outcome reason rule`. */
-export type Step = readonly [command: string, heard: string[], decision?: string];
-/** `before`: commands whose effects are not looked at; `picture`: the floor at the end; `catalog`: if it is another. */
-export type Case = readonly [
-  name: string,
-  before: string,
-  steps: readonly Step[],
-  picture?: string | undefined,
-  catalog?: Catalog,
-];
-
-export function expectSteps(usual: Catalog, [, before, steps, picture, catalog = usual]: Case): void {
+/**
+ * Carry out a scene, line by line: commands whose effects are not looked at; a command with ` → `, the transitions that it
+ * causes in their order, or `nothing`, and perhaps `: outcome reason rule`; `=` and the floor at the end.
+ */
+export function expectScene(catalog: Catalog, scene: string): void {
   const floor = new FloorStage(catalog);
-  play(floor, before);
-  for (const [command, wanted, decided] of steps) {
-    const { decision, heard } = hear(floor, command);
-    expect(heard, command).toEqual(wanted);
-    if (decided) expect(`${decision?.outcome} ${decision?.reason} ${decision?.rule}`, command).toBe(decided);
+  for (const line of scene.trim().split(/\n\s*/)) {
+    const [command = "", outcome] = line.split(" → ");
+    if (line.startsWith("=")) expect(`= ${pictureOf(floor)}`.trim()).toBe(line);
+    else if (outcome === undefined) play(floor, command);
+    else {
+      const [moves, decided] = outcome.split(": ");
+      const { decision, heard } = hear(floor, command);
+      expect(heard.join(", ") || "nothing", command).toBe(moves);
+      if (decided) expect(`${decision?.outcome} ${decision?.reason} ${decision?.rule}`, command).toBe(decided);
+    }
   }
-  if (picture !== undefined) expect(pictureOf(floor)).toBe(picture);
 }

@@ -1,248 +1,193 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
-import { type Case, expectSteps } from "../../support/floors/floor-script.ts";
+import { expectScene } from "../../support/floors/floor-script.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
-import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
 /** Cases of docs/use/arbitration.md: what a decision does to sessions and their logs. */
 
-const stage = (rest: Record<string, unknown> = {}, agents = EXAMPLE_AGENTS) =>
-  new FloorStage(makeCatalog(agents, rest));
+const stage = (agents = EXAMPLE_AGENTS) => new FloorStage(makeCatalog(agents));
 const withAgent = (name: string, changes: Record<string, unknown>) =>
   EXAMPLE_AGENTS.map((agent) => (agent["name"] === name ? { ...agent, ...changes } : agent));
 
 const queueing = withAgent("chat", { when_blocked: "queue", queue_timeout: "30s" });
 
-const reserving = makeCatalog(EXAMPLE_AGENTS, { policy: { resume_delay: "2s" } });
+const CATALOGS: Readonly<Record<string, Catalog>> = {
+  examples: makeCatalog(EXAMPLE_AGENTS),
+  queueing: makeCatalog(queueing),
+  reserving: makeCatalog(EXAMPLE_AGENTS, { policy: { resume_delay: "2s" } }),
+  resumingByHand: makeCatalog(withAgent("music", { resume: "manual" })),
+  firmVehicle: makeCatalog(withAgent("vehicle", { interruptible: false })),
+};
 
-const CASES: readonly Case[] = [
-  [
-    "a request that outranks an interruptible holder pauses it first, then is granted",
-    "start m:music",
-    [["start p:phone", ["m preempt paused", "p activate active.idle"], "granted preempted 7"]],
-  ],
-  [
-    "a request of a higher priority is rejected by a holder that is not interruptible",
-    "start n:navigation",
-    [["start p:phone", [], "rejected not_interruptible 8"]],
-    "A=n",
-  ],
-  [
-    "releases resume a stack of interrupted sessions one after the other, and no other session",
-    "start c:chat; start w:weather; start p:planner; start f:phone",
-    [
-      ["end f", ["f archive archived", "p resume active.idle"]],
-      ["end p", ["p archive archived", "w resume active.idle"]],
-      ["end w", ["w archive archived", "c resume active.idle"]],
-    ],
-  ],
-  [
-    "a release skips a session that was archived while paused, and adds no event to the holder's log",
-    "start c:chat; start p:planner; start f:phone",
-    [
-      ["end p", ["p archive archived"]],
-      ["end f", ["f archive archived", "c resume active.idle"]],
-    ],
-  ],
-  [
-    "a release leaves a session paused whose agent resumes by hand",
-    "start m:music; start p:phone; end p",
-    [["resume m", ["m resume active.idle"], "granted floor_free 4"]],
-    undefined,
-    makeCatalog(withAgent("music", { resume: "manual" })),
-  ],
-  [
-    "an explicit resume is arbitrated like any other request: if rejected, the session stays paused",
-    "start w:weather; start p:phone",
-    [["resume w", [], "rejected lower_priority 5"]],
-    "A=p P=w",
-  ],
-  [
-    "an explicit resume is rejected by a holder that is not interruptible, even of a lower priority",
-    "start p:planner; pause p; start v:vehicle",
-    [["resume p", [], "rejected not_interruptible 8"]],
-    "A=v",
-    makeCatalog(withAgent("vehicle", { interruptible: false })),
-  ],
-  [
-    "a queue keeps a blocked session until the floor is free, in its place if it asks again, and grants it the floor once",
-    "start p:phone",
-    [
-      ["start c:chat", [], "queued lower_priority 5"],
-      ["activate c", []],
-      ["end p", ["p archive archived", "c activate active.idle"]],
-    ],
-    "A=c",
-    makeCatalog(queueing),
-  ],
-  [
-    "a queue never grants a withdrawn request",
-    "start p:phone; start c:chat; end c; end p",
-    [],
-    "",
-    makeCatalog(queueing),
-  ],
-  [
-    "a reserved floor has no holder and rejects sessions of lower priority",
-    "start w:weather; start p:phone; end p",
-    [
-      ["start m:music", [], "rejected lower_priority 5"],
-      ["pass 2000", ["w resume active.idle"]],
-    ],
-    undefined,
-    reserving,
-  ],
-  [
-    "a reserved floor is granted to a session that outranks the reserved one, without a second pause",
-    "start w:weather; start f:phone; end f",
-    [
-      ["start p:planner", ["p activate active.idle"], "granted floor_free 2"],
-      ["pass 2000", []],
-      ["end p", ["p archive archived"]],
-      ["pass 2000", ["w resume active.idle"]],
-    ],
-    undefined,
-    reserving,
-  ],
-  [
-    "a reserved floor goes to the next session when the reserved session ends first",
-    "start m:music; start w:weather; start p:phone; end p; end w; pass 2000",
-    [],
-    "A=m",
-    reserving,
-  ],
-  [
-    "stopping the floor archives the holder and wakes the next session",
-    "start m:music; start p:phone",
-    [["stop", ["p archive archived", "m resume active.idle"]]],
-  ],
-];
+/** By what they show, each with its catalogue if that is not of the examples. */
+const SCENES: Readonly<Record<string, string>> = {
+  "a request that outranks an interruptible holder pauses it first, then is granted": `
+    start m:music
+    start p:phone → m preempt paused, p activate active.idle: granted preempted 7`,
+  "a request of a higher priority is rejected by a holder that is not interruptible": `
+    start n:navigation
+    start p:phone → nothing: rejected not_interruptible 8
+    = A=n`,
+  "releases resume a stack of interrupted sessions one after the other, and no other session": `
+    start c:chat; start w:weather; start p:planner; start f:phone
+    end f → f archive archived, p resume active.idle
+    end p → p archive archived, w resume active.idle
+    end w → w archive archived, c resume active.idle`,
+  "a release skips a session that was archived while paused, and adds no event to the holder's log": `
+    start c:chat; start p:planner; start f:phone
+    end p → p archive archived
+    end f → f archive archived, c resume active.idle`,
+  "a release leaves a session paused whose agent resumes by hand": `
+    in resumingByHand
+    start m:music; start p:phone; end p
+    resume m → m resume active.idle: granted floor_free 4`,
+  "an explicit resume is arbitrated like any other request: if rejected, the session stays paused": `
+    start w:weather; start p:phone
+    resume w → nothing: rejected lower_priority 5
+    = A=p P=w`,
+  "an explicit resume is rejected by a holder that is not interruptible, even of a lower priority": `
+    in firmVehicle
+    start p:planner; pause p; start v:vehicle
+    resume p → nothing: rejected not_interruptible 8
+    = A=v`,
+  "a queue keeps a blocked session until the floor is free, in its place if it asks again, and grants it the floor once": `
+    in queueing
+    start p:phone
+    start c:chat → nothing: queued lower_priority 5
+    activate c → nothing
+    end p → p archive archived, c activate active.idle
+    = A=c`,
+  "a queue never grants a withdrawn request": `
+    in queueing
+    start p:phone; start c:chat; end c; end p
+    =`,
+  "a reserved floor has no holder and rejects sessions of lower priority": `
+    in reserving
+    start w:weather; start p:phone; end p
+    start m:music → nothing: rejected lower_priority 5
+    pass 2000 → w resume active.idle`,
+  "a reserved floor is granted to a session that outranks the reserved one, without a second pause": `
+    in reserving
+    start w:weather; start f:phone; end f
+    start p:planner → p activate active.idle: granted floor_free 2
+    pass 2000 → nothing
+    end p → p archive archived
+    pass 2000 → w resume active.idle`,
+  "a reserved floor goes to the next session when the reserved session ends first": `
+    in reserving
+    start m:music; start w:weather; start p:phone; end p; end w; pass 2000
+    = A=m`,
+  "stopping the floor archives the holder and wakes the next session": `
+    start m:music; start p:phone
+    stop → p archive archived, m resume active.idle`,
+};
 
-test.each(CASES)("%s", (...row) => expectSteps(makeCatalog(EXAMPLE_AGENTS), row as unknown as Case));
-
-describe("a request", () => {
-  test("a rejection tells what would have been needed, in a sentence too, and leaves the holder's log untouched", () => {
-    const floor = stage();
-    floor.create("navigation");
-    const before = floor.facts.length;
-    expect(decisionOf(floor.create("phone"))).toMatchObject({
-      wouldNeed: "priority ≥ navigation's preemption_threshold (none is set)",
-      say: "Navigation is running; Phone has to wait.",
-    });
-    const events = floor.facts.slice(before).filter((fact) => fact.type === "event");
-    expect(events.filter(({ event }) => event.sessionId !== undefined)).toEqual([]);
-  });
-
-  test("a request of the holder, or of a queued session, changes nothing and logs nothing", () => {
-    const floor = stage({}, queueing);
-    floor.create("music");
-    floor.create("chat");
-    const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "music" });
-    expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "already_holder", rule: 3 });
-    expect([facts, floor.deliver({ type: "session.activate", sessionId: "chat" }).facts]).toEqual([[], []]);
-  });
-
-  test("a request for an unknown or disabled agent finds no agent, and nothing is created", () => {
-    const floor = stage({}, withAgent("chat", { enabled: false }));
-    for (const agent of ["nobody", "chat"]) {
-      expect(floor.create(agent)).toMatchObject({ ok: false, code: "agent_not_found" });
-      expect(floor.state(agent)).toBeUndefined();
-    }
-  });
-
-  test("a request of a session whose agent was disabled or removed is rejected by the first rule", () => {
-    const floor = stage();
-    floor.create("chat", { activate: false });
-    floor.catalog = makeCatalog(withAgent("chat", { enabled: false }));
-    expect(decisionOf(floor.on("chat", "activate"))).toMatchObject({ reason: "agent_disabled", rule: 1 });
-    floor.catalog = makeCatalog(EXAMPLE_AGENTS.filter((agent) => agent["name"] !== "chat"));
-    expect(decisionOf(floor.on("chat", "activate"))).toMatchObject({ reason: "unknown_agent", rule: 1 });
-  });
+test.each(Object.entries(SCENES))("%s", (_, text) => {
+  const [, name = "examples", scene = ""] = /^\s*(?:in (\w+)\n)?(.*)$/s.exec(text)!;
+  expectScene(CATALOGS[name]!, scene);
 });
 
-describe("a release", () => {
-  test("a release wakes the highest priority, a paused session before a queued one, and the one that waited longest", () => {
-    const agents = EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" }));
-    const floor = stage({}, agents);
-    floor.create("music", { id: "paused" });
-    floor.create("navigation");
-    floor.create("chat", { id: "low" });
-    floor.create("music", { id: "queued" });
-    floor.create("weather", { id: "first" });
-    floor.create("weather", { id: "second" });
-    const woken = [];
-    for (let holder = "navigation"; ; ) {
-      floor.on(holder, "archive");
-      const next = floor.actors.context.floor.holder;
-      if (!next) break;
-      holder = next.sessionId;
-      woken.push(holder);
-    }
-    expect(woken).toEqual(["first", "second", "paused", "queued", "low"]);
+test("a rejection tells what would have been needed, in a sentence too, and leaves the holder's log untouched", () => {
+  const floor = stage();
+  floor.create("navigation");
+  const before = floor.facts.length;
+  expect(decisionOf(floor.create("phone"))).toMatchObject({
+    wouldNeed: "priority ≥ navigation's preemption_threshold (none is set)",
+    say: "Navigation is running; Phone has to wait.",
   });
+  const events = floor.facts.slice(before).filter((fact) => fact.type === "event");
+  expect(events.filter(({ event }) => event.sessionId !== undefined)).toEqual([]);
 });
 
-describe("a queue", () => {
-  test("a queued session whose queue_timeout has passed stays created, and the turn that waited with it ends", () => {
-    const floor = stage({}, queueing);
-    floor.create("phone");
-    floor.create("chat", { activate: false });
-    expect(floor.chat("chat", "m1")).toMatchObject({ ok: true, messageId: "m1" });
-    floor.pass(29_999);
-    expect(floor.actors.context.floor.queued).toHaveLength(1);
-    floor.pass(1);
-    expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "rejected", reason: "queue_timeout" });
-    expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
-    floor.on("phone", "archive");
-    expect(floor.state("chat")).toBe("created");
-  });
+test("a request of the holder, or of a queued session, changes nothing and logs nothing", () => {
+  const floor = stage(queueing);
+  floor.create("music");
+  floor.create("chat");
+  const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "music" });
+  expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "already_holder", rule: 3 });
+  expect([facts, floor.deliver({ type: "session.activate", sessionId: "chat" }).facts]).toEqual([[], []]);
 });
 
-describe("stopping", () => {
-  test("stopping an idle floor or a stopped session is not an error", () => {
-    const floor = stage();
-    expect(floor.ask({ type: "floor.stop" })).toMatchObject({ ok: true, archived: [] });
-    expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ ok: true, archived: [] });
-    floor.create("music");
-    floor.on("music", "stop");
-    expect(floor.on("music", "stop").ok).toBe(true);
-  });
-
-  test("stopping with all archives every competing session and resumes none", () => {
-    const floor = stage({}, withAgent("chat", { when_blocked: "queue" }));
-    floor.create("weather", { id: "mine" });
-    floor.on("mine", "pause");
-    floor.create("music");
-    floor.create("phone");
-    floor.create("chat");
-    expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ archived: ["phone", "music", "chat"] });
-    expect(["phone", "music", "chat"].map((id) => floor.state(id))).toEqual(["archived", "archived", "archived"]);
-    expect(floor.state("mine")).toBe("paused");
-  });
+test("a request for an unknown or disabled agent finds no agent, and nothing is created", () => {
+  const floor = stage(withAgent("chat", { enabled: false }));
+  for (const agent of ["nobody", "chat"]) {
+    expect(floor.create(agent)).toMatchObject({ ok: false, code: "agent_not_found" });
+    expect(floor.state(agent)).toBeUndefined();
+  }
 });
 
-describe("an archived session", () => {
-  test("an archived session refuses every command that would reactivate it", () => {
-    const floor = stage();
-    floor.create("music");
-    floor.on("music", "archive");
-    for (const verb of ["activate", "resume", "pause", "archive"] as const) {
-      expect(floor.on("music", verb)).toMatchObject({ ok: false, code: "session_archived" });
-    }
-    expect(floor.chat("music", "m1")).toMatchObject({ ok: false, code: "session_archived" });
-    expect(floor.on("music", "abort").ok).toBe(true);
-  });
+test("a request of a session whose agent was disabled or removed is rejected by the first rule", () => {
+  const floor = stage();
+  floor.create("chat", { activate: false });
+  floor.catalog = makeCatalog(withAgent("chat", { enabled: false }));
+  expect(decisionOf(floor.on("chat", "activate"))).toMatchObject({ reason: "agent_disabled", rule: 1 });
+  floor.catalog = makeCatalog(EXAMPLE_AGENTS.filter((agent) => agent["name"] !== "chat"));
+  expect(decisionOf(floor.on("chat", "activate"))).toMatchObject({ reason: "unknown_agent", rule: 1 });
 });
 
-describe("what-if", () => {
-  test("what-if returns the decision that a request would get, and changes nothing", () => {
-    const floor = stage();
-    floor.create("navigation");
-    const before = persistWhole(floor.actors);
-    const { facts, reply } = floor.deliver({ type: "floor.what_if", agentId: "phone" });
-    expect(decisionOf(reply)).toMatchObject({ outcome: "rejected", reason: "not_interruptible" });
-    expect(decisionOf(floor.ask({ type: "floor.what_if", agentId: "nobody" }))).toMatchObject({ rule: 1 });
-    expect(facts).toEqual([]);
-    expect(persistWhole(floor.actors)).toBe(before);
-  });
+test("a release wakes the highest priority, a paused session before a queued one, and the one that waited longest", () => {
+  const agents = EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" }));
+  const floor = stage(agents);
+  floor.create("music", { id: "paused" });
+  floor.create("navigation");
+  floor.create("chat", { id: "low" });
+  floor.create("music", { id: "queued" });
+  floor.create("weather", { id: "first" });
+  floor.create("weather", { id: "second" });
+  const woken = [];
+  for (let holder = "navigation"; ; ) {
+    floor.on(holder, "archive");
+    const next = floor.actors.context.floor.holder;
+    if (!next) break;
+    holder = next.sessionId;
+    woken.push(holder);
+  }
+  expect(woken).toEqual(["first", "second", "paused", "queued", "low"]);
+});
+
+test("a queued session whose queue_timeout has passed stays created, and the turn that waited with it ends", () => {
+  const floor = stage(queueing);
+  floor.create("phone");
+  floor.create("chat", { activate: false });
+  expect(floor.chat("chat", "m1")).toMatchObject({ ok: true, messageId: "m1" });
+  floor.pass(29_999);
+  expect(floor.actors.context.floor.queued).toHaveLength(1);
+  floor.pass(1);
+  expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "rejected", reason: "queue_timeout" });
+  expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
+  floor.on("phone", "archive");
+  expect(floor.state("chat")).toBe("created");
+});
+
+test("stopping an idle floor or a stopped session is not an error", () => {
+  const floor = stage();
+  expect(floor.ask({ type: "floor.stop" })).toMatchObject({ ok: true, archived: [] });
+  expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ ok: true, archived: [] });
+  floor.create("music");
+  floor.on("music", "stop");
+  expect(floor.on("music", "stop").ok).toBe(true);
+});
+
+test("stopping with all archives every competing session and resumes none", () => {
+  const floor = stage(withAgent("chat", { when_blocked: "queue" }));
+  floor.create("weather", { id: "mine" });
+  floor.on("mine", "pause");
+  floor.create("music");
+  floor.create("phone");
+  floor.create("chat");
+  expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ archived: ["phone", "music", "chat"] });
+  expect(["phone", "music", "chat"].map((id) => floor.state(id))).toEqual(["archived", "archived", "archived"]);
+  expect(floor.state("mine")).toBe("paused");
+});
+
+test("an archived session refuses every command that would reactivate it", () => {
+  const floor = stage();
+  floor.create("music");
+  floor.on("music", "archive");
+  for (const verb of ["activate", "resume", "pause", "archive"] as const) {
+    expect(floor.on("music", verb)).toMatchObject({ ok: false, code: "session_archived" });
+  }
+  expect(floor.chat("music", "m1")).toMatchObject({ ok: false, code: "session_archived" });
+  expect(floor.on("music", "abort").ok).toBe(true);
 });

@@ -6,39 +6,37 @@ import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 import { playing, withMusic } from "../../support/floors/playing-floor.ts";
 
-describe("between turns", () => {
-  test("a holder with nothing running gives the floor up after idle_timeout", () => {
-    const floor = playing({ idle_timeout: "10m" });
-    expect(floor.due).toBeUndefined();
-    floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
-    floor.pass(600_000);
-    expect(floor.transitions().at(-1)).toBe("music active.idle→paused");
-    expect(floor.actors.machineState("music" as never)!.context.pausedBy).toBe("yield");
-    expect(floor.actors.context.floor.holder).toBeUndefined();
-  });
+test("a holder with nothing running gives the floor up after idle_timeout", () => {
+  const floor = playing({ idle_timeout: "10m" });
+  expect(floor.due).toBeUndefined();
+  floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
+  floor.pass(600_000);
+  expect(floor.transitions().at(-1)).toBe("music active.idle→paused");
+  expect(floor.actors.machineState("music" as never)!.context.pausedBy).toBe("yield");
+  expect(floor.actors.context.floor.holder).toBeUndefined();
+});
 
-  test("a session paused longer than max_pause is archived, and each pause counts anew", () => {
-    const floor = playing({ max_pause: "30m" });
-    floor.on("music", "pause");
-    floor.pass(1_700_000);
-    floor.on("music", "resume");
-    floor.pass(200_000);
-    expect(floor.state("music")).toBe("active.running");
-    floor.on("music", "pause");
-    floor.pass(1_800_000);
-    expect(floor.transitions().at(-1)).toBe("music paused→archived");
-  });
+test("a session paused longer than max_pause is archived, and each pause counts anew", () => {
+  const floor = playing({ max_pause: "30m" });
+  floor.on("music", "pause");
+  floor.pass(1_700_000);
+  floor.on("music", "resume");
+  floor.pass(200_000);
+  expect(floor.state("music")).toBe("active.running");
+  floor.on("music", "pause");
+  floor.pass(1_800_000);
+  expect(floor.transitions().at(-1)).toBe("music paused→archived");
+});
 
-  test("after a turn that ends while its session is paused, a transition says that it does not come back by itself", () => {
-    const floor = playing({ after_turn: "yield" });
-    floor.create("phone");
-    floor.report("music", "run-m1", 2, { outcome: { kind: "failed", code: "provider_refused", message: "no" } });
-    expect(floor.view("music")).toMatchObject({ pausedBy: "yield" });
-    expect(floor.events("session_transition").slice(-2)).toMatchObject([
-      { from: "paused", to: "paused", event: "fail" },
-      { from: "paused", to: "paused", event: "yield", reason: "after_turn" },
-    ]);
-  });
+test("after a turn that ends while its session is paused, a transition says that it does not come back by itself", () => {
+  const floor = playing({ after_turn: "yield" });
+  floor.create("phone");
+  floor.report("music", "run-m1", 2, { outcome: { kind: "failed", code: "provider_refused", message: "no" } });
+  expect(floor.view("music")).toMatchObject({ pausedBy: "yield" });
+  expect(floor.events("session_transition").slice(-2)).toMatchObject([
+    { from: "paused", to: "paused", event: "fail" },
+    { from: "paused", to: "paused", event: "yield", reason: "after_turn" },
+  ]);
 });
 
 describe("a deadline", () => {
@@ -193,81 +191,77 @@ describe("a session that ends with its turn", () => {
   });
 });
 
-describe("switching the agent", () => {
-  const outcome = (floor: FloorStage, agentId: string) => {
-    const reply = floor.ask({ type: "session.switch_agent", sessionId: "music", agentId });
-    return reply.ok ? reply.outcome : reply;
-  };
+const outcome = (floor: FloorStage, agentId: string) => {
+  const reply = floor.ask({ type: "session.switch_agent", sessionId: "music", agentId });
+  return reply.ok ? reply.outcome : reply;
+};
 
-  test("a switch of the agent is checked in the contract's order, and a failure leaves the agent unchanged", () => {
-    const floor = playing();
-    expect(outcome(floor, " ")).toMatchObject({ errorCode: "invalid_agent_id" });
-    expect(outcome(floor, "Agent@1")).toMatchObject({ errorCode: "invalid_agent_id_format" });
-    expect(outcome(floor, "hacker")).toMatchObject({ errorCode: "agent_busy" });
-    floor.on("music", "abort");
-    expect(outcome(floor, "hacker")).toMatchObject({
-      errorCode: "agent_not_found",
-      message: "Invalid agent ID: hacker",
-    });
-    expect(floor.actors.machineState("music" as never)!.context.claim.agentId).toBe("music");
+test("a switch of the agent is checked in the contract's order, and a failure leaves the agent unchanged", () => {
+  const floor = playing();
+  expect(outcome(floor, " ")).toMatchObject({ errorCode: "invalid_agent_id" });
+  expect(outcome(floor, "Agent@1")).toMatchObject({ errorCode: "invalid_agent_id_format" });
+  expect(outcome(floor, "hacker")).toMatchObject({ errorCode: "agent_busy" });
+  floor.on("music", "abort");
+  expect(outcome(floor, "hacker")).toMatchObject({
+    errorCode: "agent_not_found",
+    message: "Invalid agent ID: hacker",
   });
-
-  test("a switch of the agent changes the session's priority and preempts no session", () => {
-    const floor = new FloorStage(withMusic({}));
-    floor.create("music");
-    floor.create("weather");
-    expect(outcome(floor, "phone")).toEqual({
-      previousAgentId: "music",
-      currentAgentId: "phone",
-      agentName: "Phone",
-    });
-    expect(floor.state("weather")).toBe("active.idle");
-    expect(floor.actors.context.floor.paused).toMatchObject([{ agentId: "phone", priority: 90 }]);
-  });
+  expect(floor.actors.machineState("music" as never)!.context.claim.agentId).toBe("music");
 });
 
-describe("a floor that is restored", () => {
-  test("a restored floor continues where it was", () => {
-    const floor = playing();
-    floor.create("phone");
-    floor.restart();
-    expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
-    floor.on("phone", "archive");
-    expect(floor.state("music")).toBe("active.running");
-    expect(floor.report("music", "run-m1", 3, { outcome: { kind: "done" } }).ok).toBe(true);
-    expect(floor.state("music")).toBe("active.idle");
+test("a switch of the agent changes the session's priority and preempts no session", () => {
+  const floor = new FloorStage(withMusic({}));
+  floor.create("music");
+  floor.create("weather");
+  expect(outcome(floor, "phone")).toEqual({
+    previousAgentId: "music",
+    currentAgentId: "phone",
+    agentName: "Phone",
   });
+  expect(floor.state("weather")).toBe("active.idle");
+  expect(floor.actors.context.floor.paused).toMatchObject([{ agentId: "phone", priority: 90 }]);
+});
 
-  test("a floor is stored without sessions that do not compete and have nothing running", () => {
-    const floor = playing();
-    floor.create("weather", { activate: false });
-    floor.on("music", "pause");
-    floor.create("planner");
-    floor.on("planner", "pause");
-    floor.actors.drainTouched();
-    floor.actors.evict();
-    expect(floor.actors.drainTouched()).toEqual([]);
-    expect([...floor.actors.neededIds()]).toEqual(["music"]);
-    expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
-  });
+test("a restored floor continues where it was", () => {
+  const floor = playing();
+  floor.create("phone");
+  floor.restart();
+  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
+  floor.on("phone", "archive");
+  expect(floor.state("music")).toBe("active.running");
+  expect(floor.report("music", "run-m1", 3, { outcome: { kind: "done" } }).ok).toBe(true);
+  expect(floor.state("music")).toBe("active.idle");
+});
 
-  test("a floor keeps only its competing sessions and the most recently used others in memory", () => {
-    const floor = playing();
-    for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
-    floor.actors.evict();
-    expect(floor.actors.sessionIds.sort()).toEqual(
-      ["music", ...Array.from({ length: 16 }, (_, n) => `w${n + 24}`)].sort(),
-    );
-    expect(floor.on("w39", "archive").ok).toBe(true);
-  });
+test("a floor is stored without sessions that do not compete and have nothing running", () => {
+  const floor = playing();
+  floor.create("weather", { activate: false });
+  floor.on("music", "pause");
+  floor.create("planner");
+  floor.on("planner", "pause");
+  floor.actors.drainTouched();
+  floor.actors.evict();
+  expect(floor.actors.drainTouched()).toEqual([]);
+  expect([...floor.actors.neededIds()]).toEqual(["music"]);
+  expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
+});
 
-  test("a floor is stored in the format that XState itself would write", () => {
-    const floor = playing();
-    floor.create("phone");
-    const before = persistWhole(floor.actors);
-    floor.restart();
-    expect(JSON.parse(persistWhole(floor.actors))).toEqual(JSON.parse(before));
-    const actor = createActor(arbiterMachine, { input: { floorId: "u:ann" as never }, snapshot: JSON.parse(before) });
-    expect(JSON.parse(before)).toEqual(JSON.parse(JSON.stringify(actor.getPersistedSnapshot())));
-  });
+test("a floor keeps only its competing sessions and the most recently used others in memory", () => {
+  const floor = playing();
+  for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
+  floor.actors.evict();
+  expect(floor.actors.sessionIds.sort()).toEqual(
+    ["music", ...Array.from({ length: 16 }, (_, n) => `w${n + 24}`)].sort(),
+  );
+  expect(floor.on("w39", "archive").ok).toBe(true);
+});
+
+test("a floor is stored in the format that XState itself would write", () => {
+  const floor = playing();
+  floor.create("phone");
+  const before = persistWhole(floor.actors);
+  floor.restart();
+  expect(JSON.parse(persistWhole(floor.actors))).toEqual(JSON.parse(before));
+  const actor = createActor(arbiterMachine, { input: { floorId: "u:ann" as never }, snapshot: JSON.parse(before) });
+  expect(JSON.parse(before)).toEqual(JSON.parse(JSON.stringify(actor.getPersistedSnapshot())));
 });

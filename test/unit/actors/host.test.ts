@@ -34,206 +34,200 @@ const report = (text: string): LooseCommand => ({
   ],
 });
 
-describe("effects of a commit", () => {
-  test("a commit's events, effects and signals are sent only once it is durable", async () => {
-    const stage = await openStage();
-    await stage.create("music", "music");
-    await stage.run("music", "r1");
-    const messages = await stage.hear();
-    const signals: unknown[] = [];
-    const { epoch } = stage.store.store;
-    await stage.bus.subscribe(runTopic(epoch, "r1"), (message) => {
-      signals.push(JSON.parse(new TextDecoder().decode(message)));
-    });
-    stage.armed.length = 0;
-    stage.store.hold();
-    const asked = stage.create("idler", "idler");
-    await stage.store.asked(4);
-    await stage.settle();
-    expect([messages, signals, stage.armed]).toEqual([[], [], []]);
-
-    stage.store.release();
-    await asked;
-    await stage.settle();
-    const change = stage.store.changes.at(-1)!;
-    expect(messages).toMatchObject([{ kind: "commit", prev: change.events[0]!.floorSeq - 1, last: change.head }]);
-    expect(messages[0]).toHaveProperty("entries.length", change.events.length);
-    expect(signals).toEqual([{ signal: "hold", attempt: 1 }]);
-    expect(stage.armed).toEqual([alarmOf("u:ann" as FloorId, stage.clock.now() + 600_000)]);
-    expect(change.alarm).toBe(stage.clock.now() + 600_000);
+test("a commit's events, effects and signals are sent only once it is durable", async () => {
+  const stage = await openStage();
+  await stage.create("music", "music");
+  await stage.run("music", "r1");
+  const messages = await stage.hear();
+  const signals: unknown[] = [];
+  const { epoch } = stage.store.store;
+  await stage.bus.subscribe(runTopic(epoch, "r1"), (message) => {
+    signals.push(JSON.parse(new TextDecoder().decode(message)));
   });
+  stage.armed.length = 0;
+  stage.store.hold();
+  const asked = stage.create("idler", "idler");
+  await stage.store.asked(4);
+  await stage.settle();
+  expect([messages, signals, stage.armed]).toEqual([[], [], []]);
 
-  test.each([
-    ["met a conflict", "conflict" as const, 1],
-    ["failed", { refuseWith: new AppError("unavailable") }, 0],
-  ])("events, effects and signals are not sent for a commit that %s", async (_, fate, told) => {
-    const stage = await openStage();
-    await stage.create("music", "music");
-    const messages = await stage.hear();
-    stage.store.fates.push(fate);
-    await stage.failureOf(stage.create("idler", "idler"));
-    await stage.settle();
-    // An event that was delivered again is sent once.
-    expect([messages.length, stage.armed.length]).toEqual([told, told]);
-  });
-
-  test("a command that changes nothing publishes nothing", async () => {
-    const stage = await openStage();
-    await stage.create("music", "music");
-    const messages = await stage.hear();
-    await stage.ask({ type: "run.still", sessionId: "music", runId: "r0", attempt: 1 }, { caller: null });
-    await stage.settle();
-    expect(messages).toEqual([]);
-  });
-
-  test("commits are published in order, each starting at the end of the previous one", async () => {
-    const stage = await openStage();
-    const messages = await stage.hear();
-    await stage.create("music", "music");
-    await Promise.all([stage.rename("music", "a"), stage.create("phone", "phone")]);
-    await stage.on("phone", "archive");
-    await stage.settle();
-    const places = messages.map((message) => message.kind === "commit" && [message.prev, message.last]);
-    const heads = stage.store.changes.map(({ head }) => head);
-    expect(places).toEqual([
-      [0, heads[0]],
-      [heads[0], heads[1]],
-      [heads[1], heads[2]],
-    ]);
-  });
-
-  test("a commit is published without its events if they are too large for the bus", async () => {
-    const stage = await openStage();
-    await stage.create("music", "music");
-    const messages = await stage.hear();
-    await stage.rename("music", "x".repeat(48_000));
-    await stage.rename("music", "x".repeat(49_152));
-    await stage.settle();
-    expect(messages.map((message) => message.kind === "commit" && message.entries?.length)).toEqual([1, undefined]);
-  });
-
-  test("a commit of text only is published as a checkpoint with the stored length", async () => {
-    const stage = await openStage();
-    await stage.create("music", "music");
-    await stage.run("music", "r1");
-    const messages = await stage.hear();
-    await stage.ask(report("la la"), { caller: null });
-    await stage.settle();
-    expect(messages).toEqual([
-      { kind: "checkpoint", floorId: "u:ann", sessionId: "music", messageId: "a1", runId: "r1", length: 5 },
-    ]);
-  });
+  stage.store.release();
+  await asked;
+  await stage.settle();
+  const change = stage.store.changes.at(-1)!;
+  expect(messages).toMatchObject([{ kind: "commit", prev: change.events[0]!.floorSeq - 1, last: change.head }]);
+  expect(messages[0]).toHaveProperty("entries.length", change.events.length);
+  expect(signals).toEqual([{ signal: "hold", attempt: 1 }]);
+  expect(stage.armed).toEqual([alarmOf("u:ann" as FloorId, stage.clock.now() + 600_000)]);
+  expect(change.alarm).toBe(stage.clock.now() + 600_000);
 });
 
-describe("floors kept in memory", () => {
-  test("the number of floors in memory is limited: the least recently used one is dropped, and later loaded unchanged", async () => {
-    const stage = await openStage({ maxFloors: 2 });
-    for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
-    // Makes ann's floor the most recently used.
-    await stage.rename("ann", "mine", { floorId: "u:ann" });
-    await stage.settle();
-    const loads = stage.store.callsOf("loadFloor");
-    await stage.create("cid", "music", { floorId: "u:cid" });
-    await stage.settle();
-    expect(stage.host.floorCount).toBe(2);
-    await stage.rename("ann", "still mine", { floorId: "u:ann" });
-    await stage.settle();
-    expect(stage.store.callsOf("loadFloor")).toBe(loads + 1);
-    const reply = await stage.on("bob", "activate", { floorId: "u:bob" });
-    expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
-    expect(stage.store.callsOf("loadFloor")).toBe(loads + 2);
-  });
-
-  test("a floor with waiting commands is not dropped from memory: a further floor gets busy", async () => {
-    const stage = await openStage({ maxFloors: 2 });
-    for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
-    stage.store.hold();
-    const asked = ["ann", "bob"].flatMap((user) =>
-      ["a", "b"].map((title) => stage.rename(user, title, { floorId: `u:${user}` })),
-    );
-    await stage.store.asked(4);
-    expect(await stage.failureOf(stage.create("cid", "music", { floorId: "u:cid" }))).toBe("busy");
-    stage.host.retireIdle();
-    expect(stage.host.floorCount).toBe(2);
-    stage.store.release();
-    expect((await Promise.all(asked)).every((reply) => reply.ok)).toBe(true);
-    await stage.settle();
-    expect((await stage.create("cid", "music", { floorId: "u:cid" })).ok).toBe(true);
-    expect(stage.host.floorCount).toBe(2);
-  });
-
-  test("busy floors are skipped when a floor is dropped from memory: the next idle one is dropped", async () => {
-    const stage = await openStage({ maxFloors: 2 });
-    for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
-    stage.store.hold();
-    const waiting = stage.rename("ann", "a", { floorId: "u:ann" });
-    await stage.store.asked(3);
-    // Uses bob's floor after ann's with a command that needs no commit.
-    const still = { type: "run.still" as const, sessionId: "bob", runId: "r1", attempt: 1 };
-    await stage.ask(still, { floorId: "u:bob", caller: null });
-    await stage.settle();
-    const created = stage.create("cid", "music", { floorId: "u:cid" });
-    await stage.store.asked(4);
-    expect(stage.host.floorCount).toBe(2);
-    stage.store.release();
-    expect([(await waiting).ok, (await created).ok]).toEqual([true, true]);
-    const loads = stage.store.callsOf("loadFloor");
-    await stage.rename("ann", "b", { floorId: "u:ann" });
-    expect(stage.store.callsOf("loadFloor")).toBe(loads);
-  });
-
-  test("all floors are dropped from memory at the end, and no data is lost", async () => {
-    const stage = await openStage();
-    for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
-    await stage.settle();
-    stage.host.retireIdle();
-    expect(stage.host.floorCount).toBe(0);
-    const reply = await stage.on("ann", "activate", { floorId: "u:ann" });
-    expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
-  });
+test.each([
+  ["met a conflict", "conflict" as const, 1],
+  ["failed", { refuseWith: new AppError("unavailable") }, 0],
+])("events, effects and signals are not sent for a commit that %s", async (_, fate, told) => {
+  const stage = await openStage();
+  await stage.create("music", "music");
+  const messages = await stage.hear();
+  stage.store.fates.push(fate);
+  await stage.failureOf(stage.create("idler", "idler"));
+  await stage.settle();
+  // An event that was delivered again is sent once.
+  expect([messages.length, stage.armed.length]).toEqual([told, told]);
 });
 
-describe("an invalid command", () => {
-  const events = [
-    "xstate.stop",
-    "xstate.init",
-    "xstate.error.actor.music",
-    "xstate.done.actor.music",
-    "xstate.done.state.session",
-    // Internal events of the machines, which would start a turn without the floor, or grant it without a decision.
-    "turn",
-    "queue",
-    "request",
-    "left",
-    "leave",
-    "bring",
-    "evict",
-    "preempt",
-    "archive",
-    "session.fly",
-    "",
-  ];
+test("a command that changes nothing publishes nothing", async () => {
+  const stage = await openStage();
+  await stage.create("music", "music");
+  const messages = await stage.hear();
+  await stage.ask({ type: "run.still", sessionId: "music", runId: "r0", attempt: 1 }, { caller: null });
+  await stage.settle();
+  expect(messages).toEqual([]);
+});
 
-  test.each(events)("an invalid command is refused: %j", async (type) => {
-    const stage = await openStage();
-    await stage.create("music", "music");
-    await stage.create("waiting", "music", { activate: false });
-    const forged = {
-      type,
-      sessionId: "waiting",
-      turn: { messageId: "m1", runId: "r1" },
-      input: { messageId: "m1", runId: "r1", content: "let me in" },
-      sessionIds: ["music"],
-      as: "activate",
-      claim: { sessionId: "waiting", agentId: "music", priority: 100, interruptible: false, explained: [] },
-    };
-    const before = { changes: stage.store.changes.length, entered: stage.entered };
-    expect(await stage.failureOf(stage.ask(forged as never))).toBe("unavailable");
-    expect({ changes: stage.store.changes.length, entered: stage.entered }).toEqual(before);
-    // The actors stayed in memory: nothing was loaded again.
-    expect(await stage.on("music", "activate")).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
-    expect(stage.store.callsOf("loadFloor")).toBe(1);
-  });
+test("commits are published in order, each starting at the end of the previous one", async () => {
+  const stage = await openStage();
+  const messages = await stage.hear();
+  await stage.create("music", "music");
+  await Promise.all([stage.rename("music", "a"), stage.create("phone", "phone")]);
+  await stage.on("phone", "archive");
+  await stage.settle();
+  const places = messages.map((message) => message.kind === "commit" && [message.prev, message.last]);
+  const heads = stage.store.changes.map(({ head }) => head);
+  expect(places).toEqual([
+    [0, heads[0]],
+    [heads[0], heads[1]],
+    [heads[1], heads[2]],
+  ]);
+});
+
+test("a commit is published without its events if they are too large for the bus", async () => {
+  const stage = await openStage();
+  await stage.create("music", "music");
+  const messages = await stage.hear();
+  await stage.rename("music", "x".repeat(48_000));
+  await stage.rename("music", "x".repeat(49_152));
+  await stage.settle();
+  expect(messages.map((message) => message.kind === "commit" && message.entries?.length)).toEqual([1, undefined]);
+});
+
+test("a commit of text only is published as a checkpoint with the stored length", async () => {
+  const stage = await openStage();
+  await stage.create("music", "music");
+  await stage.run("music", "r1");
+  const messages = await stage.hear();
+  await stage.ask(report("la la"), { caller: null });
+  await stage.settle();
+  expect(messages).toEqual([
+    { kind: "checkpoint", floorId: "u:ann", sessionId: "music", messageId: "a1", runId: "r1", length: 5 },
+  ]);
+});
+
+test("the number of floors in memory is limited: the least recently used one is dropped, and later loaded unchanged", async () => {
+  const stage = await openStage({ maxFloors: 2 });
+  for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+  // Makes ann's floor the most recently used.
+  await stage.rename("ann", "mine", { floorId: "u:ann" });
+  await stage.settle();
+  const loads = stage.store.callsOf("loadFloor");
+  await stage.create("cid", "music", { floorId: "u:cid" });
+  await stage.settle();
+  expect(stage.host.floorCount).toBe(2);
+  await stage.rename("ann", "still mine", { floorId: "u:ann" });
+  await stage.settle();
+  expect(stage.store.callsOf("loadFloor")).toBe(loads + 1);
+  const reply = await stage.on("bob", "activate", { floorId: "u:bob" });
+  expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+  expect(stage.store.callsOf("loadFloor")).toBe(loads + 2);
+});
+
+test("a floor with waiting commands is not dropped from memory: a further floor gets busy", async () => {
+  const stage = await openStage({ maxFloors: 2 });
+  for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+  stage.store.hold();
+  const asked = ["ann", "bob"].flatMap((user) =>
+    ["a", "b"].map((title) => stage.rename(user, title, { floorId: `u:${user}` })),
+  );
+  await stage.store.asked(4);
+  expect(await stage.failureOf(stage.create("cid", "music", { floorId: "u:cid" }))).toBe("busy");
+  stage.host.retireIdle();
+  expect(stage.host.floorCount).toBe(2);
+  stage.store.release();
+  expect((await Promise.all(asked)).every((reply) => reply.ok)).toBe(true);
+  await stage.settle();
+  expect((await stage.create("cid", "music", { floorId: "u:cid" })).ok).toBe(true);
+  expect(stage.host.floorCount).toBe(2);
+});
+
+test("busy floors are skipped when a floor is dropped from memory: the next idle one is dropped", async () => {
+  const stage = await openStage({ maxFloors: 2 });
+  for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+  stage.store.hold();
+  const waiting = stage.rename("ann", "a", { floorId: "u:ann" });
+  await stage.store.asked(3);
+  // Uses bob's floor after ann's with a command that needs no commit.
+  const still = { type: "run.still" as const, sessionId: "bob", runId: "r1", attempt: 1 };
+  await stage.ask(still, { floorId: "u:bob", caller: null });
+  await stage.settle();
+  const created = stage.create("cid", "music", { floorId: "u:cid" });
+  await stage.store.asked(4);
+  expect(stage.host.floorCount).toBe(2);
+  stage.store.release();
+  expect([(await waiting).ok, (await created).ok]).toEqual([true, true]);
+  const loads = stage.store.callsOf("loadFloor");
+  await stage.rename("ann", "b", { floorId: "u:ann" });
+  expect(stage.store.callsOf("loadFloor")).toBe(loads);
+});
+
+test("all floors are dropped from memory at the end, and no data is lost", async () => {
+  const stage = await openStage();
+  for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+  await stage.settle();
+  stage.host.retireIdle();
+  expect(stage.host.floorCount).toBe(0);
+  const reply = await stage.on("ann", "activate", { floorId: "u:ann" });
+  expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+});
+
+const events = [
+  "xstate.stop",
+  "xstate.init",
+  "xstate.error.actor.music",
+  "xstate.done.actor.music",
+  "xstate.done.state.session",
+  // Internal events of the machines, which would start a turn without the floor, or grant it without a decision.
+  "turn",
+  "queue",
+  "request",
+  "left",
+  "leave",
+  "bring",
+  "evict",
+  "preempt",
+  "archive",
+  "session.fly",
+  "",
+];
+
+test.each(events)("an invalid command is refused: %j", async (type) => {
+  const stage = await openStage();
+  await stage.create("music", "music");
+  await stage.create("waiting", "music", { activate: false });
+  const forged = {
+    type,
+    sessionId: "waiting",
+    turn: { messageId: "m1", runId: "r1" },
+    input: { messageId: "m1", runId: "r1", content: "let me in" },
+    sessionIds: ["music"],
+    as: "activate",
+    claim: { sessionId: "waiting", agentId: "music", priority: 100, interruptible: false, explained: [] },
+  };
+  const before = { changes: stage.store.changes.length, entered: stage.entered };
+  expect(await stage.failureOf(stage.ask(forged as never))).toBe("unavailable");
+  expect({ changes: stage.store.changes.length, entered: stage.entered }).toEqual(before);
+  // The actors stayed in memory: nothing was loaded again.
+  expect(await stage.on("music", "activate")).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+  expect(stage.store.callsOf("loadFloor")).toBe(1);
 });
 
 describe("sessions outside the memory", () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { HostStage } from "../../support/floors/host-stage.ts";
@@ -15,198 +15,190 @@ function withThrowing(catalog: Catalog): Catalog {
   return { ...catalog, agents };
 }
 
-describe("a command that makes the machines throw", () => {
-  test("a command that makes the machines throw is answered with internal, and the others of its batch succeed", async () => {
-    const stage = await openFloor();
-    stage.catalog = withThrowing(stage.catalog);
-    const asked = [
-      stage.rename("music", "before"),
-      stage.failureOf(stage.create("boom", "bomb", { commandId: "boom" })),
-      stage.create("weather", "weather"),
-      stage.rename("music", "after"),
-    ];
-    expect(await Promise.all(asked)).toMatchObject([
-      { ok: true, session: { title: "before" } },
-      "internal",
-      { ok: true, session: { state: "active" } },
-      { ok: true, session: { title: "after", state: "paused" } },
-    ]);
-    expect(stage.metrics.breaks).toEqual(["actors"]);
-    expect(stage.log.lines).toEqual(["a command broke its floor"]);
-    // Once each, with one commit per command.
-    expect(stage.metrics.batches).toEqual([1, 1, 1, 1]);
-    const receipts = await stage.store.store.findReceipts([{ caller: "ann", commandId: "boom" }]);
-    expect(receipts).toEqual([]);
-    expect(await stage.store.store.loadSession("boom" as never)).toBeUndefined();
-  });
-
-  test("a command that makes a session throw, and not the arbiter, is answered with internal too", async () => {
-    const stage = await openFloor();
-    await stage.run("music", "r1");
-    const { catalog } = stage;
-    const agents = new Map(catalog.agents);
-    agents.get = () => {
-      throw new Error("it went off");
-    };
-    stage.catalog = { ...catalog, agents };
-    expect(await stage.failureOf(stage.on("music", "pause"))).toBe("internal");
-    stage.catalog = catalog;
-    expect(await stage.on("music", "pause")).toMatchObject({ ok: true, session: { state: "paused" } });
-    const { events } = stage.store.changes.at(-1)!;
-    expect(events.map(({ json }) => JSON.parse(json).to)).toEqual(["paused"]);
-  });
+test("a command that makes the machines throw is answered with internal, and the others of its batch succeed", async () => {
+  const stage = await openFloor();
+  stage.catalog = withThrowing(stage.catalog);
+  const asked = [
+    stage.rename("music", "before"),
+    stage.failureOf(stage.create("boom", "bomb", { commandId: "boom" })),
+    stage.create("weather", "weather"),
+    stage.rename("music", "after"),
+  ];
+  expect(await Promise.all(asked)).toMatchObject([
+    { ok: true, session: { title: "before" } },
+    "internal",
+    { ok: true, session: { state: "active" } },
+    { ok: true, session: { title: "after", state: "paused" } },
+  ]);
+  expect(stage.metrics.breaks).toEqual(["actors"]);
+  expect(stage.log.lines).toEqual(["a command broke its floor"]);
+  // Once each, with one commit per command.
+  expect(stage.metrics.batches).toEqual([1, 1, 1, 1]);
+  const receipts = await stage.store.store.findReceipts([{ caller: "ann", commandId: "boom" }]);
+  expect(receipts).toEqual([]);
+  expect(await stage.store.store.loadSession("boom" as never)).toBeUndefined();
 });
 
-describe("a conflict", () => {
-  test("a conflict drops the actors: the other host's commit is loaded, and the command is delivered again", async () => {
-    const stage = await openFloor();
-    const other = stage.neighbour();
-    await other.rename("music", "by another");
-    await other.create("call", "phone");
-    expect(await stage.on("music", "activate")).toMatchObject({ ok: false, code: "rejected" });
-    expect([stage.metrics.conflicts, stage.store.callsOf("loadFloor")]).toEqual([1, 2]);
-    const { head, version } = (await stage.store.store.loadFloor("u:ann" as never))!;
-    expect(version).toBe(4);
-    const log = await stage.store.store.readFloorLog("u:ann" as never, 0, 100);
-    expect(log.entries.map(({ floorSeq }) => floorSeq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
-  });
-
-  test("a command in conflict is answered from its receipt if another host committed the same command", async () => {
-    const stage = await openFloor();
-    const other = stage.neighbour();
-    const theirs = await other.create("weather", "weather", { commandId: "shared" });
-    const replies = await Promise.all([
-      stage.rename("music", "mine"),
-      stage.create("weather", "weather", { commandId: "shared" }),
-      stage.rename("weather", "mine too"),
-    ]);
-    expect(replies[1]).toEqual(theirs);
-    expect(replies[0]).toMatchObject({ ok: true, session: { state: "paused", title: "mine" } });
-    expect(replies[2]).toMatchObject({ ok: true, session: { state: "active", title: "mine too" } });
-    const created = (await stage.store.store.readFloorLog("u:ann" as never, 0, 100)).entries.filter(
-      ({ type }) => type === "session_created",
-    );
-    expect(created.map(({ sessionId }) => sessionId)).toEqual(["music", "weather"]);
-  });
-
-  test("a conflict that repeats is given up: the outcome is unknown", async () => {
-    const stage = await openFloor();
-    stage.store.fates.push(...Array.from({ length: 50 }, () => "conflict" as const));
-    expect(await stage.failureOf(stage.rename("music", "in vain"))).toBe("unavailable");
-    stage.store.fates.length = 0;
-    expect((await stage.rename("music", "again")).ok).toBe(true);
-  });
+test("a command that makes a session throw, and not the arbiter, is answered with internal too", async () => {
+  const stage = await openFloor();
+  await stage.run("music", "r1");
+  const { catalog } = stage;
+  const agents = new Map(catalog.agents);
+  agents.get = () => {
+    throw new Error("it went off");
+  };
+  stage.catalog = { ...catalog, agents };
+  expect(await stage.failureOf(stage.on("music", "pause"))).toBe("internal");
+  stage.catalog = catalog;
+  expect(await stage.on("music", "pause")).toMatchObject({ ok: true, session: { state: "paused" } });
+  const { events } = stage.store.changes.at(-1)!;
+  expect(events.map(({ json }) => JSON.parse(json).to)).toEqual(["paused"]);
 });
 
-describe("a commit that fails", () => {
-  test("a failed commit answers no command, and leaves nothing in memory", async () => {
-    const stage = await openFloor();
-    stage.store.fates.push({ refuseWith: new AppError("unavailable") });
-    const asked = [stage.rename("music", "lost"), stage.create("call", "phone")];
-    expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["unavailable", "unavailable"]);
-    const reply = await stage.on("music", "activate");
-    expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
-    expect(reply.ok && reply.session?.title).not.toBe("lost");
-  });
+test("a conflict drops the actors: the other host's commit is loaded, and the command is delivered again", async () => {
+  const stage = await openFloor();
+  const other = stage.neighbour();
+  await other.rename("music", "by another");
+  await other.create("call", "phone");
+  expect(await stage.on("music", "activate")).toMatchObject({ ok: false, code: "rejected" });
+  expect([stage.metrics.conflicts, stage.store.callsOf("loadFloor")]).toEqual([1, 2]);
+  const { head, version } = (await stage.store.store.loadFloor("u:ann" as never))!;
+  expect(version).toBe(4);
+  const log = await stage.store.store.readFloorLog("u:ann" as never, 0, 100);
+  expect(log.entries.map(({ floorSeq }) => floorSeq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
+});
 
-  test("a commit that fails after the write gives its outcome to a repeat of the command", async () => {
-    const stage = await openFloor();
-    stage.store.fates.push({ loseAnswerWith: new AppError("unavailable") });
-    expect(await stage.failureOf(stage.create("call", "phone", { commandId: "one" }))).toBe("unavailable");
-    const { events } = stage.store.changes.at(-1)!;
-    const again = await stage.create("call", "phone", { commandId: "one" });
-    expect(again).toMatchObject({
-      ok: true,
-      session: { id: "call", state: "active" },
-      decision: { reason: "preempted" },
-    });
-    const { head } = await stage.store.store.readFloorLog("u:ann" as never, 0, 1);
-    expect(head).toBe(events.at(-1)!.floorSeq);
-  });
-
-  test.each(["alone", "with others"])(
-    "a commit with an unknown outcome that was written is answered from the receipt (%s)",
-    async (how) => {
-      const stage = await openFloor();
-      stage.store.fates.push({ loseAnswerWith: new Error("the answer made no sense") });
-      const asked = [stage.create("call", "phone"), ...(how === "alone" ? [] : [stage.rename("music", "whole")])];
-      const [created, renamed] = await Promise.all(asked);
-      expect(created).toMatchObject({ ok: true, session: { id: "call", state: "active" } });
-      if (renamed) expect(renamed).toMatchObject({ ok: true, session: { title: "whole", state: "paused" } });
-      const { entries } = await stage.store.store.readFloorLog("u:ann" as never, 0, 100);
-      expect(entries.filter(({ type }) => type === "session_created")).toHaveLength(2);
-      expect(stage.metrics.breaks).toEqual([]);
-    },
+test("a command in conflict is answered from its receipt if another host committed the same command", async () => {
+  const stage = await openFloor();
+  const other = stage.neighbour();
+  const theirs = await other.create("weather", "weather", { commandId: "shared" });
+  const replies = await Promise.all([
+    stage.rename("music", "mine"),
+    stage.create("weather", "weather", { commandId: "shared" }),
+    stage.rename("weather", "mine too"),
+  ]);
+  expect(replies[1]).toEqual(theirs);
+  expect(replies[0]).toMatchObject({ ok: true, session: { state: "paused", title: "mine" } });
+  expect(replies[2]).toMatchObject({ ok: true, session: { state: "active", title: "mine too" } });
+  const created = (await stage.store.store.readFloorLog("u:ann" as never, 0, 100)).entries.filter(
+    ({ type }) => type === "session_created",
   );
-
-  test("a commit that fails with an unknown error before the write is internal for the faulty command only", async () => {
-    const stage = await openFloor();
-    const fault = new Error("no such column");
-    stage.store.fates.push({ refuseWith: fault }, "commit", { refuseWith: fault });
-    const asked = [stage.rename("music", "well"), stage.rename("music", "culprit"), stage.rename("music", "also well")];
-    expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["answered", "internal", "answered"]);
-    expect(stage.metrics.breaks).toEqual(["commit"]);
-  });
+  expect(created.map(({ sessionId }) => sessionId)).toEqual(["music", "weather"]);
 });
 
-describe("a floor whose row is unreadable", () => {
-  /** The next load of the floor reads this row. */
-  async function withRow(over: { format?: number; rewrite?: (snapshot: string) => string }): Promise<HostStage> {
+test("a conflict that repeats is given up: the outcome is unknown", async () => {
+  const stage = await openFloor();
+  stage.store.fates.push(...Array.from({ length: 50 }, () => "conflict" as const));
+  expect(await stage.failureOf(stage.rename("music", "in vain"))).toBe("unavailable");
+  stage.store.fates.length = 0;
+  expect((await stage.rename("music", "again")).ok).toBe(true);
+});
+
+test("a failed commit answers no command, and leaves nothing in memory", async () => {
+  const stage = await openFloor();
+  stage.store.fates.push({ refuseWith: new AppError("unavailable") });
+  const asked = [stage.rename("music", "lost"), stage.create("call", "phone")];
+  expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["unavailable", "unavailable"]);
+  const reply = await stage.on("music", "activate");
+  expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+  expect(reply.ok && reply.session?.title).not.toBe("lost");
+});
+
+test("a commit that fails after the write gives its outcome to a repeat of the command", async () => {
+  const stage = await openFloor();
+  stage.store.fates.push({ loseAnswerWith: new AppError("unavailable") });
+  expect(await stage.failureOf(stage.create("call", "phone", { commandId: "one" }))).toBe("unavailable");
+  const { events } = stage.store.changes.at(-1)!;
+  const again = await stage.create("call", "phone", { commandId: "one" });
+  expect(again).toMatchObject({
+    ok: true,
+    session: { id: "call", state: "active" },
+    decision: { reason: "preempted" },
+  });
+  const { head } = await stage.store.store.readFloorLog("u:ann" as never, 0, 1);
+  expect(head).toBe(events.at(-1)!.floorSeq);
+});
+
+test.each(["alone", "with others"])(
+  "a commit with an unknown outcome that was written is answered from the receipt (%s)",
+  async (how) => {
     const stage = await openFloor();
-    await stage.run("music", "r1");
-    await stage.create("well", "music", { floorId: "u:bob" });
-    const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
-    const nothing = { newIds: [], sessions: [], events: [], receipts: [], effectsAdded: [], effectsRemoved: [] };
-    const change = { ...stage.store.changes[0]!, ...nothing, expected: version, head };
-    const row = { snapshot: over.rewrite?.(snapshot) ?? snapshot, format: over.format ?? format };
-    expect(await stage.store.store.commit({ ...change, ...row })).toBe("committed");
-    return stage.neighbour();
-  }
+    stage.store.fates.push({ loseAnswerWith: new Error("the answer made no sense") });
+    const asked = [stage.create("call", "phone"), ...(how === "alone" ? [] : [stage.rename("music", "whole")])];
+    const [created, renamed] = await Promise.all(asked);
+    expect(created).toMatchObject({ ok: true, session: { id: "call", state: "active" } });
+    if (renamed) expect(renamed).toMatchObject({ ok: true, session: { title: "whole", state: "paused" } });
+    const { entries } = await stage.store.store.readFloorLog("u:ann" as never, 0, 100);
+    expect(entries.filter(({ type }) => type === "session_created")).toHaveLength(2);
+    expect(stage.metrics.breaks).toEqual([]);
+  },
+);
 
-  const edit = (change: (whole: { actors: Record<string, unknown> }) => object) => (snapshot: string) =>
-    JSON.stringify(change(JSON.parse(snapshot)));
+test("a commit that fails with an unknown error before the write is internal for the faulty command only", async () => {
+  const stage = await openFloor();
+  const fault = new Error("no such column");
+  stage.store.fates.push({ refuseWith: fault }, "commit", { refuseWith: fault });
+  const asked = [stage.rename("music", "well"), stage.rename("music", "culprit"), stage.rename("music", "also well")];
+  expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["answered", "internal", "answered"]);
+  expect(stage.metrics.breaks).toEqual(["commit"]);
+});
 
-  test("a floor that a newer release wrote is left to that release: unavailable", async () => {
-    const stage = await withRow({ format: 99 });
-    const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
-    expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["unavailable", "unavailable"]);
-    expect([stage.store.changes, stage.log.lines, stage.metrics.breaks]).toEqual([[], [], []]);
-    expect((await stage.rename("well", "c", { floorId: "u:bob" })).ok).toBe(true);
-  });
+/** The next load of the floor reads this row. */
+async function withRow(over: { format?: number; rewrite?: (snapshot: string) => string }): Promise<HostStage> {
+  const stage = await openFloor();
+  await stage.run("music", "r1");
+  await stage.create("well", "music", { floorId: "u:bob" });
+  const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
+  const nothing = { newIds: [], sessions: [], events: [], receipts: [], effectsAdded: [], effectsRemoved: [] };
+  const change = { ...stage.store.changes[0]!, ...nothing, expected: version, head };
+  const row = { snapshot: over.rewrite?.(snapshot) ?? snapshot, format: over.format ?? format };
+  expect(await stage.store.store.commit({ ...change, ...row })).toBe("committed");
+  return stage.neighbour();
+}
 
-  test.each([
-    ["is no JSON", () => "{"],
-    ["is no object", () => "null"],
-    ["is of another machine", edit((whole) => ({ ...whole, machine: "toaster" }))],
-    ["lacks its sessions", edit((whole) => ({ ...whole, sessions: undefined }))],
-    ["has a session without a row", edit((whole) => ({ ...whole, sessions: ["gone"] }))],
-    ["has a session of another floor", edit((whole) => ({ ...whole, sessions: ["music", "well"] }))],
-    ["has a run whose session it lacks", edit((whole) => ({ ...whole, sessions: [] }))],
-    ["lacks its time", edit((whole) => ({ ...whole, lastNow: "noon" }))],
-    ["has no actors", edit((whole) => ({ ...whole, actors: {} }))],
-    ["has a state that was removed", edit((whole) => ({ ...whole, actors: { ...whole.actors, value: "levitating" } }))],
-  ])("a floor whose row %s is out of order, and no other floor is", async (_, rewrite) => {
-    await checkOutOfOrder(await withRow({ rewrite }));
-  });
+const edit = (change: (whole: { actors: Record<string, unknown> }) => object) => (snapshot: string) =>
+  JSON.stringify(change(JSON.parse(snapshot)));
 
-  async function checkOutOfOrder(stage: HostStage): Promise<void> {
-    const { snapshot } = (await stage.store.store.loadFloor("u:ann" as never))!;
-    const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
-    expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["internal", "internal"]);
-    expect(stage.metrics.breaks).toEqual(["snapshot", "snapshot"]);
-    expect((await stage.rename("well", "c", { floorId: "u:bob" })).ok).toBe(true);
-    expect((await stage.store.store.loadFloor("u:ann" as never))!.snapshot).toBe(snapshot);
-  }
+test("a floor that a newer release wrote is left to that release: unavailable", async () => {
+  const stage = await withRow({ format: 99 });
+  const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
+  expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["unavailable", "unavailable"]);
+  expect([stage.store.changes, stage.log.lines, stage.metrics.breaks]).toEqual([[], [], []]);
+  expect((await stage.rename("well", "c", { floorId: "u:bob" })).ok).toBe(true);
+});
 
-  test("a session that another node deletes between the two reads of a floor is a conflict, not a fault", async () => {
-    const stage = await openFloor();
-    const other = stage.neighbour();
-    const deleted = Promise.withResolvers<void>();
-    other.store.waiting.set("loadSessions", deleted.promise);
-    const renamed = other.rename("music", "too late");
-    await stage.ask({ type: "session.delete", sessionId: "music" });
-    deleted.resolve();
-    expect(await renamed).toMatchObject({ ok: false, code: "session_not_found" });
-    expect([other.metrics.conflicts, other.metrics.breaks]).toEqual([1, []]);
-  });
+test.each([
+  ["is no JSON", () => "{"],
+  ["is no object", () => "null"],
+  ["is of another machine", edit((whole) => ({ ...whole, machine: "toaster" }))],
+  ["lacks its sessions", edit((whole) => ({ ...whole, sessions: undefined }))],
+  ["has a session without a row", edit((whole) => ({ ...whole, sessions: ["gone"] }))],
+  ["has a session of another floor", edit((whole) => ({ ...whole, sessions: ["music", "well"] }))],
+  ["has a run whose session it lacks", edit((whole) => ({ ...whole, sessions: [] }))],
+  ["lacks its time", edit((whole) => ({ ...whole, lastNow: "noon" }))],
+  ["has no actors", edit((whole) => ({ ...whole, actors: {} }))],
+  ["has a state that was removed", edit((whole) => ({ ...whole, actors: { ...whole.actors, value: "levitating" } }))],
+])("a floor whose row %s is out of order, and no other floor is", async (_, rewrite) => {
+  await checkOutOfOrder(await withRow({ rewrite }));
+});
+
+async function checkOutOfOrder(stage: HostStage): Promise<void> {
+  const { snapshot } = (await stage.store.store.loadFloor("u:ann" as never))!;
+  const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
+  expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["internal", "internal"]);
+  expect(stage.metrics.breaks).toEqual(["snapshot", "snapshot"]);
+  expect((await stage.rename("well", "c", { floorId: "u:bob" })).ok).toBe(true);
+  expect((await stage.store.store.loadFloor("u:ann" as never))!.snapshot).toBe(snapshot);
+}
+
+test("a session that another node deletes between the two reads of a floor is a conflict, not a fault", async () => {
+  const stage = await openFloor();
+  const other = stage.neighbour();
+  const deleted = Promise.withResolvers<void>();
+  other.store.waiting.set("loadSessions", deleted.promise);
+  const renamed = other.rename("music", "too late");
+  await stage.ask({ type: "session.delete", sessionId: "music" });
+  deleted.resolve();
+  expect(await renamed).toMatchObject({ ok: false, code: "session_not_found" });
+  expect([other.metrics.conflicts, other.metrics.breaks]).toEqual([1, []]);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
@@ -42,35 +42,33 @@ const FOREIGN: LooseCommand[] = [
   { type: "session.withdraw", sessionId: "call", messageId: "m" },
 ] as LooseCommand[];
 
-describe("a session whose id formerly belonged to another owner", () => {
-  test.each(FOREIGN)("a session whose id was another owner's is not found for that owner: $type", async (command) => {
-    const stage = await handOver();
-    const before = await stage.store.store.viewSession(SESSION.sessionId as never, 10);
-    expect(await stage.ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-    // Also refused where the session must be loaded from its row first.
-    expect(await stage.neighbour().ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-    expect(await stage.store.store.viewSession(SESSION.sessionId as never, 10)).toEqual(before);
-  });
+test.each(FOREIGN)("a session whose id was another owner's is not found for that owner: $type", async (command) => {
+  const stage = await handOver();
+  const before = await stage.store.store.viewSession(SESSION.sessionId as never, 10);
+  expect(await stage.ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
+  // Also refused where the session must be loaded from its row first.
+  expect(await stage.neighbour().ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
+  expect(await stage.store.store.viewSession(SESSION.sessionId as never, 10)).toEqual(before);
+});
 
-  test.each(["floor.stop", "floor.stop_all"])(
-    "a session whose id was another owner's keeps its floor from that owner: %s",
-    async (type) => {
-      const stage = await handOver();
-      expect(await stage.ask({ type } as LooseCommand, asAnn)).toMatchObject({ ok: false, code: "not_found" });
-      expect(await stage.ask({ type } as LooseCommand, asBob)).toMatchObject({ ok: true, archived: ["call"] });
-    },
-  );
-
-  test("a session whose id was another owner's inherits no flags", async () => {
+test.each(["floor.stop", "floor.stop_all"])(
+  "a session whose id was another owner's keeps its floor from that owner: %s",
+  async (type) => {
     const stage = await handOver();
-    const { flags } = await stage.store.store.viewFloor(FLOOR as never, { sessions: 1, decisions: 1 });
-    expect(flags).toEqual({});
-  });
+    expect(await stage.ask({ type } as LooseCommand, asAnn)).toMatchObject({ ok: false, code: "not_found" });
+    expect(await stage.ask({ type } as LooseCommand, asBob)).toMatchObject({ ok: true, archived: ["call"] });
+  },
+);
 
-  test("a session whose id was another owner's obeys its present owner, and operators", async () => {
-    const stage = await handOver();
-    const rename = { type: "session.rename", sessionId: "call", title: "mine" } as LooseCommand;
-    expect(await stage.ask(rename, asBob)).toMatchObject({ ok: true });
-    expect(await stage.ask(rename, { floorId: FLOOR, caller: "ops" })).toMatchObject({ ok: true });
-  });
+test("a session whose id was another owner's inherits no flags", async () => {
+  const stage = await handOver();
+  const { flags } = await stage.store.store.viewFloor(FLOOR as never, { sessions: 1, decisions: 1 });
+  expect(flags).toEqual({});
+});
+
+test("a session whose id was another owner's obeys its present owner, and operators", async () => {
+  const stage = await handOver();
+  const rename = { type: "session.rename", sessionId: "call", title: "mine" } as LooseCommand;
+  expect(await stage.ask(rename, asBob)).toMatchObject({ ok: true });
+  expect(await stage.ask(rename, { floorId: FLOOR, caller: "ops" })).toMatchObject({ ok: true });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage } from "../../support/floors/floor-stage.ts";
 import {
@@ -12,394 +12,384 @@ import {
   withMusic,
 } from "../../support/floors/playing-floor.ts";
 
-describe("a turn", () => {
-  test("a turn keeps the user's message, requests a worker and runs", () => {
-    const floor = new FloorStage(withMusic({}));
-    floor.create("music");
-    const { facts, reply } = floor.deliver({
-      type: "session.chat",
-      sessionId: "music",
-      turn: { messageId: "m1", runId: "r1", content: "play" },
-    });
-    expect(reply).toMatchObject({ ok: true, messageId: "m1", runId: "r1" });
-    // The events: the session gets its title from its first message, and runs.
-    expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "effect.add", "event"]);
-    expect(floor.state("music")).toBe("active.running");
+test("a turn keeps the user's message, requests a worker and runs", () => {
+  const floor = new FloorStage(withMusic({}));
+  floor.create("music");
+  const { facts, reply } = floor.deliver({
+    type: "session.chat",
+    sessionId: "music",
+    turn: { messageId: "m1", runId: "r1", content: "play" },
   });
+  expect(reply).toMatchObject({ ok: true, messageId: "m1", runId: "r1" });
+  // The events: the session gets its title from its first message, and runs.
+  expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "effect.add", "event"]);
+  expect(floor.state("music")).toBe("active.running");
+});
 
-  test("a turn of a session that is not active requests the floor first, and leaves nothing if it is rejected", () => {
-    const floor = new FloorStage(withMusic({}));
-    floor.create("music", { activate: false });
-    floor.create("phone");
-    const { facts, reply } = floor.deliver({
-      type: "session.chat",
-      sessionId: "music",
-      turn: { messageId: "m1", runId: "r1", content: "play" },
-    });
-    expect(reply).toMatchObject({ ok: false, code: "rejected" });
-    expect(facts.map((fact) => fact.type)).toEqual(["event"]);
-    floor.on("phone", "archive");
-    expect(floor.chat("music", "m1").ok).toBe(true);
-    expect(floor.state("music")).toBe("active.running");
+test("a turn of a session that is not active requests the floor first, and leaves nothing if it is rejected", () => {
+  const floor = new FloorStage(withMusic({}));
+  floor.create("music", { activate: false });
+  floor.create("phone");
+  const { facts, reply } = floor.deliver({
+    type: "session.chat",
+    sessionId: "music",
+    turn: { messageId: "m1", runId: "r1", content: "play" },
   });
+  expect(reply).toMatchObject({ ok: false, code: "rejected" });
+  expect(facts.map((fact) => fact.type)).toEqual(["event"]);
+  floor.on("phone", "archive");
+  expect(floor.chat("music", "m1").ok).toBe(true);
+  expect(floor.state("music")).toBe("active.running");
+});
 
-  test("a rejected turn that would create a session leaves no session behind", () => {
-    const floor = new FloorStage(withMusic({}));
-    floor.create("phone");
-    const reply = floor.ask({
-      type: "session.chat",
-      sessionId: "new",
-      session: { sessionId: "new", agentId: "music", userId: "ann" },
-      turn: { messageId: "m1", runId: "r1", content: "play" },
-    });
-    expect(reply).toMatchObject({ ok: false, code: "rejected" });
-    expect(floor.state("new")).toBeUndefined();
+test("a rejected turn that would create a session leaves no session behind", () => {
+  const floor = new FloorStage(withMusic({}));
+  floor.create("phone");
+  const reply = floor.ask({
+    type: "session.chat",
+    sessionId: "new",
+    session: { sessionId: "new", agentId: "music", userId: "ann" },
+    turn: { messageId: "m1", runId: "r1", content: "play" },
   });
+  expect(reply).toMatchObject({ ok: false, code: "rejected" });
+  expect(floor.state("new")).toBeUndefined();
+});
 
-  test("a turn while another runs is refused, queued or takes over, as its agent is configured", () => {
-    expect(playing().chat("music", "m2")).toMatchObject({ ok: false, code: "agent_busy" });
+test("a turn while another runs is refused, queued or takes over, as its agent is configured", () => {
+  expect(playing().chat("music", "m2")).toMatchObject({ ok: false, code: "agent_busy" });
 
-    const queueing = playing({ when_busy: "enqueue" });
-    expect(queueing.chat("music", "m2")).toMatchObject({ ok: true, runId: "run-m2" });
-    queueing.report("music", "run-m1", 2, { outcome: { kind: "done" } });
-    expect(queueing.transitions().slice(-2)).toEqual([
-      "music active.running→active.idle",
-      "music active.idle→active.running",
-    ]);
-    expect(queueing.actors.machineState("music" as never)?.context.run?.id).toBe("run-m2");
+  const queueing = playing({ when_busy: "enqueue" });
+  expect(queueing.chat("music", "m2")).toMatchObject({ ok: true, runId: "run-m2" });
+  queueing.report("music", "run-m1", 2, { outcome: { kind: "done" } });
+  expect(queueing.transitions().slice(-2)).toEqual([
+    "music active.running→active.idle",
+    "music active.idle→active.running",
+  ]);
+  expect(queueing.actors.machineState("music" as never)?.context.run?.id).toBe("run-m2");
 
-    const interrupting = playing({ when_busy: "interrupt" });
-    expect(interrupting.chat("music", "m2")).toMatchObject({
-      ok: true,
-      interrupted: { runId: "run-m1", messageId: "a1" },
-    });
-    expect(closed(interrupting.facts)).toEqual(["a1 interrupted"]);
-    expect(interrupting.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
-    expect(interrupting.state("music")).toBe("active.running");
+  const interrupting = playing({ when_busy: "interrupt" });
+  expect(interrupting.chat("music", "m2")).toMatchObject({
+    ok: true,
+    interrupted: { runId: "run-m1", messageId: "a1" },
   });
+  expect(closed(interrupting.facts)).toEqual(["a1 interrupted"]);
+  expect(interrupting.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
+  expect(interrupting.state("music")).toBe("active.running");
+});
 
-  test("a turn that waits can be withdrawn; a running turn cannot", () => {
-    const floor = playing({ when_busy: "enqueue" });
-    floor.chat("music", "m2");
-    expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m2" })).toMatchObject({
-      deleted: true,
-    });
-    expect(floor.events("complete")).toMatchObject([{ runId: "run-m2", cancelled: true }]);
-    expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })).toMatchObject({
-      ok: false,
-      code: "illegal_command",
-    });
+test("a turn that waits can be withdrawn; a running turn cannot", () => {
+  const floor = playing({ when_busy: "enqueue" });
+  floor.chat("music", "m2");
+  expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m2" })).toMatchObject({
+    deleted: true,
+  });
+  expect(floor.events("complete")).toMatchObject([{ runId: "run-m2", cancelled: true }]);
+  expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })).toMatchObject({
+    ok: false,
+    code: "illegal_command",
   });
 });
 
-describe("an attempt", () => {
-  test("an attempt is numbered by the floor; the same claim gets the same number", () => {
-    const floor = playing();
-    expect(floor.claim("music", "run-m1")).toMatchObject({ task: { attempt: 1 } });
-    expect(floor.claim("music", "run-m1", "other")).toMatchObject({ task: { attempt: 2 } });
-  });
+test("an attempt is numbered by the floor; the same claim gets the same number", () => {
+  const floor = playing();
+  expect(floor.claim("music", "run-m1")).toMatchObject({ task: { attempt: 1 } });
+  expect(floor.claim("music", "run-m1", "other")).toMatchObject({ task: { attempt: 2 } });
+});
 
-  test("a live attempt is not replaced before its driver was asked for on the run's topic", () => {
-    const floor = playing();
-    expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
-    expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "go" } });
-  });
+test("a live attempt is not replaced before its driver was asked for on the run's topic", () => {
+  const floor = playing();
+  expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
+  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "go" } });
+});
 
-  /** How an attempt ends without its run. @returns what readers learn if the run cannot go on */
-  const ENDS: Record<string, { yields?: "abort"; play: (floor: FloorStage) => void; why: RegExp }> = {
-    "is given back during a pause": {
-      play: (floor) => giveBack(floor, "pause"),
-      why: /longer than its worker holds it/,
+/** How an attempt ends without its run. @returns what readers learn if the run cannot go on */
+const ENDS: Record<string, { yields?: "abort"; play: (floor: FloorStage) => void; why: RegExp }> = {
+  "is given back during a pause": {
+    play: (floor) => giveBack(floor, "pause"),
+    why: /longer than its worker holds it/,
+  },
+  "is given back when the pause is over": {
+    play: (floor) => giveBack(floor, "pause", "resume"),
+    why: /longer than its worker holds it/,
+  },
+  "is preempted, and lost with its worker": {
+    play: (floor) => {
+      floor.create("phone");
+      floor.claim("music", "run-m1", "other");
+      floor.on("phone", "archive");
     },
-    "is given back when the pause is over": {
-      play: (floor) => giveBack(floor, "pause", "resume"),
-      why: /longer than its worker holds it/,
+    why: /worker that drove this run is gone/,
+  },
+  "is lost with its worker before a pause": {
+    play: (floor) => {
+      floor.on("music", "pause");
+      floor.on("music", "resume");
+      floor.claim("music", "run-m1", "other");
     },
-    "is preempted, and lost with its worker": {
-      play: (floor) => {
-        floor.create("phone");
-        floor.claim("music", "run-m1", "other");
-        floor.on("phone", "archive");
-      },
-      why: /worker that drove this run is gone/,
+    why: /worker that drove this run is gone/,
+  },
+  "is ended by a pause": {
+    yields: "abort",
+    play: (floor) => {
+      floor.on("music", "pause");
+      floor.report("music", "run-m1", 3, { outcome: { kind: "stopped" } });
     },
-    "is lost with its worker before a pause": {
-      play: (floor) => {
-        floor.on("music", "pause");
-        floor.on("music", "resume");
-        floor.claim("music", "run-m1", "other");
-      },
-      why: /worker that drove this run is gone/,
-    },
-    "is ended by a pause": {
-      yields: "abort",
-      play: (floor) => {
-        floor.on("music", "pause");
-        floor.report("music", "run-m1", 3, { outcome: { kind: "stopped" } });
-      },
-      why: /ended with a pause/,
-    },
+    why: /ended with a pause/,
+  },
+};
+const giveBack = (floor: FloorStage, ...verbs: ("pause" | "resume")[]) => {
+  for (const verb of verbs) floor.on("music", verb);
+  floor.report("music", "run-m1", 3, { outcome: { kind: "lost", yielded: true } });
+};
+const call = { toolCallId: "c1", function: { name: "pay", arguments: "{}" } };
+const helper = { kind: "sub" as const, name: "chat", depth: 1, path: ["music", "chat"], calls: ["c0"] };
+const program = { kind: "command", command: "true" };
+
+test.each(
+  Object.entries(ENDS).flatMap(([end, { yields, ...rest }]) => [
+    { end, ...rest, did: "called a tool", adapter: scripted({ restartable: false, yields }), by: author },
+    { end, ...rest, did: "ran a program", adapter: { ...program, ...(yields && { yields }) }, by: author },
+    { end, ...rest, did: "had a sub-agent that called a tool", adapter: scripted({ yields }), by: helper },
+  ]),
+)("an attempt that $did and $end is not repeated: its run is lost", ({ play, why, did, adapter, by }) => {
+  const floor = new FloorStage(
+    makeCatalog(
+      EXAMPLE_AGENTS.map((agent) => {
+        if (agent["name"] === "music") return { ...agent, adapter };
+        return agent["name"] === "chat" ? { ...agent, adapter: scripted({ restartable: false }) } : agent;
+      }),
+    ),
+  );
+  floor.create("music");
+  floor.chat("music", "m1");
+  floor.claim("music", "run-m1");
+  say(floor, 1, "la la");
+  const parts = did === "ran a program" ? [] : [{ kind: "tool_call" as const, call, agent: by }];
+  floor.report("music", "run-m1", 2, { parts });
+  play(floor);
+  if (floor.state("music") === "paused") floor.on("music", "resume");
+  expect(floor.state("music")).toBe("active.failed");
+  expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost", runId: "run-m1", message: why }]);
+  expect(floor.events("complete")).toHaveLength(1);
+  expect(floor.claim("music", "run-m1", "late")).not.toHaveProperty("task");
+});
+
+test.each([
+  ["only wrote text, by an agent that is not restartable", scripted({ restartable: false }), []],
+  ["called a tool, by an agent that is restartable", scripted(), [{ kind: "tool_call" as const, call, agent: author }]],
+])("an attempt that %s is given back, and its run goes on with another attempt", (_, adapter, parts) => {
+  const floor = playing({ adapter });
+  floor.report("music", "run-m1", 2, { parts });
+  giveBack(floor, "pause");
+  expect(closed(floor.facts)).toEqual(["a1 interrupted"]);
+  floor.on("music", "resume");
+  expect(floor.state("music")).toBe("active.running");
+  expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ task: { attempt: 2 } });
+});
+
+test("a held attempt is not replaced before its driver was asked for", () => {
+  const floor = playing();
+  floor.on("music", "pause");
+  expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
+  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
+});
+
+test("a report of a replaced attempt changes nothing, and its answer stops the attempt", () => {
+  const floor = playing();
+  floor.claim("music", "run-m1", "other");
+  const { facts, reply } = floor.deliver({
+    type: "run.report",
+    sessionId: "music",
+    runId: "run-m1",
+    attempt: 1,
+    n: 2,
+    parts: [{ kind: "append", messageId: "a1", offset: 5, text: "late" }],
+    outcome: { kind: "done" },
+  });
+  expect(reply).toMatchObject({ standing: { standing: "stop" } });
+  expect(facts).toEqual([]);
+  expect(floor.state("music")).toBe("active.running");
+});
+
+test("the last report of an attempt that is being stopped is kept: once, in order, and until it has stopped", () => {
+  const floor = playing();
+  floor.on("music", "abort");
+  const last = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
+    const parts = [{ kind: "append" as const, messageId: "a1", offset, text }];
+    const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
+    return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
   };
-  const giveBack = (floor: FloorStage, ...verbs: ("pause" | "resume")[]) => {
-    for (const verb of verbs) floor.on("music", verb);
-    floor.report("music", "run-m1", 3, { outcome: { kind: "lost", yielded: true } });
-  };
-  const call = { toolCallId: "c1", function: { name: "pay", arguments: "{}" } };
-  const helper = { kind: "sub" as const, name: "chat", depth: 1, path: ["music", "chat"], calls: ["c0"] };
-  const program = { kind: "command", command: "true" };
+  const extends_ = (text: string, offset: number) => [
+    expect.objectContaining({ type: "message.extend", messageId: "a1", text, offset }),
+  ];
+  expect(last(3, 10, "too early")).toEqual([]);
+  expect(last(2, 5, " lu")).toEqual(extends_(" lu", 5));
+  expect(last(2, 5, " lu")).toEqual([]);
+  expect(last(3, 8, " lo", { kind: "stopped" })).toEqual(expect.arrayContaining(extends_(" lo", 8)));
+  expect(last(4, 11, " li")).toEqual([]);
+});
 
-  test.each(
-    Object.entries(ENDS).flatMap(([end, { yields, ...rest }]) => [
-      { end, ...rest, did: "called a tool", adapter: scripted({ restartable: false, yields }), by: author },
-      { end, ...rest, did: "ran a program", adapter: { ...program, ...(yields && { yields }) }, by: author },
-      { end, ...rest, did: "had a sub-agent that called a tool", adapter: scripted({ yields }), by: helper },
-    ]),
-  )("an attempt that $did and $end is not repeated: its run is lost", ({ play, why, did, adapter, by }) => {
-    const floor = new FloorStage(
-      makeCatalog(
-        EXAMPLE_AGENTS.map((agent) => {
-          if (agent["name"] === "music") return { ...agent, adapter };
-          return agent["name"] === "chat" ? { ...agent, adapter: scripted({ restartable: false }) } : agent;
-        }),
-      ),
-    );
-    floor.create("music");
-    floor.chat("music", "m1");
-    floor.claim("music", "run-m1");
-    say(floor, 1, "la la");
-    const parts = did === "ran a program" ? [] : [{ kind: "tool_call" as const, call, agent: by }];
-    floor.report("music", "run-m1", 2, { parts });
-    play(floor);
-    if (floor.state("music") === "paused") floor.on("music", "resume");
-    expect(floor.state("music")).toBe("active.failed");
-    expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost", runId: "run-m1", message: why }]);
-    expect(floor.events("complete")).toHaveLength(1);
-    expect(floor.claim("music", "run-m1", "late")).not.toHaveProperty("task");
-  });
-
-  test.each([
-    ["only wrote text, by an agent that is not restartable", scripted({ restartable: false }), []],
-    [
-      "called a tool, by an agent that is restartable",
-      scripted(),
-      [{ kind: "tool_call" as const, call, agent: author }],
+test("the last report of an attempt that is being stopped may only begin messages", () => {
+  const floor = playing();
+  floor.on("music", "abort");
+  const { facts } = floor.deliver({
+    type: "run.report",
+    sessionId: "music",
+    runId: "run-m1",
+    attempt: 1,
+    n: 2,
+    parts: [
+      { kind: "close", messageId: "a1", status: "success" },
+      { kind: "usage", usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } },
+      { kind: "open", messageId: "b1", agent: author },
+      { kind: "append", messageId: "b1", offset: 0, text: "oh" },
+      { kind: "append", messageId: "elsewhere", offset: 0, text: "not mine" },
+      { kind: "open", messageId: "empty", agent: author },
     ],
-  ])("an attempt that %s is given back, and its run goes on with another attempt", (_, adapter, parts) => {
-    const floor = playing({ adapter });
-    floor.report("music", "run-m1", 2, { parts });
-    giveBack(floor, "pause");
-    expect(closed(floor.facts)).toEqual(["a1 interrupted"]);
-    floor.on("music", "resume");
-    expect(floor.state("music")).toBe("active.running");
-    expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ task: { attempt: 2 } });
   });
+  expect(facts).toMatchObject([
+    { type: "message.add", message: { id: "b1", content: "oh", status: "interrupted", agent: author } },
+  ]);
+});
 
-  test("a held attempt is not replaced before its driver was asked for", () => {
+test.each(["archive", "stop"] as const)(
+  "the last report of an attempt is kept until %s, after which nothing is logged",
+  (verb) => {
     const floor = playing();
-    floor.on("music", "pause");
-    expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
-    expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
-  });
-
-  test("a report of a replaced attempt changes nothing, and its answer stops the attempt", () => {
-    const floor = playing();
-    floor.claim("music", "run-m1", "other");
-    const { facts, reply } = floor.deliver({
-      type: "run.report",
-      sessionId: "music",
-      runId: "run-m1",
-      attempt: 1,
-      n: 2,
-      parts: [{ kind: "append", messageId: "a1", offset: 5, text: "late" }],
-      outcome: { kind: "done" },
-    });
-    expect(reply).toMatchObject({ standing: { standing: "stop" } });
-    expect(facts).toEqual([]);
-    expect(floor.state("music")).toBe("active.running");
-  });
-
-  test("the last report of an attempt that is being stopped is kept: once, in order, and until it has stopped", () => {
-    const floor = playing();
-    floor.on("music", "abort");
-    const last = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
+    floor.on("music", verb);
+    const append = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
       const parts = [{ kind: "append" as const, messageId: "a1", offset, text }];
       const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
       return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
     };
-    const extends_ = (text: string, offset: number) => [
-      expect.objectContaining({ type: "message.extend", messageId: "a1", text, offset }),
-    ];
-    expect(last(3, 10, "too early")).toEqual([]);
-    expect(last(2, 5, " lu")).toEqual(extends_(" lu", 5));
-    expect(last(2, 5, " lu")).toEqual([]);
-    expect(last(3, 8, " lo", { kind: "stopped" })).toEqual(expect.arrayContaining(extends_(" lo", 8)));
-    expect(last(4, 11, " li")).toEqual([]);
-  });
-
-  test("the last report of an attempt that is being stopped may only begin messages", () => {
-    const floor = playing();
-    floor.on("music", "abort");
-    const { facts } = floor.deliver({
-      type: "run.report",
-      sessionId: "music",
-      runId: "run-m1",
-      attempt: 1,
-      n: 2,
-      parts: [
-        { kind: "close", messageId: "a1", status: "success" },
-        { kind: "usage", usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } },
-        { kind: "open", messageId: "b1", agent: author },
-        { kind: "append", messageId: "b1", offset: 0, text: "oh" },
-        { kind: "append", messageId: "elsewhere", offset: 0, text: "not mine" },
-        { kind: "open", messageId: "empty", agent: author },
-      ],
-    });
-    expect(facts).toMatchObject([
-      { type: "message.add", message: { id: "b1", content: "oh", status: "interrupted", agent: author } },
+    expect(append(2, 5, " lu")).toEqual([
+      { type: "message.extend", sessionId: "music", messageId: "a1", offset: 5, text: " lu", isLogOver: true },
     ]);
-  });
-
-  test.each(["archive", "stop"] as const)(
-    "the last report of an attempt is kept until %s, after which nothing is logged",
-    (verb) => {
-      const floor = playing();
-      floor.on("music", verb);
-      const append = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
-        const parts = [{ kind: "append" as const, messageId: "a1", offset, text }];
-        const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
-        return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
-      };
-      expect(append(2, 5, " lu")).toEqual([
-        { type: "message.extend", sessionId: "music", messageId: "a1", offset: 5, text: " lu", isLogOver: true },
-      ]);
-      const last = append(3, 8, " lo", { kind: "stopped" });
-      expect(last).toContainEqual(expect.objectContaining({ type: "message.extend", text: " lo", isLogOver: true }));
-      expect(floor.due).toBeUndefined();
-      expect(append(4, 11, " li")).toEqual([]);
-    },
-  );
-
-  test("an attempt whose session was deleted has no last report, and leaves nothing due", () => {
-    const floor = playing();
-    floor.on("music", "abort");
-    expect(floor.due).toBe(floor.now + 10_000);
-    floor.on("music", "delete");
+    const last = append(3, 8, " lo", { kind: "stopped" });
+    expect(last).toContainEqual(expect.objectContaining({ type: "message.extend", text: " lo", isLogOver: true }));
     expect(floor.due).toBeUndefined();
-  });
+    expect(append(4, 11, " li")).toEqual([]);
+  },
+);
 
-  test("an attempt without output is replaced silently, but only a limited number of times", () => {
-    const floor = new FloorStage(withMusic({ adapter: scripted({ restartable: false }) }));
-    floor.create("music");
-    floor.chat("music", "m1");
-    for (const attempt of [1, 2, 3]) {
-      expect(floor.claim("music", "run-m1", `worker-${attempt}`)).toMatchObject({ task: { attempt } });
-    }
-    expect(floor.claim("music", "run-m1", "worker-4")).not.toHaveProperty("task");
-    expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost" }]);
-  });
-
-  test("an attempt that its worker gives back is requested again, under a new id", () => {
-    const floor = playing();
-    const first = requestedRuns(floor.facts)[0]!;
-    const { facts } = floor.deliver({
-      type: "run.report",
-      sessionId: "music",
-      runId: "run-m1",
-      attempt: 1,
-      n: 2,
-      parts: [],
-      outcome: { kind: "lost", yielded: false },
-    });
-    expect(requestedRuns(facts)).toHaveLength(1);
-    expect(requestedRuns(facts)[0]!.id).not.toBe(first.id);
-    expect(withdrawn(facts)).toContain(first.id);
-  });
+test("an attempt whose session was deleted has no last report, and leaves nothing due", () => {
+  const floor = playing();
+  floor.on("music", "abort");
+  expect(floor.due).toBe(floor.now + 10_000);
+  floor.on("music", "delete");
+  expect(floor.due).toBeUndefined();
 });
 
-describe("reports", () => {
-  test("reports count once and in order: an old one is ignored, and a gap is requested", () => {
-    const floor = playing();
-    expect(say(floor, 1, "again")).toMatchObject({ standing: { standing: "go" } });
-    expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
-    expect(floor.report("music", "run-m1", 5)).toMatchObject({ standing: { expected: 2 } });
-  });
+test("an attempt without output is replaced silently, but only a limited number of times", () => {
+  const floor = new FloorStage(withMusic({ adapter: scripted({ restartable: false }) }));
+  floor.create("music");
+  floor.chat("music", "m1");
+  for (const attempt of [1, 2, 3]) {
+    expect(floor.claim("music", "run-m1", `worker-${attempt}`)).toMatchObject({ task: { attempt } });
+  }
+  expect(floor.claim("music", "run-m1", "worker-4")).not.toHaveProperty("task");
+  expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost" }]);
+});
 
-  test("reports of a paused session are recorded without waking it", () => {
-    const floor = playing();
-    floor.create("phone");
-    const reply = floor.report("music", "run-m1", 2, {
-      parts: [{ kind: "append", messageId: "a1", offset: 5, text: " la" }],
-    });
-    expect(reply).toMatchObject({ standing: { standing: "hold" } });
-    expect(floor.state("music")).toBe("paused");
+test("an attempt that its worker gives back is requested again, under a new id", () => {
+  const floor = playing();
+  const first = requestedRuns(floor.facts)[0]!;
+  const { facts } = floor.deliver({
+    type: "run.report",
+    sessionId: "music",
+    runId: "run-m1",
+    attempt: 1,
+    n: 2,
+    parts: [],
+    outcome: { kind: "lost", yielded: false },
   });
+  expect(requestedRuns(facts)).toHaveLength(1);
+  expect(requestedRuns(facts)[0]!.id).not.toBe(first.id);
+  expect(withdrawn(facts)).toContain(first.id);
+});
 
-  test("reports add up usage and keep the provider's own session id", () => {
-    const floor = playing();
-    const usage = { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 };
-    floor.report("music", "run-m1", 2, {
-      parts: [
-        { kind: "usage", usage },
-        { kind: "provider_session", id: "p-1" },
-      ],
-      outcome: { kind: "done", summary: "sang" },
-    });
-    expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", usage, tokenCount: 19 }]);
-    const { context } = floor.actors.machineState("music" as never)!;
-    expect(context).toMatchObject({ summary: "sang", tokenUsage: { used: 19 }, agentSessions: { music: "p-1" } });
-    floor.chat("music", "m2");
-    expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
-  });
+test("reports count once and in order: an old one is ignored, and a gap is requested", () => {
+  const floor = playing();
+  expect(say(floor, 1, "again")).toMatchObject({ standing: { standing: "go" } });
+  expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
+  expect(floor.report("music", "run-m1", 5)).toMatchObject({ standing: { expected: 2 } });
+});
 
-  test("reports keep the provider sessions of the sixteen agents that ran last", () => {
-    const names = Array.from({ length: 18 }, (_, index) => `agent${index}`);
-    const floor = new FloorStage(makeCatalog(names.map((name) => ({ name, priority: 20 }))));
-    floor.create(names[0]!, { id: "s" });
-    for (const [index, name] of names.entries()) {
-      if (index > 0) floor.ask({ type: "session.switch_agent", sessionId: "s", agentId: name });
-      floor.chat("s", `m${index}`);
-      floor.claim("s", `run-m${index}`);
-      const parts = [{ kind: "provider_session" as const, id: `p${index}`, home: "here" }];
-      floor.report("s", `run-m${index}`, 1, { parts, outcome: { kind: "done" } });
-    }
-    const { agentSessions, agentHomes, agentHeard } = floor.actors.machineState("s" as never)!.context;
-    for (const record of [agentSessions, agentHomes!, agentHeard!]) {
-      expect(Object.keys(record)).toEqual(names.slice(2));
-    }
+test("reports of a paused session are recorded without waking it", () => {
+  const floor = playing();
+  floor.create("phone");
+  const reply = floor.report("music", "run-m1", 2, {
+    parts: [{ kind: "append", messageId: "a1", offset: 5, text: " la" }],
   });
+  expect(reply).toMatchObject({ standing: { standing: "hold" } });
+  expect(floor.state("music")).toBe("paused");
+});
 
-  test("a run goes to the worker that has the provider's session, until that session is lost", () => {
-    const floor = playing();
-    floor.report("music", "run-m1", 2, {
-      parts: [{ kind: "provider_session", id: "p-1", home: "here" }],
-      outcome: { kind: "done" },
-    });
-    floor.chat("music", "m2");
-    expect(requestedRuns(floor.facts).at(-1)).toMatchObject({ runId: "run-m2", home: "here" });
-    expect(floor.claim("music", "run-m2")).toMatchObject({
-      task: { providerSessionId: "p-1", providerHome: "here", heardUpTo: "m1" },
-    });
-    floor.report("music", "run-m2", 1, { parts: [{ kind: "provider_session" }], outcome: { kind: "done" } });
-    const { context } = floor.actors.machineState("music" as never)!;
-    expect([context.agentSessions, context.agentHomes]).toEqual([{}, undefined]);
-    expect(floor.events("session_updated")).toContainEqual({ agentSessions: {} });
-    floor.chat("music", "m3");
-    expect(requestedRuns(floor.facts).at(-1)).toMatchObject({ runId: "run-m3" });
-    expect(requestedRuns(floor.facts).at(-1)).not.toHaveProperty("home");
+test("reports add up usage and keep the provider's own session id", () => {
+  const floor = playing();
+  const usage = { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 };
+  floor.report("music", "run-m1", 2, {
+    parts: [
+      { kind: "usage", usage },
+      { kind: "provider_session", id: "p-1" },
+    ],
+    outcome: { kind: "done", summary: "sang" },
   });
+  expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", usage, tokenCount: 19 }]);
+  const { context } = floor.actors.machineState("music" as never)!;
+  expect(context).toMatchObject({ summary: "sang", tokenUsage: { used: 19 }, agentSessions: { music: "p-1" } });
+  floor.chat("music", "m2");
+  expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
+});
 
-  test("a report of a failure keeps the text and lets the user try again", () => {
-    const floor = playing();
-    floor.report("music", "run-m1", 2, {
-      outcome: { kind: "failed", code: "provider_rate_limited", message: "slow down", retryAfterMs: 900 },
-    });
-    expect(floor.state("music")).toBe("active.failed");
-    expect(closed(floor.facts)).toEqual(["a1 error"]);
-    expect(floor.events("error")).toEqual([
-      { errorCode: "provider_rate_limited", message: "slow down", retryAfterMs: 900, runId: "run-m1" },
-    ]);
-    expect(floor.events("complete")).toHaveLength(1);
-    expect(floor.chat("music", "m2").ok).toBe(true);
-    expect(floor.state("music")).toBe("active.running");
+test("reports keep the provider sessions of the sixteen agents that ran last", () => {
+  const names = Array.from({ length: 18 }, (_, index) => `agent${index}`);
+  const floor = new FloorStage(makeCatalog(names.map((name) => ({ name, priority: 20 }))));
+  floor.create(names[0]!, { id: "s" });
+  for (const [index, name] of names.entries()) {
+    if (index > 0) floor.ask({ type: "session.switch_agent", sessionId: "s", agentId: name });
+    floor.chat("s", `m${index}`);
+    floor.claim("s", `run-m${index}`);
+    const parts = [{ kind: "provider_session" as const, id: `p${index}`, home: "here" }];
+    floor.report("s", `run-m${index}`, 1, { parts, outcome: { kind: "done" } });
+  }
+  const { agentSessions, agentHomes, agentHeard } = floor.actors.machineState("s" as never)!.context;
+  for (const record of [agentSessions, agentHomes!, agentHeard!]) {
+    expect(Object.keys(record)).toEqual(names.slice(2));
+  }
+});
+
+test("a run goes to the worker that has the provider's session, until that session is lost", () => {
+  const floor = playing();
+  floor.report("music", "run-m1", 2, {
+    parts: [{ kind: "provider_session", id: "p-1", home: "here" }],
+    outcome: { kind: "done" },
   });
+  floor.chat("music", "m2");
+  expect(requestedRuns(floor.facts).at(-1)).toMatchObject({ runId: "run-m2", home: "here" });
+  expect(floor.claim("music", "run-m2")).toMatchObject({
+    task: { providerSessionId: "p-1", providerHome: "here", heardUpTo: "m1" },
+  });
+  floor.report("music", "run-m2", 1, { parts: [{ kind: "provider_session" }], outcome: { kind: "done" } });
+  const { context } = floor.actors.machineState("music" as never)!;
+  expect([context.agentSessions, context.agentHomes]).toEqual([{}, undefined]);
+  expect(floor.events("session_updated")).toContainEqual({ agentSessions: {} });
+  floor.chat("music", "m3");
+  expect(requestedRuns(floor.facts).at(-1)).toMatchObject({ runId: "run-m3" });
+  expect(requestedRuns(floor.facts).at(-1)).not.toHaveProperty("home");
+});
+
+test("a report of a failure keeps the text and lets the user try again", () => {
+  const floor = playing();
+  floor.report("music", "run-m1", 2, {
+    outcome: { kind: "failed", code: "provider_rate_limited", message: "slow down", retryAfterMs: 900 },
+  });
+  expect(floor.state("music")).toBe("active.failed");
+  expect(closed(floor.facts)).toEqual(["a1 error"]);
+  expect(floor.events("error")).toEqual([
+    { errorCode: "provider_rate_limited", message: "slow down", retryAfterMs: 900, runId: "run-m1" },
+  ]);
+  expect(floor.events("complete")).toHaveLength(1);
+  expect(floor.chat("music", "m2").ok).toBe(true);
+  expect(floor.state("music")).toBe("active.running");
 });

@@ -1,55 +1,53 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 
 /** A floor settles although its catalogue, a session's agent or a priority changed after its sessions were arranged. */
 
-describe("a switch of the agent while the floor is reserved", () => {
-  const catalog = makeCatalog(
-    [
-      { name: "front", priority: 90, beneath: { all: -30 } },
-      { name: "open", priority: 50, when_preempted: "duck", when_blocked: "duck", beneath: { all: -3, open: -3 } },
-      { name: "prompt", priority: 20, interruptible: false, when_preempted: "duck", when_blocked: "duck" },
-    ],
-    { policy: { resume_delay: "1s" } },
-  );
-  const reserve = () => {
-    const floor = new FloorStage(catalog);
-    for (const agentId of ["front", "open", "prompt"]) floor.create(agentId);
-    floor.on("front", "archive");
-    expect(floor.actors.context.floor).toMatchObject({ reserved: { sessionId: "open" } });
-    return floor;
-  };
-  const switchAgent = (floor: FloorStage, sessionId: string, agentId: string) =>
-    floor.ask({ type: "session.switch_agent", sessionId, agentId });
+const catalog = makeCatalog(
+  [
+    { name: "front", priority: 90, beneath: { all: -30 } },
+    { name: "open", priority: 50, when_preempted: "duck", when_blocked: "duck", beneath: { all: -3, open: -3 } },
+    { name: "prompt", priority: 20, interruptible: false, when_preempted: "duck", when_blocked: "duck" },
+  ],
+  { policy: { resume_delay: "1s" } },
+);
+const reserve = () => {
+  const floor = new FloorStage(catalog);
+  for (const agentId of ["front", "open", "prompt"]) floor.create(agentId);
+  floor.on("front", "archive");
+  expect(floor.actors.context.floor).toMatchObject({ reserved: { sessionId: "open" } });
+  return floor;
+};
+const switchAgent = (floor: FloorStage, sessionId: string, agentId: string) =>
+  floor.ask({ type: "session.switch_agent", sessionId, agentId });
 
-  test("a ducked session goes silent at once if the new agent above it does not let it be heard", () => {
-    const floor = reserve();
-    const before = floor.facts.length;
-    switchAgent(floor, "open", "prompt");
-    const events = floor.events("session_transition", floor.facts.slice(before));
-    expect(events).toMatchObject([{ from: "ducked.idle", to: "paused", event: "preempt", reason: "agent_switched" }]);
-    expect(floor.actors.context.floor).toMatchObject({
-      reserved: { sessionId: "open" },
-      ducked: [{ sessionId: "open", level: -30 }],
-      paused: [{ sessionId: "prompt" }],
-    });
+test("a ducked session goes silent at once if the new agent above it does not let it be heard", () => {
+  const floor = reserve();
+  const before = floor.facts.length;
+  switchAgent(floor, "open", "prompt");
+  const events = floor.events("session_transition", floor.facts.slice(before));
+  expect(events).toMatchObject([{ from: "ducked.idle", to: "paused", event: "preempt", reason: "agent_switched" }]);
+  expect(floor.actors.context.floor).toMatchObject({
+    reserved: { sessionId: "open" },
+    ducked: [{ sessionId: "open", level: -30 }],
+    paused: [{ sessionId: "prompt" }],
   });
+});
 
-  test("the reservation ends with a holder", () => {
-    const floor = reserve();
-    switchAgent(floor, "open", "prompt");
-    floor.pass(1_000);
-    expect(floor.actors.context.floor).toMatchObject({ holder: { sessionId: "open" }, ducked: [] });
-  });
+test("the reservation ends with a holder", () => {
+  const floor = reserve();
+  switchAgent(floor, "open", "prompt");
+  floor.pass(1_000);
+  expect(floor.actors.context.floor).toMatchObject({ holder: { sessionId: "open" }, ducked: [] });
+});
 
-  test("ducked sessions that let each other be heard keep their levels", () => {
-    const floor = reserve();
-    const before = floor.facts.length;
-    switchAgent(floor, "prompt", "open");
-    expect(floor.transitions(floor.facts.slice(before))).toEqual([]);
-    expect(floor.actors.context.floor.ducked).toMatchObject([{ level: -30 }, { level: -30 }]);
-  });
+test("ducked sessions that let each other be heard keep their levels", () => {
+  const floor = reserve();
+  const before = floor.facts.length;
+  switchAgent(floor, "prompt", "open");
+  expect(floor.transitions(floor.facts.slice(before))).toEqual([]);
+  expect(floor.actors.context.floor.ducked).toMatchObject([{ level: -30 }, { level: -30 }]);
 });
 
 test("a critical session that is heard beneath another competes with its new priority when it asks again", () => {

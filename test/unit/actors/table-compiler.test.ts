@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import {
   type AnyStateMachine,
   and,
@@ -164,149 +164,141 @@ function byTable(machine: AnyStateMachine, events: readonly string[]): unknown[]
   ];
 }
 
-describe("a machine run by its table", () => {
-  test("a machine run by its table equals XState in states, context and emitted events, for any machine and events", () => {
-    let moves = 0;
-    const play = (config: Parameters<typeof build>[0], events: string[]) => {
-      const machine = build(config);
-      const wanted = byXstate(machine, events);
-      expect(byTable(machine, events)).toEqual(wanted);
-      moves += new Set(wanted.map((entry) => JSON.stringify(entry))).size - 1;
-    };
-    const history = fc.array(fc.constantFrom(...EVENTS), { minLength: 1, maxLength: 12 });
-    fc.assert(fc.property(machineConfig, history, play), { numRuns: 200 });
-    // Machines without transitions would agree on everything.
-    expect(moves).toBeGreaterThan(400);
-  });
-
-  test("a machine's table returns the same state object when an event changes nothing", () => {
-    const player = new MachinePlayer(
-      kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }),
-    );
-    const { state } = player.start(undefined as never);
-    expect(player.step(state, { type: "go" }).state).toBe(state);
-  });
-
-  test("a machine's table does not restore a state that the machine lacks", () => {
-    const player = new MachinePlayer(
-      kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }),
-    );
-    for (const value of ["B", { A: "B" }, {}, null, undefined, 1]) {
-      expect(() => player.restore(value, { n: 0 })).toThrow(/^machine m has no state /);
-    }
-  });
-
-  test("a machine's table leaves its input unchanged when an action throws, and continues", () => {
-    const machine = setup({
-      types: { context: {} as Counted, events: {} as { type: "go" | "fall" } },
-      actions: {
-        fall: enqueueActions(({ context, enqueue }) => {
-          enqueue.assign({ n: context.n + 1 });
-          throw new Error("it fell");
-        }),
-        add: enqueueActions(({ context, enqueue }) => enqueue.assign({ n: context.n + 1 })),
-      },
-    }).createMachine({ context: { n: 0 }, on: { fall: { actions: "fall" }, go: { actions: "add" } } });
-    const player = new MachinePlayer(machine);
-    const { state } = player.start(undefined as never);
-    expect(() => player.step(state, { type: "fall" })).toThrow("it fell");
-    expect(player.step(state, { type: "go" }).state.context).toEqual({ n: 1 });
-  });
-
-  test("a machine's table stops endless always-transitions with an error", () => {
-    const machine = kit.createMachine({
-      id: "m",
-      context: { n: 0 },
-      initial: "A",
-      states: { A: { on: { go: "B" } }, B: { always: { target: "C" } }, C: { always: { target: "B" } } },
-    });
-    const player = new MachinePlayer(machine);
-    const { state } = player.start(undefined as never);
-    expect(() => player.step(state, { type: "go" })).toThrow('machine m takes more than 100 "always" steps after go');
-  });
+test("a machine run by its table equals XState in states, context and emitted events, for any machine and events", () => {
+  let moves = 0;
+  const play = (config: Parameters<typeof build>[0], events: string[]) => {
+    const machine = build(config);
+    const wanted = byXstate(machine, events);
+    expect(byTable(machine, events)).toEqual(wanted);
+    moves += new Set(wanted.map((entry) => JSON.stringify(entry))).size - 1;
+  };
+  const history = fc.array(fc.constantFrom(...EVENTS), { minLength: 1, maxLength: 12 });
+  fc.assert(fc.property(machineConfig, history, play), { numRuns: 200 });
+  // Machines without transitions would agree on everything.
+  expect(moves).toBeGreaterThan(400);
 });
 
-describe("an unsupported feature of a machine is refused by name", () => {
-  const one = (state: object) => ({ initial: "A", states: { A: state, B: {} } });
-  test.each<[string, object]>([
-    ["m.A: the table does not support after", one({ after: { 10: "B" } })],
-    ["m.A: the table does not support invoke", one({ invoke: { src: "work" } })],
-    ["m.A: the table does not support onDone", one({ initial: "x", states: { x: {} }, onDone: "B" })],
-    ["m.A: the table does not support a final state", one({ type: "final" })],
-    ["m.A: the table does not support a history state", one({ type: "history" })],
-    [
-      "m.A: the table does not support regions below the machine itself",
-      one({ type: "parallel", states: { x: one({}) } }),
-    ],
-    ["m: the table does not support always over regions", { type: "parallel", always: {}, states: { r: one({}) } }],
-    ["m.r: the table does not support a region without states", { type: "parallel", states: { r: {} } }],
-    ["m: the table does not support actions of initial", { ...one({}), initial: { target: "A", actions: "add" } }],
-    ["m.A: the table does not support an unnamed guard", one({ on: { go: { guard: () => true } } })],
-    [
-      "m.A: the table does not support the guard isBoth, which combines other guards",
-      one({ on: { go: { guard: "isBoth" } } }),
-    ],
-    [
-      "m.A: the table does not support the guard isNowhere, which is not implemented",
-      one({ on: { go: { guard: "isNowhere" } } }),
-    ],
-    [
-      "m.A: the table does not support computed params of the guard isEven",
-      one({ on: { go: { guard: { type: "isEven", params: () => ({}) } } } }),
-    ],
-    ["m.A: the table does not support an unnamed action", one({ on: { go: { actions: () => {} } } })],
-    [
-      "m.A: the table does not support the action keep, which is not an enqueueActions",
-      one({ on: { go: { actions: "keep" } } }),
-    ],
-    ["m.A: the table does not support the action plain, which is not an enqueueActions", one({ exit: "plain" })],
-    [
-      "m.A: the table does not support the action nothing, which is not implemented",
-      one({ on: { go: { actions: "nothing" } } }),
-    ],
-    ["m.A: the table does not support a transition that reenters", one({ on: { go: { target: "A", reenter: true } } })],
-    [
-      "m.r.A: the table does not support a transition that leaves its region",
-      { type: "parallel", states: { r: one({ on: { go: "#m.q.B" } }), q: one({}) } },
-    ],
-    [
-      "m: the table does not support a transition that leaves its region",
-      { type: "parallel", on: { go: "#m.r.B" }, states: { r: one({}) } },
-    ],
-    ["m.A: the table does not support a transition that leaves its region", one({ on: { go: "#m" } })],
-    [
-      "m.A: the table does not support a transition with several targets",
-      one({ on: { go: { target: ["#m.A", "#m.B"] } } }),
-    ],
-  ])("a machine's table refuses by name: %s", (message, config) => {
-    const machine = createMachine({ id: "m", ...config } as never).provide({
-      guards: { isEven: () => true, isBoth: and(["isEven"]) },
-      actions: { add: enqueueActions(() => {}), keep: assign({}), plain: () => {} },
-    } as never);
-    expect(() => compileMachine(machine)).toThrow(message);
-  });
+test("a machine's table returns the same state object when an event changes nothing", () => {
+  const player = new MachinePlayer(kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }));
+  const { state } = player.start(undefined as never);
+  expect(player.step(state, { type: "go" }).state).toBe(state);
+});
 
-  test("an unsupported feature is also found where only a wildcard leads to it", () => {
-    const machine = createMachine({ id: "m", initial: "A", states: { A: { on: { "*": { actions: "nothing" } } } } });
-    expect(() => compileMachine(machine)).toThrow("the action nothing, which is not implemented");
-  });
+test("a machine's table does not restore a state that the machine lacks", () => {
+  const player = new MachinePlayer(kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }));
+  for (const value of ["B", { A: "B" }, {}, null, undefined, 1]) {
+    expect(() => player.restore(value, { n: 0 })).toThrow(/^machine m has no state /);
+  }
+});
 
-  test("a machine with more states than a table may have is refused", () => {
-    const states = Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`s${n}`, {}]));
-    const region = { initial: "s0", states };
-    const machine = createMachine({ id: "m", type: "parallel", states: { a: region, b: region, c: region } });
-    expect(() => compileMachine(machine)).toThrow("m: the table does not support machines with more than 4096 states");
-  });
+test("a machine's table leaves its input unchanged when an action throws, and continues", () => {
+  const machine = setup({
+    types: { context: {} as Counted, events: {} as { type: "go" | "fall" } },
+    actions: {
+      fall: enqueueActions(({ context, enqueue }) => {
+        enqueue.assign({ n: context.n + 1 });
+        throw new Error("it fell");
+      }),
+      add: enqueueActions(({ context, enqueue }) => enqueue.assign({ n: context.n + 1 })),
+    },
+  }).createMachine({ context: { n: 0 }, on: { fall: { actions: "fall" }, go: { actions: "add" } } });
+  const player = new MachinePlayer(machine);
+  const { state } = player.start(undefined as never);
+  expect(() => player.step(state, { type: "fall" })).toThrow("it fell");
+  expect(player.step(state, { type: "go" }).state.context).toEqual({ n: 1 });
+});
 
-  test("a function as an assigned value, or an event to an actor without an id, is refused", () => {
-    const play = (work: Parameters<typeof enqueueActions>[0]) => {
-      const machine = createMachine({ id: "m", context: {}, on: { go: { actions: "work" } } });
-      const player = new MachinePlayer(machine.provide({ actions: { work: enqueueActions(work as never) } } as never));
-      player.step(player.start(undefined as never).state, { type: "go" });
-    };
-    expect(() => play(({ enqueue }) => enqueue.assign({ n: () => 1 }))).toThrow("assign: n is a function");
-    expect(() => play(({ enqueue }) => enqueue.sendTo({} as never, { type: "x" } as never))).toThrow(
-      "sendTo: a child is named by its id",
-    );
+test("a machine's table stops endless always-transitions with an error", () => {
+  const machine = kit.createMachine({
+    id: "m",
+    context: { n: 0 },
+    initial: "A",
+    states: { A: { on: { go: "B" } }, B: { always: { target: "C" } }, C: { always: { target: "B" } } },
   });
+  const player = new MachinePlayer(machine);
+  const { state } = player.start(undefined as never);
+  expect(() => player.step(state, { type: "go" })).toThrow('machine m takes more than 100 "always" steps after go');
+});
+
+const one = (state: object) => ({ initial: "A", states: { A: state, B: {} } });
+test.each<[string, object]>([
+  ["m.A: the table does not support after", one({ after: { 10: "B" } })],
+  ["m.A: the table does not support invoke", one({ invoke: { src: "work" } })],
+  ["m.A: the table does not support onDone", one({ initial: "x", states: { x: {} }, onDone: "B" })],
+  ["m.A: the table does not support a final state", one({ type: "final" })],
+  ["m.A: the table does not support a history state", one({ type: "history" })],
+  [
+    "m.A: the table does not support regions below the machine itself",
+    one({ type: "parallel", states: { x: one({}) } }),
+  ],
+  ["m: the table does not support always over regions", { type: "parallel", always: {}, states: { r: one({}) } }],
+  ["m.r: the table does not support a region without states", { type: "parallel", states: { r: {} } }],
+  ["m: the table does not support actions of initial", { ...one({}), initial: { target: "A", actions: "add" } }],
+  ["m.A: the table does not support an unnamed guard", one({ on: { go: { guard: () => true } } })],
+  [
+    "m.A: the table does not support the guard isBoth, which combines other guards",
+    one({ on: { go: { guard: "isBoth" } } }),
+  ],
+  [
+    "m.A: the table does not support the guard isNowhere, which is not implemented",
+    one({ on: { go: { guard: "isNowhere" } } }),
+  ],
+  [
+    "m.A: the table does not support computed params of the guard isEven",
+    one({ on: { go: { guard: { type: "isEven", params: () => ({}) } } } }),
+  ],
+  ["m.A: the table does not support an unnamed action", one({ on: { go: { actions: () => {} } } })],
+  [
+    "m.A: the table does not support the action keep, which is not an enqueueActions",
+    one({ on: { go: { actions: "keep" } } }),
+  ],
+  ["m.A: the table does not support the action plain, which is not an enqueueActions", one({ exit: "plain" })],
+  [
+    "m.A: the table does not support the action nothing, which is not implemented",
+    one({ on: { go: { actions: "nothing" } } }),
+  ],
+  ["m.A: the table does not support a transition that reenters", one({ on: { go: { target: "A", reenter: true } } })],
+  [
+    "m.r.A: the table does not support a transition that leaves its region",
+    { type: "parallel", states: { r: one({ on: { go: "#m.q.B" } }), q: one({}) } },
+  ],
+  [
+    "m: the table does not support a transition that leaves its region",
+    { type: "parallel", on: { go: "#m.r.B" }, states: { r: one({}) } },
+  ],
+  ["m.A: the table does not support a transition that leaves its region", one({ on: { go: "#m" } })],
+  [
+    "m.A: the table does not support a transition with several targets",
+    one({ on: { go: { target: ["#m.A", "#m.B"] } } }),
+  ],
+])("a machine's table refuses by name: %s", (message, config) => {
+  const machine = createMachine({ id: "m", ...config } as never).provide({
+    guards: { isEven: () => true, isBoth: and(["isEven"]) },
+    actions: { add: enqueueActions(() => {}), keep: assign({}), plain: () => {} },
+  } as never);
+  expect(() => compileMachine(machine)).toThrow(message);
+});
+
+test("an unsupported feature is also found where only a wildcard leads to it", () => {
+  const machine = createMachine({ id: "m", initial: "A", states: { A: { on: { "*": { actions: "nothing" } } } } });
+  expect(() => compileMachine(machine)).toThrow("the action nothing, which is not implemented");
+});
+
+test("a machine with more states than a table may have is refused", () => {
+  const states = Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`s${n}`, {}]));
+  const region = { initial: "s0", states };
+  const machine = createMachine({ id: "m", type: "parallel", states: { a: region, b: region, c: region } });
+  expect(() => compileMachine(machine)).toThrow("m: the table does not support machines with more than 4096 states");
+});
+
+test("a function as an assigned value, or an event to an actor without an id, is refused", () => {
+  const play = (work: Parameters<typeof enqueueActions>[0]) => {
+    const machine = createMachine({ id: "m", context: {}, on: { go: { actions: "work" } } });
+    const player = new MachinePlayer(machine.provide({ actions: { work: enqueueActions(work as never) } } as never));
+    player.step(player.start(undefined as never).state, { type: "go" });
+  };
+  expect(() => play(({ enqueue }) => enqueue.assign({ n: () => 1 }))).toThrow("assign: n is a function");
+  expect(() => play(({ enqueue }) => enqueue.sendTo({} as never, { type: "x" } as never))).toThrow(
+    "sendTo: a child is named by its id",
+  );
 });

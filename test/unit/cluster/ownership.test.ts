@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { Ownership, partitionTopic } from "../../../src/cluster/ownership.ts";
 import { StoreWatch } from "../../../src/cluster/store-watch.ts";
@@ -76,138 +76,134 @@ class Cluster {
   }
 }
 
-describe("the ownership of floors", () => {
-  test("a single node owns all floors and arms all effects", async () => {
-    const cluster = new Cluster();
-    const node = await cluster.node("a");
-    expect(FLOORS.every((floor) => node.serves(floor) && cluster.whoAnswers(floor).join() === "a")).toBe(true);
-    expect(node.ownedHashes()).toBeUndefined();
-    expect(cluster.takings).toEqual(["a"]);
-  });
-
-  test("a node that joins takes its partitions at once, and every floor has exactly one owner again", async () => {
-    const cluster = new Cluster();
-    const first = await cluster.node("a");
-    const second = await cluster.node("b");
-    expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
-    expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["a", "b"]));
-    expect([...first.ownedHashes()!, ...second.ownedHashes()!].sort((x, y) => x - y)).toEqual(
-      Array.from({ length: 256 }, (_, each) => each),
-    );
-    for (const floor of FLOORS) expect(first.serves(floor)).toBe(!second.serves(floor));
-    const partitions = new Map([
-      ["a", first.ownedCount],
-      ["b", second.ownedCount],
-    ]);
-    for (const node of [first, second]) expect(node.partitionsOf).toEqual(partitions);
-  });
-
-  test("a node that stops hands over its floors at once: no floor is without an owner in between", async () => {
-    const cluster = new Cluster();
-    const first = await cluster.node("a");
-    await cluster.node("b");
-    let unanswered = 0;
-    const stopping = first.stop(LEASE_MS);
-    for (let turn = 0; turn < 60; turn++) {
-      await Promise.resolve();
-      unanswered += FLOORS.filter((floor) => cluster.whoAnswers(floor).length === 0).length;
-    }
-    await stopping;
-    expect(unanswered).toBe(0);
-    expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["b"]));
-  });
-
-  test("the last node to stop does not wait", async () => {
-    const cluster = new Cluster();
-    const only = await cluster.node("a");
-    await only.stop(Number.MAX_SAFE_INTEGER);
-    expect(FLOORS.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
-  });
-
-  test("the partitions of a dead node move when its lease ends", async () => {
-    const cluster = new Cluster();
-    const survivor = await cluster.node("a");
-    await cluster.members.of("dead").renew();
-    await cluster.pass(1_000);
-    expect(survivor.ownedHashes()).toBeDefined();
-    await cluster.pass(LEASE_MS);
-    expect(survivor.ownedHashes()).toBeUndefined();
-  });
-
-  test("a node keeps its floors while the list of members cannot be read", async () => {
-    const cluster = new Cluster();
-    const first = await cluster.node("a");
-    await cluster.node("b");
-    const before = first.ownedHashes();
-    cluster.members.isAway = true;
-    await cluster.pass(10 * LEASE_MS);
-    expect(first.ownedHashes()).toEqual(before);
-    cluster.members.isAway = false;
-    await cluster.pass(2 * LEASE_MS);
-    expect(first.ownedHashes()).toEqual(before);
-    expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
-  });
-
-  test("after the members' server restarts empty, all members return, and double owners end within two leases", async () => {
-    const cluster = new Cluster();
-    const first = await cluster.node("a");
-    const second = await cluster.node("b");
-    const before = [first.ownedHashes(), second.ownedHashes()];
-    cluster.members.forgetAll();
-    await cluster.pass(2 * LEASE_MS);
-    expect([first.ownedHashes(), second.ownedHashes()]).toEqual(before);
-    expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
-  });
-
-  test("a successor that never announces itself is taken for the owner after one lease", async () => {
-    const cluster = new Cluster();
-    const first = await cluster.node("a");
-    const silentNode = cluster.members.of("silent");
-    for (let passed = 0; passed < 2 * LEASE_MS; passed += 1_000) {
-      await silentNode.renew();
-      await cluster.pass(1_000);
-    }
-    const left = FLOORS.filter((floor) => !first.serves(floor));
-    expect(left.length).toBeGreaterThan(0);
-    expect(left.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
-  });
-
-  test("with fewer partitions than hashes, rows and topics still agree", async () => {
-    const cluster = new Cluster();
-    const first = await cluster.node("a", 4);
-    const second = await cluster.node("b", 4);
-    expect(FLOORS.map((floor) => cluster.whoAnswers(floor, 4).length)).toEqual(FLOORS.map(() => 1));
-    expect((first.ownedHashes()?.length ?? 0) + (second.ownedHashes()?.length ?? 0)).toBe(256);
-  });
+test("a single node owns all floors and arms all effects", async () => {
+  const cluster = new Cluster();
+  const node = await cluster.node("a");
+  expect(FLOORS.every((floor) => node.serves(floor) && cluster.whoAnswers(floor).join() === "a")).toBe(true);
+  expect(node.ownedHashes()).toBeUndefined();
+  expect(cluster.takings).toEqual(["a"]);
 });
 
-describe("a node that alone is cut off from the store", () => {
-  test("a node that the store does not answer logs it and leaves its floors to others until the store answers again", async () => {
-    const cluster = new Cluster();
-    await cluster.node("a");
-    await cluster.node("b");
-    const before = FLOORS.map((floor) => cluster.whoAnswers(floor));
-    cluster.cut.add("a");
-    await cluster.pass(5 * LEASE_MS);
-    expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(FLOORS.map(() => ["b"]));
-    expect([cluster.watches.get("a")!.isCutOff, cluster.watches.get("b")!.isCutOff]).toEqual([true, false]);
-    cluster.cut.clear();
-    await cluster.pass(2 * LEASE_MS);
-    expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
-    expect(cluster.watches.get("a")!.isCutOff).toBe(false);
-  });
+test("a node that joins takes its partitions at once, and every floor has exactly one owner again", async () => {
+  const cluster = new Cluster();
+  const first = await cluster.node("a");
+  const second = await cluster.node("b");
+  expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
+  expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["a", "b"]));
+  expect([...first.ownedHashes()!, ...second.ownedHashes()!].sort((x, y) => x - y)).toEqual(
+    Array.from({ length: 256 }, (_, each) => each),
+  );
+  for (const floor of FLOORS) expect(first.serves(floor)).toBe(!second.serves(floor));
+  const partitions = new Map([
+    ["a", first.ownedCount],
+    ["b", second.ownedCount],
+  ]);
+  for (const node of [first, second]) expect(node.partitionsOf).toEqual(partitions);
+});
 
-  test("a node keeps its floors if the store answers no other node either, and no node is reported as cut off", async () => {
-    const cluster = new Cluster();
-    await cluster.node("a");
-    await cluster.node("b");
-    const before = FLOORS.map((floor) => cluster.whoAnswers(floor));
-    cluster.cut.add("a").add("b");
-    await cluster.pass(6 * LEASE_MS);
-    expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
-    expect([...cluster.watches.values()].map(({ isCutOff }) => isCutOff)).toEqual([false, false]);
-    cluster.cut.clear();
-    await cluster.pass(3 * LEASE_MS);
-    expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
-  });
+test("a node that stops hands over its floors at once: no floor is without an owner in between", async () => {
+  const cluster = new Cluster();
+  const first = await cluster.node("a");
+  await cluster.node("b");
+  let unanswered = 0;
+  const stopping = first.stop(LEASE_MS);
+  for (let turn = 0; turn < 60; turn++) {
+    await Promise.resolve();
+    unanswered += FLOORS.filter((floor) => cluster.whoAnswers(floor).length === 0).length;
+  }
+  await stopping;
+  expect(unanswered).toBe(0);
+  expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["b"]));
+});
+
+test("the last node to stop does not wait", async () => {
+  const cluster = new Cluster();
+  const only = await cluster.node("a");
+  await only.stop(Number.MAX_SAFE_INTEGER);
+  expect(FLOORS.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
+});
+
+test("the partitions of a dead node move when its lease ends", async () => {
+  const cluster = new Cluster();
+  const survivor = await cluster.node("a");
+  await cluster.members.of("dead").renew();
+  await cluster.pass(1_000);
+  expect(survivor.ownedHashes()).toBeDefined();
+  await cluster.pass(LEASE_MS);
+  expect(survivor.ownedHashes()).toBeUndefined();
+});
+
+test("a node keeps its floors while the list of members cannot be read", async () => {
+  const cluster = new Cluster();
+  const first = await cluster.node("a");
+  await cluster.node("b");
+  const before = first.ownedHashes();
+  cluster.members.isAway = true;
+  await cluster.pass(10 * LEASE_MS);
+  expect(first.ownedHashes()).toEqual(before);
+  cluster.members.isAway = false;
+  await cluster.pass(2 * LEASE_MS);
+  expect(first.ownedHashes()).toEqual(before);
+  expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
+});
+
+test("after the members' server restarts empty, all members return, and double owners end within two leases", async () => {
+  const cluster = new Cluster();
+  const first = await cluster.node("a");
+  const second = await cluster.node("b");
+  const before = [first.ownedHashes(), second.ownedHashes()];
+  cluster.members.forgetAll();
+  await cluster.pass(2 * LEASE_MS);
+  expect([first.ownedHashes(), second.ownedHashes()]).toEqual(before);
+  expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
+});
+
+test("a successor that never announces itself is taken for the owner after one lease", async () => {
+  const cluster = new Cluster();
+  const first = await cluster.node("a");
+  const silentNode = cluster.members.of("silent");
+  for (let passed = 0; passed < 2 * LEASE_MS; passed += 1_000) {
+    await silentNode.renew();
+    await cluster.pass(1_000);
+  }
+  const left = FLOORS.filter((floor) => !first.serves(floor));
+  expect(left.length).toBeGreaterThan(0);
+  expect(left.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
+});
+
+test("with fewer partitions than hashes, rows and topics still agree", async () => {
+  const cluster = new Cluster();
+  const first = await cluster.node("a", 4);
+  const second = await cluster.node("b", 4);
+  expect(FLOORS.map((floor) => cluster.whoAnswers(floor, 4).length)).toEqual(FLOORS.map(() => 1));
+  expect((first.ownedHashes()?.length ?? 0) + (second.ownedHashes()?.length ?? 0)).toBe(256);
+});
+
+test("a node that the store does not answer logs it and leaves its floors to others until the store answers again", async () => {
+  const cluster = new Cluster();
+  await cluster.node("a");
+  await cluster.node("b");
+  const before = FLOORS.map((floor) => cluster.whoAnswers(floor));
+  cluster.cut.add("a");
+  await cluster.pass(5 * LEASE_MS);
+  expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(FLOORS.map(() => ["b"]));
+  expect([cluster.watches.get("a")!.isCutOff, cluster.watches.get("b")!.isCutOff]).toEqual([true, false]);
+  cluster.cut.clear();
+  await cluster.pass(2 * LEASE_MS);
+  expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
+  expect(cluster.watches.get("a")!.isCutOff).toBe(false);
+});
+
+test("a node keeps its floors if the store answers no other node either, and no node is reported as cut off", async () => {
+  const cluster = new Cluster();
+  await cluster.node("a");
+  await cluster.node("b");
+  const before = FLOORS.map((floor) => cluster.whoAnswers(floor));
+  cluster.cut.add("a").add("b");
+  await cluster.pass(6 * LEASE_MS);
+  expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
+  expect([...cluster.watches.values()].map(({ isCutOff }) => isCutOff)).toEqual([false, false]);
+  cluster.cut.clear();
+  await cluster.pass(3 * LEASE_MS);
+  expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
@@ -96,222 +96,216 @@ class ArmerStage {
   }
 }
 
-describe("an alarm", () => {
-  test("a committed alarm comes once, when it is due, as a command of the system", async () => {
-    const stage = await ArmerStage.open();
-    await stage.armer.start();
-    await stage.commit("u:ann", 3_000);
-    await stage.clock.advance(2_999);
-    expect(stage.fired).toEqual([]);
-    await stage.clock.advance(1);
-    expect(stage.asked).toEqual([
-      {
-        floorId: "u:ann",
-        commandId: expect.any(String),
-        bodyHash: "",
-        deadline: stage.clock.now() + DAY + 5_000,
-        command: { type: "alarm" },
-      },
-    ]);
-    await stage.clock.advance(10 * SWEEP_MS);
-    expect(stage.fired).toEqual(["u:ann"]);
-  });
-
-  test("an alarm that a former node left behind comes when it is due, at once if that time has passed", async () => {
-    const stage = await ArmerStage.open();
-    for (const [name, inMs] of Object.entries({ past: -DAY, soon: 1_000, later: HOUR })) await stage.set(name, inMs);
-    await stage.armer.start();
-    await stage.clock.advance(0);
-    expect(stage.fired).toEqual(["past"]);
-    await stage.clock.advance(1_000);
-    expect(stage.fired).toEqual(["past", "soon"]);
-    await stage.clock.advance(HOUR - 1_001);
-    expect(stage.fired).toEqual(["past", "soon"]);
-    await stage.clock.advance(1);
-    expect(stage.fired).toEqual(["past", "soon", "later"]);
-  });
-
-  test("an alarm far in the future is not armed early: no timer waits for weeks", async () => {
-    const stage = await ArmerStage.open();
-    await stage.armer.start();
-    await stage.clock.advance(0);
-    const { timerCount } = stage.clock;
-    await stage.commit("u:ann", 20 * DAY);
-    expect(stage.clock.timerCount).toBe(timerCount);
-  });
-
-  test("an alarm armed twice, by its commit and by a sweep, comes once", async () => {
-    const stage = await ArmerStage.open();
-    await stage.armer.start();
-    await stage.commit("u:ann", SWEEP_MS + 5_000);
-    stage.armer.sweep();
-    await stage.clock.advance(3 * SWEEP_MS);
-    expect(stage.fired).toEqual(["u:ann"]);
-  });
-
-  test("an alarm whose floor is unavailable comes again after the next sweep", async () => {
-    const stage = await ArmerStage.open();
-    await stage.armer.start();
-    stage.failures.push(new AppError("unavailable"));
-    await stage.commit("u:ann", 0);
-    await stage.clock.advance(0);
-    expect([stage.fired, stage.log.lines]).toEqual([[], ["an alarm could not be carried out; the next sweep retries"]]);
-    await stage.clock.advance(SWEEP_MS);
-    expect(stage.fired).toEqual(["u:ann"]);
-  });
-
-  test("an alarm that the queue has no room for is armed by the next sweep", async () => {
-    const stage = await ArmerStage.open();
-    await stage.armer.start();
-    const { add } = stage.queue;
-    stage.queue.add = () => Promise.reject(new AppError("unavailable"));
-    await stage.commit("u:ann", 1_000);
-    await stage.clock.advance(0);
-    expect(stage.notQueued).toBe(1);
-    await stage.clock.advance(SWEEP_MS);
-    expect(stage.notQueued).toBe(2);
-    stage.queue.add = add;
-    await stage.clock.advance(SWEEP_MS - 1);
-    expect(stage.fired).toEqual([]);
-    await stage.clock.advance(1);
-    expect([stage.fired, stage.notQueued]).toEqual([["u:ann"], 2]);
-  });
+test("a committed alarm comes once, when it is due, as a command of the system", async () => {
+  const stage = await ArmerStage.open();
+  await stage.armer.start();
+  await stage.commit("u:ann", 3_000);
+  await stage.clock.advance(2_999);
+  expect(stage.fired).toEqual([]);
+  await stage.clock.advance(1);
+  expect(stage.asked).toEqual([
+    {
+      floorId: "u:ann",
+      commandId: expect.any(String),
+      bodyHash: "",
+      deadline: stage.clock.now() + DAY + 5_000,
+      command: { type: "alarm" },
+    },
+  ]);
+  await stage.clock.advance(10 * SWEEP_MS);
+  expect(stage.fired).toEqual(["u:ann"]);
 });
 
-describe("a crowd of alarms", () => {
-  test("a crowd of late alarms lets the commands of clients go first, for a second at most; a punctual one does not", async () => {
-    const stage = await ArmerStage.open();
-    stage.waiting = 1;
-    for (const name of ["u:ann", "u:bob"]) await stage.set(name, -HOUR);
-    await stage.armer.start();
-    await stage.clock.advance(500);
-    await stage.commit("u:eve", 10);
-    await stage.clock.advance(10);
-    expect(stage.fired).toEqual(["u:eve"]);
-    stage.waiting = 0;
-    await stage.clock.advance(20);
-    expect(stage.fired).toEqual(["u:eve", "u:ann", "u:bob"]);
-    stage.waiting = 1;
-    await stage.commit("u:fay", -HOUR);
-    await stage.clock.advance(990);
-    expect(stage.fired).toHaveLength(3);
-    await stage.clock.advance(20);
-    expect(stage.fired).toHaveLength(4);
-  });
-
-  test("a node asks at most sixteen floors at once to carry out what is due, and hands runs to the queue before", async () => {
-    const stage = await ArmerStage.open();
-    const names = Array.from({ length: 40 }, (_, n) => `u:user${n}`);
-    for (const name of names) await stage.set(name, -500);
-    await stage.wantRun("run");
-    const { add } = stage.queue;
-    const added: string[] = [];
-    stage.queue.add = (queued) => {
-      added.push(queued.kind);
-      return add.call(stage.queue, queued);
-    };
-    stage.store.hold();
-    await stage.armer.start();
-    await stage.clock.advance(0);
-    expect([added[0], added.length, stage.fired.length]).toEqual(["run", 41, 16]);
-    stage.store.release();
-    await stage.clock.advance(0);
-    expect(stage.fired).toHaveLength(40);
-  });
+test("an alarm that a former node left behind comes when it is due, at once if that time has passed", async () => {
+  const stage = await ArmerStage.open();
+  for (const [name, inMs] of Object.entries({ past: -DAY, soon: 1_000, later: HOUR })) await stage.set(name, inMs);
+  await stage.armer.start();
+  await stage.clock.advance(0);
+  expect(stage.fired).toEqual(["past"]);
+  await stage.clock.advance(1_000);
+  expect(stage.fired).toEqual(["past", "soon"]);
+  await stage.clock.advance(HOUR - 1_001);
+  expect(stage.fired).toEqual(["past", "soon"]);
+  await stage.clock.advance(1);
+  expect(stage.fired).toEqual(["past", "soon", "later"]);
 });
 
-describe("a sweep", () => {
-  test("a sweep reads all alarms, in pages", async () => {
-    const stage = await ArmerStage.open();
-    const names = Array.from({ length: 2 * PAGE + 1 }, (_, n) => `u:user${n}`);
-    await Promise.all(names.map((name) => stage.set(name, -1_000)));
-    const added: string[] = [];
-    stage.queue.add = async ({ floorId }) => void added.push(floorId);
-    await stage.armer.start();
-    await stage.clock.advance(0);
-    expect(added.sort()).toEqual(names.sort());
-  });
+test("an alarm far in the future is not armed early: no timer waits for weeks", async () => {
+  const stage = await ArmerStage.open();
+  await stage.armer.start();
+  await stage.clock.advance(0);
+  const { timerCount } = stage.clock;
+  await stage.commit("u:ann", 20 * DAY);
+  expect(stage.clock.timerCount).toBe(timerCount);
+});
 
-  test("a sweep hands runs to the queue, where a worker takes them", async () => {
-    const stage = await ArmerStage.open();
-    await stage.wantRun("run");
-    await stage.armer.start();
-    await stage.clock.advance(SWEEP_MS);
-    const taken: string[] = [];
-    await stage.queue.process("run", async ({ id }) => void taken.push(id), { concurrency: 1 });
-    await stage.clock.advance(0);
-    expect([taken, stage.asked]).toEqual([["run"], []]);
-  });
+test("an alarm armed twice, by its commit and by a sweep, comes once", async () => {
+  const stage = await ArmerStage.open();
+  await stage.armer.start();
+  await stage.commit("u:ann", SWEEP_MS + 5_000);
+  stage.armer.sweep();
+  await stage.clock.advance(3 * SWEEP_MS);
+  expect(stage.fired).toEqual(["u:ann"]);
+});
 
-  test("while the store or the floor is away, the log has one line a minute about sweeps, and one about alarms", async () => {
-    const stage = await ArmerStage.open();
-    await stage.armer.start();
-    stage.failures.push(...Array.from({ length: 7 * 20 }, () => new AppError("unavailable")));
-    for (let index = 0; index < 20; index += 1) await stage.commit(`u:user${index}`, 0);
-    await stage.clock.advance(5 * SWEEP_MS);
-    const [firing, sweeping] = ["an alarm could not be carried out", "effects and alarms could not be armed"].map(
-      (what) => `${what}; the next sweep retries`,
-    );
-    expect(stage.log.lines).toEqual([firing]);
-    stage.store.away.add("dueEffects");
-    await stage.clock.advance(6 * SWEEP_MS);
-    expect(stage.log.lines).toEqual([firing, sweeping]);
-    await stage.clock.advance(SWEEP_MS);
-    expect(stage.log.lines).toEqual([firing, sweeping, sweeping]);
-  });
+test("an alarm whose floor is unavailable comes again after the next sweep", async () => {
+  const stage = await ArmerStage.open();
+  await stage.armer.start();
+  stage.failures.push(new AppError("unavailable"));
+  await stage.commit("u:ann", 0);
+  await stage.clock.advance(0);
+  expect([stage.fired, stage.log.lines]).toEqual([[], ["an alarm could not be carried out; the next sweep retries"]]);
+  await stage.clock.advance(SWEEP_MS);
+  expect(stage.fired).toEqual(["u:ann"]);
+});
 
-  test("a sweep that fails is followed by another", async () => {
-    const stage = await ArmerStage.open();
-    await stage.set("u:ann", 0);
-    stage.store.away.add("dueEffects");
-    await stage.armer.start();
-    await stage.clock.advance(0);
-    expect(stage.log.lines).toEqual(["effects and alarms could not be armed; the next sweep retries"]);
-    expect(stage.notQueued).toBe(0);
-    stage.store.away.clear();
-    await stage.clock.advance(SWEEP_MS);
-    expect(stage.fired).toEqual(["u:ann"]);
-  });
+test("an alarm that the queue has no room for is armed by the next sweep", async () => {
+  const stage = await ArmerStage.open();
+  await stage.armer.start();
+  const { add } = stage.queue;
+  stage.queue.add = () => Promise.reject(new AppError("unavailable"));
+  await stage.commit("u:ann", 1_000);
+  await stage.clock.advance(0);
+  expect(stage.notQueued).toBe(1);
+  await stage.clock.advance(SWEEP_MS);
+  expect(stage.notQueued).toBe(2);
+  stage.queue.add = add;
+  await stage.clock.advance(SWEEP_MS - 1);
+  expect(stage.fired).toEqual([]);
+  await stage.clock.advance(1);
+  expect([stage.fired, stage.notQueued]).toEqual([["u:ann"], 2]);
+});
 
-  test("a sweep requested while another reads starts when that one has ended", async () => {
-    const stage = await ArmerStage.open();
-    const gate = Promise.withResolvers<void>();
-    stage.store.waiting.set("dueEffects", gate.promise);
-    await stage.armer.start();
-    stage.armer.sweep();
-    expect(stage.store.callsOf("dueEffects")).toBe(1);
-    gate.resolve();
-    await stage.clock.advance(0);
-    expect(stage.store.callsOf("dueEffects")).toBe(2);
-    await stage.clock.advance(SWEEP_MS);
-    expect(stage.store.callsOf("dueEffects")).toBe(3);
-  });
+test("a crowd of late alarms lets the commands of clients go first, for a second at most; a punctual one does not", async () => {
+  const stage = await ArmerStage.open();
+  stage.waiting = 1;
+  for (const name of ["u:ann", "u:bob"]) await stage.set(name, -HOUR);
+  await stage.armer.start();
+  await stage.clock.advance(500);
+  await stage.commit("u:eve", 10);
+  await stage.clock.advance(10);
+  expect(stage.fired).toEqual(["u:eve"]);
+  stage.waiting = 0;
+  await stage.clock.advance(20);
+  expect(stage.fired).toEqual(["u:eve", "u:ann", "u:bob"]);
+  stage.waiting = 1;
+  await stage.commit("u:fay", -HOUR);
+  await stage.clock.advance(990);
+  expect(stage.fired).toHaveLength(3);
+  await stage.clock.advance(20);
+  expect(stage.fired).toHaveLength(4);
+});
 
-  test("a sweep reads only what belongs to this node's floors", async () => {
-    const mine = floorHash("u:ann" as never);
-    const other = await ArmerStage.open({ floorHashes: [mine + 1] });
-    await other.set("u:ann", 0);
-    await other.armer.start();
-    await other.clock.advance(SWEEP_MS);
-    expect(other.fired).toEqual([]);
-    const owner = await ArmerStage.open({ floorHashes: [mine] });
-    await owner.set("u:ann", 0);
-    await owner.armer.start();
-    await owner.clock.advance(0);
-    expect(owner.fired).toEqual(["u:ann"]);
-  });
+test("a node asks at most sixteen floors at once to carry out what is due, and hands runs to the queue before", async () => {
+  const stage = await ArmerStage.open();
+  const names = Array.from({ length: 40 }, (_, n) => `u:user${n}`);
+  for (const name of names) await stage.set(name, -500);
+  await stage.wantRun("run");
+  const { add } = stage.queue;
+  const added: string[] = [];
+  stage.queue.add = (queued) => {
+    added.push(queued.kind);
+    return add.call(stage.queue, queued);
+  };
+  stage.store.hold();
+  await stage.armer.start();
+  await stage.clock.advance(0);
+  expect([added[0], added.length, stage.fired.length]).toEqual(["run", 41, 16]);
+  stage.store.release();
+  await stage.clock.advance(0);
+  expect(stage.fired).toHaveLength(40);
+});
 
-  test("no sweep follows once the armer stops", async () => {
-    const stage = await ArmerStage.open();
-    await stage.armer.start();
-    await stage.clock.advance(0);
-    await stage.armer.stop();
-    expect(stage.clock.timerCount).toBe(0);
-    await stage.commit("u:ann", 0);
-    stage.armer.sweep();
-    await stage.clock.advance(3 * SWEEP_MS);
-    expect([stage.fired, stage.clock.timerCount]).toEqual([[], 0]);
-  });
+test("a sweep reads all alarms, in pages", async () => {
+  const stage = await ArmerStage.open();
+  const names = Array.from({ length: 2 * PAGE + 1 }, (_, n) => `u:user${n}`);
+  await Promise.all(names.map((name) => stage.set(name, -1_000)));
+  const added: string[] = [];
+  stage.queue.add = async ({ floorId }) => void added.push(floorId);
+  await stage.armer.start();
+  await stage.clock.advance(0);
+  expect(added.sort()).toEqual(names.sort());
+});
+
+test("a sweep hands runs to the queue, where a worker takes them", async () => {
+  const stage = await ArmerStage.open();
+  await stage.wantRun("run");
+  await stage.armer.start();
+  await stage.clock.advance(SWEEP_MS);
+  const taken: string[] = [];
+  await stage.queue.process("run", async ({ id }) => void taken.push(id), { concurrency: 1 });
+  await stage.clock.advance(0);
+  expect([taken, stage.asked]).toEqual([["run"], []]);
+});
+
+test("while the store or the floor is away, the log has one line a minute about sweeps, and one about alarms", async () => {
+  const stage = await ArmerStage.open();
+  await stage.armer.start();
+  stage.failures.push(...Array.from({ length: 7 * 20 }, () => new AppError("unavailable")));
+  for (let index = 0; index < 20; index += 1) await stage.commit(`u:user${index}`, 0);
+  await stage.clock.advance(5 * SWEEP_MS);
+  const [firing, sweeping] = ["an alarm could not be carried out", "effects and alarms could not be armed"].map(
+    (what) => `${what}; the next sweep retries`,
+  );
+  expect(stage.log.lines).toEqual([firing]);
+  stage.store.away.add("dueEffects");
+  await stage.clock.advance(6 * SWEEP_MS);
+  expect(stage.log.lines).toEqual([firing, sweeping]);
+  await stage.clock.advance(SWEEP_MS);
+  expect(stage.log.lines).toEqual([firing, sweeping, sweeping]);
+});
+
+test("a sweep that fails is followed by another", async () => {
+  const stage = await ArmerStage.open();
+  await stage.set("u:ann", 0);
+  stage.store.away.add("dueEffects");
+  await stage.armer.start();
+  await stage.clock.advance(0);
+  expect(stage.log.lines).toEqual(["effects and alarms could not be armed; the next sweep retries"]);
+  expect(stage.notQueued).toBe(0);
+  stage.store.away.clear();
+  await stage.clock.advance(SWEEP_MS);
+  expect(stage.fired).toEqual(["u:ann"]);
+});
+
+test("a sweep requested while another reads starts when that one has ended", async () => {
+  const stage = await ArmerStage.open();
+  const gate = Promise.withResolvers<void>();
+  stage.store.waiting.set("dueEffects", gate.promise);
+  await stage.armer.start();
+  stage.armer.sweep();
+  expect(stage.store.callsOf("dueEffects")).toBe(1);
+  gate.resolve();
+  await stage.clock.advance(0);
+  expect(stage.store.callsOf("dueEffects")).toBe(2);
+  await stage.clock.advance(SWEEP_MS);
+  expect(stage.store.callsOf("dueEffects")).toBe(3);
+});
+
+test("a sweep reads only what belongs to this node's floors", async () => {
+  const mine = floorHash("u:ann" as never);
+  const other = await ArmerStage.open({ floorHashes: [mine + 1] });
+  await other.set("u:ann", 0);
+  await other.armer.start();
+  await other.clock.advance(SWEEP_MS);
+  expect(other.fired).toEqual([]);
+  const owner = await ArmerStage.open({ floorHashes: [mine] });
+  await owner.set("u:ann", 0);
+  await owner.armer.start();
+  await owner.clock.advance(0);
+  expect(owner.fired).toEqual(["u:ann"]);
+});
+
+test("no sweep follows once the armer stops", async () => {
+  const stage = await ArmerStage.open();
+  await stage.armer.start();
+  await stage.clock.advance(0);
+  await stage.armer.stop();
+  expect(stage.clock.timerCount).toBe(0);
+  await stage.commit("u:ann", 0);
+  stage.armer.sweep();
+  await stage.clock.advance(3 * SWEEP_MS);
+  expect([stage.fired, stage.clock.timerCount]).toEqual([[], 0]);
 });
 
 test("a new catalogue gives every floor with a holder or a waiting session an event, if this node serves it", async () => {

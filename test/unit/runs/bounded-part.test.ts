@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Part } from "../../../src/agents/agent.ts";
 import { isTooDeep } from "../../../src/protocol/internal/json-depth.ts";
 import type { ReportPart } from "../../../src/protocol/internal/run.ts";
@@ -129,55 +129,53 @@ test.each([
   expect(await reported({ type: "provider-session", id })).toEqual([{ kind: "provider_session" }]);
 });
 
-describe("what a run may send in all", () => {
-  const failureOf = (stage: DriverStage) => {
-    const outcome = stage.lastOutcome();
-    return outcome?.kind === "failed" ? [outcome.code, outcome.message] : outcome;
-  };
+const failureOf = (stage: DriverStage) => {
+  const outcome = stage.lastOutcome();
+  return outcome?.kind === "failed" ? [outcome.code, outcome.message] : outcome;
+};
 
-  test("the output of whole messages counts as its text", async () => {
-    const stage = await drive();
-    for (let n = 0; n < 33; n++) stage.run.do({ type: "message", content: "m", output: "x".repeat(200_000) });
-    await stage.clock.advance(0);
-    expect(failureOf(stage)).toEqual(["too_large", expect.stringMatching(/4,194,304/)]);
-  });
+test("the output of whole messages counts as its text", async () => {
+  const stage = await drive();
+  for (let n = 0; n < 33; n++) stage.run.do({ type: "message", content: "m", output: "x".repeat(200_000) });
+  await stage.clock.advance(0);
+  expect(failureOf(stage)).toEqual(["too_large", expect.stringMatching(/4,194,304/)]);
+});
 
-  test("the tool calls and data of a run are cut at 256 MiB, and what it said is kept", async () => {
-    const stage = await drive();
-    stage.run.say("la");
-    const data = "x".repeat(MIB - 2);
-    for (let n = 0; n < 257; n++) stage.run.do({ type: "data", name: "flood", data });
-    await stage.clock.advance(0);
-    expect(failureOf(stage)).toEqual(["too_large", "The tool calls and data of the run are larger than 256 MiB."]);
-    expect(stage.floor.parts.filter(({ kind }) => kind === "data")).toHaveLength(255);
-    expect(said(stage)).toBe("la");
-  });
+test("the tool calls and data of a run are cut at 256 MiB, and what it said is kept", async () => {
+  const stage = await drive();
+  stage.run.say("la");
+  const data = "x".repeat(MIB - 2);
+  for (let n = 0; n < 257; n++) stage.run.do({ type: "data", name: "flood", data });
+  await stage.clock.advance(0);
+  expect(failureOf(stage)).toEqual(["too_large", "The tool calls and data of the run are larger than 256 MiB."]);
+  expect(stage.floor.parts.filter(({ kind }) => kind === "data")).toHaveLength(255);
+  expect(said(stage)).toBe("la");
+});
 
-  test("sixty-four questions may wait for a person; a further one is refused, and its text is bounded", async () => {
-    const stage = await drive();
-    const question = {
-      kind: "question",
-      question: "q".repeat(20_000),
-      options: Array(200).fill("o".repeat(2_000)),
-    } as const;
-    const asked = Array.from({ length: 65 }, () => stage.run.control.askUser(question));
-    for (const one of asked) one.catch(() => {});
-    await expect(asked[64]).rejects.toMatchObject({ code: "busy" });
-    await stage.clock.advance(0);
-    const asks = stage.floor.parts.filter((part) => part.kind === "ask");
-    expect(asks).toHaveLength(64);
-    for (const part of asks) expect(Schema.safeParse(part).success).toBe(true);
-    stage.run.end();
-    await stage.clock.advance(0);
-    expect(stage.outcome()).toBe("done");
-  });
+test("sixty-four questions may wait for a person; a further one is refused, and its text is bounded", async () => {
+  const stage = await drive();
+  const question = {
+    kind: "question",
+    question: "q".repeat(20_000),
+    options: Array(200).fill("o".repeat(2_000)),
+  } as const;
+  const asked = Array.from({ length: 65 }, () => stage.run.control.askUser(question));
+  for (const one of asked) one.catch(() => {});
+  await expect(asked[64]).rejects.toMatchObject({ code: "busy" });
+  await stage.clock.advance(0);
+  const asks = stage.floor.parts.filter((part) => part.kind === "ask");
+  expect(asks).toHaveLength(64);
+  for (const part of asks) expect(Schema.safeParse(part).success).toBe(true);
+  stage.run.end();
+  await stage.clock.advance(0);
+  expect(stage.outcome()).toBe("done");
+});
 
-  test("a part that cannot be written fails its run, and nothing else", async () => {
-    const stage = await drive();
-    stage.run.say("la");
-    stage.run.do({ type: "data", name: "big", data: 1n });
-    await stage.clock.advance(0);
-    expect(failureOf(stage)).toEqual(["internal", expect.any(String)]);
-    expect(said(stage)).toBe("la");
-  });
+test("a part that cannot be written fails its run, and nothing else", async () => {
+  const stage = await drive();
+  stage.run.say("la");
+  stage.run.do({ type: "data", name: "big", data: 1n });
+  await stage.clock.advance(0);
+  expect(failureOf(stage)).toEqual(["internal", expect.any(String)]);
+  expect(said(stage)).toBe("la");
 });
