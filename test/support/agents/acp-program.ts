@@ -18,7 +18,9 @@ const update = (sessionUpdate: string, rest: object, sessionId = session.id) =>
   send({ method: "session/update", params: { sessionId, update: { sessionUpdate, ...rest } } });
 const say = (text: string, messageId = "m1") =>
   update("agent_message_chunk", { content: { type: "text", text }, messageId });
+const drained = () => new Promise((resolve) => process.stdout.once("drain", resolve));
 const never = () => new Promise<never>(() => setInterval(() => {}, 60_000));
+const chatter = (line: string) => new Promise<never>(() => setInterval(() => out(line), 50));
 
 const session = { id: "", params: {} as Json, prompts: [] as string[] };
 const file = (id: string) => join(folder, `${id}.json`);
@@ -44,13 +46,21 @@ const OPTIONS = [
   { optionId: "once", name: "Once", kind: "allow_once" },
   { optionId: "no", name: "No", kind: "reject_once" },
 ];
+const askPermission = (toolCallId: string, rest: object = {}) =>
+  ask("session/request_permission", {
+    toolCall: { toolCallId, name: "shell", title: "ls /", kind: "execute", rawInput: { command: "ls /" } },
+    options: OPTIONS,
+    ...rest,
+  });
+
+/** Shows the user a form with these fields. */
+const askForm = (message: string, properties: object, rest: object = {}) =>
+  ask("elicitation/create", { mode: "form", message, requestedSchema: { type: "object", properties }, ...rest });
+const COLOUR = { q0: { type: "string", title: "Colour" } };
 
 /** Requests a permission, and prints the answer. */
 async function run(toolCallId: string): Promise<string> {
-  const toolCall = { toolCallId, name: "shell", title: "ls /", kind: "execute", rawInput: { command: "ls /" } };
-  const { outcome } = (await ask("session/request_permission", { toolCall, options: OPTIONS })) as never as {
-    outcome: { outcome: string; optionId?: string };
-  };
+  const { outcome } = (await askPermission(toolCallId)) as { outcome: { outcome: string; optionId?: string } };
   const isAllowed = outcome.optionId === "once";
   if (outcome.outcome === "selected") {
     update("tool_call_update", {
@@ -94,7 +104,8 @@ const callTool = async (name: string, input: object): Promise<string> => {
 
 const USAGE = { totalTokens: 12, inputTokens: 3, outputTokens: 4, cachedReadTokens: 5 };
 
-const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
+/** By the message's text and its blocks. One that returns no answer ends its turn normally. */
+const BEHAVIOURS: Record<string, (text: string, prompt: Json[]) => unknown> = {
   speak: () => {
     for (const text of ["One, ", "two, ", "three."]) say(text);
     return { stopReason: "end_turn", usage: USAGE };
@@ -116,9 +127,8 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     update("session_info_update", { _meta: { codex: { error: { message: "stream gone", willRetry: true } } } });
     update("session_info_update", { _meta: { codex: { error: { message: "stream gone", willRetry: false } } } });
     say("error as text");
-    return { stopReason: "end_turn" };
   },
-  wordless: () => ({ stopReason: "end_turn" }),
+  wordless: () => {},
   endless: () => {
     say("So long that it is cut");
     return { stopReason: "max_tokens" };
@@ -126,36 +136,23 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
   refuses: () => ({ stopReason: "refusal" }),
   unasked: () => ({ stopReason: "cancelled" }),
   // Cancels its own requests as soon as it has sent them, or once it is prompted to by a file.
-  reconsiders: async (prompt) => {
-    const requestedSchema = { type: "object", properties: { q0: { type: "string", title: "Colour" } } };
-    const toolCall = { toolCallId: "t1", name: "shell", title: "ls /", kind: "execute", rawInput: { command: "ls /" } };
-    const asked = [
-      ask("session/request_permission", { toolCall, options: OPTIONS }),
-      ask("elicitation/create", { mode: "form", message: "Which?", requestedSchema }),
-    ];
-    const gate = /reconsiders (\S+)/.exec(textOf(prompt))?.[1];
+  reconsiders: async (text) => {
+    const asked = [askPermission("t1"), askForm("Which?", COLOUR)];
+    const gate = /reconsiders (\S+)/.exec(text)?.[1];
     while (gate && !existsSync(gate)) await new Promise((resolve) => setTimeout(resolve, 20));
     for (const requestId of ["ask-0", "ask-1", "unknown", 7, null]) {
       send({ method: "$/cancel_request", params: { requestId } });
     }
     send({ method: "$/cancel_request", params: "no object" });
     say(JSON.stringify((await Promise.all(asked)).map(({ error }) => (error as { code: number }).code)));
-    return { stopReason: "end_turn" };
   },
-  permit: async () => {
-    say(`first: ${await run("t1")}`);
-    return { stopReason: "end_turn" };
-  },
+  permit: async () => say(`first: ${await run("t1")}`),
   twice: async () => {
     say(`first: ${await run("t1")}`);
     say(`, second: ${await run("t2")}`);
-    return { stopReason: "end_turn" };
   },
   // Asks for two calls at once.
-  pair: async () => {
-    say(`both: ${(await Promise.all([run("t1"), run("t2")])).join(", ")}`);
-    return { stopReason: "end_turn" };
-  },
+  pair: async () => say(`both: ${(await Promise.all([run("t1"), run("t2")])).join(", ")}`),
   halts: async () => {
     const answer = await run("t1");
     return { stopReason: answer === "once" ? "end_turn" : "cancelled" };
@@ -183,17 +180,11 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
   // Speaks of a session that this run does not have, as a program with several conversations could.
   impersonates: async () => {
     const sessionId = "another-session";
-    const toolCall = { toolCallId: "t1", name: "shell", rawInput: { command: "ls /" } };
-    const requestedSchema = { type: "object", properties: { q0: { type: "string", title: "Colour" } } };
-    const answers = [
-      await ask("session/request_permission", { sessionId, toolCall, options: OPTIONS }),
-      await ask("elicitation/create", { sessionId, mode: "form", message: "Which?", requestedSchema }),
-    ];
+    const answers = [await askPermission("t1", { sessionId }), await askForm("Which?", COLOUR, { sessionId })];
     for (const text of ["not", "mine"]) {
       update("agent_message_chunk", { content: { type: "text", text }, messageId: "m1" }, sessionId);
     }
     say(JSON.stringify(answers));
-    return { stopReason: "end_turn" };
   },
   // Streams its key as a model does, in pieces, and shows the rest of it while a tool runs.
   leaks: async () => {
@@ -214,17 +205,12 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     const long = "x".repeat(65_536 - 10) + key;
     update("tool_call_update", { toolCallId: "t", status: "completed", content: output(long) });
     out(`${"y".repeat(4_096 - 10)}${key}`);
-    await ask("elicitation/create", {
-      mode: "form",
-      message: `May I use ${key}?`,
-      requestedSchema: { type: "object", properties: { q0: { type: "string", enum: [key, "no"] } } },
-    });
+    await askForm(`May I use ${key}?`, { q0: { type: "string", enum: [key, "no"] } });
     say(first);
-    return { stopReason: "end_turn" };
   },
   // Answers its prompt with any JSON, after text or without it.
-  shapes: (prompt) => {
-    const [, spoken, raw] = textOf(prompt).match(/shapes (\w*) (.+)$/s)!;
+  shapes: (text) => {
+    const [, spoken, raw] = text.match(/shapes (\w*) (.+)$/s)!;
     if (spoken) say(spoken);
     return { raw: JSON.parse(raw!) };
   },
@@ -248,7 +234,6 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
       out(`{"jsonrpc":"2.0","id":${id},"result":{}}`);
     for (const rest of ['"result":{}', '"id":7', '"method":7,"id":1']) out(`{"jsonrpc":"2.0",${rest}}`);
     say("Still here.");
-    return { stopReason: "end_turn" };
   },
   nests: () => {
     const list = "[".repeat(100_000) + "]".repeat(100_000);
@@ -256,7 +241,6 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     out(`{"jsonrpc":"2.0","method":"session/update","params":${params}}`);
     out(`{"jsonrpc":"2.0","id":"x","method":"session/request_permission","params":${list}}`);
     say("Still here.");
-    return { stopReason: "end_turn" };
   },
   overlong: () => {
     const long = "x".repeat(1_000_000);
@@ -268,15 +252,11 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
       content: [{ type: "diff", path: long, newText: long }],
     });
     say("Still here.");
-    return { stopReason: "end_turn" };
   },
   // Asks without end, and reads none of the answers.
   interrogates: async () => {
     process.stdin.pause();
-    for (let asked = 0; ; asked += 1) {
-      const line = JSON.stringify({ jsonrpc: "2.0", id: `q${asked}`, method: "unheard/of", params: {} });
-      if (!process.stdout.write(`${line}\n`)) await new Promise((resolve) => process.stdout.once("drain", resolve));
-    }
+    for (let asked = 0; ; asked += 1) if (!send({ id: `q${asked}`, method: "unheard/of", params: {} })) await drained();
   },
   dies: () => {
     say("Half");
@@ -287,21 +267,14 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
   floods: async () => {
     const text = "x".repeat(65_536);
     for (let pieces = 0; pieces < 1_600; pieces += 1) {
-      if (!say(text)) await new Promise((resolve) => process.stdout.once("drain", resolve));
+      if (!say(text)) await drained();
     }
-    return { stopReason: "end_turn" };
   },
   mumbles: async () => {
-    const params = { sessionId: session.id, update: { sessionUpdate: "something_new", content: "x".repeat(65_536) } };
-    for (;;) {
-      const line = JSON.stringify({ jsonrpc: "2.0", method: "session/update", params });
-      if (!process.stdout.write(`${line}\n`)) await new Promise((resolve) => process.stdout.once("drain", resolve));
-    }
+    const content = "x".repeat(65_536);
+    for (;;) if (!update("something_new", { content })) await drained();
   },
-  huge: () => {
-    say("x".repeat(20_000_000));
-    return { stopReason: "end_turn" };
-  },
+  huge: () => say("x".repeat(20_000_000)),
   stubborn: () => {
     process.on("SIGTERM", () => {});
     leaveBehind();
@@ -328,45 +301,26 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
   late: () => {
     say("In time.");
     setTimeout(() => say(" Just in time."), 5);
-    return { stopReason: "end_turn" };
   },
   asks: async () => {
-    const answer = await ask("elicitation/create", {
-      mode: "form",
-      message: "Which colour?",
-      requestedSchema: {
-        type: "object",
-        properties: {
-          q0: {
-            type: "string",
-            title: "Colour",
-            oneOf: [
-              { const: "r", title: "red" },
-              { const: "b", title: "blue" },
-            ],
-          },
-          q0_custom: { type: "string" },
-        },
-      },
-    });
-    say(JSON.stringify(answer));
-    return { stopReason: "end_turn" };
+    const oneOf = [
+      { const: "r", title: "red" },
+      { const: "b", title: "blue" },
+    ];
+    say(JSON.stringify(await askForm("Which colour?", { q0: { ...COLOUR.q0, oneOf }, q0_custom: { type: "string" } })));
   },
   lists: async () => {
     const { tools } = (await askTools("tools/list", {})) as { tools?: { name: string }[] };
-    say(
-      JSON.stringify({ tools: tools?.map(({ name }) => name), stranger: await askTools("tools/list", {}, "Bearer x") }),
-    );
-    return { stopReason: "end_turn" };
+    const stranger = await askTools("tools/list", {}, "Bearer x");
+    say(JSON.stringify({ tools: tools?.map(({ name }) => name), stranger }));
   },
-  calls: async (prompt) => {
-    const calls = textOf(prompt).match(/calls (.+)$/s)![1]!;
+  calls: async (text) => {
+    const calls = text.match(/calls (.+)$/s)![1]!;
     for (const [name, input] of JSON.parse(calls) as [string, object][]) say(`${await callTool(name, input)} `);
-    return { stopReason: "end_turn" };
   },
   // Gives up a question to the user, once it is prompted to by a file.
-  abandons: async (prompt) => {
-    const gate = /abandons (\S+)/.exec(textOf(prompt))![1]!;
+  abandons: async (text) => {
+    const gate = /abandons (\S+)/.exec(text)![1]!;
     const leaving = new AbortController();
     const asked = askTools("tools/call", { name: "ask-user", arguments: { question: "Which?" } }, undefined, leaving);
     asked.catch(() => {});
@@ -374,29 +328,17 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     leaving.abort();
     await asked.catch(() => {});
     say(await callTool("clock", {}));
-    return { stopReason: "end_turn" };
   },
-  keeps: () => {
-    // The prompt, for a program that outlives its run.
-    say(JSON.stringify(session.params["mcpServers"]));
-    return { stopReason: "end_turn" };
-  },
-  echo: (prompt) => {
-    say(JSON.stringify({ prompt, session: session.params, before: session.prompts }));
-    return { stopReason: "end_turn" };
-  },
+  // The prompt, for a program that outlives its run.
+  keeps: () => say(JSON.stringify(session.params["mcpServers"])),
+  echo: (_, prompt) => say(JSON.stringify({ prompt, session: session.params, before: session.prompts })),
 };
-
-function textOf(prompt: Json[]): string {
-  return prompt.map((block) => String(block["text"] ?? "")).join("");
-}
 
 const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
   initialize: () => {
     if (ability === "hangs") return never();
     if (ability.startsWith("greets ")) return { raw: JSON.parse(ability.slice(7)) };
-    if (ability === "chatters") setInterval(() => out("still starting"), 50);
-    if (ability === "chatters") return never();
+    if (ability === "chatters") return chatter("still starting");
     const loads = ability === "loads" || ability === "repeats";
     return {
       protocolVersion: 1,
@@ -412,8 +354,7 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
   },
   "session/new": (params) => {
     if (ability.startsWith("opens ")) return { sessionId: JSON.parse(ability.slice(6)) };
-    if (ability === "drifts") setInterval(() => out("still opening"), 50);
-    if (ability === "drifts") return never();
+    if (ability === "drifts") return chatter("still opening");
     Object.assign(session, { id: `s-${process.pid}`, params, prompts: [] });
     update("available_commands_update", { availableCommands: [] });
     return { sessionId: session.id };
@@ -438,12 +379,12 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
   "session/close": () => ({}),
   "session/prompt": async ({ prompt }) => {
     cancelled = Promise.withResolvers();
-    const text = textOf(prompt as Json[]);
+    const text = (prompt as Json[]).map((block) => String(block["text"] ?? "")).join("");
     const name = Object.keys(BEHAVIOURS).find((one) => text.includes(one)) ?? "echo";
-    const answer = await BEHAVIOURS[name]!(prompt as Json[]);
+    const answer = await BEHAVIOURS[name]!(text, prompt as Json[]);
     session.prompts.push(text);
     if (folder !== ".") writeFileSync(file(session.id), JSON.stringify(session.prompts));
-    return answer;
+    return typeof answer === "object" ? (answer as Json) : { stopReason: "end_turn" };
   },
 };
 
@@ -452,7 +393,7 @@ function repeat(params: Json): Json {
   session.id = String(params["sessionId"]);
   const more = () => {
     while (say("again"));
-    process.stdout.once("drain", more);
+    void drained().then(more);
   };
   setImmediate(more);
   return {};
@@ -481,7 +422,7 @@ async function handle({ id, method, params, result, error }: Message): Promise<v
   else send(answer["error"] ? { id, error: answer["error"] } : { id, result: answer });
 }
 
-process.stderr.write(`listening in mode ${process.env["THE_MODE"] ?? "none"}\n`);
+process.stderr.write("listening\n");
 createInterface({ input: process.stdin })
   .on("line", (line) => void handle(JSON.parse(line)))
   .on("close", () => ability !== "stays" && process.exit(0));

@@ -2,11 +2,9 @@ import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
-import type { AgentId } from "../../../src/protocol/ids.ts";
-import { makeCatalog } from "../catalogs/catalog.ts";
 import { BARE_ENV } from "./bare-env.ts";
 import { gone } from "./processes.ts";
-import { testRegistry } from "./test-registry.ts";
+import { subjectOf } from "./test-registry.ts";
 
 const PRINTING = fileURLToPath(new URL("./printing-program.ts", import.meta.url));
 const ACP = fileURLToPath(new URL("./acp-program.ts", import.meta.url));
@@ -14,7 +12,7 @@ const ACP = fileURLToPath(new URL("./acp-program.ts", import.meta.url));
 /** A cache of compiled code halves the start time of programs in TypeScript. */
 const { PATH: _, ...CACHED } = BARE_ENV;
 
-export interface ProgramSubject {
+interface ProgramSubject {
   readonly agent: Agent;
   /** A marker in the environment of every process that its runs start. */
   readonly tag: string;
@@ -24,17 +22,22 @@ export interface ProgramSubject {
   close(): Promise<void>;
 }
 
-/** An agent that is a program, with its own environment. */
-export function programSubject(entry: object, adapter: object, env: Record<string, string> = {}): ProgramSubject {
+/** An agent that is a program, with its own environment, and possibly with other agents and another clock. */
+export function programSubject(
+  entry: object,
+  adapter: object,
+  env: Record<string, string> = {},
+  more: Pick<NonNullable<Parameters<typeof subjectOf>[1]>, "others" | "clock"> = {},
+): ProgramSubject {
   const tag = `tag-${randomUUID()}`;
   const { set = {}, ...rest } = adapter as { set?: object };
-  const catalog = makeCatalog([{ name: "subject", ...entry, adapter: { ...rest, set: { ...set, TEST_TAG: tag } } }]);
   const logged: { facts: object; message: string }[] = [];
   const keep = (facts: object, message: string) => void logged.push({ facts, message });
   const log = { debug: keep, info: keep, warn: keep, error: keep };
-  const registry = testRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"], ...env }, log });
+  const tagged = { ...entry, adapter: { ...rest, set: { ...set, TEST_TAG: tag } } };
+  const { agent, registry } = subjectOf(tagged, { env: { PATH: process.env["PATH"], ...env }, log, ...more });
   return {
-    agent: registry.find("subject" as AgentId)!,
+    agent,
     tag,
     logged,
     async close() {
@@ -46,9 +49,7 @@ export function programSubject(entry: object, adapter: object, env: Record<strin
 
 /** An agent of the command adapter that runs `printing-program.ts`; closed at the end of the test. */
 export function printing(behaviour: string, adapter: object = {}, env: Record<string, string> = {}): ProgramSubject {
-  const subject = programSubject({}, { ...commandAdapter(behaviour), ...adapter }, env);
-  onTestFinished(() => subject.close());
-  return subject;
+  return talking({ ...commandAdapter(behaviour), ...adapter }, {}, env);
 }
 
 export function commandAdapter(behaviour: string, ...args: string[]): object {
@@ -61,9 +62,13 @@ export function acpAdapter(ability = "resumes", folder?: string): object {
   return { kind: "acp", profile: "custom", command: process.execPath, args, set: CACHED };
 }
 
-/** A coding agent that runs `acp-program.ts`; closed at the end of the test. */
-export function talking(adapter: object = acpAdapter(), entry: object = {}, env: Record<string, string> = {}) {
-  const subject = programSubject(entry, adapter, env);
+/** A program, by default a coding agent that runs `acp-program.ts`; closed at the end of the test. */
+export function talking(
+  adapter: object = acpAdapter(),
+  entry: object = {},
+  ...rest: [env?: Record<string, string>, more?: Parameters<typeof programSubject>[3]]
+) {
+  const subject = programSubject(entry, adapter, ...rest);
   onTestFinished(() => subject.close());
   return subject;
 }

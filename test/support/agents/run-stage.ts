@@ -183,11 +183,23 @@ export async function playToFailure(
   throw new Error("the run did not fail");
 }
 
+/** Starts a turn, and pulls its parts up to the first one of these types. */
+export async function playUntil(agent: Agent, turn: Turn, stage: RunStage, ...types: Part["type"][]) {
+  const parts = agent.run(turn, stage.control)[Symbol.asyncIterator]();
+  for (;;) {
+    const { value: part, done } = await parts.next();
+    if (done) throw new Error(`the run ended without a part of type ${types.join()}`);
+    if (types.includes(part.type)) return { part: part as Part, parts };
+  }
+}
+
 /** The text of the session's own agent. */
 export function textOf(parts: readonly Part[]): string {
   return parts.map((part) => (part.type === "text" && !part.agent ? part.text : "")).join("");
 }
 
+type PartOf<T, P = Part> = P extends { type: infer Types } ? (T extends Types ? P : never) : never;
+
 /** The parts of one type. */
 export const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
-  parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);
+  parts.filter((part) => part.type === type) as PartOf<T>[];

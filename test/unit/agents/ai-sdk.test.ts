@@ -1,10 +1,8 @@
 import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
-import type { AgentId } from "../../../src/protocol/ids.ts";
 import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
-import { testRegistry } from "../../support/agents/test-registry.ts";
-import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { subjectOf } from "../../support/agents/test-registry.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
 
@@ -21,21 +19,27 @@ beforeEach(async () => {
 });
 afterEach(() => server.close());
 
+interface ModelOptions {
+  /** Of the jitter; 1 by default. */
+  random?: number;
+  adapter?: object;
+  env?: Record<string, string>;
+  instructions?: string;
+}
+
 function model(
   provider: string,
-  { random = 1, adapter: more = {}, ...rest }: { random?: number; adapter?: object } & Record<string, unknown> = {},
+  { random = 1, adapter, env = { MY_KEY: `${KEY}\n` }, ...rest }: ModelOptions = {},
 ): Agent {
-  const adapter = {
-    ...more,
+  const own = {
     kind: "ai-sdk",
     provider,
     model: "model-x",
     base_url: server.baseUrl,
     api_key_env: "MY_KEY",
+    ...adapter,
   };
-  const catalog = makeCatalog([{ name: "subject", adapter, ...rest }]);
-  const registry = testRegistry({ catalog: () => catalog, env: { MY_KEY: `${KEY}\n` }, random: () => random });
-  return registry.find("subject" as AgentId)!;
+  return subjectOf({ ...rest, adapter: own }, { env, random: () => random }).agent;
 }
 
 describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => {
@@ -46,21 +50,13 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
       text: ["Hel", "lo"],
       usage: { input: 100, output: 7, cacheRead: 60, ...(provider === "anthropic" && { cacheWrite: 30 }) },
     });
+    const usage = { prompt_tokens: 100, completion_tokens: 7, total_tokens: 107, cache_read_input_tokens: 60 };
     expect(await play(model(provider), turnOf(PROMPT))).toEqual([
       { type: "reasoning", text: "Let me " },
       { type: "reasoning", text: "think." },
       { type: "text", text: "Hel" },
       { type: "text", text: "lo" },
-      {
-        type: "usage",
-        usage: {
-          prompt_tokens: 100,
-          completion_tokens: 7,
-          total_tokens: 107,
-          cache_read_input_tokens: 60,
-          ...(provider === "anthropic" && { cache_creation_input_tokens: 30 }),
-        },
-      },
+      { type: "usage", usage: { ...usage, ...(provider === "anthropic" && { cache_creation_input_tokens: 30 }) } },
     ]);
   });
 
@@ -135,9 +131,8 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
 
   test("an empty stream is not a reply", async () => {
     server.willReply(...Array(3).fill({ kind: "stream", ending: "early" }));
-    expect((await playToFailure(model(provider), turnOf(PROMPT))).failure).toMatchObject({
-      code: "provider_unreachable",
-    });
+    const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
+    expect(failure).toMatchObject({ code: "provider_unreachable" });
     expect(server.requests).toHaveLength(3);
   });
 
@@ -156,11 +151,9 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     async (status) => {
       server.willReply({ kind: "refusal", status, error: { type: "invalid_request_error" } });
       const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
-      expect(failure).toMatchObject({
-        code: "provider_refused",
-        message: `The model's provider refused the request (${status} invalid_request_error)${status === 401 ? "." : ": some message"}`,
-        retryable: false,
-      });
+      const reason = status === 401 ? "." : ": some message";
+      const message = `The model's provider refused the request (${status} invalid_request_error)${reason}`;
+      expect(failure).toMatchObject({ code: "provider_refused", message, retryable: false });
       expect(server.requests).toHaveLength(1);
     },
   );
@@ -220,26 +213,19 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     const arrived = server.nextRequest();
     if (said !== "") expect(await parts.next()).toMatchObject({ value: { text: said } });
     const armed = said === "" ? arrived : stage.next("timer");
-    const next = parts.next();
-    let hasFailed = false;
-    const failed = next.then(
+    let failure: (Error & { cause: Error }) | undefined;
+    parts.next().then(
       () => expect.unreachable(),
-      (failure) => {
-        hasFailed = true;
-        return failure;
-      },
+      (fault) => (failure = fault),
     );
     await armed;
     stage.advance(said === "" ? 19_999 : 4_999);
     await new Promise(setImmediate);
-    expect(hasFailed).toBe(false);
+    expect(failure).toBeUndefined();
     // Chunks that the provider sent before it stopped may still arrive.
-    for (; !hasFailed; await new Promise(setImmediate)) stage.advance(said === "" ? 1 : 5_000);
-    const failure = await failed;
-    expect(failure).toMatchObject({
-      code: "provider_unreachable",
-      message: "The model's provider stopped responding.",
-    });
+    for (; !failure; await new Promise(setImmediate)) stage.advance(said === "" ? 1 : 5_000);
+    const message = "The model's provider stopped responding.";
+    expect(failure).toMatchObject({ code: "provider_unreachable", message });
     expect(failure.cause.message).toMatch(
       said === "" ? /^127\S+ no token for 20000 ms$/ : / no further token for 5000 ms$/,
     );
@@ -319,19 +305,8 @@ test("an abort between two attempts ends the run without another", async () => {
   expect(server.requests).toHaveLength(1);
 });
 
-test("an address without a listener is provider_unreachable", async () => {
-  const gone = await startProviderServer();
-  await gone.close();
-  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: gone.baseUrl };
-  const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const agent = testRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
-  expect((await playToFailure(agent, turnOf(PROMPT))).failure).toMatchObject({ code: "provider_unreachable" });
-});
-
 test("a compatible server without a key gets no Authorization header", async () => {
-  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: server.baseUrl };
-  const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const agent = testRegistry({ catalog: () => catalog, env: { OPENAI_API_KEY: KEY } }).find("subject" as AgentId)!;
+  const agent = model("openai-compatible", { adapter: { api_key_env: undefined }, env: { OPENAI_API_KEY: KEY } });
   server.willReply({ kind: "stream", text: ["ok"] });
   await play(agent, turnOf(PROMPT));
   expect(server.requests[0]!.headers.authorization).toBeUndefined();
@@ -341,10 +316,8 @@ test("a compatible server without a key gets no Authorization header", async () 
 test("token counts are whole and not negative, whatever the server reports", async () => {
   server.willReply({ kind: "stream", text: ["ok"], usage: { input: 10.6, output: -1 } });
   const parts = await play(model("openai-compatible"), turnOf(PROMPT));
-  expect(parts.at(-1)).toEqual({
-    type: "usage",
-    usage: { prompt_tokens: 11, completion_tokens: 0, total_tokens: 11 },
-  });
+  const usage = { prompt_tokens: 11, completion_tokens: 0, total_tokens: 11 };
+  expect(parts.at(-1)).toEqual({ type: "usage", usage });
 });
 
 test("OpenAI is asked to store nothing", async () => {
@@ -354,13 +327,9 @@ test("OpenAI is asked to store nothing", async () => {
 });
 
 test("an agent without its key refuses before it sends a request", async () => {
-  const adapter = { kind: "ai-sdk", provider: "openai", model: "m", base_url: server.baseUrl };
-  const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const agent = testRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
+  const agent = model("openai", { adapter: { api_key_env: undefined }, env: {} });
   const { failure } = await playToFailure(agent, turnOf(PROMPT));
-  expect(failure).toMatchObject({
-    code: "provider_refused",
-    message: "This agent has no key for its model's provider.",
-  });
+  const message = "This agent has no key for its model's provider.";
+  expect(failure).toMatchObject({ code: "provider_refused", message });
   expect(server.requests).toEqual([]);
 });

@@ -7,42 +7,37 @@ import { createRunStage, messageOf, turnOf } from "../../support/agents/run-stag
 const read = (history: Message[], input = "now") =>
   toModelMessages(turnOf(input, { history }), createRunStage().control.loadImage);
 
+const user = (content: string, rest: Partial<Message> = {}) => messageOf("user", content, rest);
+const assistant = (content: string, rest: Partial<Message> = {}) => messageOf("assistant", content, rest);
+
 /** `user: text`, one line for each message. */
 const linesOf = async (history: Message[], input = "now") =>
   (await read(history, input)).map(({ role, content }) => `${role}: ${content}`);
 
 describe("the messages that a model receives", () => {
-  test("a model receives the conversation so far, and then the user's message", async () => {
-    expect(await linesOf([messageOf("user", "one"), messageOf("assistant", "two")])).toEqual([
-      "user: one",
-      "assistant: two",
-      "user: now",
-    ]);
-  });
-
-  test("a model receives a reply that was interrupted", async () => {
-    const history = [messageOf("user", "one"), messageOf("assistant", "tw", { status: "interrupted" })];
-    expect(await linesOf(history)).toContain("assistant: tw");
-  });
-
-  test("a model receives no failed, queued, system, tool, empty or sub-agent messages", async () => {
-    const sub = { kind: "sub", name: "s", depth: 1, path: ["m", "s"] } as const;
-    const history = [
-      messageOf("user", "one"),
-      messageOf("assistant", "failed", { status: "error" }),
-      messageOf("user", "waiting", { status: "queued" }),
-      messageOf("assistant", "by a sub-agent", { agent: { ...sub, path: [...sub.path] } }),
-      messageOf("system", "system"),
-      messageOf("tool", "tool"),
-      messageOf("assistant", ""),
-      messageOf("assistant", "two"),
-    ];
-    expect(await linesOf(history)).toEqual(["user: one", "assistant: two", "user: now"]);
+  const sub = { kind: "sub", name: "s", depth: 1, path: ["m", "s"] } as const;
+  const unheard = [
+    assistant("failed", { status: "error" }),
+    user("waiting", { status: "queued" }),
+    assistant("by a sub-agent", { agent: { ...sub, path: [...sub.path] } }),
+    messageOf("system", "system"),
+    messageOf("tool", "tool"),
+    assistant(""),
+  ];
+  test.each([
+    ["the conversation so far, and then the user's message", [assistant("two")], ["assistant: two", "user: now"]],
+    ["a reply that was interrupted", [assistant("tw", { status: "interrupted" })], ["assistant: tw", "user: now"]],
+    [
+      "no failed, queued, system, tool, empty or sub-agent messages",
+      [...unheard, assistant("two")],
+      ["assistant: two", "user: now"],
+    ],
+  ])("a model receives %s", async (_, rest, lines) => {
+    expect(await linesOf([user("one"), ...rest])).toEqual(["user: one", ...lines]);
   });
 
   test("consecutive messages of one role become one message, as after a failed turn without a reply", async () => {
-    const history = [messageOf("user", "one"), messageOf("assistant", "no", { status: "error" })];
-    expect(await linesOf(history)).toEqual(["user: one\n\nnow"]);
+    expect(await linesOf([user("one"), assistant("no", { status: "error" })])).toEqual(["user: one\n\nnow"]);
   });
 
   test("a model receives the user's message once, even if the history already contains it", async () => {
@@ -53,14 +48,13 @@ describe("the messages that a model receives", () => {
 
   test("text of an earlier attempt follows the question, and the model is asked to continue", async () => {
     const history = [
-      messageOf("user", "one"),
-      messageOf("assistant", "two", { runId: "run_0" as RunId }),
-      messageOf("assistant", "I was say", { runId: "run_1" as RunId, status: "interrupted" }),
+      user("one"),
+      assistant("two", { runId: "run_0" as RunId }),
+      assistant("I was say", { runId: "run_1" as RunId, status: "interrupted" }),
     ];
-    const lines = await linesOf(history);
-    expect(lines.slice(0, 4)).toEqual(["user: one", "assistant: two", "user: now", "assistant: I was say"]);
-    expect(lines[4]).toMatch(/^user: .*interrupted/);
-    expect(lines).toHaveLength(5);
+    const asked = expect.stringMatching(/^user: .*interrupted/);
+    const before = ["user: one", "assistant: two", "user: now", "assistant: I was say"];
+    expect(await linesOf(history)).toEqual([...before, asked]);
   });
 
   test.each([
@@ -73,50 +67,37 @@ describe("the messages that a model receives", () => {
   ])(
     "a reply that was interrupted while it was spoken ends with the last whole word heard: %s",
     async (_, content, playedUpTo, expected) => {
-      const [, reply] = await linesOf([messageOf("user", "one"), messageOf("assistant", content, { playedUpTo })]);
+      const [, reply] = await linesOf([user("one"), assistant(content, { playedUpTo })]);
       expect(reply!.slice("assistant: ".length, "assistant: ".length + expected.length)).toBe(expected);
       expect(reply!.includes("did not hear the rest")).toBe(playedUpTo < content.length);
     },
   );
 
   test("text of an earlier attempt at this turn is whole, because its speech goes on", async () => {
-    const said = messageOf("assistant", "I was saying", {
-      runId: "run_1" as RunId,
-      status: "interrupted",
-      playedUpTo: 5,
-    });
-    expect((await linesOf([messageOf("user", "one"), said])).at(-2)).toBe("assistant: I was saying");
+    const said = assistant("I was saying", { runId: "run_1" as RunId, status: "interrupted", playedUpTo: 5 });
+    expect((await linesOf([user("one"), said])).at(-2)).toBe("assistant: I was saying");
   });
 });
 
 describe("the limits of a conversation", () => {
   test("a model receives the newest 200 messages, beginning with the user's", async () => {
     const history = Array.from({ length: 501 }, (_, n) => messageOf(n % 2 ? "assistant" : "user", `${n}`));
-    const messages = await read([...history, messageOf("assistant", "501")]);
+    const messages = await read([...history, assistant("501")]);
     expect(messages[0]).toEqual({ role: "user", content: "302" });
     expect(messages).toHaveLength(201);
-    const odd = await read(
-      history
-        .slice(0, 500)
-        .concat(messageOf("user", "500"), messageOf("assistant", "501"), messageOf("assistant", "502")),
-    );
+    const odd = await read([...history.slice(0, 500), user("500"), assistant("501"), assistant("502")]);
     expect(odd[0]!.role).toBe("user");
   });
 
   test("a model receives at most 256 KiB of a conversation, counted as UTF-8, without gaps", async () => {
-    const history = [
-      messageOf("user", "old"),
-      messageOf("assistant", "音".repeat(60_000)),
-      messageOf("user", "音".repeat(60_000)),
-      messageOf("assistant", "new"),
-    ];
+    const history = [user("old"), assistant("音".repeat(60_000)), user("音".repeat(60_000)), assistant("new")];
     const messages = await read(history);
     expect(messages.map(({ content }) => content.length)).toEqual([60_000, 3, 3]);
   });
 
   test("a model receives the user's whole message, whatever its length", async () => {
     const long = "x".repeat(1_000_000);
-    expect(await read([messageOf("user", "one"), messageOf("assistant", "two")], long)).toHaveLength(3);
+    expect(await read([user("one"), assistant("two")], long)).toHaveLength(3);
   });
 
   test("a model receives the newest eight images, and no bytes of the others", async () => {
@@ -125,8 +106,8 @@ describe("the limits of a conversation", () => {
     const images = Array.from({ length: 10 }, (_, n) => stage.storeImage(Buffer.from([n]), "image/png"));
     const history = images
       .slice(0, 9)
-      .flatMap((image, n) => [messageOf("user", `picture ${n}`, { images: [image] }), messageOf("assistant", "nice")]);
-    const turn = turnOf("", { history, input: messageOf("user", "", { images: images.slice(9) }) });
+      .flatMap((image, n) => [user(`picture ${n}`, { images: [image] }), assistant("nice")]);
+    const turn = turnOf("", { history, input: user("", { images: images.slice(9) }) });
     const messages = await toModelMessages(turn, (image) => {
       loaded.push(image.hash);
       return stage.control.loadImage(image);
@@ -142,16 +123,16 @@ describe("the limits of a conversation", () => {
 
 describe("a summary in a conversation", () => {
   const history = [
-    messageOf("user", "one"),
-    messageOf("assistant", "two"),
-    messageOf("user", "three"),
-    messageOf("assistant", "four", { status: "error" }),
-    messageOf("user", "five"),
-    messageOf("assistant", "six"),
+    user("one"),
+    assistant("two"),
+    user("three"),
+    assistant("four", { status: "error" }),
+    user("five"),
+    assistant("six"),
   ];
   const NOTE = "user: What was said before, in short:\n<summary>\nNumbers.\n</summary>";
   const lines = async (upTo: number, keptTurns: number, past = history) => {
-    const summary = { text: "Numbers.", upTo: past[upTo]?.id ?? messageOf("user", "elsewhere").id };
+    const summary = { text: "Numbers.", upTo: past[upTo]?.id ?? user("elsewhere").id };
     const turn = { ...turnOf("now", { history: past }), summary };
     const messages = await toModelMessages(turn, createRunStage().control.loadImage, keptTurns);
     return messages.map(({ role, content }) => `${role}: ${content}`);
@@ -180,7 +161,7 @@ describe("a summary in a conversation", () => {
   });
 
   test("a summary does not raise the limit of a request", async () => {
-    const large = [messageOf("user", "a".repeat(262_144)), messageOf("user", "b")];
+    const large = [user("a".repeat(262_144)), user("b")];
     expect(await lines(99, 4, large)).toEqual([`${NOTE}\n\nb\n\nnow`]);
   });
 });

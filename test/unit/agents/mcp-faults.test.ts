@@ -1,7 +1,6 @@
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Supervisor } from "../../../src/agents/process/supervisor.ts";
 import { Semaphore } from "../../../src/agents/semaphore.ts";
 import { connectMcp } from "../../../src/agents/tools/mcp/mcp-server.ts";
@@ -9,6 +8,8 @@ import { ToolBox } from "../../../src/agents/tools/tool-box.ts";
 import { McpServer } from "../../../src/config/catalog/tool-entry.ts";
 import { createRunStage, turnOf } from "../../support/agents/run-stage.ts";
 import { RealClock } from "../../support/catalogs/watched-file.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { json, SmallServer } from "../../support/servers/small-server.ts";
 
 /** MCP servers that break the protocol, and what a call of theirs ends with. */
 const PROGRAM = fileURLToPath(new URL("../../support/agents/mcp-faulty-server.ts", import.meta.url));
@@ -27,7 +28,7 @@ const INITIALIZED = {
 };
 
 /** Call the tools of a server. Time stands, so that a call without an end times out only if the test lets it. */
-async function openTools(entry: object) {
+async function openTools(entry: object, atEnd: (close: () => Promise<void>) => void = onTestFinished) {
   const clock = new RealClock();
   const supervisor = new Supervisor({ clock });
   const end = new AbortController();
@@ -36,7 +37,7 @@ async function openTools(entry: object) {
     { choose: () => ({ confirm: false, timeoutMs: TIMEOUT_MS }), signal: end.signal },
     { supervisor, clock, env: process.env, slots: new Semaphore(1) },
   );
-  onTestFinished(async () => {
+  atEnd(async () => {
     await connection.close();
     await supervisor.close();
   });
@@ -55,7 +56,7 @@ async function openTools(entry: object) {
   return { call, stage, connection };
 }
 
-type Answer = (response: ServerResponse, id: number, say: (...messages: object[]) => void) => void;
+type Answer = (response: ServerResponse, id: number, say: (...messages: object[]) => void) => unknown;
 
 /** A server over HTTP whose tools answer as given. */
 async function startServer(tools: Record<string, Answer>) {
@@ -65,16 +66,14 @@ async function startServer(tools: Record<string, Answer>) {
   let sessions = 0;
   let isLost = false;
   let keepsSessions = true;
-  const http = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const message = JSON.parse(Buffer.concat(chunks).toString() || '{"method":"none"}') as Message;
+  const http = await SmallServer.start((response, request) => {
+    const message = JSON.parse(request.body || '{"method":"none"}') as Message;
     received.push(message);
     const { "mcp-session-id": session, "mcp-protocol-version": version } = request.headers;
     heads.push([request.method, message.method, session, version].join(" "));
     const { id, method, params } = message;
     if (session !== undefined && (isLost || session !== `session-${sessions}`)) {
-      return void response.writeHead(404, { "content-type": "application/json" }).end('{"error":{"code":-32001}}');
+      return json({ error: { code: -32_001 } }, 404)(response, request);
     }
     if (method === "initialize") {
       sessions += 1;
@@ -93,29 +92,27 @@ async function startServer(tools: Record<string, Answer>) {
     }
     const listed = Object.keys(tools).map((each) => ({ name: each, inputSchema: { type: "object" } }));
     const result = method === "initialize" ? INITIALIZED : { tools: listed };
-    response.writeHead(200, { "content-type": "application/json", "mcp-session-id": `session-${sessions}` });
-    response.end(JSON.stringify({ jsonrpc: "2.0", id, result }));
+    json({ jsonrpc: "2.0", id, result }, 200, { "mcp-session-id": `session-${sessions}` })(response, request);
   });
-  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    http.closeAllConnections();
-    http.close();
-  });
-  const { port } = http.address() as AddressInfo;
+  onTestFinished(() => http[Symbol.asyncDispose]());
   const cancelled = () => received.filter(({ method }) => method === "notifications/cancelled");
   /** Lose the session. @param keeps whether the server keeps the next one */
   const lose = (keeps = true) => {
     isLost = true;
     keepsSessions = keeps;
   };
-  return { entry: { url: `http://127.0.0.1:${port}/mcp` }, received, left, heads, cancelled, lose };
+  return { entry: { url: `${http.url}/mcp` }, received, left, heads, cancelled, lose };
 }
 
 const said = (text: string) => ({ result: { content: [{ type: "text", text }] } });
-const good: Answer = (response, id, say) => {
-  say({ id, ...said("good") });
-  response.end();
-};
+/** Sends these messages, and ends the stream. */
+const sending =
+  (messagesOf: (id: number) => object[]): Answer =>
+  (response, id, say) => {
+    say(...messagesOf(id));
+    response.end();
+  };
+const good = sending((id) => [{ id, ...said("good") }]);
 const GOOD = { content: "good", isError: false };
 const failed = (reason: string) => ({ content: `The tool's server failed: ${reason}`, isError: true });
 
@@ -162,13 +159,9 @@ describe("a server over HTTP", () => {
     lose();
     const before = heads.length;
     expect(await Promise.all([call("good"), call("good")])).toEqual([GOOD, GOOD]);
-    const begun = heads.slice(before).filter((head) => !head.includes("session-1"));
-    const calls = Array.from({ length: 2 }, () => "POST tools/call session-2 2025-06-18");
-    expect(begun).toEqual([
-      "POST initialize  2025-06-18",
-      "POST notifications/initialized session-2 2025-06-18",
-      ...calls,
-    ]);
+    const begun = ["POST initialize  2025-06-18", "POST notifications/initialized session-2 2025-06-18"];
+    const calls = Array(2).fill("POST tools/call session-2 2025-06-18");
+    expect(heads.slice(before).filter((head) => !head.includes("session-1"))).toEqual([...begun, ...calls]);
     await connection.close();
     await expect.poll(() => heads.at(-1)).toBe("DELETE none session-2 2025-06-18");
   });
@@ -181,71 +174,60 @@ describe("a server over HTTP", () => {
     expect(heads.filter((head) => head.startsWith("POST tools/call"))).toHaveLength(2);
   });
 
-  const cases: Record<string, [Answer, object]> = {
-    "ends its stream without an answer": [
-      (response, _, say) => {
-        say({ method: "notifications/progress", params: {} });
-        response.end();
-      },
-      failed("its stream ended without an answer"),
-    ],
-    "breaks its stream off": [
+  const noAnswer = failed("its response has no answer to the request");
+  const noEnd = failed("its stream ended without an answer");
+  const JSON_TYPE = { "content-type": "application/json" };
+  test.each<[string, Answer, object]>([
+    ["ends its stream without an answer", sending(() => [{ method: "notifications/progress", params: {} }]), noEnd],
+    [
+      "breaks its stream off",
       (response, _, say) => {
         say();
         setImmediate(() => response.destroy());
       },
       failed("its stream broke off before the answer"),
     ],
-    "accepts the request without an answer": [
-      (response) => void response.writeHead(202).end(),
-      failed("its response has no answer to the request"),
+    ["accepts the request without an answer", (response) => response.writeHead(202).end(), noAnswer],
+    [
+      "answers another request only",
+      sending((id) => [id + 1_000, `${id}`, `0x${id}`].map((each) => ({ id: each, ...said("bad") }))),
+      noEnd,
     ],
-    "answers another request only": [
-      (response, id, say) => {
-        say({ id: id + 1_000, ...said("bad") }, { id: `${id}`, ...said("bad") }, { id: `0x${id}`, ...said("bad") });
-        response.end();
-      },
-      failed("its stream ended without an answer"),
+    [
+      "answers with JSON under an id of another type",
+      (response, id) =>
+        response.writeHead(200, JSON_TYPE).end(JSON.stringify({ jsonrpc: "2.0", id: `${id}`, ...said("bad") })),
+      noAnswer,
     ],
-    "answers with JSON under an id of another type": [
-      (response, id) => {
-        response.writeHead(200, { "content-type": "application/json" });
-        response.end(JSON.stringify({ jsonrpc: "2.0", id: `${id}`, ...said("bad") }));
-      },
-      failed("its response has no answer to the request"),
-    ],
-    "answers unknown requests first, and twice": [
-      (response, id, say) => {
-        say({ id: 1_000, ...said("bad") }, { id, ...said("good") }, { id, ...said("bad") });
-        response.end();
-      },
+    [
+      "answers unknown requests first, and twice",
+      sending((id) => [
+        { id: 1_000, ...said("bad") },
+        { id, ...said("good") },
+        { id, ...said("bad") },
+      ]),
       GOOD,
     ],
-    "answers with neither a result nor an error": [
+    [
+      "answers with neither a result nor an error",
       (_, id, say) => say({ id }),
       failed("its answer has neither a result nor an error"),
     ],
-    "answers with what is no JSON": [
-      (response) => void response.writeHead(200, { "content-type": "application/json" }).end("{"),
-      failed("its response has no answer to the request"),
-    ],
-    "sends its answer in lines of an event without end": [
+    ["answers with what is no JSON", (response) => response.writeHead(200, JSON_TYPE).end("{"), noAnswer],
+    [
+      "sends its answer in lines of an event without end",
       (response, _, say) => {
         say();
         for (let line = 0; line < 9; line += 1) response.write(`data: ${"x".repeat(500_000)}\n`);
       },
       failed("its stream has an event of more than 4194304 characters"),
     ],
-  };
-  test.each(Object.entries(cases))(
-    "a call of a server that %s fails or succeeds at once, and so does the next",
-    async (_, [answer, outcome]) => {
-      const { entry } = await startServer({ bad: answer, good });
-      const { call } = await openTools(entry);
-      expect(await call("bad")).toEqual(outcome);
-      expect(await call("good")).toEqual(GOOD);
-    },
-  );
+  ])("a call of a server that %s fails or succeeds at once, and so does the next", async (_, answer, outcome) => {
+    const { entry } = await startServer({ bad: answer, good });
+    const { call } = await openTools(entry);
+    expect(await call("bad")).toEqual(outcome);
+    expect(await call("good")).toEqual(GOOD);
+  });
 
   test("the answer to one call never answers another that is under way", async () => {
     const waiting = Promise.withResolvers<void>();
@@ -257,25 +239,26 @@ describe("a server over HTTP", () => {
         say({ id, ...said("slow") });
         response.end();
       },
-      thief: (response, _, say) => {
-        say({ id: other, ...said("stolen") });
-        response.end();
-      },
+      thief: sending(() => [{ id: other, ...said("stolen") }]),
     });
     const { call } = await openTools(entry);
     const slow = call("slow");
     await expect.poll(() => other).toBeGreaterThan(0);
-    expect(await call("thief")).toEqual(failed("its stream ended without an answer"));
+    expect(await call("thief")).toEqual(noEnd);
     waiting.resolve();
     expect(await slow).toEqual({ content: "slow", isError: false });
   });
 });
 
 describe("a server that is a program", () => {
-  const open = () => openTools({ command: process.execPath, args: ["--no-warnings", PROGRAM] });
+  const atEnd = atEndOfSuite();
+  let tools: Awaited<ReturnType<typeof openTools>>;
+  beforeAll(async () => {
+    tools = await openTools({ command: process.execPath, args: ["--no-warnings", PROGRAM] }, atEnd);
+  });
 
   test("a call that times out is cancelled at the program, and its late answer harms no other call", async () => {
-    const { call, stage } = await open();
+    const { call, stage } = tools;
     const calling = call("late");
     await expect.poll(async () => (await call("seen")).content).toContain("late");
     stage.advance(TIMEOUT_MS);
@@ -290,8 +273,7 @@ describe("a server that is a program", () => {
     ["answers with neither a result nor an error", "empty", failed("its answer has neither a result nor an error")],
     ["answers with JSON that is too deep", "deep", failed("its answer is nested too deeply")],
   ])("a call of a program that %s ends at once, and so does the next", async (_, name, outcome) => {
-    const { call } = await open();
-    expect(await call(name)).toEqual(outcome);
-    expect(await call("good")).toEqual(GOOD);
+    expect(await tools.call(name)).toEqual(outcome);
+    expect(await tools.call("good")).toEqual(GOOD);
   });
 });

@@ -1,13 +1,10 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Part } from "../../../src/agents/agent.ts";
-import type { AgentId } from "../../../src/protocol/ids.ts";
-import { createRunStage, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
-import { testRegistry } from "../../support/agents/test-registry.ts";
-import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { createRunStage, ofType, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { subjectOf } from "../../support/agents/test-registry.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
+import { SmallServer } from "../../support/servers/small-server.ts";
 
 let server: ProviderServer;
 beforeEach(async () => {
@@ -23,22 +20,16 @@ function modelWithTools(
   { adapter: more = {}, provider = "openai-compatible", limits = { requests: 64, programs: 8 } } = {},
 ) {
   const adapter = { kind: "ai-sdk", provider, model: "m", base_url: server.baseUrl, api_key_env: "KEY", ...more };
-  const catalog = makeCatalog([{ name: "master", adapter, ...agent }, ...others.map((other) => ({ ...other }))]);
   const faults: unknown[] = [];
-  const registry = testRegistry({
-    catalog: () => catalog,
-    env: { KEY: "k" },
-    limits,
-    onFault: (fault) => faults.push(fault),
-  });
-  return { agent: registry.find("master" as AgentId)!, registry, faults };
+  const onFault = (fault: unknown) => faults.push(fault);
+  const subject = subjectOf({ name: "master", adapter, ...agent }, { others, env: { KEY: "k" }, limits, onFault });
+  return { ...subject, faults };
 }
 
 const call = (name: string, input: unknown, id = "c1") => ({ id, name, arguments: JSON.stringify(input) });
 const calls = (...all: ReturnType<typeof call>[]) => ({ kind: "stream", calls: all }) as const;
 const says = (...text: string[]) => ({ kind: "stream", text }) as const;
-const results = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-result" ? [part] : []));
-const kinds = (parts: readonly Part[]) => parts.map(({ type }) => type);
+const results = (parts: readonly Part[]) => ofType(parts, "tool-result");
 
 describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with tools", (provider) => {
   test("a model calls a tool, gets its result, and continues", async () => {
@@ -48,13 +39,12 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with 
       says("It is late."),
     );
     const parts = await play(agent, turnOf("What time is it?"));
-    expect(kinds(parts)).toEqual(["text", "tool-call", "tool-result", "usage", "text", "usage"]);
-    const [, called] = parts;
-    const [result] = results(parts);
-    expect(called).toMatchObject({ call: { function: { name: "clock", arguments: '{"timezone":"Asia/Shanghai"}' } } });
-    expect(result).toMatchObject({ toolName: "clock", status: "success" });
-    expect(result!.content).toContain("Asia/Shanghai");
-    expect((called as Extract<Part, { type: "tool-call" }>).call.toolCallId).toBe(result!.toolCallId);
+    expect(parts.map(({ type }) => type)).toEqual(["text", "tool-call", "tool-result", "usage", "text", "usage"]);
+    const { toolCallId } = results(parts)[0]!;
+    const called = { toolCallId, function: { name: "clock", arguments: '{"timezone":"Asia/Shanghai"}' } };
+    expect(ofType(parts, "tool-call")).toMatchObject([{ call: called }]);
+    const content = expect.stringContaining("Asia/Shanghai");
+    expect(results(parts)).toMatchObject([{ toolName: "clock", status: "success", content }]);
     expect(server.requests[1]!.body).toContain("Asia/Shanghai");
     expect(textOf(parts)).toBe("I look.It is late.");
   });
@@ -70,13 +60,10 @@ describe("a call", () => {
     const parts = await play(agent, turnOf("x"));
     expect(results(parts).map(({ status }) => status)).toEqual(["error", "error", "error"]);
     expect(textOf(parts)).toBe("Sorry.");
-    const ids = parts.flatMap((part) => (part.type === "tool-call" ? [part.call.toolCallId] : []));
+    const ids = ofType(parts, "tool-call").map((part) => part.call.toolCallId);
     expect(new Set(ids).size).toBe(3);
-    expect(
-      results(parts)
-        .map(({ toolCallId }) => toolCallId)
-        .toSorted(),
-    ).toEqual(ids.toSorted());
+    const answered = results(parts).map(({ toolCallId }) => toolCallId);
+    expect(answered.toSorted()).toEqual(ids.toSorted());
   });
 
   test("a call that asks the user returns the user's answer", async () => {
@@ -136,54 +123,42 @@ describe("a call", () => {
     expect(JSON.parse(server.requests.at(-1)!.body).tool_choice).toBe("none");
     expect(server.requests).toHaveLength(max_steps);
     expect(stage.asked).toEqual([]);
-    expect(parts.filter(({ type }) => type === "finish")).toEqual([{ type: "finish", reason: "length" }]);
+    expect(ofType(parts, "finish")).toEqual([{ type: "finish", reason: "length" }]);
   });
 });
 
 describe("a call that needs confirmation", () => {
-  const confirmed = { tools: [{ name: "clock", confirm: true }] };
-  const answer = (verdict: "approve" | "approve_always" | "reject", reason?: string) =>
-    ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
-
-  test("a call that needs confirmation is made when the user approves", async () => {
-    const { agent } = modelWithTools(confirmed);
+  const REASON = "not now";
+  const REJECTED = { status: "error", content: `The user rejected this call: ${REASON}` };
+  const ASKED = { kind: "confirmation", isSensitive: true, toolCall: { function: { name: "clock" } } };
+  const DONE = { status: "success" };
+  test.each([
+    ["is made when the user approves", { verdict: "approve" }, [], [ASKED], [DONE]],
+    [
+      "is not made when the user rejects it, and the model gets the reason",
+      { verdict: "reject", reason: REASON },
+      [],
+      [ASKED],
+      [REJECTED],
+    ],
+    [
+      "is confirmed once if the user always approves, also for calls that wait at the same time",
+      { verdict: "approve_always" },
+      [],
+      [ASKED],
+      Array(5).fill(DONE),
+    ],
+    ["is made at once if the session approved its tool before", { verdict: "reject" }, ["clock"], [], [DONE]],
+  ] as const)("a call that needs confirmation %s", async (_, answer, approvedTools, asked, outcomes) => {
+    const { agent } = modelWithTools({ tools: [{ name: "clock", confirm: true }] });
     const stage = createRunStage();
-    stage.willAnswer(answer("approve"));
-    server.willReply(calls(call("clock", {})), says("ok"));
-    const parts = await play(agent, turnOf("x"), stage);
-    expect(stage.asked).toMatchObject([
-      { kind: "confirmation", isSensitive: true, toolCall: { function: { name: "clock" } } },
-    ]);
-    expect(results(parts)).toMatchObject([{ status: "success" }]);
-  });
-
-  test("a call that needs confirmation is not made when the user rejects it, and the model gets the reason", async () => {
-    const { agent } = modelWithTools(confirmed);
-    const stage = createRunStage();
-    stage.willAnswer(answer("reject", "not now"));
-    server.willReply(calls(call("clock", {})), says("ok"));
-    const parts = await play(agent, turnOf("x"), stage);
-    expect(results(parts)).toMatchObject([{ status: "error", content: "The user rejected this call: not now" }]);
-    expect(server.requests[1]!.body).toContain("not now");
-  });
-
-  test("a call is confirmed once if the user always approves, also for calls that wait at the same time", async () => {
-    const { agent } = modelWithTools(confirmed);
-    const stage = createRunStage();
-    stage.willAnswer(answer("approve_always"));
-    const many = Array.from({ length: 5 }, (_, n) => call("clock", {}, `c${n}`));
-    server.willReply(calls(...many), says("ok"));
-    const parts = await play(agent, turnOf("x"), stage);
-    expect(stage.asked).toHaveLength(1);
-    expect(results(parts).map(({ status }) => status)).toEqual(Array(5).fill("success"));
-  });
-
-  test("a call needs no confirmation if the session approved its tool before", async () => {
-    const { agent } = modelWithTools(confirmed);
-    const stage = createRunStage();
-    server.willReply(calls(call("clock", {})), says("ok"));
-    await play(agent, turnOf("x", { approvedTools: ["clock"] }), stage);
-    expect(stage.asked).toEqual([]);
+    stage.willAnswer({ kind: "confirmation", ...answer });
+    server.willReply(calls(...outcomes.map((_each, n) => call("clock", {}, `c${n}`))), says("ok"));
+    const parts = await play(agent, turnOf("x", { approvedTools: [...approvedTools] }), stage);
+    expect(stage.asked).toMatchObject(asked);
+    expect(results(parts)).toMatchObject(outcomes);
+    for (const { content } of results(parts))
+      expect(server.requests[1]!.body).toContain(JSON.stringify(content).slice(1, -1));
   });
 });
 
@@ -217,15 +192,13 @@ describe("a reply that is too long", () => {
     const nested = `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
     server.willReply(calls({ id: "c1", name: "clock", arguments: nested }), says("ok"));
     const { failure } = await playToFailure(agent, turnOf("x"));
-    expect(failure).toMatchObject({
-      code: "too_large",
-      message: "The model nested the arguments of a tool too deeply.",
-    });
+    const message = "The model nested the arguments of a tool too deeply.";
+    expect(failure).toMatchObject({ code: "too_large", message });
     expect(faults).toEqual([]);
   });
 
   test("a reply that is one endless event is cut, with a clear failure", async () => {
-    const flood = createServer((_, response) => {
+    await using flood = await SmallServer.start((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       const chunk = Buffer.alloc(1_048_576, "x");
       const more = () => {
@@ -234,19 +207,10 @@ describe("a reply that is too long", () => {
       response.on("drain", more);
       more();
     });
-    await new Promise<void>((resolve) => flood.listen(0, "127.0.0.1", resolve));
-    try {
-      const base_url = `http://127.0.0.1:${(flood.address() as AddressInfo).port}/v1`;
-      const { agent } = modelWithTools({}, [], { adapter: { base_url } });
-      const { failure } = await playToFailure(agent, turnOf("x"));
-      const cause = expect.objectContaining({
-        message: expect.stringMatching(/^127\S+ an event of the answer is larger than 8388608 bytes$/),
-      });
-      expect(failure).toMatchObject({ code: "too_large", cause });
-    } finally {
-      flood.closeAllConnections();
-      flood.close();
-    }
+    const { agent } = modelWithTools({}, [], { adapter: { base_url: `${flood.url}/v1` } });
+    const { failure } = await playToFailure(agent, turnOf("x"));
+    const message = expect.stringMatching(/^127\S+ an event of the answer is larger than 8388608 bytes$/);
+    expect(failure).toMatchObject({ code: "too_large", cause: expect.objectContaining({ message }) });
   });
 });
 
@@ -294,20 +258,15 @@ describe("a tree of sub-agents", () => {
     const limited = errorsOf(parts);
     expect(limited.length).toBeGreaterThan(0);
     expect(limited.length + (asked["leaf"] ?? 0)).toBe(64 * 3);
-    for (const error of limited) {
-      expect(error).toEqual({
-        code: "LIMIT",
-        message: expect.stringMatching(/64 sub-agents of this turn work already/),
-      });
-    }
+    const message = expect.stringMatching(/64 sub-agents of this turn work already/);
+    for (const error of limited) expect(error).toEqual({ code: "LIMIT", message });
     expect(textOf(parts.filter((part) => !part.agent))).toBe("Done.");
   });
 
   test("a turn starts at most 16 programs at once; further calls get a result that says so", async () => {
     const program = { name: "program", adapter: { kind: "command", command: "/bin/cat" } };
-    const { agent, registry } = modelWithTools({ tools: ["sub-agent"] }, [program], {
-      limits: { requests: 64, programs: 64 },
-    });
+    const limits = { requests: 64, programs: 64 };
+    const { agent, registry } = modelWithTools({ tools: ["sub-agent"] }, [program], { limits });
     answerBy({ m: delegates("program", 40) });
     const stage = createRunStage();
     stage.hold();
@@ -319,10 +278,8 @@ describe("a tree of sub-agents", () => {
     }
     const limited = errorsOf(parts);
     expect(limited.length).toBe(24);
-    expect(limited[0]).toEqual({
-      code: "LIMIT",
-      message: expect.stringMatching(/16 programs of this turn run already/),
-    });
+    const message = expect.stringMatching(/16 programs of this turn run already/);
+    expect(limited[0]).toEqual({ code: "LIMIT", message });
     await registry.close();
   });
 
@@ -347,9 +304,8 @@ describe("a tree of sub-agents", () => {
   });
 
   test("requests beyond a node's places wait, and are made as replies end", async () => {
-    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [model("leaf")], {
-      limits: { requests: 1, programs: 1 },
-    });
+    const limits = { requests: 1, programs: 1 };
+    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [model("leaf")], { limits });
     answerBy({ m: delegates("leaf", 12) });
     const parts = await play(agent, turnOf("go"));
     expect([results(parts).length, most]).toEqual([12, 1]);

@@ -1,11 +1,8 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import type { AppError } from "../../../src/protocol/errors.ts";
-import type { AgentId } from "../../../src/protocol/ids.ts";
-import { play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
-import { testRegistry } from "../../support/agents/test-registry.ts";
-import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { ofType, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { subjectOf } from "../../support/agents/test-registry.ts";
+import { SmallServer } from "../../support/servers/small-server.ts";
 
 const STREAM = "text/event-stream";
 const JSON_TYPE = "application/json";
@@ -13,17 +10,14 @@ const KEY = "sk-SECRET-0815";
 
 /** A model whose provider answers every request with this body and status 200. */
 async function modelOf(provider: string, type: string, body: string) {
-  const server = createServer((_, response) => response.writeHead(200, { "content-type": type }).end(body));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const adapter = { kind: "ai-sdk", provider, model: "m", base_url: `http://${host}/v1`, api_key_env: "MY_KEY" };
-  const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const registry = testRegistry({ catalog: () => catalog, env: { MY_KEY: KEY }, random: () => 1 });
-  return { agent: registry.find("subject" as AgentId)!, host };
+  const server = await SmallServer.start((response) => response.writeHead(200, { "content-type": type }).end(body));
+  onTestFinished(() => server[Symbol.asyncDispose]());
+  return { agent: agentAt(server.url, provider), host: new URL(server.url).host };
+}
+
+function agentAt(url: string, provider: string) {
+  const adapter = { kind: "ai-sdk", provider, model: "m", base_url: `${url}/v1`, api_key_env: "MY_KEY" };
+  return subjectOf({ adapter }, { env: { MY_KEY: KEY }, random: () => 1 }).agent;
 }
 
 const frames = (...events: (object | string)[]) =>
@@ -55,7 +49,7 @@ test.each<[string, string, string]>([
   const { agent } = await modelOf("openai-compatible", type, body);
   const parts = await play(agent, turnOf("hi"));
   expect(textOf(parts)).toBe("Hello there.");
-  expect(parts.filter((part) => part.type === "finish")).toEqual([]);
+  expect(ofType(parts, "finish")).toEqual([]);
 });
 
 const google = (...candidates: object[]) => frames(...candidates.map((each) => ({ candidates: [each] })));
@@ -76,7 +70,7 @@ test.each([
   const { agent } = await modelOf(provider, STREAM, body);
   const parts = await play(agent, turnOf("hi"));
   expect(textOf(parts)).toBe("Turn left and");
-  expect(parts.filter((part) => part.type === "finish")).toEqual([{ type: "finish", reason: "incomplete", word }]);
+  expect(ofType(parts, "finish")).toEqual([{ type: "finish", reason: "incomplete", word }]);
 });
 
 test("a reply that was cut before its first word is a failure with the provider's word", async () => {
@@ -85,78 +79,51 @@ test("a reply that was cut before its first word is a failure with the provider'
   expect(failure).toMatchObject({ code: "provider_unreachable", message: expect.stringContaining("network_error") });
 });
 
-test.each<[string, string, string, string, string, RegExp, RegExp]>([
-  [
-    "an error as JSON",
-    "openai-compatible",
-    JSON_TYPE,
-    JSON.stringify({ error: { message: "No endpoints found", code: 404 } }),
-    "provider_refused",
-    /: No endpoints found$/,
-    /“No endpoints found”$/,
-  ],
+const compatible = (body: unknown, type = JSON_TYPE) => ["openai-compatible", type, body] as const;
+const anthropic = (event: object | string) => ["anthropic", STREAM, frames(event)] as const;
+const error = (message: string, code: number) => ({ error: { message, code } });
+const TOO_LONG = { object: "error", message: "longer than the context", type: "BadRequestError", code: 400 };
+const [REFUSED, UNREACHABLE] = ["provider_refused", "provider_unreachable"];
+
+test.each([
+  ["an error as JSON", compatible(error("Not found", 404)), REFUSED, /: Not found$/, /“Not found”$/],
   [
     "an error in a stream",
-    "openai-compatible",
-    STREAM,
-    frames({ object: "error", message: "longer than the context", type: "BadRequestError", code: 400 }, "[DONE]"),
-    "provider_refused",
+    compatible(frames(TOO_LONG, "[DONE]"), STREAM),
+    REFUSED,
     /: longer than the context$/,
     / 400 .*“longer than the context”$/,
   ],
   [
     "an error that names the key and an address",
-    "openai-compatible",
-    JSON_TYPE,
-    JSON.stringify({ error: { message: `${KEY} failed at http://10.0.0.1/x`, code: 400 } }),
-    "provider_refused",
+    compatible(error(`${KEY} failed at http://10.0.0.1/x`, 400)),
+    REFUSED,
     /: … failed at …$/,
     /“… failed at …”$/,
   ],
-  ["a page", "openai-compatible", "text/html", "<html>", "provider_unreachable", /cannot be read/, /a page/],
-  ["JSON of another kind", "openai-compatible", JSON_TYPE, "[]", "provider_unreachable", /cannot be read/, /no reply/],
-  [
-    "a stream that is not JSON",
-    "anthropic",
-    STREAM,
-    frames("{not json}"),
-    "provider_unreachable",
-    /provider/,
-    /answered|AI_/,
-  ],
-  ["an unknown event", "anthropic", STREAM, frames({ type: "hello" }), "provider_unreachable", /provider/, /./],
-  [
-    "an error that is a word",
-    "anthropic",
-    STREAM,
-    frames({ type: "error", error: "boom" }),
-    "provider_unreachable",
-    /provider/,
-    /boom/,
-  ],
-])("%s from a provider is a failure with its reason", async (_, provider, type, body, code, message, reason) => {
-  const { agent, host } = await modelOf(provider, type, body);
-  const failure = (await playToFailure(agent, turnOf("hi"))).failure as AppError;
-  expect(failure).toMatchObject({ code, message: expect.stringMatching(message) });
-  const cause = (failure.cause as Error).message;
-  expect(cause).toMatch(reason);
-  expect(cause.startsWith(host)).toBe(true);
-  expect(`${failure.message} ${cause}`).not.toContain(KEY);
-});
+  ["a page", compatible("<html>", "text/html"), UNREACHABLE, /cannot be read/, /a page/],
+  ["JSON of another kind", compatible([]), UNREACHABLE, /cannot be read/, /no reply/],
+  ["a stream that is not JSON", anthropic("{not json}"), UNREACHABLE, /provider/, /answered|AI_/],
+  ["an unknown event", anthropic({ type: "hello" }), UNREACHABLE, /provider/, /./],
+  ["an error that is a word", anthropic({ type: "error", error: "boom" }), UNREACHABLE, /provider/, /boom/],
+] as const)(
+  "%s from a provider is a failure with its reason",
+  async (_, [provider, type, body], code, message, reason) => {
+    const { agent, host } = await modelOf(provider, type, typeof body === "string" ? body : JSON.stringify(body));
+    const failure = (await playToFailure(agent, turnOf("hi"))).failure as AppError;
+    expect(failure).toMatchObject({ code, message: expect.stringMatching(message) });
+    const cause = (failure.cause as Error).message;
+    expect(cause).toMatch(reason);
+    expect(cause.startsWith(host)).toBe(true);
+    expect(`${failure.message} ${cause}`).not.toContain(KEY);
+  },
+);
 
 test("a provider that does not listen is a failure with its host and the connection's reason", async () => {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  const base_url = `http://127.0.0.1:${port}/v1`;
-  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url };
-  const registry = testRegistry({
-    catalog: () => makeCatalog([{ name: "subject", adapter }]),
-    env: {},
-    random: () => 1,
-  });
-  const { failure } = await playToFailure(registry.find("subject" as AgentId)!, turnOf("hi"));
+  const server = await SmallServer.start(() => {});
+  const { url } = server;
+  await server[Symbol.asyncDispose]();
+  const { failure } = await playToFailure(agentAt(url, "openai-compatible"), turnOf("hi"));
   const cause = { message: expect.stringMatching(/^127\.0\.0\.1:\d+ .*ECONNREFUSED$/) };
   expect(failure).toMatchObject({ code: "provider_unreachable", cause });
 });

@@ -24,32 +24,25 @@ describe("the failure behind an error of the SDK", () => {
   const codeOf = (error: unknown) => (toProviderFailure(error) as AppError).code;
   const apiError = (facts: object) => Object.assign(new Error("m"), { name: "AI_APICallError", ...facts });
 
+  const UNREACHABLE = "provider_unreachable";
   test.each([
-    [408, "provider_unreachable"],
-    [413, "provider_refused"],
-    [429, "provider_rate_limited"],
-    [529, "provider_unreachable"],
-    // A body that was cut off, or that is not the provider's.
-    [200, "provider_unreachable"],
-  ])("an error with status %i has its error code", (statusCode, code) => {
-    expect(codeOf(apiError({ statusCode }))).toBe(code);
-  });
-
-  test("the provider's error name decides if an error has no status", () => {
-    expect(codeOf(apiError({ type: "rate_limit_error" }))).toBe("provider_rate_limited");
-    expect(codeOf(apiError({ code: "context_length_exceeded" }))).toBe("provider_refused");
-    expect(codeOf({ message: "an object of the provider's", type: "server_error" })).toBe("provider_unreachable");
-    expect(codeOf("text part 1 not found")).toBe("provider_unreachable");
-  });
-
-  test("a request that a provider cannot process is a refusal", () => {
-    expect(codeOf(Object.assign(new Error("m"), { name: "AI_UnsupportedFunctionalityError" }))).toBe(
+    ["status 408", apiError({ statusCode: 408 }), UNREACHABLE],
+    ["status 413", apiError({ statusCode: 413 }), "provider_refused"],
+    ["status 429", apiError({ statusCode: 429 }), "provider_rate_limited"],
+    ["status 529", apiError({ statusCode: 529 }), UNREACHABLE],
+    ["status 200: a body that was cut off, or that is not the provider's", apiError({ statusCode: 200 }), UNREACHABLE],
+    ["no status, and the name of a limit", apiError({ type: "rate_limit_error" }), "provider_rate_limited"],
+    ["no status, and a code", apiError({ code: "context_length_exceeded" }), "provider_refused"],
+    ["no class", { message: "an object of the provider's", type: "server_error" }, UNREACHABLE],
+    ["text alone", "text part 1 not found", UNREACHABLE],
+    [
+      "a name that says that the provider cannot process the request",
+      Object.assign(new Error("m"), { name: "AI_UnsupportedFunctionalityError" }),
       "provider_refused",
-    );
-  });
-
-  test("a connection that fetch itself abandoned is unreachable", () => {
-    expect(codeOf(new TypeError("terminated"))).toBe("provider_unreachable");
+    ],
+    ["a connection that fetch itself abandoned", new TypeError("terminated"), UNREACHABLE],
+  ])("an error with %s has its error code", (_, error, code) => {
+    expect(codeOf(error)).toBe(code);
   });
 
   test("an AppError and an unknown error are passed on unchanged", () => {

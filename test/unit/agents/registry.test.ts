@@ -11,20 +11,13 @@ const aiSdk = (name: string, adapter: object = {}) => ({
 
 describe("finding an agent", () => {
   test("an agent behaves as its catalogue entry says", () => {
-    const catalog = makeCatalog([
-      { name: "song" },
-      aiSdk("model"),
-      aiSdk("patient", { yields: "hold", restartable: true }),
-    ]);
+    const patient = aiSdk("patient", { yields: "hold", restartable: true });
+    const catalog = makeCatalog([{ name: "song" }, aiSdk("model"), patient]);
     const registry = testRegistry({ catalog: () => catalog, env: {} });
-    const conduct = ["song", "model", "patient"].map((name) => {
-      const { yields, restartable } = registry.find(id(name))!;
-      return { name, yields, restartable };
-    });
-    expect(conduct).toEqual([
-      { name: "song", yields: "hold", restartable: true },
-      { name: "model", yields: "abort", restartable: false },
-      { name: "patient", yields: "hold", restartable: true },
+    expect(["song", "model", "patient"].map((name) => registry.find(id(name)))).toMatchObject([
+      { yields: "hold", restartable: true },
+      { yields: "abort", restartable: false },
+      { yields: "hold", restartable: true },
     ]);
   });
 
@@ -93,16 +86,14 @@ describe("availability", () => {
       anthropic: "the environment variable ANTHROPIC_API_KEY is not set",
       nobody: "the catalogue has no such agent",
     });
-    expect(Object.keys(problems({ MY_KEY: "k", OPENAI_API_KEY: "k", ANTHROPIC_API_KEY: "k" }))).toEqual([
-      "off",
-      "nobody",
-    ]);
+    const keys = { MY_KEY: "k", OPENAI_API_KEY: "k", ANTHROPIC_API_KEY: "k" };
+    expect(Object.keys(problems(keys))).toEqual(["off", "nobody"]);
   });
 
-  test("an empty key, or a key that a header cannot contain, counts as missing", () => {
-    expect(problems({ MY_KEY: " \n" })["named"]).toBe("the environment variable MY_KEY is not set");
-    expect(problems({ MY_KEY: "one\ntwo" })["named"]).toBe(
-      "the environment variable MY_KEY contains characters that a key cannot have",
-    );
+  test.each([
+    [" \n", "is not set"],
+    ["one\ntwo", "contains characters that a key cannot have"],
+  ])("the key %j counts as missing, because it %s", (key, problem) => {
+    expect(problems({ MY_KEY: key })["named"]).toBe(`the environment variable MY_KEY ${problem}`);
   });
 });

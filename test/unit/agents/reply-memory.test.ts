@@ -1,8 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { AgentId } from "../../../src/protocol/ids.ts";
 import { createRunStage, turnOf } from "../../support/agents/run-stage.ts";
-import { testRegistry } from "../../support/agents/test-registry.ts";
-import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { subjectOf } from "../../support/agents/test-registry.ts";
 import { heapBytes } from "../../support/runner/heap.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 
@@ -13,9 +11,7 @@ test("a model's reply does not remain in memory while it is streamed", async () 
   onTestFinished(() => server.close());
   server.willReply({ kind: "stream", text: Array.from({ length: TOKENS }, (_, index) => `token ${index} `) });
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "model-x", base_url: server.baseUrl };
-  const catalog = makeCatalog([{ name: "subject", adapter }]);
-  const registry = testRegistry({ catalog: () => catalog, env: {}, random: () => 0 });
-  const agent = registry.find("subject" as AgentId)!;
+  const { agent } = subjectOf({ adapter });
   let tokens = 0;
   let before = 0;
   let after = 0;

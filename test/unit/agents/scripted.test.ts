@@ -1,21 +1,23 @@
 import { describe, expect, test } from "vitest";
 import type { Agent, Part } from "../../../src/agents/agent.ts";
-import type { AgentId } from "../../../src/protocol/ids.ts";
-import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
-import { testRegistry } from "../../support/agents/test-registry.ts";
-import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import {
+  createRunStage,
+  messageOf,
+  ofType,
+  play,
+  playToFailure,
+  playUntil,
+  textOf,
+  turnOf,
+} from "../../support/agents/run-stage.ts";
+import { subjectOf } from "../../support/agents/test-registry.ts";
 
-function scripted(...replies: object[]): Agent {
-  const catalog = makeCatalog([
-    { name: "subject", adapter: { kind: "scripted", replies } },
-    { name: "browser", adapter: { kind: "scripted", replies: [{ say: ["It is ", "raining."] }] } },
-  ]);
-  return testRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
-}
+const BROWSER = { name: "browser", adapter: { kind: "scripted", replies: [{ say: ["It is ", "raining."] }] } };
+const scripted = (...replies: object[]): Agent =>
+  subjectOf({ adapter: { kind: "scripted", replies } }, { others: [BROWSER] }).agent;
 
-const textsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
-const callsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-call" ? [part.call] : []));
-const resultsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-result" ? [part] : []));
+const textsOf = (parts: readonly Part[]) => ofType(parts, "text").map(({ text }) => text);
+const callsOf = (parts: readonly Part[]) => ofType(parts, "tool-call").map(({ call }) => call);
 
 describe("choosing a rule", () => {
   test("the first matching rule is used, regardless of case", async () => {
@@ -25,9 +27,8 @@ describe("choosing a rule", () => {
   });
 
   test("without a matching rule the message is echoed", async () => {
-    expect(await play(scripted({ match: "x", say: "y" }), turnOf("hello"))).toEqual([
-      { type: "text", text: "You said: hello" },
-    ]);
+    const parts = await play(scripted({ match: "x", say: "y" }), turnOf("hello"));
+    expect(parts).toEqual([{ type: "text", text: "You said: hello" }]);
   });
 
   test("a long message is echoed in pieces that split no character", async () => {
@@ -60,10 +61,8 @@ describe("a say rule", () => {
 
   test("a rule reports the configured token usage at the end", async () => {
     const parts = await play(scripted({ say: "ok", usage: { input: 12, output: 7 } }), turnOf("go"));
-    expect(parts.at(-1)).toEqual({
-      type: "usage",
-      usage: { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 },
-    });
+    const usage = { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 };
+    expect(parts.at(-1)).toEqual({ type: "usage", usage });
   });
 
   test("text that cannot be stored is replaced", async () => {
@@ -77,31 +76,21 @@ describe("an ask rule", () => {
     say: "You chose {answer}.",
     otherwise: "Never mind.",
   });
-  const question = (answer: { selected: string[]; customInput?: string; cancelled?: boolean }) => {
+  test.each([
+    ["the answer", { selected: ["a", "b"] }, "You chose a, b."],
+    ["the user's own text if nothing was selected", { selected: [], customInput: "neither" }, "You chose neither."],
+    ["the answer without the user's own text", { selected: ["a"], customInput: "neither" }, "You chose a."],
+    [
+      "an answer unchanged, even if it looks like a placeholder",
+      { selected: ["$& {result} {answer}"] },
+      "You chose $& {result} {answer}.",
+    ],
+    ['its "otherwise" text when the user cancels', { selected: [], cancelled: true }, "Never mind."],
+  ])("an ask rule asks the question and says %s", async (_, answer, said) => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", ...answer });
-    return { stage, parts: play(agent, turnOf("which"), stage) };
-  };
-
-  test("an ask rule asks the question and says the answer", async () => {
-    const { stage, parts } = question({ selected: ["a", "b"] });
-    expect(textOf(await parts)).toBe("You chose a, b.");
+    expect(textOf(await play(agent, turnOf("which"), stage))).toBe(said);
     expect(stage.asked).toEqual([{ kind: "question", question: "Which one?", options: ["a", "b"], multiSelect: true }]);
-  });
-
-  test("an ask rule says the user's own text if nothing was selected", async () => {
-    expect(textOf(await question({ selected: [], customInput: "neither" }).parts)).toBe("You chose neither.");
-    expect(textOf(await question({ selected: ["a"], customInput: "neither" }).parts)).toBe("You chose a.");
-  });
-
-  test("an ask rule says an answer unchanged, even if it looks like a placeholder", async () => {
-    expect(textOf(await question({ selected: ["$& {result} {answer}"] }).parts)).toBe(
-      "You chose $& {result} {answer}.",
-    );
-  });
-
-  test('an ask rule says its "otherwise" text when the user cancels', async () => {
-    expect(textOf(await question({ selected: [], cancelled: true }).parts)).toBe("Never mind.");
   });
 
   test("an ask rule ends with the run when no answer comes", async () => {
@@ -131,30 +120,25 @@ describe("a confirm rule", () => {
     const [call] = callsOf(parts);
     expect(call!.function).toEqual({ name: "delete_file", arguments: '{"path":"a.txt"}' });
     expect(stage.asked).toEqual([{ kind: "confirmation", toolCall: call!, isSensitive: true }]);
+    const { toolCallId } = call!;
     expect(parts.slice(1)).toEqual([
-      {
-        type: "tool-result",
-        toolCallId: call!.toolCallId,
-        toolName: "delete_file",
-        content: "Approved.",
-        status: "success",
-      },
+      { type: "tool-result", toolCallId, toolName: "delete_file", content: "Approved.", status: "success" },
       { type: "text", text: "Deleted." },
     ]);
   });
 
-  test('a confirm rule says its "otherwise" text when the user rejects, and keeps the user\'s reply in the result', async () => {
-    const { parts } = await decide({ verdict: "reject", reason: "it is mine" });
-    expect(resultsOf(parts)[0]).toMatchObject({ content: "Rejected: it is mine", status: "error" });
-    expect(textOf(parts)).toBe("Kept it.");
-    expect(resultsOf((await decide({ verdict: "reject" })).parts)[0]).toMatchObject({
-      content: "Rejected.",
-    });
-  });
-
-  test("approve_always is an approval", async () => {
-    expect(textOf((await decide({ verdict: "approve_always" })).parts)).toBe("Deleted.");
-  });
+  test.each([
+    [{ verdict: "reject", reason: "it is mine" }, { content: "Rejected: it is mine", status: "error" }, "Kept it."],
+    [{ verdict: "reject" }, { content: "Rejected.", status: "error" }, "Kept it."],
+    [{ verdict: "approve_always" }, { content: "Approved.", status: "success" }, "Deleted."],
+  ] as const)(
+    "a confirm rule says its text for an answer, which the result keeps: %j",
+    async (answer, result, said) => {
+      const { parts } = await decide(answer);
+      expect(ofType(parts, "tool-result")).toMatchObject([result]);
+      expect(textOf(parts)).toBe(said);
+    },
+  );
 
   test("a tool that is approved for the session needs no confirmation", async () => {
     const stage = createRunStage();
@@ -230,27 +214,16 @@ describe("a rule with several actions", () => {
     stage.willAnswer({ kind: "question", selected: ["here"] }, { kind: "confirmation", verdict: "approve" });
     const parts = await play(agent, { ...turn, history: [messageOf("user", "go")] }, stage);
     expect(stage.asked.map(({ kind }) => kind)).toEqual(["question", "confirmation"]);
-    expect(parts.map((part) => (part.agent ? `${part.agent.name}: ${part.type}` : part.type))).toEqual([
-      "tool-call",
-      "tool-result",
-      "tool-call",
-      "browser: text",
-      "browser: text",
-      "tool-result",
-      "text",
-      "usage",
-    ]);
+    const types = parts.map((part) => (part.agent ? `${part.agent.name}: ${part.type}` : part.type));
+    const delegated = ["tool-call", "browser: text", "browser: text", "tool-result"];
+    expect(types).toEqual(["tool-call", "tool-result", ...delegated, "text", "usage"]);
     expect(textOf(parts)).toBe("here: It is raining.");
   });
 
   test("the actions of a rule end with an abort, even if none of them waits", async () => {
     const stage = createRunStage();
     const turn = turnOf("go", { approvedTools: ["t"] });
-    const parts = scripted({ confirm: { tool: "t" }, say: "Done." })
-      .run(turn, stage.control)
-      [Symbol.asyncIterator]();
-    await parts.next();
-    await parts.next();
+    const { parts } = await playUntil(scripted({ confirm: { tool: "t" }, say: "Done." }), turn, stage, "tool-result");
     stage.abort();
     await expect(parts.next()).rejects.toThrow("aborted by the test");
   });
@@ -279,7 +252,7 @@ describe("a rule with several actions", () => {
     const parts = await play(agent, turnOf("go"));
     const [call] = callsOf(parts);
     expect(call!.function).toEqual({ name: "sub-agent", arguments: '{"name":"nobody","task":"t"}' });
-    const [result] = resultsOf(parts);
+    const [result] = ofType(parts, "tool-result");
     expect(result).toMatchObject({ toolCallId: call!.toolCallId, toolName: "sub-agent", status: "error" });
     expect(JSON.parse(result!.content)).toMatchObject({ ok: false, error: { code: "NOT_FOUND" } });
     expect(textOf(parts)).toBe("No luck.");

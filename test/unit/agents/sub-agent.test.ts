@@ -5,7 +5,7 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, RunId } from "../../../src/protocol/ids.ts";
 import type { AgentRef } from "../../../src/protocol/message.ts";
 import { isAlive } from "../../support/agents/processes.ts";
-import { createRunStage, type RunStage, turnOf } from "../../support/agents/run-stage.ts";
+import { createRunStage, turnOf } from "../../support/agents/run-stage.ts";
 import { testRegistry } from "../../support/agents/test-registry.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
@@ -27,14 +27,18 @@ function makeAgents(agents: object[], runs: Record<string, Run> = {}) {
   return { catalog, registry, faults, delegateOf };
 }
 
+type Setup = ReturnType<typeof makeAgents>;
+const orderOf = (name: string, toolCallId = "call_1") => ({ name, task: "t", toolCallId });
+
 /** Let `caller` ask `name`; `caller` is the session's agent. */
 async function ask(
-  setup: ReturnType<typeof makeAgents>,
+  setup: Setup,
   caller: string,
   name: string,
-  stage: RunStage = createRunStage(),
+  stage = createRunStage(),
+  turn = turnOf("hi"),
 ): Promise<{ parts: Part[]; result: DelegationResult }> {
-  const delegation = setup.delegateOf(caller)({ name, task: "t", toolCallId: "call_1" }, turnOf("hi"), stage.control);
+  const delegation = setup.delegateOf(caller)(orderOf(name), turn, stage.control);
   const parts: Part[] = [];
   for (;;) {
     const next = await delegation.next();
@@ -48,7 +52,10 @@ const delegating = (name: string, to: string, rest: object = {}) => ({
   adapter: { kind: "scripted", replies: [{ delegate: { name: to, task: "go on" }, say: "{result}", otherwise: "no" }] },
   ...rest,
 });
-const speaking = (name: string, ...say: string[]) => ({ name, adapter: { kind: "scripted", replies: [{ say }] } });
+const replying = (name: string, reply: object) => ({ name, adapter: { kind: "scripted", replies: [reply] } });
+const speaking = (name: string, ...say: string[]) => replying(name, { say });
+/** A master, and the agent "browser", which the test controls. */
+const withBrowser = (browser: Run) => makeAgents([{ name: "master" }, { name: "browser" }], { browser });
 
 describe("a sub-agent that works", () => {
   test("a sub-agent's parts name it as their author, and its text is the result", async () => {
@@ -64,30 +71,26 @@ describe("a sub-agent that works", () => {
 
   test("a sub-agent gets the task alone, in the same run and under the name of the call", async () => {
     let seen: unknown;
-    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
-      async *browser(turn) {
-        seen = turn;
-        yield { type: "text", text: "ok" };
-      },
+    const setup = withBrowser(async function* (turn) {
+      seen = turn;
+      yield { type: "text", text: "ok" };
     });
     await ask(setup, "master", "browser");
-    expect(seen).toMatchObject({ runId: "run_1", attempt: 1, sessionId: "session_1", history: [] });
-    expect(seen).toMatchObject({ input: { id: "call_1", role: "user", content: "t" } });
+    const input = { id: "call_1", role: "user", content: "t" };
+    expect(seen).toMatchObject({ runId: "run_1", attempt: 1, sessionId: "session_1", history: [], input });
   });
 
   test("a sub-agent's result is its own text, with its messages separated", async () => {
     const other: AgentRef = { kind: "sub", name: "x", depth: 2, path: ["master", "browser", "x"] };
-    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
-      async *browser() {
-        yield { type: "reasoning", text: "hm" };
-        yield { type: "text", text: "Let me " };
-        yield { type: "text", text: "see." };
-        yield { type: "tool-call", call: { toolCallId: "c", function: { name: "t", arguments: "{}" } } };
-        yield { type: "text", text: "not its own", agent: other };
-        yield { type: "message", content: "A whole message." };
-        yield { type: "text", text: "Done." };
-        yield { type: "provider-session", id: "of nobody's use" };
-      },
+    const setup = withBrowser(async function* () {
+      yield { type: "reasoning", text: "hm" };
+      yield { type: "text", text: "Let me " };
+      yield { type: "text", text: "see." };
+      yield { type: "tool-call", call: { toolCallId: "c", function: { name: "t", arguments: "{}" } } };
+      yield { type: "text", text: "not its own", agent: other };
+      yield { type: "message", content: "A whole message." };
+      yield { type: "text", text: "Done." };
+      yield { type: "provider-session", id: "of nobody's use" };
     });
     const { parts, result } = await ask(setup, "master", "browser");
     expect(result).toEqual({ ok: true, result: "Let me see.\n\nA whole message.\n\nDone." });
@@ -103,29 +106,22 @@ describe("a sub-agent that works", () => {
   });
 
   test("a sub-agent asks the user through the run in which it works", async () => {
-    const setup = makeAgents([
-      { name: "master" },
-      {
-        name: "browser",
-        adapter: { kind: "scripted", replies: [{ ask: { question: "Where?" }, say: "Near {answer}." }] },
-      },
-    ]);
+    const asking = replying("browser", { ask: { question: "Where?" }, say: "Near {answer}." });
+    const setup = makeAgents([{ name: "master" }, asking]);
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", selected: ["here"] });
     expect((await ask(setup, "master", "browser", stage)).result).toEqual({ ok: true, result: "Near here." });
   });
 
   test("an approval for the session that a sub-agent got is valid for its next call in the run", async () => {
-    const confirming = { confirm: { tool: "delete_file" }, say: "deleted", otherwise: "kept" };
-    const setup = makeAgents([{ name: "a" }, { name: "b", adapter: { kind: "scripted", replies: [confirming] } }]);
+    const confirming = replying("b", { confirm: { tool: "delete_file" }, say: "deleted", otherwise: "kept" });
+    const setup = makeAgents([{ name: "a" }, confirming]);
     const entry = setup.catalog.agents.get("a" as AgentId)!;
     const turn = { ...turnOf("hi"), tree: treeOf(entry, turnOf("hi")) };
     const stage = createRunStage();
     stage.willAnswer({ kind: "confirmation", verdict: "approve_always" }, { kind: "confirmation", verdict: "reject" });
     for (const toolCallId of ["call_1", "call_2"]) {
-      const parts = await Array.fromAsync(
-        setup.delegateOf("a")({ name: "b", task: "t", toolCallId }, turn, stage.control),
-      );
+      const parts = await Array.fromAsync(setup.delegateOf("a")(orderOf("b", toolCallId), turn, stage.control));
       expect(parts.at(-1)).toMatchObject({ type: "text", text: "deleted" });
     }
     expect(stage.asked).toHaveLength(1);
@@ -145,62 +141,48 @@ describe("a sub-agent that works", () => {
 });
 
 describe("a call that is refused", () => {
-  const codeOf = async (setup: ReturnType<typeof makeAgents>, caller: string, name: string) => {
-    const { parts, result } = await ask(setup, caller, name);
-    expect(parts).toEqual([]);
-    return result.ok ? undefined : result.error.code;
-  };
-
-  test("an agent cannot call itself, and this is checked first", async () => {
-    const setup = makeAgents([{ name: "one", enabled: true, sub_agents: ["two"] }, { name: "two" }]);
-    expect(await codeOf(setup, "one", "one")).toBe("RECURSION");
-  });
-
-  test("a sub-agent cannot call an agent that waits for it further up the chain", async () => {
-    const setup = makeAgents([delegating("one", "two"), delegating("two", "one")]);
-    const { parts, result } = await ask(setup, "one", "two");
-    expect(parts.find((part) => part.type === "tool-result")).toMatchObject({
-      status: "error",
-      content: expect.stringContaining("RECURSION"),
-    });
-    expect(result).toEqual({ ok: true, result: "no" });
-  });
-
-  test("the session's agent limits the depth of calls, which is checked before allow-lists", async () => {
-    const setup = makeAgents([
-      delegating("one", "two", { max_depth: 1 }),
-      delegating("two", "three", { sub_agents: ["four"], max_depth: 9 }),
-      speaking("three", "deep"),
-      { name: "four" },
-    ]);
-    const { parts } = await ask(setup, "one", "two");
-    expect(parts.find((part) => part.type === "tool-result")).toMatchObject({
-      content: expect.stringContaining("MAX_DEPTH"),
-    });
-  });
-
-  test("an agent calls only the sub-agents on its list, if it has one", async () => {
-    const setup = makeAgents([
-      { name: "one", sub_agents: ["two"] },
-      speaking("two", "ok"),
-      { name: "three", enabled: false },
-    ]);
-    expect(await codeOf(setup, "one", "three")).toBe("NOT_ALLOWED");
-    expect(await codeOf(setup, "one", "nobody")).toBe("NOT_ALLOWED");
+  const one = { name: "one" };
+  const listing = { ...one, sub_agents: ["two"] };
+  test.each([
+    ["itself, which is checked first", listing, "one", "RECURSION"],
+    ["an agent that is not on its list", listing, "off", "NOT_ALLOWED"],
+    ["an unknown agent, if it has a list", listing, "nobody", "NOT_ALLOWED"],
+    ["an unknown agent", one, "nobody", "NOT_FOUND"],
+    ["a disabled agent", one, "off", "NOT_FOUND"],
+    ["a name of every object", one, "__proto__", "NOT_FOUND"],
+  ])("an agent cannot call %s", async (_, caller, name, code) => {
+    const setup = makeAgents([caller, speaking("two", "ok"), { name: "off", enabled: false }]);
+    const { parts, result } = await ask(setup, "one", name);
+    expect([parts, result]).toMatchObject([[], { ok: false, error: { code } }]);
     expect((await ask(setup, "one", "two")).result).toEqual({ ok: true, result: "ok" });
   });
 
-  test("an agent that is unknown or disabled is not found", async () => {
-    const setup = makeAgents([{ name: "one" }, { name: "two", enabled: false }]);
-    expect(await codeOf(setup, "one", "nobody")).toBe("NOT_FOUND");
-    expect(await codeOf(setup, "one", "two")).toBe("NOT_FOUND");
-    expect(await codeOf(setup, "one", "__proto__")).toBe("NOT_FOUND");
+  test.each([
+    [
+      "cannot call an agent that waits for it further up the chain",
+      [delegating("one", "two"), delegating("two", "one")],
+      "RECURSION",
+    ],
+    [
+      "calls others to the depth of the session's agent, which is checked before allow-lists",
+      [
+        delegating("one", "two", { max_depth: 1 }),
+        delegating("two", "three", { sub_agents: ["four"], max_depth: 9 }),
+        speaking("three", "deep"),
+        { name: "four" },
+      ],
+      "MAX_DEPTH",
+    ],
+  ])("a sub-agent %s", async (_, agents, code) => {
+    const { parts, result } = await ask(makeAgents(agents), "one", "two");
+    const content = expect.stringContaining(code);
+    expect(parts.find((part) => part.type === "tool-result")).toMatchObject({ status: "error", content });
+    expect(result).toEqual({ ok: true, result: "no" });
   });
 
   test("a task has 1 to 6000 characters", () => {
-    expect(Delegation.safeParse({ name: "a", task: "" }).success).toBe(false);
-    expect(Delegation.safeParse({ name: "a", task: "x".repeat(6_001) }).success).toBe(false);
-    expect(Delegation.safeParse({ name: "a", task: "x".repeat(6_000) }).success).toBe(true);
+    const isTask = (length: number) => Delegation.safeParse({ name: "a", task: "x".repeat(length) }).success;
+    expect([0, 1, 6_000, 6_001].map(isTask)).toEqual([false, true, true, false]);
   });
 });
 
@@ -215,7 +197,7 @@ describe("concurrent calls", () => {
     const turn = turnOf("hi");
     const { control } = createRunStage();
     const calls = ["two", "three", "two"].map((name, index) =>
-      setup.delegateOf("one")({ name, task: "t", toolCallId: `call_${index}` }, turn, control),
+      setup.delegateOf("one")(orderOf(name, `call_${index}`), turn, control),
     );
     const paths: string[][] = [[], [], []];
     const ids = new Set<string>();
@@ -239,7 +221,7 @@ describe("concurrent calls", () => {
   test("the caller's stack is restored when the call has ended", async () => {
     const twice: Run = async function* (turn, control) {
       for (const toolCallId of ["call_a", "call_b"]) {
-        yield* setup.delegateOf("one")({ name: "two", task: "t", toolCallId }, turn, control);
+        yield* setup.delegateOf("one")(orderOf("two", toolCallId), turn, control);
       }
     };
     const setup = makeAgents([{ name: "master" }, { name: "one" }, speaking("two", "ok")], { one: twice });
@@ -250,18 +232,8 @@ describe("concurrent calls", () => {
   test("a run that a sub-agent of another run caused has a stack of its own", async () => {
     let other: Awaited<ReturnType<typeof ask>> | undefined;
     const setup = makeAgents([delegating("one", "two"), { name: "two" }, speaking("three", "ok")], {
-      async *two(_, control) {
-        const turn = turnOf("hi", { runId: "run_2" as RunId });
-        const call = { name: "three", task: "t", toolCallId: "c" };
-        const delegation = setup.delegateOf("one")(call, turn, control);
-        const parts: Part[] = [];
-        for (let next = await delegation.next(); ; next = await delegation.next()) {
-          if (next.done) {
-            other = { parts, result: next.value };
-            break;
-          }
-          parts.push(next.value);
-        }
+      async *two() {
+        other = await ask(setup, "one", "three", createRunStage(), turnOf("hi", { runId: "run_2" as RunId }));
         yield { type: "text", text: "done" };
       },
     });
@@ -272,47 +244,33 @@ describe("concurrent calls", () => {
 });
 
 describe("a sub-agent that fails", () => {
-  test("a sub-agent's failure is the result of its call: its text, then the error code", async () => {
-    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
-      async *browser() {
-        yield { type: "text", text: "Let me" };
-        throw new AppError("provider_rate_limited");
-      },
+  const fault = new TypeError("secret.undefined is not a function");
+  const internal = { code: "internal", message: "Something failed on the server." };
+  const limited = { code: "provider_rate_limited", message: "The model's provider asks to wait." };
+  test.each([
+    [
+      "a failure is the result of its call: its text, then the error code",
+      new AppError("provider_rate_limited"),
+      limited,
+    ],
+    ["an internal error is reported without its text, and logged", fault, internal],
+  ])("of a sub-agent %s", async (_, thrown, error) => {
+    const setup = withBrowser(async function* () {
+      yield { type: "text", text: "Let me" };
+      throw thrown;
     });
     const { parts, result } = await ask(setup, "master", "browser");
     expect(parts).toHaveLength(1);
-    expect(result).toEqual({
-      ok: false,
-      error: { code: "provider_rate_limited", message: "The model's provider asks to wait." },
-    });
-  });
-
-  test("an internal error is reported without its text, and logged", async () => {
-    const fault = new TypeError("secret.undefined is not a function");
-    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
-      // biome-ignore lint/correctness/useYield: it fails before it yields
-      async *browser() {
-        throw fault;
-      },
-    });
-    const { result } = await ask(setup, "master", "browser");
-    expect(result).toEqual({
-      ok: false,
-      error: { code: "internal", message: "Something failed on the server." },
-    });
-    expect(setup.faults).toEqual([fault]);
+    expect(result).toEqual({ ok: false, error });
+    expect(setup.faults).toEqual([thrown]);
   });
 });
 
 describe("the end of the calling agent", () => {
   test("an abort ends the sub-agent and then its caller, as an abort", async () => {
-    const setup = makeAgents([
-      { name: "master" },
-      { name: "radio", adapter: { kind: "scripted", replies: [{ say: "♪", repeat: 100, delay: "1h" }] } },
-    ]);
+    const setup = makeAgents([{ name: "master" }, replying("radio", { say: "♪", repeat: 100, delay: "1h" })]);
     const stage = createRunStage({ time: "stands" });
-    const call = { name: "radio", task: "t", toolCallId: "c" };
-    const delegation = setup.delegateOf("master")(call, turnOf("hi"), stage.control);
+    const delegation = setup.delegateOf("master")(orderOf("radio"), turnOf("hi"), stage.control);
     await delegation.next();
     const next = delegation.next();
     stage.abort();
@@ -331,12 +289,9 @@ describe("the end of the calling agent", () => {
     const stage = createRunStage();
     const pids: number[] = [];
     const delegate = async (call: number) => {
-      const order = { name: "middle", task: "t", toolCallId: `call_${call}` };
-      const delegation = setup.delegateOf("master")(order, turnOf("hi"), stage.control);
-      for (;;) {
-        const next = await delegation.next();
-        if (next.done) return;
-        const found = next.value.type === "text" ? (next.value.text.match(/\d+/g) ?? []).map(Number) : [];
+      const order = orderOf("middle", `call_${call}`);
+      for await (const part of setup.delegateOf("master")(order, turnOf("hi"), stage.control)) {
+        const found = part.type === "text" ? (part.text.match(/\d+/g) ?? []).map(Number) : [];
         pids.push(...found);
         if (found.length > 0 && pids.length === 5 * 40) stage.abort();
       }
@@ -361,18 +316,15 @@ describe("the end of the calling agent", () => {
 
   test("a caller that returns early ends the sub-agent", async () => {
     let hasEnded = false;
-    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
-      async *browser() {
-        try {
-          yield { type: "text", text: "a" };
-          yield { type: "text", text: "b" };
-        } finally {
-          hasEnded = true;
-        }
-      },
+    const setup = withBrowser(async function* () {
+      try {
+        yield { type: "text", text: "a" };
+        yield { type: "text", text: "b" };
+      } finally {
+        hasEnded = true;
+      }
     });
-    const call = { name: "browser", task: "t", toolCallId: "c" };
-    const delegation = setup.delegateOf("master")(call, turnOf("hi"), createRunStage().control);
+    const delegation = setup.delegateOf("master")(orderOf("browser"), turnOf("hi"), createRunStage().control);
     await delegation.next();
     await delegation.return({ ok: true, result: "" });
     expect(hasEnded).toBe(true);

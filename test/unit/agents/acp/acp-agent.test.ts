@@ -1,7 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { AppError } from "../../../../src/protocol/errors.ts";
-import type { AgentId } from "../../../../src/protocol/ids.ts";
 import { masterRef } from "../../../../src/protocol/message.ts";
 import type { Clock } from "../../../../src/shared/ports/clock.ts";
 import { gone, running } from "../../../support/agents/processes.ts";
@@ -12,15 +11,17 @@ import {
   ofType,
   play,
   playToFailure,
+  playUntil,
   type RunStage,
   textOf,
   turnOf,
 } from "../../../support/agents/run-stage.ts";
-import { testRegistry } from "../../../support/agents/test-registry.ts";
-import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
 const sessionsOf = (parts: readonly Part[]) => ofType(parts, "provider-session").map(({ id }) => id);
+/** Lines that are no messages of the protocol. */
+const strayOf = (parts: readonly Part[]) =>
+  ofType(parts, "log").flatMap(({ stream, text }) => (stream === "stdout" ? [text] : []));
 
 /** The prompt that the agent received, as it reports it. */
 async function echo(subject: ReturnType<typeof talking>, rest = {}, stage?: RunStage) {
@@ -57,19 +58,14 @@ describe("the output of a coding agent", () => {
 
   test("cached tokens are counted as prompt tokens", async () => {
     const [usage] = ofType(await play(talking().agent, turnOf("speak")), "usage");
-    expect(usage!.usage).toEqual({
-      prompt_tokens: 8,
-      completion_tokens: 4,
-      total_tokens: 12,
-      cache_read_input_tokens: 5,
-    });
+    const counts = { prompt_tokens: 8, completion_tokens: 4, total_tokens: 12, cache_read_input_tokens: 5 };
+    expect(usage!.usage).toEqual(counts);
   });
 
   test("invalid output of a coding agent is logged or skipped, and the turn continues", async () => {
     const parts = await play(talking().agent, turnOf("garbage"));
     expect(textOf(parts)).toBe("warningStill here.");
-    const logged = ofType(parts, "log").filter(({ stream }) => stream === "stdout");
-    expect(logged.map(({ text }) => text)).toEqual(["Welcome to the agent!", '{"half": ', "[1, 2]"]);
+    expect(strayOf(parts)).toEqual(["Welcome to the agent!", '{"half": ', "[1, 2]"]);
   });
 
   test("requests of a coding agent for another session than the run's are refused, and its updates are ignored", async () => {
@@ -89,18 +85,15 @@ describe("the output of a coding agent", () => {
     ]);
   });
 
-  test("answers of a coding agent to nothing are logged with its message, and the node prints none of them", async () => {
+  test.each([
+    ["answers to nothing", "babbles", 9],
+    ["messages that are nested too deeply", "nests", 2],
+  ])("%s of a coding agent are logged, the turn continues, and the node prints none of them", async (_, how, lines) => {
     const printed = vi.spyOn(console, "error").mockImplementation(() => {});
-    const parts = await play(talking().agent, turnOf("babbles"));
+    const parts = await play(talking().agent, turnOf(how));
     expect(textOf(parts)).toBe("Still here.");
-    expect(ofType(parts, "log").filter(({ stream }) => stream === "stdout")).toHaveLength(9);
+    expect(strayOf(parts)).toHaveLength(lines);
     expect(printed).not.toHaveBeenCalled();
-  });
-
-  test("messages of a coding agent that are nested too deeply are logged, and the turn continues", async () => {
-    const parts = await play(talking().agent, turnOf("nests"));
-    expect(textOf(parts)).toBe("Still here.");
-    expect(ofType(parts, "log").filter(({ stream }) => stream === "stdout")).toHaveLength(2);
   });
 
   test("long words and paths of a coding agent are cut", async () => {
@@ -127,10 +120,8 @@ describe("the output of a coding agent", () => {
     "a coding agent that opens a session with the id %s fails with a sentence",
     async (id) => {
       const { failure } = await playToFailure(talking(acpAdapter(`opens ${id}`)).agent, turnOf("speak"));
-      expect(failure).toMatchObject({
-        code: "provider_unreachable",
-        message: "This agent failed: it opened no session.",
-      });
+      const message = "This agent failed: it opened no session.";
+      expect(failure).toMatchObject({ code: "provider_unreachable", message });
     },
   );
 
@@ -141,10 +132,8 @@ describe("the output of a coding agent", () => {
       expect(textOf(parts)).toBe("Hello");
       expect(ofType(parts, "usage")).toEqual([]);
       const { failure } = await playToFailure(talking().agent, turnOf(`shapes  ${shape}`));
-      expect(failure).toMatchObject({
-        code: "provider_unreachable",
-        message: "This agent failed: it produced no output",
-      });
+      const message = "This agent failed: it produced no output";
+      expect(failure).toMatchObject({ code: "provider_unreachable", message });
     },
   );
 
@@ -205,31 +194,25 @@ describe("a conversation", () => {
     ["session/load", "loads"],
   ])("a conversation continues by %s after a restart, and receives only the messages it missed", async (_, ability) => {
     const { folder, remove } = await makeFolder();
-    try {
-      const subject = talking(acpAdapter(ability, folder), { instructions: "Be brief." });
-      const first = await play(subject.agent, turnOf("speak of Ann"));
-      const [id] = sessionsOf(first);
-      const own = { agent: masterRef("subject"), runId: "run_0" as never };
-      const heard = messageOf("user", "speak of Ann");
-      const history = [
-        heard,
-        messageOf("assistant", "One, two, three.", own),
-        messageOf("user", "What is the time?"),
-        messageOf("assistant", "Noon.", { agent: masterRef("clock") }),
-      ];
-      const rest = { history, providerSessionId: id, heardUpTo: heard.id };
-      const { parts, text, before } = await echo(subject, rest);
-      expect(sessionsOf(parts)).toEqual([id]);
-      expect(before).toHaveLength(1);
-      expect(text).toMatch(/:\n\nUser: What is the time\?\n\nAssistant \(clock\): Noon\.\n\necho$/);
-      expect(text).not.toContain("three");
-      expect(textOf(parts)).not.toContain("replayed");
-      const [asked, reply, ...others] = history;
-      const cut = await echo(subject, { ...rest, history: [asked!, { ...reply!, playedUpTo: 8 }, ...others] });
-      expect(cut.text).toMatch(/heard only this of your reply:\n\nOne, two \[.*\]\n\necho$/);
-    } finally {
-      await remove();
-    }
+    onTestFinished(remove);
+    const subject = talking(acpAdapter(ability, folder), { instructions: "Be brief." });
+    const [id] = sessionsOf(await play(subject.agent, turnOf("speak of Ann")));
+    const own = { agent: masterRef("subject"), runId: "run_0" as never };
+    const heard = messageOf("user", "speak of Ann");
+    const reply = messageOf("assistant", "One, two, three.", own);
+    const others = [
+      messageOf("user", "What is the time?"),
+      messageOf("assistant", "Noon.", { agent: masterRef("clock") }),
+    ];
+    const rest = { providerSessionId: id, heardUpTo: heard.id };
+    const { parts, text, before } = await echo(subject, { ...rest, history: [heard, reply, ...others] });
+    expect(sessionsOf(parts)).toEqual([id]);
+    expect(before).toHaveLength(1);
+    expect(text).toMatch(/:\n\nUser: What is the time\?\n\nAssistant \(clock\): Noon\.\n\necho$/);
+    expect(text).not.toContain("three");
+    expect(textOf(parts)).not.toContain("replayed");
+    const cut = await echo(subject, { ...rest, history: [heard, { ...reply, playedUpTo: 8 }, ...others] });
+    expect(cut.text).toMatch(/heard only this of your reply:\n\nOne, two \[.*\]\n\necho$/);
   });
 
   test("a lost conversation begins again with the whole history, and the old one is forgotten", async () => {
@@ -254,25 +237,15 @@ describe("a conversation", () => {
       },
     };
     const adapter = { ...acpAdapter("repeats"), start_timeout: "1h", silence_timeout: "1h" };
-    const catalog = makeCatalog([{ name: "subject", adapter }]);
-    const registry = testRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] }, clock });
-    onTestFinished(() => registry.close());
-    const { failure } = await playToFailure(
-      registry.find("subject" as AgentId)!,
-      turnOf("speak", { providerSessionId: "s-1" }),
-    );
-    expect(failure).toMatchObject({
-      code: "provider_unreachable",
-      message: "This agent repeated its conversation for more than 60 s.",
-    });
+    const { agent } = talking(adapter, {}, {}, { clock });
+    const { failure } = await playToFailure(agent, turnOf("speak", { providerSessionId: "s-1" }));
+    const message = "This agent repeated its conversation for more than 60 s.";
+    expect(failure).toMatchObject({ code: "provider_unreachable", message });
   });
 
   test("a conversation that was interrupted in this turn gets the earlier text, and a request to continue", async () => {
-    const said = messageOf("assistant", "One, tw", {
-      agent: masterRef("subject"),
-      runId: "run_1" as never,
-      status: "interrupted",
-    });
+    const rest = { agent: masterRef("subject"), runId: "run_1" as never, status: "interrupted" } as const;
+    const said = messageOf("assistant", "One, tw", rest);
     const { text } = await echo(talking(), { attempt: 2, history: [said] });
     expect(text).toMatch(/^echo\n\n.*Go on where you stopped.*\n\nOne, tw$/s);
   });
@@ -284,29 +257,20 @@ describe("a conversation", () => {
 });
 
 describe("a failure", () => {
+  const [LIMITED, REFUSED, UNREACHABLE] = ["provider_rate_limited", "provider_refused", "provider_unreachable"];
   test.each([
-    ["reports an error of its rate limit", "limited", "provider_rate_limited", "This agent failed: too much"],
-    ["demands a login", "login", "provider_refused", "This agent failed: Authentication required"],
-    [
-      "ends its turn normally, with its usage limit in the metadata",
-      "hidden",
-      "provider_rate_limited",
-      "This agent failed: Usage limit reached",
-    ],
-    [
-      "ends its turn normally, after a final error of Codex",
-      "codexed",
-      "provider_unreachable",
-      "This agent failed: stream gone",
-    ],
-    ["writes nothing", "wordless", "provider_unreachable", "This agent failed: it produced no output"],
-    ["refuses", "refuses", "provider_refused", "This agent failed: it refused to answer"],
-    ["cancels its turn unasked", "unasked", "provider_unreachable", "This agent failed: it cancelled its turn"],
-    ["dies", "dies", "provider_unreachable", "This agent's program ended with code 7 in the middle of its turn."],
+    ["reports an error of its rate limit", "limited", LIMITED, " failed: too much"],
+    ["demands a login", "login", REFUSED, " failed: Authentication required"],
+    ["ends its turn normally, with its usage limit in the metadata", "hidden", LIMITED, " failed: Usage limit reached"],
+    ["ends its turn normally, after a final error of Codex", "codexed", UNREACHABLE, " failed: stream gone"],
+    ["writes nothing", "wordless", UNREACHABLE, " failed: it produced no output"],
+    ["refuses", "refuses", REFUSED, " failed: it refused to answer"],
+    ["cancels its turn unasked", "unasked", UNREACHABLE, " failed: it cancelled its turn"],
+    ["dies", "dies", UNREACHABLE, "'s program ended with code 7 in the middle of its turn."],
   ])("a turn in which the agent %s is a failure", async (_, behaviour, code, message) => {
     const { parts, failure } = await playToFailure(talking().agent, turnOf(behaviour));
     expect(failure).toBeInstanceOf(AppError);
-    expect(failure).toMatchObject({ code, message });
+    expect(failure).toMatchObject({ code, message: `This agent${message}` });
     expect(ofType(parts, "exit")).toHaveLength(1);
   });
 
@@ -321,9 +285,8 @@ describe("a failure", () => {
     const call = parts.findIndex(({ type }) => type === "tool-call");
     expect(parts[call - 1]).toEqual({ type: "text", text: "sk-very" });
     expect(ofType(parts, "reasoning").map(({ text }) => text)).toEqual(["Is it ", "[THE_KEY]?"]);
-    expect(ofType(parts, "tool-call").map((part) => part.call.function.arguments)).toEqual([
-      '{"command":"login [THE_KEY]","[THE_KEY]":true}',
-    ]);
+    const told = ofType(parts, "tool-call").map((part) => part.call.function.arguments);
+    expect(told).toEqual(['{"command":"login [THE_KEY]","[THE_KEY]":true}']);
     const [, progress] = ofType(parts, "data").filter(({ name }) => name === "tool_progress");
     expect(progress).toMatchObject({ data: { output: "used " } });
     expect(stage.asked).toMatchObject([{ question: "May I use [THE_KEY]?", options: ["[THE_KEY]", "no"] }]);
@@ -338,24 +301,25 @@ describe("a failure", () => {
   });
 
   test.each([
-    ["at its start", "hangs", "go", { start_timeout: "1s" }],
-    ["in its turn", "resumes", "mute", { silence_timeout: "1s" }],
-  ])("an agent that is silent %s is a failure, and its program is ended", async (_, ability, behaviour, limits) => {
-    const subject = talking({ ...acpAdapter(ability), ...limits });
-    const { failure } = await playToFailure(subject.agent, turnOf(behaviour));
-    expect(failure).toMatchObject({ code: "provider_unreachable" });
-    await gone(subject.tag);
-  });
-
-  test.each([
-    ["before it has begun", "chatters", { start_timeout: "1s" }, "has not begun for 1 s."],
-    ["and opens no conversation", "drifts", { silence_timeout: "1s" }, "has opened no conversation for 1 s."],
-  ])("an agent that prints without end %s is ended in time", async (_, ability, limits, sentence) => {
-    const subject = talking({ ...acpAdapter(ability), ...limits });
-    const { failure } = await playToFailure(subject.agent, turnOf("speak"));
-    expect(failure).toMatchObject({ code: "provider_unreachable", message: `This agent's program ${sentence}` });
-    await gone(subject.tag);
-  });
+    ["is silent at its start", "hangs", "go", { start_timeout: "1s" }, "has not begun for 1 s."],
+    ["is silent in its turn", "resumes", "mute", { silence_timeout: "1s" }, "has given no sign for 1 s."],
+    ["prints without end before it has begun", "chatters", "go", { start_timeout: "1s" }, "has not begun for 1 s."],
+    [
+      "prints without end and opens no conversation",
+      "drifts",
+      "go",
+      { silence_timeout: "1s" },
+      "has opened no conversation for 1 s.",
+    ],
+  ])(
+    "an agent that %s is a failure, and its program is ended in time",
+    async (_, ability, content, limits, sentence) => {
+      const subject = talking({ ...acpAdapter(ability), ...limits });
+      const { failure } = await playToFailure(subject.agent, turnOf(content));
+      expect(failure).toMatchObject({ code: UNREACHABLE, message: `This agent's program ${sentence}` });
+      await gone(subject.tag);
+    },
+  );
 
   test("an agent that sends updates without a meaning without end is ended", { timeout: 120_000 }, async () => {
     const subject = talking();
@@ -377,28 +341,10 @@ describe("a cancel", () => {
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
   });
 
-  test.each([
-    ["a text", "stall"],
-    ["a tool call", "tool"],
-  ])("a cancel in the middle of %s leaves no process, in any process session", async (_, behaviour) => {
+  test("a cancel in the middle of a tool call leaves no process, in any process session", async () => {
     const subject = talking();
     const stage = createRunStage();
-    const parts = subject.agent.run(turnOf(behaviour), stage.control)[Symbol.asyncIterator]();
-    for (;;) {
-      const { value } = await parts.next();
-      if (value?.type === "text" || value?.type === "tool-call") break;
-    }
-    stage.abort();
-    await parts.return?.();
-    await gone(subject.tag);
-  });
-
-  test("a cancel that the agent ignores still ends the program", { timeout: 60_000 }, async () => {
-    const subject = talking(acpAdapter("stays"));
-    const stage = createRunStage();
-    const parts = subject.agent.run(turnOf("stubborn"), stage.control)[Symbol.asyncIterator]();
-    while ((await parts.next()).value?.type !== "text");
-    await running(subject.tag, 2);
+    const { parts } = await playUntil(subject.agent, turnOf("tool"), stage, "tool-call");
     stage.abort();
     await parts.return?.();
     await gone(subject.tag);

@@ -75,20 +75,15 @@ test("what waits to be reported of large messages keeps none of them in memory",
       { type: "content", content: { type: "text", text } },
       { type: "diff", path: text, oldText: text, newText: text },
     ];
+    const update = { sessionUpdate: "tool_call_update", toolCallId: `${index}` };
     return [
       { sessionUpdate: "tool_call", toolCallId: text, title: text, rawInput: { path: text } },
-      {
-        sessionUpdate: "tool_call_update",
-        toolCallId: `${index}`,
-        status: "in_progress",
-        content,
-        rawInput: { index },
-      },
-      { sessionUpdate: "tool_call_update", toolCallId: `${index}`, status: "completed", content },
+      { ...update, status: "in_progress", content, rawInput: { index } },
+      { ...update, status: "completed", content },
       { sessionUpdate: "plan", entries: [{ content: text, status: text }] },
       { sessionUpdate: "session_info_update", title: text },
       { sessionUpdate: "current_mode_update", currentModeId: text },
-    ].map((update) => reader.read(update));
+    ].map((each) => reader.read(each));
   });
   expect(waiting.flat(2).length).toBeGreaterThan(250);
   expect(heapBytes() - before).toBeLessThan(25 * MIB);

@@ -2,23 +2,20 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Serving, ToolServers } from "../../../../src/agents/tools/tool-server.ts";
-import type { AgentId } from "../../../../src/protocol/ids.ts";
 import type { Clock } from "../../../../src/shared/ports/clock.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import { createRunStage, ofType, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
-import { testRegistry } from "../../../support/agents/test-registry.ts";
-import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { VirtualClock } from "../../../support/runner/virtual-clock.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
 /** A coding agent with these tools. */
-const withTools = (...tools: unknown[]) => talking(acpAdapter(), { tools });
+const withTools = (...tools: unknown[]) => talking(acpAdapter(), { tools }).agent;
 const calls = (...list: [name: string, input: object][]) => turnOf(`calls ${JSON.stringify(list)}`);
 
 describe("the tools that Interlock serves to a coding agent", () => {
   test("a coding agent is served the tools of its catalogue entry, for its program alone", async () => {
-    const parts = await play(withTools("clock", "ask-user").agent, turnOf("lists"));
+    const parts = await play(withTools("clock", "ask-user"), turnOf("lists"));
     expect(JSON.parse(textOf(parts))).toEqual({ tools: ["clock", "ask-user"], stranger: { refused: 401 } });
   });
 
@@ -30,11 +27,8 @@ describe("the tools that Interlock serves to a coding agent", () => {
   test("a served tool asks the user after the log has shown the call", async () => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", selected: ["b"] });
-    const parts = await play(
-      withTools("ask-user").agent,
-      calls(["ask-user", { question: "Which?", options: ["a", "b"] }]),
-      stage,
-    );
+    const turn = calls(["ask-user", { question: "Which?", options: ["a", "b"] }]);
+    const parts = await play(withTools("ask-user"), turn, stage);
     expect(stage.asked).toEqual([{ kind: "question", question: "Which?", options: ["a", "b"], multiSelect: false }]);
     expect(textOf(parts)).toBe('{"selected":["b"]} ');
     const [call] = ofType(parts, "tool-call");
@@ -48,43 +42,30 @@ describe("the tools that Interlock serves to a coding agent", () => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "confirmation", verdict: "approve_always" });
     const clock = ["clock", {}] as [string, object];
-    const { agent } = withTools({ name: "clock", confirm: true });
+    const agent = withTools({ name: "clock", confirm: true });
     const parts = await play(agent, calls(clock, clock), stage);
     expect(stage.asked).toHaveLength(1);
     expect(ofType(parts, "tool-result").map(({ status }) => status)).toEqual(["success", "success"]);
     const strict = createRunStage();
     strict.willAnswer({ kind: "confirmation", verdict: "reject", reason: "not now" });
-    const rejected = await play(withTools({ name: "clock", confirm: true }).agent, calls(clock), strict);
+    const rejected = await play(agent, calls(clock), strict);
     expect(textOf(rejected)).toBe("The user rejected this call: not now ");
   });
 
   test("a served tool starts sub-agents, whose messages have their place in the tree", async () => {
-    const catalog = makeCatalog([
-      { name: "subject", tools: ["sub-agent"], adapter: acpAdapter() },
-      { name: "helper", adapter: { kind: "scripted", replies: [{ say: ["It is ", "noon."] }] } },
-    ]);
-    const registry = testRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] } });
-    try {
-      const agent = registry.find("subject" as AgentId)!;
-      const parts = await play(agent, calls(["sub-agent", { name: "helper", task: "the time" }]));
-      const [call] = ofType(parts, "tool-call");
-      const said = parts.flatMap((part) => (part.type === "text" && part.agent ? [part] : []));
-      expect(said.map(({ text }) => text).join("")).toBe("It is noon.");
-      expect(said[0]!.agent).toMatchObject({
-        kind: "sub",
-        path: ["subject", "helper"],
-        calls: [call!.call.toolCallId],
-      });
-      expect(textOf(parts.filter(({ agent: author }) => author === undefined))).toBe(
-        '{"ok":true,"result":"It is noon."} ',
-      );
-    } finally {
-      await registry.close();
-    }
+    const helper = { name: "helper", adapter: { kind: "scripted", replies: [{ say: ["It is ", "noon."] }] } };
+    const { agent } = talking(acpAdapter(), { tools: ["sub-agent"] }, {}, { others: [helper] });
+    const parts = await play(agent, calls(["sub-agent", { name: "helper", task: "the time" }]));
+    const [call] = ofType(parts, "tool-call");
+    const said = ofType(parts, "text").filter((part) => part.agent);
+    expect(said.map(({ text }) => text).join("")).toBe("It is noon.");
+    const place = { kind: "sub", path: ["subject", "helper"], calls: [call!.call.toolCallId] };
+    expect(said[0]!.agent).toMatchObject(place);
+    expect(textOf(parts)).toBe('{"ok":true,"result":"It is noon."} ');
   });
 
   test("the served tools end with the run: its token is refused afterwards", async () => {
-    const parts = await play(withTools("clock").agent, turnOf("keeps"));
+    const parts = await play(withTools("clock"), turnOf("keeps"));
     const [server] = JSON.parse(textOf(parts)) as { url: string; headers: { name: string; value: string }[] }[];
     const headers = Object.fromEntries(server!.headers.map(({ name, value }) => [name, value]));
     const { status } = await fetch(server!.url, { method: "POST", headers, body: "{}" });
@@ -94,7 +75,7 @@ describe("the tools that Interlock serves to a coding agent", () => {
 
   test("the served tools end with an abort, in the middle of a question", async () => {
     const stage = createRunStage();
-    const playing = play(withTools("ask-user").agent, calls(["ask-user", { question: "Which?" }]), stage);
+    const playing = play(withTools("ask-user"), calls(["ask-user", { question: "Which?" }]), stage);
     await stage.next("question");
     stage.abort();
     await playing.catch(() => {});
@@ -106,7 +87,7 @@ describe("the tools that Interlock serves to a coding agent", () => {
     onTestFinished(remove);
     const gate = join(folder, "go");
     const stage = createRunStage();
-    const playing = play(withTools("ask-user", "clock").agent, turnOf(`abandons ${gate}`), stage);
+    const playing = play(withTools("ask-user", "clock"), turnOf(`abandons ${gate}`), stage);
     await stage.next("question");
     writeFileSync(gate, "");
     const parts = await playing;
@@ -120,7 +101,7 @@ describe("the tools that Interlock serves to a coding agent", () => {
   });
 
   test("a served tool that fails or does not exist is answered with an error", async () => {
-    const parts = await play(withTools("clock").agent, calls(["nothing", {}], ["clock", { zone: 7 }]));
+    const parts = await play(withTools("clock"), calls(["nothing", {}], ["clock", { zone: 7 }]));
     expect(ofType(parts, "tool-result").map(({ status }) => status)).toEqual(["error", "error"]);
     expect(textOf(parts)).toContain("There is no tool nothing.");
   });
@@ -129,7 +110,7 @@ describe("the tools that Interlock serves to a coding agent", () => {
     "a served tool is not called with arguments that are nested %i levels deep",
     async (levels) => {
       const turn = turnOf(`calls [["clock",${'{"a":'.repeat(levels)}1${"}".repeat(levels)}]]`);
-      const parts = await play(withTools("clock").agent, turn);
+      const parts = await play(withTools("clock"), turn);
       expect(textOf(parts)).toBe("The arguments are nested too deeply. ");
       expect(ofType(parts, "tool-call")).toEqual([]);
     },
@@ -192,14 +173,12 @@ describe("the server of the tools", () => {
     const clock = new VirtualClock();
     const answers = Array.from({ length: 2 }, () => Promise.withResolvers<void>());
     let called = 0;
-    const serving = await startServers(clock).serve({
-      tools: [],
-      call: async () => {
-        called += 1;
-        await answers[called - 1]!.promise;
-        return { content: `call ${called}`, isError: false };
-      },
-    });
+    const call = async () => {
+      called += 1;
+      await answers[called - 1]!.promise;
+      return { content: `call ${called}`, isError: false };
+    };
+    const serving = await startServers(clock).serve({ tools: [], call });
     const socket = await RawSocket.open(serving.url);
     const head = headOf("POST", "/mcp", { ...serving.headers, ...HEADERS, "Content-Length": CALL.length });
     for (const [index, answer] of answers.entries()) {
@@ -216,19 +195,10 @@ describe("the server of the tools", () => {
   });
 
   test("a program that opens connections without end closes its own idle ones, and no request under way", async () => {
-    const answer = Promise.withResolvers<void>();
-    let called = 0;
-    const serving = await startServers().serve({
-      tools: [],
-      call: async () => {
-        called += 1;
-        await answer.promise;
-        return { content: "after all", isError: false };
-      },
-    });
+    const { serving, answer, called } = await startSlowTools();
     const busy = await RawSocket.open(serving.url);
     await busy.send(headOf("POST", "/mcp", { ...serving.headers, ...HEADERS, "Content-Length": CALL.length }) + CALL);
-    await expect.poll(() => called).toBe(1);
+    await expect.poll(called).toBe(1);
     const idle: RawSocket[] = [];
     onTestFinished(() => {
       for (const socket of idle) socket.destroy();
@@ -240,7 +210,7 @@ describe("the server of the tools", () => {
     await expect.poll(closed).toBe(3);
     expect(idle.slice(0, 3).every(({ socket }) => socket.destroyed)).toBe(true);
     answer.resolve();
-    expect(await busy.until(/after all/)).toContain("after all");
+    expect(await busy.until(/the answer of n/)).toContain("the answer of n");
   });
 
   /** Tools whose calls end when they are given up, or when the test lets them. */
@@ -272,7 +242,7 @@ describe("the server of the tools", () => {
     };
     const cancel = async (requestId: unknown) =>
       (await post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } })).status;
-    return { serving, givenUp, answer, post, begin, cancel };
+    return { serving, givenUp, answer, post, begin, cancel, called: () => called };
   }
 
   test("a call that its program cancels is given up and not answered, and the other calls go on", async () => {

@@ -1,41 +1,54 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Form, questionsOf } from "../../../../src/agents/acp/permission.ts";
 import type { Part, RunControl } from "../../../../src/agents/agent.ts";
-import type { AgentId, RequestId } from "../../../../src/protocol/ids.ts";
+import type { RequestId } from "../../../../src/protocol/ids.ts";
+import { MAX_OPTION_UNITS } from "../../../../src/protocol/interaction.ts";
 import { gone } from "../../../support/agents/processes.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
-import { createRunStage, ofType, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
-import { testRegistry } from "../../../support/agents/test-registry.ts";
-import { makeCatalog } from "../../../support/catalogs/catalog.ts";
+import {
+  createRunStage,
+  ofType,
+  play,
+  playUntil,
+  type RunStage,
+  textOf,
+  turnOf,
+} from "../../../support/agents/run-stage.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
+
+/** A turn of a new coding agent, or of one of the test, whose user gives these answers. */
+async function answered(
+  content: string,
+  answers: Parameters<RunStage["willAnswer"]>,
+  rest = {},
+  agent = talking().agent,
+) {
+  const stage = createRunStage();
+  stage.willAnswer(...answers);
+  const parts = await play(agent, turnOf(content, rest), stage);
+  return { parts, text: textOf(parts), asked: stage.asked };
+}
 
 describe("permission", () => {
   const confirm = (verdict: "approve" | "approve_always" | "reject", reason?: string) =>
     ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
 
   test("permission is requested from the user once the call was reported, and is given once", async () => {
-    const stage = createRunStage();
-    stage.willAnswer(confirm("approve"));
-    const parts = await play(talking().agent, turnOf("permit"), stage);
+    const { parts, text, asked } = await answered("permit", [confirm("approve")]);
     const call = { toolCallId: "t1", function: { name: "shell", arguments: '{"command":"ls /"}' } };
-    const asked = { kind: "confirmation", toolCall: call, isSensitive: true, approves: "acp:subject/shell" };
-    expect(stage.asked).toEqual([asked]);
+    expect(asked).toEqual([{ kind: "confirmation", toolCall: call, isSensitive: true, approves: "acp:subject/shell" }]);
     expect(ofType(parts, "tool-call").map((part) => part.call)).toEqual([call]);
     expect(ofType(parts, "tool-result")).toMatchObject([{ content: "bin etc", status: "success" }]);
-    expect(textOf(parts)).toBe("first: once");
+    expect(text).toBe("first: once");
   });
 
   test("permission for the whole session is kept by Interlock, and given to the agent once each time", async () => {
-    const stage = createRunStage();
-    stage.willAnswer(confirm("approve_always"));
-    expect(textOf(await play(talking().agent, turnOf("twice"), stage))).toBe("first: once, second: once");
-    expect(stage.asked).toHaveLength(1);
-    const later = createRunStage();
-    expect(textOf(await play(talking().agent, turnOf("permit", { approvedTools: ["acp:subject/shell"] }), later))).toBe(
-      "first: once",
-    );
-    expect(later.asked).toEqual([]);
+    const first = await answered("twice", [confirm("approve_always")]);
+    expect(first).toMatchObject({ text: "first: once, second: once", asked: [{ kind: "confirmation" }] });
+    const later = await answered("permit", [], { approvedTools: ["acp:subject/shell"] });
+    expect(later).toMatchObject({ text: "first: once", asked: [] });
   });
 
   test("permission for the whole session also answers a request that already waits", async () => {
@@ -57,20 +70,13 @@ describe("permission", () => {
   });
 
   test("permission for the whole session is valid for a coding agent that is called twice as a sub-agent", async () => {
-    const catalog = makeCatalog([
-      { name: "subject", tools: ["sub-agent"], adapter: acpAdapter() },
-      { name: "helper", instructions: "permit", adapter: acpAdapter() },
-    ]);
-    const registry = testRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] } });
-    onTestFinished(() => registry.close());
-    const stage = createRunStage();
-    stage.willAnswer(confirm("approve_always"), confirm("reject"));
+    const helper = { name: "helper", instructions: "permit", adapter: acpAdapter() };
+    const { agent } = talking(acpAdapter(), { tools: ["sub-agent"] }, {}, { others: [helper] });
     const call = ["sub-agent", { name: "helper", task: "go" }];
-    const turn = turnOf(`calls ${JSON.stringify([call, call])}`);
-    const parts = await play(registry.find("subject" as AgentId)!, turn, stage);
-    const result = '{"ok":true,"result":"first: once"} ';
-    expect(textOf(parts)).toBe(result + result);
-    expect(stage.asked).toHaveLength(1);
+    const answers = [confirm("approve_always"), confirm("reject")];
+    const { text, asked } = await answered(`calls ${JSON.stringify([call, call])}`, answers, {}, agent);
+    expect(text).toBe('{"ok":true,"result":"first: once"} '.repeat(2));
+    expect(asked).toHaveLength(1);
   });
 
   test.each([
@@ -88,11 +94,10 @@ describe("permission", () => {
   });
 
   test("a name that the agent chooses is not approved by the approval of another agent's tool or of Interlock's", async () => {
-    const stage = createRunStage();
-    stage.willAnswer(confirm("reject"));
-    const turn = turnOf("permit", { approvedTools: ["shell", "acp:other/shell"] });
-    expect(textOf(await play(talking().agent, turn, stage))).toBe("first: no");
-    expect(stage.asked).toHaveLength(1);
+    const approvedTools = ["shell", "acp:other/shell"];
+    const { text, asked } = await answered("permit", [confirm("reject")], { approvedTools });
+    expect(text).toBe("first: no");
+    expect(asked).toHaveLength(1);
   });
 
   test("a permission or a form that the agent cancels is withdrawn from the user, and the agent is told so", async () => {
@@ -109,42 +114,33 @@ describe("permission", () => {
 
   test("a permission that the agent cancels before the user sees it is never asked", async () => {
     const stage = createRunStage();
-    const parts = talking().agent.run(turnOf("reconsiders"), stage.control)[Symbol.asyncIterator]();
-    let text = "";
-    for (let next = await parts.next(); !next.done; next = await parts.next()) {
-      // Both requests and their ends have come, like those of a run that is held.
-      if (next.value.type === "provider-session") await new Promise((resolve) => setTimeout(resolve, 500));
-      if (next.value.type === "text") text += next.value.text;
-    }
-    expect(text).toBe("[-32800,-32800]");
+    const { parts } = await playUntil(talking().agent, turnOf("reconsiders"), stage, "provider-session");
+    // Both requests and their ends have come, like those of a run that is held.
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    const rest: Part[] = [];
+    for (let next = await parts.next(); !next.done; next = await parts.next()) rest.push(next.value);
+    expect(textOf(rest)).toBe("[-32800,-32800]");
     expect(stage.asked).toEqual([]);
   });
 
   test("permission is refused if the user refuses it, whether the agent continues or ends its turn", async () => {
-    const stage = createRunStage();
-    stage.willAnswer(confirm("reject"), confirm("reject"));
-    const parts = await play(talking().agent, turnOf("permit"), stage);
-    expect(textOf(parts)).toBe("first: no");
+    const { parts, text } = await answered("permit", [confirm("reject")]);
+    expect(text).toBe("first: no");
     expect(ofType(parts, "tool-result")).toMatchObject([{ content: "rejected", status: "error" }]);
-    const halted = await play(talking().agent, turnOf("halts"), stage);
-    expect(ofType(halted, "exit")).toHaveLength(1);
+    const halted = await answered("halts", [confirm("reject")]);
+    expect(ofType(halted.parts, "exit")).toHaveLength(1);
   });
 
   test("a refusal of permission with a reply is followed by the reply, in the same run", async () => {
-    const stage = createRunStage();
-    stage.willAnswer(confirm("reject", "speak instead"));
-    const parts = await play(talking().agent, turnOf("permit"), stage);
-    expect(textOf(parts)).toBe("first: noOne, two, three.");
+    const { text } = await answered("permit", [confirm("reject", "speak instead")]);
+    expect(text).toBe("first: noOne, two, three.");
   });
 
   test("a request for permission is cancelled when the run ends first, and leaves nothing", async () => {
     const subject = talking();
     const stage = createRunStage();
-    const parts = subject.agent.run(turnOf("permit"), stage.control)[Symbol.asyncIterator]();
     const asked = stage.next("question");
-    const pulling = (async () => {
-      for (;;) if ((await parts.next()).done) return;
-    })().catch(() => {});
+    const pulling = play(subject.agent, turnOf("permit"), stage).catch(() => {});
     await asked;
     stage.abort();
     await pulling;
@@ -155,24 +151,29 @@ describe("permission", () => {
 
 describe("a question of an agent", () => {
   test.each([
+    [{ selected: ["blue"] }, { action: "accept", content: { q0: "b" } }],
     [
-      { kind: "question", selected: ["blue"] },
-      { action: "accept", content: { q0: "b" } },
-    ],
-    [
-      { kind: "question", selected: [], customInput: "green" },
+      { selected: [], customInput: "green" },
       { action: "accept", content: { q0_custom: "green" } },
     ],
-    [{ kind: "question", selected: [], cancelled: true }, { action: "decline" }],
-  ] as const)(
-    "a question of a coding agent reaches the user, and its answer the agent: %j",
-    async (answer, expected) => {
-      const stage = createRunStage();
-      stage.willAnswer({ ...answer, selected: [...answer.selected] });
-      const parts = await play(talking().agent, turnOf("asks"), stage);
-      const question = "Which colour?\n\nColour";
-      expect(stage.asked).toEqual([{ kind: "question", question, options: ["red", "blue"] }]);
-      expect(JSON.parse(textOf(parts))).toEqual(expected);
-    },
-  );
+    [{ selected: [], cancelled: true }, { action: "decline" }],
+  ])("a question of a coding agent reaches the user, and its answer the agent: %j", async (answer, expected) => {
+    const { text, asked } = await answered("asks", [{ kind: "question", ...answer }]);
+    expect(asked).toEqual([{ kind: "question", question: "Which colour?\n\nColour", options: ["red", "blue"] }]);
+    expect(JSON.parse(text)).toEqual(expected);
+  });
+
+  test("an option that is cut for the user is answered to the agent by its value", () => {
+    const title = "a very long way to say yes ".repeat(100);
+    const oneOf = [
+      { const: "y", title },
+      { const: "n", title: "no" },
+    ];
+    const form = Form.parse({ mode: "form", message: "Go on?", requestedSchema: { properties: { q: { oneOf } } } });
+    const [question] = questionsOf(form, (text) => text);
+    expect(question!.interaction).toMatchObject({ options: [title.slice(0, MAX_OPTION_UNITS), "no"] });
+    const answer = (label: string) => question!.fill({ kind: "question", requestId: "r" as never, selected: [label] });
+    expect(answer(title.slice(0, MAX_OPTION_UNITS))).toEqual({ q: "y" });
+    expect(answer("no")).toEqual({ q: "n" });
+  });
 });

@@ -2,34 +2,47 @@ import { readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { readJsonLine } from "../../../../src/agents/command/json-line.ts";
-import type { AppError } from "../../../../src/protocol/errors.ts";
 import { gone, isAlive, LEAVERS, running } from "../../../support/agents/processes.ts";
-import { commandAdapter, printing, programSubject, talking } from "../../../support/agents/programs.ts";
-import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../../support/agents/run-stage.ts";
+import { acpAdapter, commandAdapter, printing, talking } from "../../../support/agents/programs.ts";
+import {
+  createRunStage,
+  messageOf,
+  ofType,
+  play,
+  playToFailure,
+  playUntil,
+  textOf,
+  turnOf,
+} from "../../../support/agents/run-stage.ts";
 
-const exitOf = (parts: readonly Part[]) => parts.filter(({ type }) => type === "exit");
-const logOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "log" ? [part.text] : []));
+const exitOf = (parts: readonly Part[]) => ofType(parts, "exit");
+const logOf = (parts: readonly Part[]) => ofType(parts, "log").map(({ text }) => text);
+const textsOf = (parts: readonly Part[]) => ofType(parts, "text").map(({ text }) => text);
 
 describe("a prompt", () => {
-  test("a prompt reaches the program on its standard input", async () => {
-    const parts = await play(printing("echo").agent, turnOf('$(rm -rf /) `id` "quoted" 你好\nsecond line'));
-    expect(textOf(parts)).toBe('$(rm -rf /) `id` "quoted" 你好\nsecond line');
-  });
-
-  test("a prompt reaches the program unchanged, as one argument", async () => {
-    const { agent } = printing("arguments", commandAdapter("arguments", "--say={prompt}", "end"));
-    expect(textOf(await play(agent, turnOf("a; b && $(c) 'd'")))).toBe("--say=a; b && $(c) 'd'|end");
-  });
-
-  test("a prompt that begins with a dash is not parsed as an option", async () => {
-    const { agent } = printing("arguments", commandAdapter("arguments", "{prompt}"));
-    expect(textOf(await play(agent, turnOf("--dangerous")))).toBe(" --dangerous");
+  const quoted = '$(rm -rf /) `id` "quoted" 你好\nsecond line';
+  test.each([
+    ["reaches the program on its standard input", commandAdapter("echo"), quoted, quoted],
+    [
+      "reaches the program unchanged, as one argument",
+      commandAdapter("arguments", "--say={prompt}", "end"),
+      "a; b && $(c) 'd'",
+      "--say=a; b && $(c) 'd'|end",
+    ],
+    [
+      "that begins with a dash is not parsed as an option",
+      commandAdapter("arguments", "{prompt}"),
+      "--dangerous",
+      " --dangerous",
+    ],
+  ])("a prompt %s", async (_, adapter, prompt, received) => {
+    expect(textOf(await play(talking(adapter).agent, turnOf(prompt)))).toBe(received);
   });
 
   test("a prompt that is too long for an argument is refused, and nothing is started", async () => {
     const { agent } = printing("arguments", commandAdapter("arguments", "{prompt}"));
-    const { failure, parts } = await playToFailure(agent, turnOf("x".repeat(140_000)));
-    expect([(failure as AppError).code, parts]).toEqual(["too_large", []]);
+    const ended = await playToFailure(agent, turnOf("x".repeat(140_000)));
+    expect(ended).toMatchObject({ failure: { code: "too_large" }, parts: [] });
   });
 
   test("a prompt includes the conversation if the catalogue entry requires it", async () => {
@@ -51,11 +64,7 @@ describe("the user of a program", () => {
     cwd: "/",
     ...more,
   });
-  const outputOf = async (more: object) => {
-    const subject = programSubject({}, adapter(more));
-    onTestFinished(() => subject.close());
-    return textOf(await play(subject.agent, turnOf("go")));
-  };
+  const outputOf = async (more: object) => textOf(await play(talking(adapter(more)).agent, turnOf("go")));
   const run_as = { uid: 65_533, gid: 65_532 };
 
   test.skipIf(process.getuid?.() !== 0)(
@@ -69,17 +78,17 @@ describe("the user of a program", () => {
   test("a worker that is not root does not start a program with a user of its own, and says why", async () => {
     const getuid = vi.spyOn(process, "getuid").mockReturnValue(1_000);
     onTestFinished(() => getuid.mockRestore());
-    const subject = programSubject({}, adapter({ run_as }));
-    onTestFinished(() => subject.close());
-    const { failure } = await playToFailure(subject.agent, turnOf("go"));
-    expect((failure as AppError).message).toMatch(/run_as needs Linux or macOS, and a worker that runs as root/);
+    const { failure } = await playToFailure(talking(adapter({ run_as })).agent, turnOf("go"));
+    expect(`${failure}`).toMatch(/run_as needs Linux or macOS, and a worker that runs as root/);
   });
 });
 
 describe("the output of a program", () => {
-  test("a program's output is text, line by line, without the last line break", async () => {
+  test("a program's output is text, line by line, without the last line break, and its end is reported once", async () => {
     const parts = await play(printing("lines").agent, turnOf("go"));
-    expect(parts.flatMap((part) => (part.type === "text" ? [part.text] : []))).toEqual(["one", "\n\ntwo", "\nthree"]);
+    expect(textsOf(parts)).toEqual(["one", "\n\ntwo", "\nthree"]);
+    expect(exitOf(parts)).toEqual([{ type: "exit", code: 0, signal: null, durationMs: expect.any(Number) }]);
+    expect(parts.at(-1)).toBe(exitOf(parts)[0]);
   });
 
   test("lines of JSON become parts, and other lines are logged", async () => {
@@ -102,7 +111,7 @@ describe("the output of a program", () => {
     const line = `x${"🚗".repeat(5_000)}`;
     expect(textOf(parts)).toBe(line);
     expect(logOf(parts).join("")).toBe(line);
-    const pieces = parts.flatMap((part) => (part.type === "text" || part.type === "log" ? [part.text] : []));
+    const pieces = [...textsOf(parts), ...logOf(parts)];
     expect(pieces.length).toBe(5);
     expect(pieces.filter((text) => !text.isWellFormed())).toEqual([]);
   });
@@ -136,36 +145,25 @@ describe("the output of a program", () => {
     const shown = JSON.stringify(parts);
     expect(shown).toContain('{"type":"data","name":"[THE_KEY]","data":{"[THE_KEY]":"[THE_KEY]"}}');
     expect(shown).not.toContain(key.slice(0, 7));
-    const hanging = printing(
-      "tokens",
-      {
-        ...commandAdapter("tokens", "hangs"),
-        env: ["THE_KEY"],
-        format: "jsonl",
-        silence_timeout: "1s",
-      },
-      { THE_KEY: key },
-    );
+    const adapter = { ...commandAdapter("tokens", "hangs"), env: ["THE_KEY"], format: "jsonl", silence_timeout: "1s" };
+    const hanging = talking(adapter, {}, { THE_KEY: key });
     const late = await playToFailure(hanging.agent, turnOf("go"));
     expect(late.failure).toMatchObject({ message: "This agent's program has given no sign for 1 s." });
     expect(textOf(late.parts)).toBe("I know [THE_KEY].and s");
   });
 
-  test("endless lines, or one endless line, of a program are read no faster than they are pulled", async () => {
-    for (const form of ["lines", "line"]) {
+  test.each(["lines", "line"])(
+    "endless output of a program, as %s, is read no faster than it is pulled",
+    async (form) => {
       const { agent } = printing("flood", commandAdapter("flood", form));
-      const parts = agent.run(turnOf("go"), createRunStage().control)[Symbol.asyncIterator]();
-      let length = 0;
-      await parts.next();
-      for (let pulled = 0; pulled < 200; pulled += 1) {
-        const { value } = await parts.next();
-        length += (value as { text: string }).text.length;
-        expect((value as { text: string }).text.length).toBeLessThanOrEqual(8_194);
-      }
-      expect(length).toBeGreaterThan(1_000_000);
+      const { parts } = await playUntil(agent, turnOf("go"), createRunStage(), "start");
+      const lengths: number[] = [];
+      while (lengths.length < 200) lengths.push(((await parts.next()).value as { text: string }).text.length);
+      expect(Math.max(...lengths)).toBeLessThanOrEqual(8_194);
+      expect(lengths.reduce((sum, length) => sum + length)).toBeGreaterThan(1_000_000);
       await parts.return?.();
-    }
-  });
+    },
+  );
 
   test("lines of JSON that are nested too deeply, or report an exit, become lines of the log", async () => {
     const parts = await play(printing("nested", { format: "jsonl" }).agent, turnOf("go"));
@@ -184,12 +182,6 @@ describe("the output of a program", () => {
 });
 
 describe("the end of a program", () => {
-  test("the end of a program is reported exactly once, with its code and duration", async () => {
-    const parts = await play(printing("lines").agent, turnOf("go"));
-    expect(exitOf(parts)).toEqual([{ type: "exit", code: 0, signal: null, durationMs: expect.any(Number) }]);
-    expect(parts.at(-1)).toBe(exitOf(parts)[0]);
-  });
-
   test.each([
     ["1", "provider_unreachable"],
     ["75", "provider_rate_limited"],
@@ -211,7 +203,7 @@ describe("the end of a program", () => {
   test.each(Object.entries(LEAVERS))(
     "the end of a program ends a process that cleared its environment%s",
     async (_, script) => {
-      const { agent } = programSubject({}, { kind: "command", command: "/bin/sh", args: ["-c", script] });
+      const { agent } = talking({ kind: "command", command: "/bin/sh", args: ["-c", script] });
       const pid = Number(textOf(await play(agent, turnOf("go"))));
       expect(pid).toBeGreaterThan(0);
       onTestFinished(() => void (isAlive(pid) && process.kill(pid, "SIGKILL")));
@@ -226,20 +218,47 @@ describe("the end of a program", () => {
     expect(exitOf(parts)).toMatchObject([{ code: 0 }]);
     process.kill(pid, "SIGKILL");
   });
+});
 
-  test("an aborted program is ended although it ignores every request to end", {
+test.each([
+  ["a program", () => printing("stubborn"), "go"],
+  ["a coding agent", () => talking(acpAdapter("stays")), "stubborn"],
+])(
+  "an abort ends %s that ignores every request to end, and the node logs its exit, once",
+  {
     timeout: 60_000,
-  }, async () => {
-    const subject = printing("stubborn");
+  },
+  async (_, make, content) => {
+    const { agent, logged, tag } = make();
     const stage = createRunStage();
-    const parts = subject.agent.run(turnOf("go"), stage.control)[Symbol.asyncIterator]();
-    await parts.next();
-    expect((await parts.next()).value).toMatchObject({ text: "I stay" });
-    await running(subject.tag, 2);
+    const { part, parts } = await playUntil(agent, turnOf(content), stage, "text");
+    expect(part).toMatchObject({ text: "I stay" });
+    await running(tag, 2);
     stage.abort();
+    await parts.next().catch(() => {});
     await parts.return?.();
-    await gone(subject.tag);
-  });
+    await gone(tag);
+    expect(logged.filter(({ message }) => /aborted run/.test(message))).toEqual([
+      {
+        facts: {
+          agentId: "subject",
+          sessionId: expect.any(String),
+          runId: "run_1",
+          code: expect.toSatisfy((code) => code === null || typeof code === "number"),
+          signal: expect.toSatisfy((signal) => signal === null || typeof signal === "string"),
+          durationMs: expect.any(Number),
+        },
+        message: "the program of an aborted run has ended",
+      },
+    ]);
+  },
+);
+
+test("the exit of a program that ends by itself is reported to its run, and not logged", async () => {
+  const { agent, logged } = talking();
+  const parts = await play(agent, turnOf("speak"));
+  expect(parts.at(-1)).toMatchObject({ type: "exit", code: 0 });
+  expect(logged.filter(({ message }) => /aborted run/.test(message))).toEqual([]);
 });
 
 test.each([
@@ -248,12 +267,8 @@ test.each([
 ])("an abort of %s ends its tools that cleared their environment", async (_, make) => {
   const { agent } = make();
   const stage = createRunStage();
-  const parts = agent.run(turnOf("clears"), stage.control)[Symbol.asyncIterator]();
-  let pid = 0;
-  while (pid === 0) {
-    const { value: part } = await parts.next();
-    if (part.type === "text") pid = Number(part.text);
-  }
+  const { part, parts } = await playUntil(agent, turnOf("clears"), stage, "text");
+  const pid = Number((part as { text: string }).text);
   onTestFinished(() => void (isAlive(pid) && process.kill(pid, "SIGKILL")));
   await expect.poll(() => readFileSync(`/proc/${pid}/cmdline`, "utf8")).toMatch(/^\/bin\/sleep/);
   stage.abort();
@@ -279,15 +294,14 @@ describe("a program that prints without end", () => {
     ["a log", ["log", "begun"], "jsonl"],
   ])(
     "a program that prints %s without end is ended, and the run reports it",
-    { timeout: 120_000 },
+    {
+      timeout: 120_000,
+    },
     async (_, args, format) => {
-      const subject = programSubject({}, { ...commandAdapter("drones", ...args), format });
-      onTestFinished(() => subject.close());
+      const subject = talking({ ...commandAdapter("drones", ...args), format });
       const { failure } = await playToFailure(subject.agent, turnOf("go"));
-      expect(failure).toMatchObject({
-        code: "too_large",
-        message: "This agent's program printed 67,108,864 characters without a part of a reply.",
-      });
+      const message = "This agent's program printed 67,108,864 characters without a part of a reply.";
+      expect(failure).toMatchObject({ code: "too_large", message });
       await gone(subject.tag);
     },
   );
@@ -303,11 +317,8 @@ describe("a program's environment", () => {
 
   test("a run whose program is not found is refused with a sentence, and starts nothing", async () => {
     const { agent } = printing("echo", { command: "no-such-program-anywhere" });
-    const { parts, failure } = await playToFailure(agent, turnOf("go"));
-    expect(parts).toEqual([]);
-    expect(failure).toMatchObject({
-      code: "provider_refused",
-      message: "This agent cannot start here: the program no-such-program-anywhere is not found.",
-    });
+    const message = "This agent cannot start here: the program no-such-program-anywhere is not found.";
+    const failure = { code: "provider_refused", message };
+    expect(await playToFailure(agent, turnOf("go"))).toMatchObject({ failure, parts: [] });
   });
 });

@@ -9,16 +9,11 @@ import { killMarked, killOrphans } from "../../../../src/agents/process/process-
 import { Supervisor } from "../../../../src/agents/process/supervisor.ts";
 import { gone, isAlive, LEAVERS, processesWith, running } from "../../../support/agents/processes.ts";
 import { commandAdapter } from "../../../support/agents/programs.ts";
+import { RealClock } from "../../../support/catalogs/watched-file.ts";
 
 const WORKER = fileURLToPath(new URL("../../../support/agents/supervising-worker.ts", import.meta.url));
 const { command, args } = commandAdapter("stubborn") as { command: string; args: string[] };
-const clock = {
-  now: () => performance.now(),
-  after(delayMs: number, callback: () => void) {
-    const timer = setTimeout(callback, delayMs);
-    return { cancel: () => clearTimeout(timer) };
-  },
-};
+const newTag = () => `tag-${randomUUID()}`;
 
 /** A worker in a separate process, with a program that has a child in another process session. */
 async function startWorker(): Promise<{ worker: ChildProcess; tag: string }> {
@@ -30,7 +25,7 @@ async function startWorker(): Promise<{ worker: ChildProcess; tag: string }> {
 }
 
 function spawnWorker(program: readonly string[]): { worker: ChildProcess; tag: string } {
-  const tag = `tag-${randomUUID()}`;
+  const tag = newTag();
   const worker = spawn(process.execPath, ["--no-warnings", WORKER, JSON.stringify(program)], {
     env: { PATH: process.env["PATH"], PROGRAM_TAG: tag },
     stdio: ["ignore", "pipe", "inherit"],
@@ -93,7 +88,7 @@ describe("a worker that is killed with SIGKILL", () => {
 
 describe("a supervisor", () => {
   const open = () => {
-    const supervisor = new Supervisor({ clock });
+    const supervisor = new Supervisor({ clock: new RealClock() });
     onTestFinished(() => supervisor.close());
     return supervisor;
   };
@@ -106,7 +101,7 @@ describe("a supervisor", () => {
 
   test("a supervisor that closes ends all its programs, starts no other, and leaves another supervisor's running", async () => {
     const [one, other] = [open(), open()];
-    const [mine, theirs] = [`tag-${randomUUID()}`, `tag-${randomUUID()}`];
+    const [mine, theirs] = [newTag(), newTag()];
     await Promise.all([one.start(programOf(mine)), other.start(programOf(theirs))]);
     await running(mine, 2);
     await running(theirs, 2);
@@ -117,7 +112,7 @@ describe("a supervisor", () => {
 
   test("a supervisor restarts its watchdog when the watchdog is killed", async () => {
     const supervisor = open();
-    const tag = `tag-${randomUUID()}`;
+    const tag = newTag();
     await supervisor.start(programOf(tag));
     const own = () => processesWith("").filter((pid) => commandLine(pid).includes(`watchdog-main.ts\0${ownerName()}.`));
     const before = own();
@@ -137,15 +132,14 @@ describe("the mark of a process", () => {
   test("a mark is an orphan's if its owner's pid is unused or used again, and not while the owner lives", () => {
     const mine = ownerName();
     const [pid, start, namespace] = mine.split("-");
-    expect(isOrphaned(`${mine}.x.1.`)).toBe(false);
-    expect(isOrphaned(`${pid}-${Number(start) - 1}-${namespace}.x.1.`)).toBe(true);
-    expect(isOrphaned(`4194999-1-${namespace}.x.1.`)).toBe(true);
+    const owners = [mine, `${pid}-${Number(start) - 1}-${namespace}`, `4194999-1-${namespace}`];
+    expect(owners.map((owner) => isOrphaned(`${owner}.x.1.`))).toEqual([false, true, true]);
   });
 
   test("a mark of another container, or a malformed one, is left alone", () => {
     const [pid, start, namespace] = ownerName().split("-");
-    expect(isOrphaned(`${pid}-${Number(start) - 1}-${Number(namespace) + 1}.x.1.`)).toBe(false);
-    expect([isOrphaned(""), isOrphaned("nonsense"), isOrphaned(`${pid}-${start}`)]).toEqual([false, false, false]);
+    const elsewhere = `${pid}-${Number(start) - 1}-${Number(namespace) + 1}.x.1.`;
+    expect([elsewhere, "", "nonsense", `${pid}-${start}`].filter(isOrphaned)).toEqual([]);
   });
 
   test("a mark that no process has ends no process", async () => {

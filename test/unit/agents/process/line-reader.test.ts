@@ -11,10 +11,15 @@ async function linesOf(text: string, size: number, maxUnits = 100): Promise<Line
 
 const LINES = ["grüße", "你好", "🚗🚙", "e\u0301"];
 
-test.each([1, 2, 3, 5, 7])("characters whose bytes arrive in chunks of %i are put together", async (size) => {
-  const expected = LINES.map((text) => ({ text, isEnd: true }));
-  expect(await linesOf(LINES.join("\n"), size)).toEqual(expected);
-});
+/** More than is read in one turn of the event loop. */
+const LONG_LINES = ["€".repeat(5_000), "ü😀".repeat(3_000)];
+
+test.each([...[1, 2, 3, 5, 7].map((size) => [size, LINES] as const), [100_000, LONG_LINES] as const])(
+  "characters and lines whose bytes arrive in chunks of %i are put together",
+  async (size, lines) => {
+    expect(await linesOf(lines.join("\n"), size, 100_000)).toEqual(lines.map((text) => ({ text, isEnd: true })));
+  },
+);
 
 test.each([2, 3, 4, 5])("no piece of at most %i units ends within a character", async (maxUnits) => {
   for (const size of [1, 3, 64]) {

@@ -55,13 +55,6 @@ test("programs that write at the same time share a turn of the event loop", asyn
   expect(order.slice(0, 6).join("")).toBe("abcabc");
 });
 
-test("characters and lines stay whole at the boundaries of the pieces", async () => {
-  const text = `${"€".repeat(5_000)}\n${"ü😀".repeat(3_000)}\n`;
-  const lines: string[] = [];
-  for await (const line of readLines(once(Buffer.from(text)), 100_000)) lines.push(line.text);
-  expect(lines.join("\n")).toBe(text.trimEnd());
-});
-
 test("a provider's stream that comes at once is read in several turns of the event loop", async () => {
   const server = await startProviderServer();
   onTestFinished(() => server.close());

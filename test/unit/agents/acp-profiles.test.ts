@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { PROFILES, programOf } from "../../../../src/agents/acp/profiles.ts";
-import { Adapter } from "../../../../src/config/catalog/adapter.ts";
-import { codeOf, mentions, readPage, tablesOf } from "../../../docs/page.ts";
+import { PROFILES, programOf } from "../../../src/agents/acp/profiles.ts";
+import { Adapter } from "../../../src/config/catalog/adapter.ts";
+import { codeOf, mentions, readPage, tablesOf } from "../../docs/page.ts";
 
 const entry = (keys: object) => {
   const adapter = Adapter.parse({ kind: "acp", ...keys });
