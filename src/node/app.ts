@@ -167,10 +167,7 @@ async function openParts(
   const orchestrator = roles.includes("orchestrator")
     ? new Orchestrator({ ...basics, ...cluster, catalog: catalog.current, mailbox, metrics })
     : undefined;
-  if (orchestrator) {
-    mailbox.serve(orchestrator);
-    catalog.onReload(() => orchestrator.renumber());
-  }
+  if (orchestrator) catalog.onReload(() => orchestrator.renumber());
   const opened = await openAgents({ roles, catalog, env, clock: deployment.stopwatch, log });
   const agents = parts.add("agents", opened, (each) => each.close());
   const worker = roles.includes("worker") ? await createWorker(basics, { env, send, agents, metrics }) : undefined;

@@ -1,5 +1,5 @@
 import { Host } from "../actors/host/host.ts";
-import type { LocalFloors, Mailbox, Serve } from "../cluster/mailbox.ts";
+import type { Mailbox } from "../cluster/mailbox.ts";
 import { type Membership, Ownership } from "../cluster/ownership.ts";
 import type { StoreWatch } from "../cluster/store-watch.ts";
 import { BOUNDS } from "../config/bounds.ts";
@@ -30,7 +30,7 @@ export interface OrchestratorOptions {
 }
 
 /** The part of a node that owns floors: it executes commands, arms effects and alarms, and prunes expired data. */
-export class Orchestrator implements LocalFloors {
+export class Orchestrator {
   readonly #deployment: Deployment;
   readonly #host: Host;
   readonly #armer: Armer;
@@ -65,6 +65,7 @@ export class Orchestrator implements LocalFloors {
       interactionTimeoutMs: settings.interactionTimeoutMs,
       arm: (due) => this.#armer.arm(due),
       maxFloors: BOUNDS.activeFloors,
+      serves: (floorId) => this.#serves(floorId),
       log,
       metrics,
       tracer,
@@ -106,10 +107,11 @@ export class Orchestrator implements LocalFloors {
         epoch: store.epoch,
         count: settings.partitions,
         leaseMs: settings.leaseMs,
-        serve: (topic) => mailbox.serveTopic(topic, this.#dispatch),
+        serve: (topic) => mailbox.serveTopic(topic, this.#host.dispatch),
         onGained: () => this.#armer.sweep(),
         log,
       });
+    mailbox.serve(this.#host);
     clock.onJump((byMs) => this.#onJump(byMs, log));
     // Redis may have come back empty, without the effects armed before; arming an effect twice is harmless.
     bus.onRecovered(() => this.#armer.sweep());
@@ -142,10 +144,6 @@ export class Orchestrator implements LocalFloors {
     return this.#ownership?.partitionsOf ?? new Map([[this.#nodeId, this.#partitionCount]]);
   }
 
-  local(floorId: FloorId): Serve | undefined {
-    return this.#serves(floorId) ? this.#dispatch : undefined;
-  }
-
   async start(): Promise<void> {
     await this.#ownership?.start();
     await this.#armer.start();
@@ -168,8 +166,6 @@ export class Orchestrator implements LocalFloors {
   #serves(floorId: FloorId): boolean {
     return this.#ownership?.serves(floorId) ?? true;
   }
-
-  readonly #dispatch: Serve = (envelope) => this.#host.dispatch(envelope);
 
   #onJump(byMs: number, log: Logger): void {
     this.#retention.suspend(byMs);

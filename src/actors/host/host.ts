@@ -11,6 +11,8 @@ export interface HostOptions extends HostedFloorOptions, AnnouncerOptions {
   store: Store;
   /** Floors kept in memory. At the limit the host drops an idle floor that was not used lately, or answers `busy`. */
   maxFloors: number;
+  /** Whether this process serves a floor. Default: it serves all. */
+  serves?: (floorId: FloorId) => boolean;
 }
 
 /** The floors in this process's memory. Every change of a floor passes `dispatch`. */
@@ -35,12 +37,17 @@ export class Host {
     return this.#waitingCount;
   }
 
+  /** The handler of a floor's commands, `dispatch`; undefined while another node serves the floor. */
+  local(floorId: FloorId): Host["dispatch"] | undefined {
+    return (this.#options.serves?.(floorId) ?? true) ? this.dispatch : undefined;
+  }
+
   /**
    * Find or load the command's floor, and let it carry the command out once.
    * @returns the floor's decision; a refusal is a reply too
    * @throws AppError `busy`, `unavailable` (the outcome is unknown), `internal`, or `idempotency_mismatch`
    */
-  async dispatch(envelope: Envelope): Promise<Reply> {
+  readonly dispatch = async (envelope: Envelope): Promise<Reply> => {
     const { metrics } = this.#options;
     const { type } = envelope.command;
     // The machines' internal events and XState's own events must not arrive as commands.
@@ -56,7 +63,7 @@ export class Host {
     } finally {
       this.#waitingCount -= 1;
     }
-  }
+  };
 
   /** Drop every idle floor. The store has their state. */
   retireIdle(): void {

@@ -2,7 +2,7 @@
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { FloorId } from "../../protocol/ids.ts";
-import { type Command, type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
+import { type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
 import { flow } from "../../shared/flow.ts";
@@ -16,7 +16,7 @@ import type { Announcer } from "./announcer.ts";
 import { BrokenActors } from "./floor-actors.ts";
 import { Ledger } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
-import { checkPlayed, playedBy } from "./played.ts";
+import { checkPlayed } from "./played.ts";
 import { bringRow, needsPreparation, Preparation, type PreparationStore, type PreparedCommand } from "./preparation.ts";
 import { BrokenSnapshot } from "./snapshot.ts";
 import { factsOf, type TracedCommand, traceBatch, traceOf } from "./traced-batch.ts";
@@ -177,7 +177,8 @@ export class HostedFloor {
         // Rule C2: after a failed commit only the receipt shows whether the command took effect.
         if (await this.#answerFromReceipt(pending)) return;
         if (!this.#isTimely(pending)) return;
-        return await this.#commit([pending]);
+        await this.#commit([pending]);
+        return;
       } catch (thrown) {
         const error = await this.#causeOf(thrown);
         this.drop();
@@ -204,10 +205,8 @@ export class HostedFloor {
   }
 
   /** @throws CommitConflict, BrokenActors, AppError, or the store's error; every command is then still unanswered */
-  async #commit(commands: PendingCommand[]): Promise<void> {
-    const { tracer } = this.#options;
-    if (tracer) await traceBatch(tracer, this.id, commands, () => this.#commitTogether(commands));
-    else await this.#commitTogether(commands);
+  #commit(commands: PendingCommand[]): Promise<unknown> {
+    return traceBatch(this.#options.tracer, this.id, commands, () => this.#commitTogether(commands));
   }
 
   async #commitTogether(commands: PendingCommand[]): Promise<"committed" | "unchanged"> {
@@ -305,11 +304,11 @@ export class HostedFloor {
       return { ok: false, code: "idempotency_mismatch" };
     }
     const given = this.#given(state);
-    let { command } = envelope;
-    const checked = this.#checkPlayed(command, actors, ledger);
-    if (checked?.refusal) return checked.refusal;
-    if (checked?.note && command.type === "session.played") command = checked.note;
-    else if (checked?.note) ledger.write(actors.apply({ ...checked.note, given }).facts, given.now);
+    const session = "sessionId" in envelope.command ? envelope.command.sessionId : undefined;
+    const checked = checkPlayed(envelope.command, session && actors.machineState(session)?.context, ledger);
+    if ("answer" in checked) return checked.answer;
+    const { before, command, upTo } = checked;
+    if (before) ledger.write(actors.apply({ ...before, given }).facts, given.now);
     const { facts, reply } = actors.apply({ ...command, given });
     flow.onHop?.(
       "actors",
@@ -318,28 +317,9 @@ export class HostedFloor {
     ledger.write(facts, given.now, traceOf(pending));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;
-    const counts = checked?.upTo !== undefined && { playedUpTo: checked.upTo };
+    const counts = upTo !== undefined && { playedUpTo: upTo };
     const answered: Accepted = { ...reply, ...counts, seq: ledger.seqOf(reply.sessionId), bornAt };
     return answered;
-  }
-
-  /**
-   * What a command says of a spoken reply. `note`: a position to keep. `refusal`: the answer, instead of carrying out the
-   * command. `upTo`: the position that counts afterwards.
-   */
-  #checkPlayed(command: Command, actors: Activation["actors"], ledger: Ledger) {
-    const session = "sessionId" in command ? actors.machineState(command.sessionId)?.context : undefined;
-    const played = playedBy(command, session);
-    if (!played || !session) return undefined;
-    const checked = checkPlayed(played, ledger.find(session.id, played.messageId), session);
-    if (!("ok" in checked)) {
-      return {
-        note: { type: "session.played", sessionId: session.id, ...checked } satisfies Command,
-        upTo: checked.upTo,
-      };
-    }
-    if (command.type === "session.played" || !checked.ok) return { refusal: checked };
-    return { upTo: checked.playedUpTo };
   }
 
   async #activate(): Promise<Activation> {

@@ -3,6 +3,7 @@ import type { Command } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Message, Played } from "../../protocol/message.ts";
 import type { SessionContext } from "../session/session-context.ts";
+import type { Ledger } from "./ledger.ts";
 
 /** How much of a reply was spoken: `session.played`, and a turn that says it of the reply before. */
 
@@ -14,12 +15,41 @@ export function playedBy(command: Command, session: SessionContext | undefined):
   return messageId && { messageId, upTo: command.turn.playedUpTo };
 }
 
+/** What is left of a command when what it says of a spoken reply has been checked. */
+interface CheckedCommand {
+  /** Applied before the command: keeps the position. */
+  before?: Command;
+  command: Command;
+  /** How far the reply counts as spoken then. Absent: the command says nothing of a reply. */
+  upTo?: number | undefined;
+}
+
+/** @returns what to apply, or the answer if the command is not to be applied */
+export function checkPlayed(
+  command: Command,
+  session: SessionContext | undefined,
+  messages: Pick<Ledger, "find">,
+): CheckedCommand | { answer: Reply } {
+  const played = session && playedBy(command, session);
+  if (!played) return { command };
+  const checked = compare(played, messages.find(session.id, played.messageId), session);
+  if ("ok" in checked) {
+    return command.type === "session.played" || !checked.ok
+      ? { answer: checked }
+      : { command, upTo: checked.playedUpTo };
+  }
+  const note: Command = { type: "session.played", sessionId: session.id, ...checked };
+  return command.type === "session.played"
+    ? { command: note, upTo: checked.upTo }
+    : { before: note, command, upTo: checked.upTo };
+}
+
 /**
  * Compare it with the reply. Only a later position in a reply of the newest turn counts: models have already got the
  * replies before. Of a reply that is being written, as much counts as is stored.
  * @returns the position to note, or the answer if nothing changes
  */
-export function checkPlayed(
+function compare(
   { messageId, upTo }: Played,
   message: Message | undefined,
   { id: sessionId, newest }: { id: SessionId } & Pick<SessionContext, "newest">,

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { AgentId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { SummaryTask } from "../../../src/protocol/internal/run.ts";
 import type { Message } from "../../../src/protocol/message.ts";
@@ -201,12 +201,12 @@ test("a summary whose floor does not answer its claim occupies no place of a run
   const { stage, puppet, talk } = await open();
   await stage.startWorker({ concurrency: 1 });
   const { host } = stage.floors;
-  const dispatch = host.dispatch.bind(host);
-  host.dispatch = (envelope) => {
+  const { dispatch } = host;
+  vi.spyOn(host, "dispatch").mockImplementation((envelope) => {
     const { command } = envelope;
     const isUnanswered = command.type === "run.claim" && !command.runId.startsWith("run-");
     return isUnanswered ? new Promise(() => {}) : dispatch(envelope);
-  };
+  });
   await talk("ann");
   await talk("bob");
   expect(puppet.runs).toHaveLength(2);
