@@ -11,14 +11,14 @@ import { refuseMovingPooler } from "./connections/pooler.ts";
 import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/store-identity.ts";
 import { FloorCommit } from "./floor-commit.ts";
 import { FloorQueues } from "./floor-queues.ts";
-import { PruneQueries } from "./prune-queries.ts";
+import { pruneQueries } from "./prune-queries.ts";
 import { prepareDatabase } from "./schema.ts";
-import { SessionListQuery } from "./session-list-query.ts";
-import { SmallWriter } from "./small-writer.ts";
+import { sessionListQuery } from "./session-list-query.ts";
+import { smallWriter } from "./small-writer.ts";
 import { isServerAnswer, reasonOf } from "./sql-state.ts";
-import { StagedQueries } from "./staged-queries.ts";
-import { StateQueries } from "./state-queries.ts";
-import { ViewQueries } from "./view-queries.ts";
+import { stagedQueries } from "./staged-queries.ts";
+import { stateQueries } from "./state-queries.ts";
+import { viewQueries } from "./view-queries.ts";
 
 /** Connections of one node; further statements wait. By default a server takes 100, for all nodes together. */
 const CONNECTIONS = 16;
@@ -80,12 +80,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Postg
 function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIdentity, clock: Clock): PostgresStore {
   const queues = new FloorQueues();
   const commits = new CommitQueue(new FloorCommit(pool), clock);
-  const small = new SmallWriter(pool);
-  const staged = new StagedQueries(pool);
-  const pruner = new PruneQueries(pool);
-  const state = new StateQueries(pool);
-  const views = new ViewQueries(pool);
-  const list = new SessionListQuery(pool);
+  const { now, ...state } = stateQueries(pool);
   let isClosed = false;
 
   /** A store may get another epoch while connections to it are open. */
@@ -98,6 +93,12 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
   };
 
   return {
+    ...state,
+    ...viewQueries(pool),
+    ...sessionListQuery(pool),
+    ...smallWriter(pool),
+    ...stagedQueries(pool),
+    ...pruneQueries(pool),
     epoch,
     secret,
     get isReplaced() {
@@ -111,50 +112,11 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
       if (outcome === "committed") identity.committed(floorId, expected + 1);
       return outcome;
     },
-    saveConnection: (row) => small.saveConnection(row),
-    putBlob: (sessionId, blob) => small.putBlob(sessionId, blob),
-    definitionsVersion: () => state.definitionsVersion(),
-    listDefinitions: (after) => state.listDefinitions(after),
-    changeDefinition: (change) => small.changeDefinition(change),
-    stageMessages: (stagedAs, messages, now) => staged.stage(stagedAs, messages, now),
-    discardStaged: (stagedAs) => staged.discard(stagedAs),
-    copyBlob: (from, to, hash, now) => staged.copyBlob(from, to, hash, now),
-    loadJumps: () => state.loadJumps(),
-    saveJumps: (jumps) => small.saveJumps(jumps),
-    forgetUser: (userId) => small.forgetUser(userId),
-    prune: (limits) => pruner.prune(limits),
-
-    loadFloor: (id) => state.loadFloor(id),
-    confirm: (id, version) => state.confirm(id, version),
-    loadSession: (id) => state.loadSession(id),
-    loadSessions: (ids) => state.loadSessions(ids),
-    loadDrafts: (id, after) => state.loadDrafts(id, after),
-    findMessage: (sessionId, id) => state.findMessage(sessionId, id),
-    findReceipts: (keys) => state.findReceipts(keys),
-    dueEffects: (query) => state.dueEffects(query),
-    dueAlarms: (query) => state.dueAlarms(query),
-    loadDue: (id, except, limit) => state.loadDue(id, except, limit),
-    newestTime: () => state.newestTime(),
-    loadConnection: (id) => state.loadConnection(id),
-    getBlob: (sessionId, hash) => state.getBlob(sessionId, hash),
-
-    whereIs: (id) => views.whereIs(id),
-    viewSession: (id, messages) => views.viewSession(id, messages),
-    listFloors: (query) => views.listFloors(query),
-    readFloorLogBack: (id, before, limit) => views.readFloorLogBack(id, before, limit),
-    viewFloor: (id, limits) => views.viewFloor(id, limits),
-    listSessions: (query) => list.list(query),
-    listMessages: (id, range) => views.listMessages(id, range),
-    listLogs: (id, messageId, range) => views.listLogs(id, messageId, range),
-    readSessionLog: (id, after, limit) => views.readSessionLog(id, after, limit),
-    readFloorLog: (id, after, limit) => views.readFloorLog(id, after, limit),
-    heads: (ids) => views.heads(ids),
-
     async timeOffset() {
       let best = { offset: 0, tripMs: Number.POSITIVE_INFINITY };
       for (let sample = 0; sample < TIME_SAMPLES; sample++) {
         const before = clock.now();
-        const { now: there, ...found } = await state.now();
+        const { now: there, ...found } = await now();
         compare(found);
         const tripMs = clock.now() - before;
         if (tripMs < best.tripMs) best = { offset: Math.round(there - before - tripMs / 2), tripMs };

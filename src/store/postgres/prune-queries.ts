@@ -28,38 +28,34 @@ const STAGED = { name: "prune_staged", text: "SELECT prune_staged($1, $2) AS cou
 const EVENTS = { name: "prune_events", text: "SELECT prune_log($1, $2) AS count" };
 
 /** Deletes expired rows, each kind in its own statement. Several nodes may do so at once. */
-export class PruneQueries {
-  readonly #db: Database;
-
-  constructor(db: Database) {
-    this.#db = db;
-  }
-
-  /** True while more may remain. */
-  async prune({ now, eventsBefore, receiptsBefore, stagedBefore, limit }: PruneLimits): Promise<boolean> {
-    const deleted = [
-      await this.#count(RECEIPTS, [receiptsBefore, limit]),
-      await this.#count(TOMBSTONES, [receiptsBefore, limit]),
-      await this.#count(CONNECTIONS, [now, limit]),
-      await this.#count(BLOBS, [now - BLOB_GRACE_MS, now - BLOB_UNUSED_MS, limit]),
-      stagedBefore === undefined ? 0 : await this.#repeat(STAGED, stagedBefore, limit),
-      eventsBefore === undefined ? 0 : await this.#repeat(EVENTS, eventsBefore, limit),
-    ];
-    return deleted.some((count) => count >= limit);
-  }
-
+export function pruneQueries(db: Database) {
   /** Run a statement that looks at one session each time. Returns the number of rows considered. */
-  async #repeat(statement: Statement, before: number, limit: number): Promise<number> {
+  async function repeat(statement: Statement, before: number, limit: number): Promise<number> {
     let touched = 0;
     while (touched < limit) {
-      const count = await this.#count(statement, [before, limit - touched]);
+      const count = await run(statement, [before, limit - touched]);
       if (count === 0) break;
       touched += count;
     }
     return touched;
   }
 
-  async #count(statement: Statement, values: readonly unknown[]): Promise<number> {
-    return (await this.#db.query<{ count: number }>(statement, values))[0]!.count;
+  async function run(statement: Statement, values: readonly unknown[]): Promise<number> {
+    return (await db.query<{ count: number }>(statement, values))[0]!.count;
   }
+
+  return {
+    /** True while more may remain. */
+    async prune({ now, eventsBefore, receiptsBefore, stagedBefore, limit }: PruneLimits): Promise<boolean> {
+      const deleted = [
+        await run(RECEIPTS, [receiptsBefore, limit]),
+        await run(TOMBSTONES, [receiptsBefore, limit]),
+        await run(CONNECTIONS, [now, limit]),
+        await run(BLOBS, [now - BLOB_GRACE_MS, now - BLOB_UNUSED_MS, limit]),
+        stagedBefore === undefined ? 0 : await repeat(STAGED, stagedBefore, limit),
+        eventsBefore === undefined ? 0 : await repeat(EVENTS, eventsBefore, limit),
+      ];
+      return deleted.some((count) => count >= limit);
+    },
+  };
 }

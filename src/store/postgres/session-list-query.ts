@@ -5,20 +5,14 @@ import type { StoredSessionPage, StoredSessionQuery } from "../store.ts";
 import type { Database, Statement } from "./connections/connection-pool.ts";
 
 /** Lists and searches sessions. The page and the total come from one statement, and thus one snapshot. */
-export class SessionListQuery {
-  readonly #db: Database;
-
-  constructor(db: Database) {
-    this.#db = db;
-  }
-
-  async list(query: StoredSessionQuery): Promise<StoredSessionPage> {
+export const sessionListQuery = (db: Database) => ({
+  async listSessions(query: StoredSessionQuery): Promise<StoredSessionPage> {
     const { statement, values } = listStatement(query);
-    const rows = await this.#db.query<{ total: number; view: string | null }>(statement, values);
+    const rows = await db.query<{ total: number; view: string | null }>(statement, values);
     const found = rows.filter((row): row is { total: number } & ViewRow => row.view !== null);
     return { sessions: found.map(sessionOfRow), total: rows[0]!.total };
-  }
-}
+  },
+});
 
 /** Each combination of filters is a statement of its own. */
 function listStatement(query: StoredSessionQuery): { statement: Statement; values: unknown[] } {

@@ -29,47 +29,39 @@ const FORGET_USER = { name: "forget_user", text: "SELECT forget_user($1, $2) AS 
 const SAVE_JUMPS = { name: "save_jumps", text: "UPDATE meta SET jumped_ms = $1, doubt_until = $2 WHERE id = 1" };
 
 /** Writes everything besides floor changes. */
-export class SmallWriter {
-  readonly #db: Database;
-
-  constructor(db: Database) {
-    this.#db = db;
-  }
-
+export const smallWriter = (db: Database) => ({
   async saveConnection({ id, version, expiresAt, ...binding }: ConnectionRow): Promise<"saved" | "conflict"> {
     const values = [version + 1, expiresAt, JSON.stringify(binding), id];
     const rows =
-      version === 0
-        ? await this.#db.query(ADD_CONNECTION, values)
-        : await this.#db.query(PUT_CONNECTION, [...values, version]);
+      version === 0 ? await db.query(ADD_CONNECTION, values) : await db.query(PUT_CONNECTION, [...values, version]);
     return rows.length === 1 ? "saved" : "conflict";
-  }
+  },
 
   async changeDefinition({ id, expected, body, receipt }: StoredDefinitionChange): Promise<"saved" | "conflict"> {
     const { caller, commandId, bodyHash, at, reply } = receipt;
     try {
       const values = [id, expected, body ?? null, caller, commandId, bodyHash, at, reply];
-      const [row] = await this.#db.query<{ done: boolean }>(CHANGE_DEFINITION, values);
+      const [row] = await db.query<{ done: boolean }>(CHANGE_DEFINITION, values);
       return row!.done ? "saved" : "conflict";
     } catch (error) {
       if (error instanceof StatementRefused && error.fault === "taken") return "conflict";
       throw error;
     }
-  }
+  },
 
   async putBlob(sessionId: SessionId, { hash, mimeType, bytes, createdAt }: Blob): Promise<void> {
-    await this.#db.query(PUT_BLOB, [sessionId, hash, mimeType, createdAt, bytes]);
-  }
+    await db.query(PUT_BLOB, [sessionId, hash, mimeType, createdAt, bytes]);
+  },
 
   async forgetUser(userId: string): Promise<"conflict" | Forgotten> {
-    const [row] = await this.#db.query<{ done: boolean }>(FORGET_USER, [userId, floorOfUser(userId)]);
+    const [row] = await db.query<{ done: boolean }>(FORGET_USER, [userId, floorOfUser(userId)]);
     if (!row!.done) return "conflict";
     return {
       remains: ["Deleted rows stay in PostgreSQL's files until VACUUM, and in its write-ahead log and archives."],
     };
-  }
+  },
 
   async saveJumps({ jumpedMs, doubtUntil }: Jumps): Promise<void> {
-    await this.#db.query(SAVE_JUMPS, [jumpedMs, doubtUntil]);
-  }
-}
+    await db.query(SAVE_JUMPS, [jumpedMs, doubtUntil]);
+  },
+});

@@ -21,14 +21,8 @@ const COPY_BLOB = {
 };
 
 /** Writes staged sessions: histories whose sessions do not exist yet. */
-export class StagedQueries {
-  readonly #db: Database;
-
-  constructor(db: Database) {
-    this.#db = db;
-  }
-
-  async stage(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void> {
+export const stagedQueries = (db: Database) => ({
+  async stageMessages(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void> {
     const [first] = messages;
     if (!first) return;
     const rows = messages.map((message) => ({
@@ -39,14 +33,14 @@ export class StagedQueries {
       words: tsVector(wordsOf(message.content)),
       images: message.images?.map(({ hash }) => hash),
     }));
-    await this.#db.query(STAGE, [stagedAs, first.sessionId, now, listOf(rows)]);
-  }
+    await db.query(STAGE, [stagedAs, first.sessionId, now, listOf(rows)]);
+  },
 
-  async discard(stagedAs: StagedId): Promise<void> {
-    await this.#db.query(DISCARD, [stagedAs]);
-  }
+  async discardStaged(stagedAs: StagedId): Promise<void> {
+    await db.query(DISCARD, [stagedAs]);
+  },
 
   async copyBlob(from: SessionId, to: SessionId, hash: string, now: number): Promise<boolean> {
-    return (await this.#db.query(COPY_BLOB, [from, to, hash, now])).length > 0;
-  }
-}
+    return (await db.query(COPY_BLOB, [from, to, hash, now])).length > 0;
+  },
+});

@@ -129,98 +129,92 @@ const BLOB = {
 /**
  * Reads the rows that hosts, workers and gateways continue from. Each method is one statement, and thus one snapshot.
  */
-export class StateQueries {
-  readonly #db: Database;
-
-  constructor(db: Database) {
-    this.#db = db;
-  }
-
+export const stateQueries = (db: Database) => ({
   async loadFloor(id: FloorId): Promise<FloorRecord | undefined> {
-    const [row] = await this.#db.query<FloorRecord & { alarm: number | null }>(FLOOR, [id]);
+    const [row] = await db.query<FloorRecord & { alarm: number | null }>(FLOOR, [id]);
     return row && { ...row, alarm: row.alarm ?? undefined };
-  }
+  },
 
   async confirm(id: FloorId, version: number): Promise<boolean> {
-    const [row] = await this.#db.query<{ version: number | null; isReadOnly: boolean }>(VERSION, [id]);
+    const [row] = await db.query<{ version: number | null; isReadOnly: boolean }>(VERSION, [id]);
     // Another server may have newer commits (rule C1). New connections to such a server are refused.
     if (row!.isReadOnly) throw new AppError("unavailable", "the server of this connection has stopped taking writes");
     return (row!.version ?? 0) === version;
-  }
+  },
 
   async loadSession(id: SessionId): Promise<SessionRow | undefined> {
-    const [row] = await this.#db.query<ViewRow & { memory: string; head: number }>(SESSION, [id]);
+    const [row] = await db.query<ViewRow & { memory: string; head: number }>(SESSION, [id]);
     return row && { session: sessionOfRow(row), memory: row.memory, head: row.head };
-  }
+  },
 
   async loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]> {
-    const rows = await this.#db.query<ViewRow & { memory: string; head: number }>(SESSIONS, [ids]);
+    const rows = await db.query<ViewRow & { memory: string; head: number }>(SESSIONS, [ids]);
     return rows.map((row) => ({ session: sessionOfRow(row), memory: row.memory, head: row.head }));
-  }
+  },
 
   async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
-    const rows = await this.#db.query<DraftRow & { found: number }>(DRAFTS, [id, after]);
+    const rows = await db.query<DraftRow & { found: number }>(DRAFTS, [id, after]);
     return draftPageOf(rows, rows.length > 0 && rows[0]!.found > rows.length);
-  }
+  },
 
   async findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined> {
-    const [row] = await this.#db.query<MessageRow>(MESSAGE_OF_SESSION, [sessionId, id]);
+    const [row] = await db.query<MessageRow>(MESSAGE_OF_SESSION, [sessionId, id]);
     return row && messageOf(row);
-  }
+  },
 
   async findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]> {
     const callers = keys.map(({ caller }) => caller);
-    return await this.#db.query<Receipt>(RECEIPTS, [callers, keys.map(({ commandId }) => commandId)]);
-  }
+    return await db.query<Receipt>(RECEIPTS, [callers, keys.map(({ commandId }) => commandId)]);
+  },
 
   async dueEffects({ until, after, floorHashes, limit }: DueQuery): Promise<Effect[]> {
     const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
-    const rows = await this.#db.query<EffectRow>(DUE_EFFECTS, [until, dueAt, id, floorHashes ?? null, limit]);
+    const rows = await db.query<EffectRow>(DUE_EFFECTS, [until, dueAt, id, floorHashes ?? null, limit]);
     return rows.map(effectOf);
-  }
+  },
 
   async dueAlarms({ until, after, floorHashes, limit }: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]> {
     const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
-    return await this.#db.query(DUE_ALARMS, [until, dueAt, id, floorHashes ?? null, limit]);
-  }
+    return await db.query(DUE_ALARMS, [until, dueAt, id, floorHashes ?? null, limit]);
+  },
 
   async loadDue(id: FloorId, except: readonly SessionId[], limit: number): Promise<SessionRow[]> {
-    const rows = await this.#db.query<ViewRow & { memory: string; head: number; dueAt: number }>(DUE_SESSIONS, [
+    const rows = await db.query<ViewRow & { memory: string; head: number; dueAt: number }>(DUE_SESSIONS, [
       id,
       except,
       limit,
     ]);
     return rows.map((row) => ({ session: sessionOfRow(row), memory: row.memory, head: row.head, dueAt: row.dueAt }));
-  }
+  },
 
   async newestTime(): Promise<number> {
-    return (await this.#db.query<{ at: number }>(NEWEST_TIME))[0]!.at;
-  }
+    return (await db.query<{ at: number }>(NEWEST_TIME))[0]!.at;
+  },
 
   async loadJumps(): Promise<Jumps> {
-    return (await this.#db.query<Jumps>(JUMPS))[0]!;
-  }
+    return (await db.query<Jumps>(JUMPS))[0]!;
+  },
 
   /** The server's time, in ms since 1970, and what it says of its store. */
   async now(): Promise<{ now: number } & FoundStore> {
-    return (await this.#db.query<{ now: number } & FoundStore>(NOW))[0]!;
-  }
+    return (await db.query<{ now: number } & FoundStore>(NOW))[0]!;
+  },
 
   async definitionsVersion(): Promise<number> {
-    return (await this.#db.query<{ version: number }>(DEFINITIONS_VERSION))[0]!.version;
-  }
+    return (await db.query<{ version: number }>(DEFINITIONS_VERSION))[0]!.version;
+  },
 
   async listDefinitions(after?: AgentId): Promise<DefinitionRow[]> {
-    return await this.#db.query<DefinitionRow>(DEFINITIONS, [after ?? ""]);
-  }
+    return await db.query<DefinitionRow>(DEFINITIONS, [after ?? ""]);
+  },
 
   async loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined> {
-    const [row] = await this.#db.query<ConnectionSqlRow>(CONNECTION, [id]);
+    const [row] = await db.query<ConnectionSqlRow>(CONNECTION, [id]);
     return row && connectionOf(row);
-  }
+  },
 
   async getBlob(sessionId: SessionId, hash: string): Promise<Blob | undefined> {
-    const [row] = await this.#db.query<Blob>(BLOB, [sessionId, hash]);
+    const [row] = await db.query<Blob>(BLOB, [sessionId, hash]);
     return row && { ...row, bytes: new Uint8Array(row.bytes) };
-  }
-}
+  },
+});

@@ -71,30 +71,24 @@ interface FloorViewRow {
 type WhereaboutsRow = { floorId: FloorId; ownerId: string | null } & Rest<EventRow>;
 
 /** Reads for answers and streams. Each method is one statement, and thus one snapshot. */
-export class ViewQueries {
-  readonly #db: Database;
-
-  constructor(db: Database) {
-    this.#db = db;
-  }
-
+export const viewQueries = (db: Database) => ({
   async whereIs(id: SessionId): Promise<Whereabouts | undefined> {
-    const [row] = await this.#db.query<WhereaboutsRow>(WHEREABOUTS, [id]);
+    const [row] = await db.query<WhereaboutsRow>(WHEREABOUTS, [id]);
     if (!row) return undefined;
     const { floorId, ownerId, ...last } = row;
     const there = { floorId, ...(ownerId !== null && { ownerId }) };
     return last.json === null ? there : { ...there, tombstone: { head: last.seq!, last: entryOf(last as EventRow) } };
-  }
+  },
 
   async viewSession(id: SessionId, messages: number): Promise<StoredSessionView | undefined> {
-    const rows = await this.#db.query<PageRow & { view: string }>(SESSION_VIEW, [id, messages + 1]);
+    const rows = await db.query<PageRow & { view: string }>(SESSION_VIEW, [id, messages + 1]);
     const [first] = rows;
     if (!first) return undefined;
     return { session: sessionOfRow(first), head: first.head, ...newestOf(rows, messages) };
-  }
+  },
 
   async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView> {
-    const rows = await this.#db.query<FloorViewRow>(FLOOR_VIEW, [id, limits.sessions, limits.decisions]);
+    const rows = await db.query<FloorViewRow>(FLOOR_VIEW, [id, limits.sessions, limits.decisions]);
     const floor = rows.find(({ kind }) => kind === "floor");
     if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
     const sessions = (kind: FloorViewRow["kind"]) =>
@@ -112,7 +106,7 @@ export class ViewQueries {
       queued: sessions("queued"),
       decisions: decisions.map(({ body }) => JSON.parse(body) as Decision),
     };
-  }
+  },
 
   /** @throws AppError `not_found` for an unknown `after` or `before` */
   async listMessages(
@@ -121,18 +115,18 @@ export class ViewQueries {
   ): Promise<StoredMessagePage | undefined> {
     const given = [id, after ?? null, before ?? null, limit + 1];
     const isForward = after !== undefined || fromStart === true;
-    const rows = await this.#db.query<PageRow>(isForward ? MESSAGES_AFTER : MESSAGES_BEFORE, given);
+    const rows = await db.query<PageRow>(isForward ? MESSAGES_AFTER : MESSAGES_BEFORE, given);
     const [first] = rows;
     if (!first) return undefined;
     if (after !== undefined && first.afterKey === null) throw noMessage(after);
     if (before !== undefined && first.beforeKey === null) throw noMessage(before);
     if (!isForward) return { head: first.head, ...newestOf(rows, limit) };
     return { head: first.head, ...pageOf(rows, limit) };
-  }
+  },
 
   /** @throws AppError `not_found` for an unknown message or line, `session_not_found` */
   async listLogs(id: SessionId, messageId: MessageId, { after, limit }: { after?: string; limit: number }) {
-    const rows = await this.#db.query<LogLineRow>(LOGS, [id, messageId, after ?? null, limit + 1]);
+    const rows = await db.query<LogLineRow>(LOGS, [id, messageId, after ?? null, limit + 1]);
     const [first] = rows;
     if (!first) throw new AppError("session_not_found");
     if (first.messageKey === null) throw noMessage(messageId);
@@ -145,35 +139,35 @@ export class ViewQueries {
       return { id: lineId, stream, text, timestamp };
     });
     return { logs, hasMore: first.found > page.length } satisfies StoredLogPage;
-  }
+  },
 
   async readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined> {
-    return sliceOf(await this.#db.query<LogRow>(SESSION_LOG, [id, after, limit]));
-  }
+    return sliceOf(await db.query<LogRow>(SESSION_LOG, [id, after, limit]));
+  },
 
   async readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice> {
-    const slice = sliceOf(await this.#db.query<LogRow>(FLOOR_LOG, [id, after, limit]));
+    const slice = sliceOf(await db.query<LogRow>(FLOOR_LOG, [id, after, limit]));
     return slice ?? { entries: [], head: 0, lowWater: 0 };
-  }
+  },
 
   async readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice> {
     const to = before ?? Number.MAX_SAFE_INTEGER;
-    const slice = sliceOf(await this.#db.query<LogRow>(FLOOR_LOG_BACK, [id, to, limit]));
+    const slice = sliceOf(await db.query<LogRow>(FLOOR_LOG_BACK, [id, to, limit]));
     return slice ?? { entries: [], head: 0, lowWater: 0 };
-  }
+  },
 
   async listFloors({ after = "" as FloorId, ids, state, ownerId, limit }: StoredFloorQuery): Promise<StoredFloorPage> {
     const given = [after, limit + 1, ownerId ?? null, ids ?? null];
-    const rows = await this.#db.query<FloorListRow>(floorList(state), given);
+    const rows = await db.query<FloorListRow>(floorList(state), given);
     const { page, hasMore } = readPage(rows, limit, weightOfFloor);
     return { floors: page.map(floorOfRow), hasMore };
-  }
+  },
 
   async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {
-    const rows = await this.#db.query<{ id: FloorId; head: FloorSeq }>(HEADS, [ids]);
+    const rows = await db.query<{ id: FloorId; head: FloorSeq }>(HEADS, [ids]);
     return new Map(rows.map(({ id, head }) => [id, head]));
-  }
-}
+  },
+});
 
 function pageOf(rows: readonly PageRow[], limit: number) {
   const shown = rows.filter(({ id }) => id !== null).slice(0, limit);

@@ -8,13 +8,13 @@ import {
 } from "../../../src/store/postgres/connections/connection-pool.ts";
 import { StoreIdentity } from "../../../src/store/postgres/connections/store-identity.ts";
 import { FloorCommit } from "../../../src/store/postgres/floor-commit.ts";
-import { PruneQueries } from "../../../src/store/postgres/prune-queries.ts";
-import { SessionListQuery } from "../../../src/store/postgres/session-list-query.ts";
-import { SmallWriter } from "../../../src/store/postgres/small-writer.ts";
+import { pruneQueries } from "../../../src/store/postgres/prune-queries.ts";
+import { sessionListQuery } from "../../../src/store/postgres/session-list-query.ts";
+import { smallWriter } from "../../../src/store/postgres/small-writer.ts";
 import { serverFaultOf } from "../../../src/store/postgres/sql-state.ts";
-import { StagedQueries } from "../../../src/store/postgres/staged-queries.ts";
-import { StateQueries } from "../../../src/store/postgres/state-queries.ts";
-import { ViewQueries } from "../../../src/store/postgres/view-queries.ts";
+import { stagedQueries } from "../../../src/store/postgres/staged-queries.ts";
+import { stateQueries } from "../../../src/store/postgres/state-queries.ts";
+import { viewQueries } from "../../../src/store/postgres/view-queries.ts";
 import type { Store, StoredSessionQuery } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
@@ -160,8 +160,8 @@ const LISTS: Partial<StoredSessionQuery>[] = [
 /** Call every method of a store, on existing rows. */
 async function askAll(db: Database, name: string): Promise<void> {
   const changes = new FloorCommit(db);
-  const small = new SmallWriter(db);
-  const [state, views, list] = [new StateQueries(db), new ViewQueries(db), new SessionListQuery(db)];
+  const small = smallWriter(db);
+  const [state, views, list] = [stateQueries(db), viewQueries(db), sessionListQuery(db)];
   const floor = new FloorWriter({ commit: (change) => changes.commit(change) } as Store, `u:${name}`);
   const [a, m] = [name as SessionId, "m" as MessageId];
   const image = { hash: "a".repeat(64), mimeType: "image/png", bytes: 1 };
@@ -214,13 +214,13 @@ async function askAll(db: Database, name: string): Promise<void> {
   await views.readFloorLogBack(floor.id, undefined, 10);
   for (const state of [undefined, "held", "waiting", "idle"] as const) await views.listFloors({ state, limit: 10 });
   await views.heads([floor.id, "u:1" as FloorId]);
-  for (const query of LISTS) await list.list({ page: 0, pageSize: 10, includeArchived: false, ...query });
+  for (const query of LISTS) await list.listSessions({ page: 0, pageSize: 10, includeArchived: false, ...query });
 
   const connection = { id: name as never, slots: [], expiresAt: 1 };
   for (const version of [0, 1]) await small.saveConnection({ ...connection, version });
   await small.saveJumps({ jumpedMs: 1, doubtUntil: 1 });
-  await new PruneQueries(db).prune({ now: 10, receiptsBefore: 10, eventsBefore: 10, limit: 5 });
-  const staged = new StagedQueries(db);
+  await pruneQueries(db).prune({ now: 10, receiptsBefore: 10, eventsBefore: 10, limit: 5 });
+  const staged = stagedQueries(db);
   const [copy, made] = [`c${name}` as SessionId, `~${name}` as const];
   const receipt = { caller: "ops", commandId: name, bodyHash: "b", at: 1, reply: "{}" };
   await small.changeDefinition({ id: name as never, expected: 0, body: "{}", receipt });
@@ -232,12 +232,12 @@ async function askAll(db: Database, name: string): Promise<void> {
   });
   await state.definitionsVersion();
   await staged.copyBlob(a, copy, image.hash, 1);
-  await staged.stage(made, [makeMessage(copy, m, { images: [image] })], 1);
-  await staged.stage(made, [makeMessage(copy, "n")], 2);
-  await staged.discard("~nothing");
+  await staged.stageMessages(made, [makeMessage(copy, m, { images: [image] })], 1);
+  await staged.stageMessages(made, [makeMessage(copy, "n")], 2);
+  await staged.discardStaged("~nothing");
   await floor.write({ sessions: [floor.session(copy)], staged: [{ sessionId: copy, stagedAs: made }] });
-  await staged.stage(`~old-${name}`, [makeMessage(copy, m, { images: [image] })], 1);
-  await new PruneQueries(db).prune({ now: 10, receiptsBefore: 10, stagedBefore: 10, limit: 5 });
+  await staged.stageMessages(`~old-${name}`, [makeMessage(copy, m, { images: [image] })], 1);
+  await pruneQueries(db).prune({ now: 10, receiptsBefore: 10, stagedBefore: 10, limit: 5 });
   await floor.write({ messages: [{ kind: "remove", sessionId: a, id: m }] });
   const last = floor.event("session_transition", {}, { session: a });
   await floor.write({ deleted: [{ sessionId: a, last, at: 1 }] });
