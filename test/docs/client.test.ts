@@ -58,7 +58,12 @@ test("the programs of docs/use/client.md compile under strict", async () => {
     react: [join(root, "node_modules/@types/react")],
     "react/*": [join(root, "node_modules/@types/react/*")],
   };
-  const compilerOptions = { paths, types: [join(root, "node_modules/vite/client")] };
+  const compilerOptions = {
+    paths,
+    types: [join(root, "node_modules/vite/client")],
+    incremental: false,
+    tsBuildInfoFile: null,
+  };
   const config = { extends: join(root, "page/tsconfig.json"), compilerOptions, include: ["program-*"], exclude: [] };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
   const compiler = join(root, "node_modules/typescript/bin/tsc");
