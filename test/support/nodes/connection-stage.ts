@@ -40,13 +40,39 @@ export async function place(replace: (store: Store) => Partial<Store> = () => ({
     return { status: response.status, ...((await response.json()) as object) };
   }
 
+  /** A client's connection to which these new sessions are bound. */
+  async function bound(...ids: string[]) {
+    for (const id of ids) await feed.create(id);
+    const connected = await connect("", Object.fromEntries(ids.map((id) => [id, 1])));
+    for (const id of ids) await load(connected.connectionId, id);
+    return connected;
+  }
+
   const rowOf = async (id: string) => (await store.loadConnection(id as ConnectionId))!;
-  return { ...stage, store, bus, clock, feed, connect, load, rowOf };
+  return { ...stage, store, bus, clock, feed, connect, load, bound, rowOf };
 }
 
 /** The id of a connection, once its stream has sent it. */
 export const idOf = async (reader: SessionReader) => (await reader.stream.next("connected")).data.connectionId;
-/** Whether a transcript has a session's events up to this one. */
-export const has = (sessionId: string, seq: number) => (transcript: Transcript) => transcript.seqOf(sessionId) === seq;
+/** Whether a transcript has each session's events up to this one. */
+export const has = (seqs: Record<string, number>) => (transcript: Transcript) =>
+  Object.entries(seqs).every(([id, seq]) => transcript.seqOf(id) === seq);
+/** Replaces a store's `heads`: after `hold`, it waits until the test lets it go on. */
+export function heldHeads() {
+  let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
+  const replace = (own: Store): Partial<Store> => ({
+    heads: async (ids) => {
+      held?.asked.resolve();
+      await held?.goOn.promise;
+      return await own.heads(ids);
+    },
+  });
+  const hold = () => {
+    held = { asked: Promise.withResolvers(), goOn: Promise.withResolvers() };
+    return { asked: held.asked.promise, goOn: held.goOn.resolve };
+  };
+  return { replace, hold };
+}
+
 /** The sessions in a position. */
 export const slotsOf = (position: string | undefined) => parseConnectionPosition(position ?? "")?.slots;

@@ -59,309 +59,147 @@ it("a syntax fault is reported once where the parser loses track", () => {
   expect(faultsOf("agents:\n  - name: a\nb\n  c: [d]\n  e: f\n  g: h\n").length).toBeLessThan(4);
 });
 
+const expectOnly = (text: string, fault: string) => expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
+const oneAgent = (key: string) => lines("agents:", "  - name: a", `    ${key}`);
+const MODEL = "kind: ai-sdk, provider: openai, model: m";
+
 it.each([
-  ["twice the same key", lines("agents:", "  - name: a", "    name: b"), "3:5 agents[0].name: is a duplicate key"],
+  ["name: b", "3:5 agents[0].name: is a duplicate key"],
+  ["prio: 5", "3:5 agents[0].prio: is not a known key; did you mean priority?"],
+  ["priority: high", '3:15 agents[0].priority: must be a number, not the text "high"'],
+  ["priority: 1.5", "3:15 agents[0].priority: must be a whole number, not 1.5"],
+  ["priority:", "3:14 agents[0].priority: must be a number, but there is no value"],
+  ["priority: -1", "3:15 agents[0].priority: must be at least 0, not -1"],
+  ["priority: 101", "3:15 agents[0].priority: must be at most 100, not 101"],
+  ["enabled: yes", '3:14 agents[0].enabled: must be true or false, not the text "yes"'],
+  ["resume: never", '3:13 agents[0].resume: must be auto or manual, not the text "never"'],
+  ["messages: { rejected: '' }", "3:27 agents[0].messages.rejected: must not be empty"],
+  ["queue_timeout: 30", "3:20 agents[0].queue_timeout: must be a duration"],
+  ["queue_timeout: 8d", "3:20 agents[0].queue_timeout: must be at most 7d"],
+  ["lease: 10ms", "3:12 agents[0].lease: must be at least 1s"],
+  ["sub_agents: [b]", "3:18 agents[0].sub_agents[0]: there is no agent b"],
+  ["replaces: [a, b]", "3:19 agents[0].replaces[1]: there is no agent b"],
+  ["beneath: { all: 0, b: -14 }", "3:24 agents[0].beneath.b: there is no agent b"],
+  ["beneath: { all: 3 }", "3:21 agents[0].beneath.all: must be"],
+  ["when_blocked: [queue, reject, queue]", "3:19 agents[0].when_blocked: must not name queue twice"],
+  ["when_blocked: duck", "3:19 agents[0].when_blocked: needs when_preempted: duck"],
+  ["adapter: {}", "3:14 agents[0].adapter.kind: is missing; it must be scripted, ai-sdk, command, acp or external"],
   [
-    "an unknown key",
-    lines("agents:", "  - name: a", "    prio: 5"),
-    "3:5 agents[0].prio: is not a known key; did you mean priority?",
-  ],
-  [
-    "an unknown key at the top",
-    lines("agents:", "  - name: a", "polcy: {}"),
-    "3:1 polcy: is not a known key; did you mean policy?",
-  ],
-  [
-    "an unknown key that is like no other",
-    lines("agents:", "  - name: a", "colour: red"),
-    "3:1 colour: is not a known key; known here: agents,",
-  ],
-  [
-    "text for a number",
-    lines("agents:", "  - name: a", "    priority: high"),
-    '3:15 agents[0].priority: must be a number, not the text "high"',
-  ],
-  [
-    "a way that is named twice",
-    lines("agents:", "  - { name: a, when_blocked: [queue, reject, queue] }"),
-    "2:30 agents[0].when_blocked: must not name queue twice",
-  ],
-  [
-    "a time zone that does not exist",
-    lines("agents: [{ name: a }]", "priority_rules:", "  - { name: night, adjust: 5, timezone: Asia/Shangai }"),
-    '3:41 priority_rules[0].timezone: must be an IANA time zone, as in Asia/Shanghai, not "Asia/Shangai"; did you mean Asia/Shanghai?',
-  ],
-  [
-    "an agent that does not exist",
-    lines("agents: [{ name: music_agent }]", "default_agent: music_agnet"),
-    "2:16 default_agent: there is no agent music_agnet; did you mean music_agent?",
-  ],
-  [
-    "hours that are none",
-    lines("agents: [{ name: a }]", "priority_rules:", '  - { name: night, adjust: 5, between: "22-7" }'),
-    '3:40 priority_rules[0].between: must be HH:MM-HH:MM, as in 22:00-07:00, not the text "22-7"',
-  ],
-  [
-    "a fraction",
-    lines("agents:", "  - name: a", "    priority: 1.5"),
-    "3:15 agents[0].priority: must be a whole number, not 1.5",
-  ],
-  [
-    "nothing at all",
-    lines("agents:", "  - name: a", "    priority:"),
-    "3:14 agents[0].priority: must be a number, but there is no value",
-  ],
-  [
-    "too small",
-    lines("agents:", "  - name: a", "    priority: -1"),
-    "3:15 agents[0].priority: must be at least 0, not -1",
-  ],
-  [
-    "too large",
-    lines("agents:", "  - name: a", "    priority: 101"),
-    "3:15 agents[0].priority: must be at most 100, not 101",
-  ],
-  [
-    "text for yes or no",
-    lines("agents:", "  - name: a", "    enabled: yes"),
-    '3:14 agents[0].enabled: must be true or false, not the text "yes"',
-  ],
-  [
-    "a word that is not one of the choices",
-    lines("agents:", "  - name: a", "    resume: never"),
-    '3:13 agents[0].resume: must be auto or manual, not the text "never"',
-  ],
-  [
-    "a name with a blank",
-    lines("agents:", "  - name: Music Agent"),
-    "2:11 agents[0].name: must be 1 to 64 of a-z 0-9 _ -",
-  ],
-  ["no name", lines("agents:", "  - priority: 5"), "2:5 agents[0].name: is missing; it must be text"],
-  [
-    "an empty text",
-    lines("agents:", "  - name: a", "    messages: { rejected: '' }"),
-    "3:27 agents[0].messages.rejected: must not be empty",
-  ],
-  [
-    "a text that is too long",
-    lines("agents:", "  - name: a", `    label: ${"x".repeat(129)}`),
-    "3:12 agents[0].label: must have at most 128 characters, not 129",
-  ],
-  ["an empty list", "agents: []\n", "1:9 agents: must not be empty"],
-  [
-    "a duration without a unit",
-    lines("agents:", "  - name: a", "    queue_timeout: 30"),
-    "3:20 agents[0].queue_timeout: must be a duration",
-  ],
-  [
-    "a duration that is too long",
-    lines("agents:", "  - name: a", "    queue_timeout: 8d"),
-    "3:20 agents[0].queue_timeout: must be at most 7d",
-  ],
-  [
-    "an impossible time of day",
-    lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, between: 22-7, adjust: 1 }"),
-    "3:25 priority_rules[0].between: must be HH:MM-HH:MM",
-  ],
-  [
-    "an unknown time zone",
-    lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, timezone: Mars, adjust: 1 }"),
-    "3:26 priority_rules[0].timezone: must be an IANA time zone",
-  ],
-  ...(
-    [
-      ["a summary after no turn", "{ after: 0 }", "5:25 agents[0].adapter.summary.after: must be at least 1"],
-      ["a summary that keeps too much", "{ keep: 101 }", "5:24 agents[0].adapter.summary.keep: must be at most 100"],
-      ["a key that summaries lack", "{ every: 3 }", "5:18 agents[0].adapter.summary.every: is not a known key"],
-    ] as const
-  ).map(([name, summary, fault]) => {
-    const adapter = "    adapter: { kind: ai-sdk, provider: openai, model: m,";
-    return [name, lines("agents:", "  - name: a", adapter, "      ", `      summary: ${summary} }`), fault];
-  }),
-  [
-    "a summary of an agent that is no model",
-    lines("agents:", "  - name: a", "    adapter: { kind: scripted, summary: {} }"),
-    "3:32 agents[0].adapter.summary: is not a known key",
-  ],
-  [
-    "an unknown adapter",
-    lines("agents:", "  - name: a", "    adapter: { kind: magic }"),
+    "adapter: { kind: magic }",
     '3:22 agents[0].adapter.kind: must be scripted, ai-sdk, command, acp or external, not the text "magic"',
   ],
+  ["adapter: { kind: scripted, summary: {} }", "3:32 agents[0].adapter.summary: is not a known key"],
   [
-    "an adapter without its kind",
-    lines("agents:", "  - name: a", "    adapter: {}"),
-    "3:14 agents[0].adapter.kind: is missing; it must be scripted, ai-sdk, command, acp or external",
-  ],
-  [
-    "an invalid pattern",
-    lines("agents:", "  - name: a", '    adapter: { kind: scripted, replies: [{ match: "(" }] }'),
+    'adapter: { kind: scripted, replies: [{ match: "(" }] }',
     "3:51 agents[0].adapter.replies[0].match: is not a regular expression: Unterminated group",
   ],
   [
-    "neither text nor list",
-    lines("agents:", "  - name: a", "    adapter: { kind: scripted, replies: [{ say: 5 }] }"),
+    "adapter: { kind: scripted, replies: [{ say: 5 }] }",
     "3:49 agents[0].adapter.replies[0].say: must be text or a list",
   ],
   [
-    "a number among texts",
-    lines("agents:", "  - name: a", "    adapter: { kind: scripted, replies: [{ say: [b, 5] }] }"),
+    "adapter: { kind: scripted, replies: [{ say: [b, 5] }] }",
     "3:53 agents[0].adapter.replies[0].say[1]: must be text, not 5",
   ],
+  [`adapter: { ${MODEL}, base_url: 'ftp://x' }`, "3:68 agents[0].adapter.base_url: must be a URL with http or https"],
   [
-    "an invalid address",
-    lines("agents:", "  - name: a", "    adapter: { kind: ai-sdk, provider: openai, model: m, base_url: 'ftp://x' }"),
-    "3:68 agents[0].adapter.base_url: must be a URL with http or https",
-  ],
-  [
-    "a provider without its address",
-    lines("agents:", "  - name: a", "    adapter: { kind: ai-sdk, provider: openai-compatible, model: m }"),
+    "adapter: { kind: ai-sdk, provider: openai-compatible, model: m }",
     "3:14 agents[0].adapter.base_url: is required with provider openai-compatible",
   ],
+  [`adapter: { ${MODEL}, summary: { after: 0 } }`, "3:76 agents[0].adapter.summary.after: must be at least 1"],
+  [`adapter: { ${MODEL}, summary: { keep: 101 } }`, "3:75 agents[0].adapter.summary.keep: must be at most 100"],
+  [`adapter: { ${MODEL}, summary: { every: 3 } }`, "3:69 agents[0].adapter.summary.every: is not a known key"],
+  ["adapter: { kind: external, yields: hold }", "3:32 agents[0].adapter.yields"],
+])("an agent with %s has one fault, at its place: %s", (key, fault) => expectOnly(oneAgent(key), fault));
+
+it("an agent with a text that is too long has one fault, at its place", () => {
+  expectOnly(oneAgent(`label: ${"x".repeat(129)}`), "3:12 agents[0].label: must have at most 128 characters, not 129");
+});
+
+it.each([
+  ["instructions", "hello"],
+  ["tools", "[clock]"],
+  ["max_steps", "3"],
+  ["max_depth", "3"],
+  ["when_busy", "enqueue"],
+  ["after_turn", "yield"],
+  ["idle_timeout", "1m", "the agent is never between two turns; max_hold"],
+])("an external agent with %s: %s has one fault, at its place", (key, value, why = "the agent takes no turns") => {
+  const text = lines("agents:", `  - { name: a, ${key}: ${value}, adapter: { kind: external } }`);
+  expectOnly(text, `2:${18 + key.length} agents[0].${key}: has no meaning with adapter external: ${why}`);
+});
+
+it.each([
+  ["[]", "1:9 agents: must not be empty"],
+  ["[{ name: Music Agent }]", "1:18 agents[0].name: must be 1 to 64 of a-z 0-9 _ -"],
+  ["[{ priority: 5 }]", "1:10 agents[0].name: is missing; it must be text"],
+  ["[{ name: a }, { name: a }]", "1:31 agents[1].name: there is already an agent a"],
+  ["[{ name: a, enabled: false }]", "1:9 agents: must have at least one agent that is enabled"],
   [
-    "an override that is too large",
-    lines("agents: [{ name: a }]", "user_preferences:", "  u 1:", "    agent_priority_overrides: { a: 101 }"),
-    '4:36 user_preferences["u 1"].agent_priority_overrides.a: must be at most 100, not 101',
+    "[{ name: b }, { name: a, critical: true, enabled: false }]",
+    "1:59 agents[1].enabled: must not be false: a critical agent is never refused",
+  ],
+  ["[{ name: a, critical: true, when_blocked: queue }]", "1:51 agents[0].when_blocked: has no meaning with critical"],
+  [
+    "[{ name: a, adapter: { kind: external } }, { name: b, sub_agents: [a] }]",
+    "1:76 agents[1].sub_agents[0]: must not name a: an external agent takes no turns",
+  ],
+])("the agents %s have one fault, at its place: %s", (agents, fault) => {
+  expectOnly(lines(`agents: ${agents}`), fault);
+});
+
+it.each([
+  ["polcy: {}", "2:1 polcy: is not a known key; did you mean policy?"],
+  ["colour: red", "2:1 colour: is not a known key; known here: agents,"],
+  ["default_agent: aa", "2:16 default_agent: there is no agent aa; did you mean a?"],
+  [
+    "priority_rules: [{ name: n, adjust: 5, timezone: Asia/Shangai }]",
+    '2:50 priority_rules[0].timezone: must be an IANA time zone, as in Asia/Shanghai, not "Asia/Shangai"; did you mean Asia/Shanghai?',
   ],
   [
-    "an override of what is no name",
-    lines("agents: [{ name: a }]", "user_preferences:", "  u:", "    agent_priority_overrides: { A B: 1 }"),
-    '4:33 user_preferences.u.agent_priority_overrides["A B"]: must be 1 to 64 of a-z 0-9 _ -',
+    "priority_rules: [{ name: n, adjust: 5, between: 22-7 }]",
+    '2:49 priority_rules[0].between: must be HH:MM-HH:MM, as in 22:00-07:00, not the text "22-7"',
+  ],
+  ["priority_rules: [{ name: n, agents: [a, b], adjust: 1 }]", "2:41 priority_rules[0].agents[1]: there is no agent b"],
+  [
+    "priority_rules: [{ name: r, adjust: 1 }, { name: r, adjust: 2 }]",
+    "2:50 priority_rules[1].name: there is already a rule r",
+  ],
+  ["restrictions: [{ name: r, when: f, allow: [b] }]", "2:44 restrictions[0].allow[0]: there is no agent b"],
+  [
+    "restrictions: [{ name: r, when: f }, { name: r, when: g }]",
+    "2:46 restrictions[1].name: there is already a restriction r",
   ],
   [
-    "twice the same agent",
-    lines("agents:", "  - name: a", "  - name: a"),
-    "3:11 agents[1].name: there is already an agent a",
+    "user_preferences: { u 1: { agent_priority_overrides: { a: 101 } } }",
+    '2:59 user_preferences["u 1"].agent_priority_overrides.a: must be at most 100, not 101',
   ],
   [
-    "an unknown default agent",
-    lines("agents: [{ name: a }]", "default_agent: b"),
-    "2:16 default_agent: there is no agent b",
+    "user_preferences: { u: { agent_priority_overrides: { A B: 1 } } }",
+    '2:54 user_preferences.u.agent_priority_overrides["A B"]: must be 1 to 64 of a-z 0-9 _ -',
   ],
   [
-    "a default agent that is off",
-    lines("agents: [{ name: a, enabled: false }, { name: b }]", "default_agent: a"),
-    "2:16 default_agent: the agent a is disabled",
+    "user_preferences: { u: { agent_priority_overrides: { b: 1 } } }",
+    "2:54 user_preferences.u.agent_priority_overrides.b: there is no agent b",
+  ],
+])("a file with the key %s has one fault, at its place: %s", (key, fault) => {
+  expectOnly(lines("agents: [{ name: a }]", key), fault);
+});
+
+it.each([
+  ["[{ name: a, enabled: false }, { name: b }]", "default_agent: a", "2:16 default_agent: the agent a is disabled"],
+  [
+    "[{ name: a, critical: true }]",
+    "priority_rules: [{ name: n, agents: [a], adjust: 1 }]",
+    "2:38 priority_rules[0].agents[0]: must not name a: the priority of a critical agent does not change",
   ],
   [
-    "nobody enabled",
-    lines("agents: [{ name: a, enabled: false }]"),
-    "1:9 agents: must have at least one agent that is enabled",
+    "[{ name: a, critical: true }]",
+    "user_preferences: { u: { agent_priority_overrides: { a: 1 } } }",
+    "2:54 user_preferences.u.agent_priority_overrides.a: must not name a",
   ],
-  [
-    "an unknown sub-agent",
-    lines("agents:", "  - name: a", "    sub_agents: [b]"),
-    "3:18 agents[0].sub_agents[0]: there is no agent b",
-  ],
-  [
-    "a rule for an unknown agent",
-    lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, agents: [a, b], adjust: 1 }"),
-    "3:28 priority_rules[0].agents[1]: there is no agent b",
-  ],
-  [
-    "an override for an unknown agent",
-    lines("agents: [{ name: a }]", "user_preferences:", "  u:", "    agent_priority_overrides: { b: 1 }"),
-    "4:33 user_preferences.u.agent_priority_overrides.b: there is no agent b",
-  ],
-  [
-    "an unknown agent in `beneath`",
-    lines("agents:", "  - { name: a, beneath: { all: 0, b: -14 } }"),
-    "2:35 agents[0].beneath.b: there is no agent b",
-  ],
-  [
-    "a level that makes louder",
-    lines("agents:", "  - { name: a, beneath: { all: 3 } }"),
-    "agents[0].beneath.all: must be",
-  ],
-  [
-    "a replacement of an unknown agent",
-    lines("agents:", "  - { name: a, replaces: [a, b] }"),
-    "2:30 agents[0].replaces[1]: there is no agent b",
-  ],
-  [
-    "a restriction that allows an unknown agent",
-    lines("agents: [{ name: a }]", "restrictions:", "  - { name: r, when: f, allow: [b] }"),
-    "3:33 restrictions[0].allow[0]: there is no agent b",
-  ],
-  [
-    "twice the same restriction",
-    lines("agents: [{ name: a }]", "restrictions:", "  - { name: r, when: f }", "  - { name: r, when: g }"),
-    "4:13 restrictions[1].name: there is already a restriction r",
-  ],
-  [
-    "twice the same rule",
-    lines("agents: [{ name: a }]", "priority_rules:", "  - { name: r, adjust: 1 }", "  - { name: r, adjust: 2 }"),
-    "4:13 priority_rules[1].name: there is already a rule r",
-  ],
-  [
-    "starting beneath another without playing quieter",
-    lines("agents:", "  - { name: a, when_blocked: duck }"),
-    "2:30 agents[0].when_blocked: needs when_preempted: duck",
-  ],
-  [
-    "a critical agent that is off",
-    lines("agents:", "  - { name: b }", "  - { name: a, critical: true, enabled: false }"),
-    "3:41 agents[1].enabled: must not be false: a critical agent is never refused",
-  ],
-  [
-    "a critical agent that says what happens when it is blocked",
-    lines("agents:", "  - { name: a, critical: true, when_blocked: queue }"),
-    "2:46 agents[0].when_blocked: has no meaning with critical",
-  ],
-  [
-    "a rule for a critical agent",
-    lines("agents: [{ name: a, critical: true }]", "priority_rules:", "  - { name: n, agents: [a], adjust: 1 }"),
-    "3:25 priority_rules[0].agents[0]: must not name a: the priority of a critical agent does not change",
-  ],
-  [
-    "an override for a critical agent",
-    lines(
-      "agents: [{ name: a, critical: true }]",
-      "user_preferences:",
-      "  u:",
-      "    agent_priority_overrides: { a: 1 }",
-    ),
-    "4:33 user_preferences.u.agent_priority_overrides.a: must not name a",
-  ],
-  [
-    "a lease that is too short to be kept",
-    lines("agents:", "  - { name: a, lease: 10ms }"),
-    "2:23 agents[0].lease: must be at least 1s",
-  ],
-  [
-    "a lease of no duration",
-    lines("agents:", "  - { name: a, lease: soon }"),
-    "2:23 agents[0].lease: must be a duration",
-  ],
-  [
-    "an external agent with keys of an adapter that answers",
-    lines("agents:", "  - { name: a, adapter: { kind: external, yields: hold } }"),
-    "2:43 agents[0].adapter.yields",
-  ],
-  ...[
-    ["instructions", "hello"],
-    ["tools", "[clock]"],
-    ["max_steps", "3"],
-    ["max_depth", "3"],
-    ["when_busy", "enqueue"],
-    ["after_turn", "yield"],
-  ].map(([key, value]): [string, string, string] => [
-    `an external agent that says ${key}`,
-    lines("agents:", `  - { name: a, ${key}: ${value}, adapter: { kind: external } }`),
-    `2:${18 + key!.length} agents[0].${key}: has no meaning with adapter external: the agent takes no turns`,
-  ]),
-  [
-    "an external agent that says idle_timeout",
-    lines("agents:", "  - { name: a, idle_timeout: 1m, adapter: { kind: external } }"),
-    "2:30 agents[0].idle_timeout: has no meaning with adapter external: the agent is never between two turns; max_hold",
-  ],
-  [
-    "an external agent that is asked by another",
-    lines("agents:", "  - { name: a, adapter: { kind: external } }", "  - { name: b, sub_agents: [a] }"),
-    "3:29 agents[1].sub_agents[0]: must not name a: an external agent takes no turns",
-  ],
-])("a fault of content is reported at its place, and as the only one: %s", (_, text, fault) => {
-  expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
+])("of the agents %s the key %s is a fault, at its place: %s", (agents, key, fault) => {
+  expectOnly(lines(`agents: ${agents}`, key), fault);
 });
 
 it("a fault of content behind an alias is reported at the value", () => {
@@ -373,7 +211,7 @@ it("a fault of content behind an alias is reported at the value", () => {
 });
 
 it("a fault of content shows only the beginning of a long value", () => {
-  const [fault] = faultsOf(lines("agents:", "  - name: a", `    priority: ${"9x".repeat(500)}`));
+  const [fault] = faultsOf(oneAgent(`priority: ${"9x".repeat(500)}`));
   expect(fault).toBe(`3:15 agents[0].priority: must be a number, not the text "${"9x".repeat(20)}…"`);
 });
 

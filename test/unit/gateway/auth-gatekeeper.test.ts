@@ -29,13 +29,8 @@ function stage(verify: (token: string) => Verified | undefined) {
     isPublished: async () => true,
     close() {},
   };
-  const nobodyCounts = async () => {};
-  const limiter = {
-    countAddress: nobodyCounts,
-    checkRefused: nobodyCounts,
-    countRefused: nobodyCounts,
-    countOwner: nobodyCounts,
-  };
+  const never = async () => {};
+  const limiter = { countAddress: never, checkRefused: never, countRefused: never, countOwner: never };
   const tickets = new Tickets(new MemoryTickets(clock), clock);
   const gatekeeper = new Gatekeeper({ verifier, tickets, limiter, clock });
   const enter = async (headers: Record<string, string>, query?: Record<string, string>): Promise<Caller> => {

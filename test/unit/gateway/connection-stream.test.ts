@@ -4,11 +4,26 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { ConnectionId } from "../../../src/protocol/ids.ts";
 import { connectionPosition, parseConnectionPosition } from "../../../src/protocol/position.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
+import type { SessionReader } from "../../support/clients/session-reader.ts";
 import { FloorFeed } from "../../support/floors/floor-feed.ts";
-import { has, idOf, place, slotsOf } from "../../support/nodes/connection-stage.ts";
+import { has, heldHeads, idOf, place, slotsOf } from "../../support/nodes/connection-stage.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { DAY } from "../../support/stores/floor-writer.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
+
+/** A stream that continues after a position. */
+async function openAt(url: string, position: string) {
+  const stream = await EventStream.open(`${url}/events`, { "Last-Event-ID": position });
+  onTestFinished(() => stream.cut());
+  return stream;
+}
+
+/** A stream of a node that has not noticed that the reader disconnected: frames from here on are lost. */
+async function streamToNobody(url: string, reader: SessionReader) {
+  const nobody = await openAt(url, reader.position!);
+  reader.close();
+  return nobody;
+}
 
 test("a connection's stream carries each session bound to it from then on, after an agent_list with that session's agent", async () => {
   const { feed, connect, load } = await place();
@@ -17,7 +32,7 @@ test("a connection's stream carries each session bound to it from then on, after
   const { reader, connectionId } = await connect("", { a: 3 });
   expect((await load(connectionId, "a")).status).toBe(200);
   await feed.log("a");
-  await reader.until(has("a", 4));
+  await reader.until(has({ a: 4 }));
   const lists = reader.stream.events.filter(({ type }) => type === "agent_list");
   expect(lists.map(({ data }) => data.currentAgentId)).toEqual(["music", "music_agent"]);
   expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 4 }]);
@@ -31,7 +46,7 @@ test("a session whose binding message was lost is carried within a second", asyn
   await load(connectionId, "a");
   await feed.log("a");
   await clock.advance(1_000);
-  await reader.until(has("a", 2));
+  await reader.until(has({ a: 2 }));
 });
 
 test("that the connections cannot be read is logged once a minute, however many are open", async () => {
@@ -49,20 +64,18 @@ test("that the connections cannot be read is logged once a minute, however many 
 
 test("sessions bound while no client is connected are carried on its return", async () => {
   const { feed, connect, load } = await place();
-  await feed.create("a");
-  await feed.create("b");
+  for (const id of ["a", "b"]) await feed.create(id);
   const { reader, connectionId } = await connect("", { a: 1, b: 1 });
   await load(connectionId, "a");
   await feed.log("a");
-  await reader.until(has("a", 2));
+  await reader.until(has({ a: 2 }));
   reader.close();
   await load(connectionId, "b");
   await feed.log("b", 3);
   await feed.log("a");
   await reader.open();
   expect(await idOf(reader)).toBe(connectionId);
-  await reader.until(has("b", 4));
-  await reader.until(has("a", 3));
+  await reader.until(has({ b: 4, a: 3 }));
   expect(slotsOf(reader.position)?.map(({ slot }) => slot)).toEqual([0, 1]);
 });
 
@@ -82,21 +95,19 @@ test("a connection's stream names every live slot in its position, also while ot
   await load(connectionId, "z");
   await feed.log("a");
   await zoes.log("z");
-  await reader.until(has("a", 2));
-  await reader.until(has("z", 2));
+  await reader.until(has({ a: 2, z: 2 }));
   reader.close();
   await feed.log("a");
   const open = Promise.withResolvers<void>();
   gate = open.promise;
   await reader.open();
-  await reader.until(has("a", 3));
+  await reader.until(has({ a: 3 }));
   // The reader was cut off before the other floor was followed.
   reader.close();
   open.resolve();
   await reader.open();
   await zoes.log("z");
-  await reader.until(has("z", 3));
-  await reader.until(has("a", 3));
+  await reader.until(has({ z: 3, a: 3 }));
 });
 
 test("a connection's stream adds one binding after another, however many are made at once", async () => {
@@ -117,29 +128,22 @@ test("a connection's stream adds one binding after another, however many are mad
   await load(connectionId, "z");
   gates["u:yan"].resolve();
   await yans.log("y");
-  await reader.until(has("y", 2));
+  await reader.until(has({ y: 2 }));
   await load(connectionId, "a");
   await zoes.log("z");
   // Enough time for the third binding, if it did not wait for the second.
   for (let count = 0; count < 5; count++) await turn();
   gates["u:zoe"].resolve();
   await feed.log("a");
-  await reader.until(has("a", 2));
+  await reader.until(has({ a: 2 }));
   const received = reader.stream.events.map(({ type, sessionId }) => sessionId ?? type);
   expect(received.slice(-3)).toEqual(["z", "agent_list", "a"]);
 });
 
 test("a position of an unknown connection starts a new connection, with a reset", async () => {
   const { store, url } = await place();
-  const headers = {
-    "Last-Event-ID": connectionPosition({
-      epoch: store.epoch,
-      connectionId: "nobody" as ConnectionId,
-      slots: [{ slot: 0, seq: 3 }],
-    }),
-  };
-  const stream = await EventStream.open(`${url}/events`, headers);
-  onTestFinished(() => stream.cut());
+  const unknown = { epoch: store.epoch, connectionId: "nobody" as ConnectionId, slots: [{ slot: 0, seq: 3 }] };
+  const stream = await openAt(url, connectionPosition(unknown));
   const reset = await stream.next("reset");
   const { connectionId } = (await stream.next("connected")).data;
   expect(reset).toMatchObject({ id: `${store.epoch}.${connectionId}..0`, data: {} });
@@ -148,21 +152,16 @@ test("a position of an unknown connection starts a new connection, with a reset"
 });
 
 test("a connection's stream resets only the slot whose position is invalid", async () => {
-  const { feed, store, url, connect, load } = await place();
-  for (const id of ["a", "b"]) await feed.create(id);
-  const { reader, connectionId } = await connect();
-  for (const id of ["a", "b"]) await load(connectionId, id);
+  const { feed, store, url, bound } = await place();
+  const { reader, connectionId } = await bound("a", "b");
   reader.close();
-  await feed.log("a", 3);
-  await feed.log("b", 3);
+  for (const id of ["a", "b"]) await feed.log(id, 3);
   const slots = [
     { slot: 0, seq: 77 },
     { slot: 1, seq: 2 },
   ];
-  const stream = await EventStream.open(`${url}/events`, {
-    "Last-Event-ID": connectionPosition({ epoch: store.epoch, connectionId: connectionId as ConnectionId, slots }),
-  });
-  onTestFinished(() => stream.cut());
+  const position = { epoch: store.epoch, connectionId: connectionId as ConnectionId, slots };
+  const stream = await openAt(url, connectionPosition(position));
   await stream.next("session_updated", ({ sessionId, seq }) => sessionId === "b" && seq === 4);
   await feed.log("a");
   await stream.next("session_updated", ({ sessionId }) => sessionId === "a");
@@ -191,28 +190,22 @@ test("a connection's row is kept while a client reads its stream, and for a day 
   }
   expect((await load(connectionId, "a")).status).toBe(200);
   await feed.log("a");
-  await reader.until(has("a", 2));
+  await reader.until(has({ a: 2 }));
   expect((await rowOf(connectionId)).expiresAt).toBeGreaterThan(clock.now() + DAY / 3);
 });
 
 test("a connection's stream leaves no follower behind when its client disconnects while a floor is being opened", async () => {
-  let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
-  const { bus, feed, gateway, connect, load } = await place((own) => ({
-    heads: async (ids) => {
-      held?.asked.resolve();
-      await held?.goOn.promise;
-      return await own.heads(ids);
-    },
-  }));
+  const { replace, hold } = heldHeads();
+  const { bus, feed, gateway, connect, load } = await place(replace);
   await feed.create("a");
   const before = bus.memory.topicCount;
   const { reader, connectionId } = await connect();
-  held = { asked: Promise.withResolvers(), goOn: Promise.withResolvers() };
+  const { asked, goOn } = hold();
   await load(connectionId, "a");
-  await held.asked.promise;
+  await asked;
   reader.close();
   while (gateway.streams.count > 0) await turn();
-  held.goOn.resolve();
+  goOn();
   await turn();
   expect([gateway.followers.count, bus.memory.topicCount]).toEqual([0, before]);
 });
@@ -223,11 +216,8 @@ test("a returning client gets the events of sessions that were bound and ended m
   const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1 });
   await load(connectionId, "a");
   await feed.log("a");
-  await reader.until(has("a", 2));
-  // The node has not noticed that the client disconnected: frames from here on are lost.
-  const nobody = await EventStream.open(`${url}/events`, { "Last-Event-ID": reader.position! });
-  onTestFinished(() => nobody.cut());
-  reader.close();
+  await reader.until(has({ a: 2 }));
+  const nobody = await streamToNobody(url, reader);
   for (const id of ["b", "c"]) {
     await feed.create(id);
     await load(connectionId, id);
@@ -238,26 +228,22 @@ test("a returning client gets the events of sessions that were bound and ended m
   }
   reader.transcript.maySkip = true;
   await reader.open();
-  await reader.until(has("b", 3));
+  await reader.until(has({ b: 3 }));
   await reader.until((transcript) => transcript.stateOf("c") === "deleted");
   await reader.open();
   await feed.log("a");
-  await reader.until(has("a", 3));
+  await reader.until(has({ a: 3 }));
   expect(reader.stream.typesHeard()).not.toContain("reset");
   expect(reader.stream.events.map(({ sessionId }) => sessionId)).not.toContain("b");
   expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 3 }]);
 });
 
 test("a connection's stream resets when more sessions were bound and ended than a position can name", async () => {
-  const { url, feed, connect, load } = await place();
-  await feed.create("a");
-  const { reader, connectionId } = await connect("", { a: 1 });
-  await load(connectionId, "a");
+  const { url, feed, load, bound } = await place();
+  const { reader, connectionId } = await bound("a");
   await feed.log("a");
-  await reader.until(has("a", 2));
-  const nobody = await EventStream.open(`${url}/events`, { "Last-Event-ID": reader.position! });
-  onTestFinished(() => nobody.cut());
-  reader.close();
+  await reader.until(has({ a: 2 }));
+  const nobody = await streamToNobody(url, reader);
   for (let n = 0; n < BOUNDS.bindings; n++) {
     const id = `b${n}`;
     await feed.create(id);
@@ -267,7 +253,7 @@ test("a connection's stream resets when more sessions were bound and ended than 
   }
   await feed.log("a");
   await reader.open();
-  await reader.until(has("a", 3));
+  await reader.until(has({ a: 3 }));
   expect(reader.stream.events.filter(({ type }) => type === "reset").map(({ data }) => data)).toEqual([{}]);
   expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 3 }]);
 });
@@ -279,7 +265,7 @@ test("a connection survives a jump ahead of the wall clock", async () => {
   clock.jump(400 * DAY);
   expect((await load(connectionId, "a")).status).toBe(200);
   await feed.log("a");
-  await reader.until(has("a", 2));
+  await reader.until(has({ a: 2 }));
   await reader.open();
   expect(await idOf(reader)).toBe(connectionId);
 });

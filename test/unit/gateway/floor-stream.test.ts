@@ -3,25 +3,21 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { FloorRow, StoredFloorQuery } from "../../../src/store/store.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
-import { FloorFeed } from "../../support/floors/floor-feed.ts";
-import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
-import { openGateway } from "../../support/nodes/gateway-stage.ts";
-import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { MemoryStore } from "../../support/stores/memory-store.ts";
-import { withMethods } from "../../support/stores/temporary-store.ts";
+import { place as openPlace } from "../../support/nodes/connection-stage.ts";
+import { turn } from "../../support/runner/virtual-clock.ts";
 
 const PATH = "/floor/u%3Aann/events";
 
+async function opened(url: string, headers: Record<string, string> = {}) {
+  const stream = await EventStream.open(url, headers);
+  onTestFinished(() => stream.cut());
+  return stream;
+}
+
 async function place() {
-  const store = new MemoryStore();
-  const bus = new UnreliableBus();
-  const { url } = await openGateway({ store, bus, clock: new VirtualClock() });
-  const open = async (headers: Record<string, string> = {}) => {
-    const stream = await EventStream.open(`${url}${PATH}`, headers);
-    onTestFinished(() => stream.cut());
-    return stream;
-  };
-  return { store, feed: new FloorFeed(store, bus), open, url: `${url}${PATH}` };
+  const { store, feed, url } = await openPlace();
+  const open = (headers?: Record<string, string>) => opened(`${url}${PATH}`, headers);
+  return { store, feed, open, url: `${url}${PATH}` };
 }
 
 test("a floor's stream shows the holder and the reasons, and no messages", async () => {
@@ -97,29 +93,16 @@ test("a reader of a floor gets one position for a whole history of events that a
 async function floors() {
   const state = { count: 1, isAway: false };
   const flags = { ["x".repeat(8_000)]: true };
-  const row = (n: number): FloorRow => ({
-    floorId: `u:${n}` as FloorId,
-    holder: { sessionId: "a" as SessionId, agentId: "music" as AgentId },
-    ducked: 0,
-    paused: 0,
-    queued: 0,
-    flags,
-    head: 1,
-  });
+  const holder = { sessionId: "a" as SessionId, agentId: "music" as AgentId };
+  const rest = { holder, ducked: 0, paused: 0, queued: 0, flags, head: 1 };
+  const row = (n: number): FloorRow => ({ floorId: `u:${n}` as FloorId, ...rest });
   const listFloors = async ({ state: wanted, after }: StoredFloorQuery) => {
     if (state.isAway) throw new AppError("unavailable");
     const isAll = wanted !== "held" || after !== undefined;
     return { floors: isAll ? [] : Array.from({ length: state.count }, (_, n) => row(n)), hasMore: false };
   };
-  const clock = new VirtualClock();
-  const store = withMethods(new MemoryStore(), { listFloors });
-  const { url } = await openGateway({ store, bus: new UnreliableBus(), clock });
-  const open = async () => {
-    const stream = await EventStream.open(`${url}/floors/events`);
-    onTestFinished(() => stream.cut());
-    return stream;
-  };
-  return { state, clock, open };
+  const { url, clock } = await openPlace(() => ({ listFloors }));
+  return { state, clock, open: () => opened(`${url}/floors/events`) };
 }
 
 test("the stream of all floors is sent away while the store cannot be read: an empty list would call each floor idle", async () => {

@@ -47,10 +47,26 @@ class Reading implements FloorListener {
   }
 }
 
-async function place(): Promise<{ store: Store; bus: UnreliableBus; feed: FloorFeed; log: KeptLog }> {
-  const store = new MemoryStore();
+/** A floor with a session `a`, whose store cannot be read while `isOut`. */
+async function place() {
+  const own = new MemoryStore();
+  const state = { isOut: false };
+  const unlessOut =
+    <Given extends unknown[], Answer>(read: (...given: Given) => Promise<Answer>) =>
+    (...given: Given) =>
+      state.isOut ? Promise.reject(new AppError("unavailable")) : read.apply(own, given);
+  const store = withMethods(own, { heads: unlessOut(own.heads), readFloorLog: unlessOut(own.readFloorLog) });
   const bus = new UnreliableBus();
-  return { store, bus, feed: new FloorFeed(store, bus), log: new KeptLog() };
+  const feed = new FloorFeed(store, bus);
+  await feed.create("a");
+  return { store, bus, feed, state, log: new KeptLog() };
+}
+
+/** The same, with a reader of its follower. */
+async function placeWithReader() {
+  const where = await place();
+  const follower = await follow(where.store, where.bus, where.log);
+  return { ...where, follower, reading: new Reading(follower) };
 }
 
 async function follow(store: Store, bus: UnreliableBus, log = new KeptLog()): Promise<Follower> {
@@ -88,7 +104,6 @@ test("a follower delivers each event once and in order, although the bus loses, 
 
 test("a follower misses no commit while it reads the head of the log", async () => {
   const { store, bus, feed } = await place();
-  await feed.create("a");
   const looked = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
   const slow = withMethods(store, {
@@ -109,36 +124,24 @@ test("a follower misses no commit while it reads the head of the log", async () 
 });
 
 test("a follower reads again what was committed during its read if the bus lost the later message", async () => {
-  const { store, bus, feed, log } = await place();
-  await feed.create("a");
-  let isOut = false;
-  const shaky = withMethods(store, {
-    readFloorLog: async (...given) => {
-      if (isOut) throw new AppError("unavailable");
-      return await store.readFloorLog(...given);
-    },
-  });
-  const follower = await follow(shaky, bus, log);
-  const reading = new Reading(follower);
+  const { bus, feed, log, state, follower, reading } = await placeWithReader();
   bus.fate = () => "lose";
   await feed.log("a");
-  isOut = true;
+  state.isOut = true;
   follower.noticeHead(feed.writer.head);
   await turn();
   expect(reading.places).toEqual([]);
   expect(log.lines).toEqual(["a floor's log could not be read"]);
-  isOut = false;
+  state.isOut = false;
   follower.noticeHead(feed.writer.head);
   await turn();
   expect(reading.places).toEqual([2]);
 });
 
 test("a follower skips deleted events, and does not wait for them", async () => {
-  const { store, bus, feed } = await place();
-  await feed.create("a");
+  const { bus, feed, follower, reading } = await placeWithReader();
   await feed.create("b");
-  const follower = await follow(store, bus);
-  const reading = new Reading(follower);
+  await turn();
   bus.fate = () => "lose";
   await feed.log("b", 4);
   await feed.delete("b");
@@ -146,18 +149,15 @@ test("a follower skips deleted events, and does not wait for them", async () => 
   follower.noticeHead(feed.writer.head);
   await turn();
   // The four events were deleted with their session; the session's last event stayed.
-  expect(reading.places).toEqual([7, 8]);
+  expect(reading.places).toEqual([2, 7, 8]);
   bus.fate = () => "deliver";
   await feed.log("a");
   await turn();
-  expect(reading.places).toEqual([7, 8, 9]);
+  expect(reading.places).toEqual([2, 7, 8, 9]);
 });
 
 test("a follower keeps only the newest events, and reports which are gone", async () => {
-  const { store, bus, feed } = await place();
-  await feed.create("a");
-  const follower = await follow(store, bus);
-  const reading = new Reading(follower);
+  const { feed, follower, reading } = await placeWithReader();
   const total = BOUNDS.keptEvents + 100;
   for (let n = 0; n < total; n += 50) await feed.log("a", 50);
   await turn();
@@ -168,10 +168,7 @@ test("a follower keeps only the newest events, and reports which are gone", asyn
 });
 
 test("a follower's memory is limited in bytes, also with few events", async () => {
-  const { store, bus, feed } = await place();
-  await feed.create("a");
-  const follower = await follow(store, bus);
-  new Reading(follower);
+  const { feed, follower } = await placeWithReader();
   for (let n = 0; n < 40; n++) await feed.log("a", 1, "x".repeat(50_000));
   await turn();
   const kept = upTo(feed.writer.head).filter((seq) => seq > follower.keptFrom);
@@ -181,22 +178,17 @@ test("a follower's memory is limited in bytes, also with few events", async () =
 });
 
 test("a follower drops events that every listener has received", async () => {
-  const { store, bus, feed } = await place();
-  await feed.create("a");
-  const follower = await follow(store, bus);
-  const listener = new Reading(follower);
-  listener.isLive = true;
+  const { feed, follower, reading } = await placeWithReader();
+  reading.isLive = true;
   await feed.log("a", 3);
   await turn();
   expect(follower.keptFrom).toBe(follower.floorSeq);
   expect(follower.at(follower.endIndex - 1)).toBeUndefined();
-  expect(listener.places).toEqual([2, 3, 4]);
+  expect(reading.places).toEqual([2, 3, 4]);
 });
 
 test("a malformed message is logged, and the next one is processed", async () => {
-  const { store, bus, feed, log } = await place();
-  await feed.create("a");
-  const follower = await follow(store, bus, log);
+  const { store, bus, feed, log, follower } = await placeWithReader();
   await bus.publish(floorTopic(store.epoch, feed.id), new TextEncoder().encode("not json\n"));
   await feed.log("a");
   await turn();
@@ -205,13 +197,13 @@ test("a malformed message is logged, and the next one is processed", async () =>
 });
 
 test("a follower that fails to open leaves nothing behind", async () => {
-  const { store, bus } = await place();
-  const out = withMethods(store, { heads: () => Promise.reject(new AppError("unavailable")) });
-  await expect(follow(out, bus)).rejects.toThrow(AppError);
+  const { store, bus, state } = await place();
+  state.isOut = true;
+  await expect(follow(store, bus)).rejects.toThrow(AppError);
   expect(bus.memory.topicCount).toBe(0);
 });
 
-async function node(store: Store, bus: UnreliableBus) {
+function node(store: Store, bus: UnreliableBus) {
   const clock = new VirtualClock();
   const log = new KeptLog();
   const followers = new Followers({ bus, store, clock, log });
@@ -222,8 +214,7 @@ async function node(store: Store, bus: UnreliableBus) {
 
 test("the followers of a node recover a lost last message within a second", async () => {
   const { store, bus, feed } = await place();
-  await feed.create("a");
-  const { clock, followers } = await node(store, bus);
+  const { clock, followers } = node(store, bus);
   const reading = new Reading(await followers.join(feed.id));
   bus.fate = () => "lose";
   await feed.log("a");
@@ -235,8 +226,7 @@ test("the followers of a node recover a lost last message within a second", asyn
 
 test("the followers of a node catch up at once when the bus is back", async () => {
   const { store, bus, feed } = await place();
-  await feed.create("a");
-  const { followers } = await node(store, bus);
+  const { followers } = node(store, bus);
   const reading = new Reading(await followers.join(feed.id));
   bus.fate = () => "lose";
   await feed.log("a");
@@ -246,15 +236,10 @@ test("the followers of a node catch up at once when the bus is back", async () =
 });
 
 test("the followers of a node log once a minute that the store does not answer", async () => {
-  const { store, bus, feed } = await place();
-  await feed.create("a");
-  let isOut = false;
-  const failing = withMethods(store, {
-    heads: (ids) => (isOut ? Promise.reject(new AppError("unavailable")) : store.heads(ids)),
-  });
-  const { clock, followers, log } = await node(failing, bus);
+  const { store, bus, feed, state } = await place();
+  const { clock, followers, log } = node(store, bus);
   await followers.join(feed.id);
-  isOut = true;
+  state.isOut = true;
   for (let second = 0; second < 65; second += 1) await clock.advance(BOUNDS.reconcileMs);
   expect(log.lines).toEqual(Array(2).fill("followed floors could not be reconciled"));
 });
@@ -272,7 +257,7 @@ test("the followers of a node poll the store for a thousand floors at a time, an
       return await store.heads(ids);
     },
   });
-  const { clock, followers } = await node(counting, bus);
+  const { clock, followers } = node(counting, bus);
   const ids = Array.from({ length: 2_500 }, (_, n) => `u:user-${n}` as FloorId);
   await Promise.all(ids.map((id) => followers.join(id)));
   await clock.advance(3 * BOUNDS.reconcileMs);
@@ -282,7 +267,7 @@ test("the followers of a node poll the store for a thousand floors at a time, an
 
 test("the followers of a node follow a floor once for all its readers, and release it with the last", async () => {
   const { store, bus, feed } = await place();
-  const { followers } = await node(store, bus);
+  const { followers } = node(store, bus);
   const [one, other] = await Promise.all([followers.join(feed.id), followers.join(feed.id)]);
   expect(other).toBe(one);
   followers.leave(feed.id);
@@ -293,23 +278,20 @@ test("the followers of a node follow a floor once for all its readers, and relea
 });
 
 test("a floor that cannot be followed now can be followed later", async () => {
-  const { store, bus, feed } = await place();
-  let isOut = true;
-  const shaky = withMethods(store, {
-    heads: (ids) => (isOut ? Promise.reject(new AppError("unavailable")) : store.heads(ids)),
-  });
-  const { followers } = await node(shaky, bus);
+  const { store, bus, feed, state } = await place();
+  state.isOut = true;
+  const { followers } = node(store, bus);
   const joins = await Promise.allSettled([followers.join(feed.id), followers.join(feed.id)]);
   expect(joins.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   expect([followers.count, bus.memory.topicCount]).toEqual([0, 0]);
-  isOut = false;
+  state.isOut = false;
   await followers.join(feed.id);
   expect(followers.count).toBe(1);
 });
 
 test("a follower whose last reader leaves while it opens is closed once it is open", async () => {
   const { store, bus, feed } = await place();
-  const { followers } = await node(store, bus);
+  const { followers } = node(store, bus);
   const joining = followers.join(feed.id);
   followers.leave(feed.id);
   await joining;
@@ -318,7 +300,7 @@ test("a follower whose last reader leaves while it opens is closed once it is op
 });
 
 test("a follower has all unfinished messages of its floor, from any number of pages", async () => {
-  const { store, bus } = await place();
+  const store = new MemoryStore();
   const floor = new FloorWriter(store);
   const agent = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
   const content = "x".repeat(ANSWER_BYTES / 2);
@@ -327,21 +309,20 @@ test("a follower has all unfinished messages of its floor, from any number of pa
     const message = makeMessage("a", `m${n}`, { ...about, content: `${n} ${content}` });
     await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message }] });
   }
-  const follower = await follow(store, bus);
+  const follower = await follow(store, new UnreliableBus());
   const texts = follower.drafts.of("a" as SessionId).map(({ text }) => text.slice(0, 2));
   expect(texts).toEqual(["0 ", "1 ", "2 ", "3 ", "4 "]);
 });
 
 test("a floor whose follower cannot be opened does not prevent others from catching up", async () => {
   const { store, bus, feed } = await place();
-  await feed.create("a");
   const other = new FloorWriter(store, "u:aaa");
   await other.write();
   const stuck = Promise.withResolvers<never>();
   const shaky = withMethods(store, {
     loadDrafts: (id, after) => (id === other.id ? stuck.promise : store.loadDrafts(id, after)),
   });
-  const { clock, followers } = await node(shaky, bus);
+  const { clock, followers } = node(shaky, bus);
   const opening = followers.join(other.id);
   const reading = new Reading(await followers.join(feed.id));
   bus.fate = () => "lose";

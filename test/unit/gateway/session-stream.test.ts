@@ -5,73 +5,57 @@ import type { Store } from "../../../src/store/store.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { FloorFeed } from "../../support/floors/floor-feed.ts";
-import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
-import { type GatewayStage, openGateway } from "../../support/nodes/gateway-stage.ts";
+import { has, heldHeads, place as openPlace } from "../../support/nodes/connection-stage.ts";
 import { Chance } from "../../support/runner/chance.ts";
-import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { turn } from "../../support/runner/virtual-clock.ts";
 import { DAY, NOON } from "../../support/stores/floor-writer.ts";
-import { MemoryStore } from "../../support/stores/memory-store.ts";
-import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
-interface Place extends GatewayStage {
-  store: Store;
-  bus: UnreliableBus;
-  clock: VirtualClock;
-  feed: FloorFeed;
-  /** A connected reader of the session. */
-  read(session?: string): Promise<SessionReader>;
-}
-
-/** A floor whose session `a` is streaming a message, and a gateway that serves it. */
-async function place(
-  replace: (store: Store) => Partial<Store> = () => ({}),
-  store: Store = new MemoryStore(),
-): Promise<Place> {
-  const bus = new UnreliableBus();
-  const clock = new VirtualClock();
-  const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock });
-  const feed = new FloorFeed(store, bus);
+/** A floor with a session `a`, and a gateway that serves it. */
+async function place(replace?: (store: Store) => Partial<Store>, store?: Store) {
+  const stage = await openPlace(replace, store);
+  const { url, feed } = stage;
   await feed.create("a");
+  /** A connected reader of a session. */
   const read = async (session = "a") => {
-    const reader = new SessionReader(`${stage.url}/session/${session}/events`);
+    const reader = new SessionReader(`${url}/session/${session}/events`);
     onTestFinished(() => reader.close());
     return await reader.open();
   };
-  return { ...stage, store, bus, clock, feed, read };
+  /** A stream of the session `a` from a position. */
+  const openAt = (position: string) => EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": position });
+  /** Resolves when the reader has the whole log of the session `a`. */
+  const caughtUp = (reader: SessionReader) => reader.until(has({ a: feed.writer.head }));
+  return { ...stage, read, openAt, caughtUp };
+}
+
+/** The same, with a reader that has the session's first event. */
+async function reading() {
+  const where = await place();
+  const reader = await where.read();
+  await reader.until(has({ a: 1 }));
+  return { ...where, reader };
 }
 
 /** The same, with a reader that has received the start of a message. */
-async function hearing(): Promise<Place & { reader: SessionReader }> {
-  const where = await place();
-  const reader = await where.read();
-  await reader.until((transcript) => transcript.seqOf("a") === 1);
+async function hearing() {
+  const where = await reading();
+  const { reader } = where;
   await where.feed.open("a", "m");
   where.feed.delta("a", "m", 0, "la ");
   await reader.until(() => textNow(reader) === "la ");
-  return { ...where, reader };
+  return where;
 }
 
 const textNow = (reader: SessionReader, id = "m") => reader.transcript.writing.get(id);
 
 test("a session's stream replays a long history in pages, and continues live without a gap", async () => {
-  const { feed, read } = await place();
+  const { feed, read, caughtUp } = await place();
   const total = 3 * BOUNDS.replayPage;
   for (let n = 0; n < total; n += 64) await feed.log("a", 64);
   const readers = await Promise.all([read(), read(), read()]);
   for (let n = 0; n < 20; n++) await feed.log("a", 1 + (n % 3));
-  for (const reader of readers) {
-    await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
-  }
-});
-
-test("a session's stream contains no event of another session", async () => {
-  const { feed, read } = await place();
-  await feed.create("b");
-  const reader = await read("b");
-  await feed.log("a", 2);
-  await feed.log("b");
-  await reader.until((transcript) => transcript.seqOf("b") === 2);
-  expect(new Set(reader.stream.events.map(({ sessionId }) => sessionId))).toEqual(new Set(["b"]));
+  for (const reader of readers) await caughtUp(reader);
 });
 
 test.each([
@@ -79,10 +63,9 @@ test.each([
   ["in the future", undefined],
   ["that is malformed", "nonsense"],
 ])("a position %s is answered with a reset at the head", async (_, given) => {
-  const { feed, store, url } = await place();
+  const { feed, store, openAt } = await place();
   await feed.log("a", 4);
-  const headers = { "Last-Event-ID": given ?? `${store.epoch}.99` };
-  const stream = await EventStream.open(`${url}/session/a/events`, headers);
+  const stream = await openAt(given ?? `${store.epoch}.99`);
   onTestFinished(() => stream.cut());
   const reset = await stream.next("reset");
   expect(reset).toMatchObject({ id: logPosition(store.epoch, 5, bornOf(NOON)), data: { sessionId: "a", from: 5 } });
@@ -91,38 +74,36 @@ test.each([
 });
 
 test("a session's stream ends with the last event and bye; a reader that reconnects then has every event", async () => {
-  const { feed, read, store, url } = await place();
+  const { feed, read, store, url, openAt } = await place();
   const reader = await read();
   await feed.transit("a", "created", "archived");
   expect(await reader.stream.over()).toBe("clean");
   expect(reader.stream.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
   expect(reader.stream.events.at(-1)?.data).toEqual({ reason: "ended" });
-  const again = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": reader.position! });
-  expect(again.status).toBe(204);
+  expect((await openAt(reader.position!)).status).toBe(204);
   const fresh = await EventStream.open(`${url}/session/a/events?lastEventId=${store.epoch}.0`);
   expect(await fresh.over()).toBe("clean");
   expect(fresh.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
 });
 
 test("a deleted session's stream sends its last event to readers that lack it", async () => {
-  const { feed, store, url } = await place();
+  const { feed, store, openAt } = await place();
   await feed.log("a", 2);
   await feed.delete("a");
-  const late = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": `${store.epoch}.1` });
+  const late = await openAt(`${store.epoch}.1`);
   expect(await late.over()).toBe("clean");
   expect(late.events).toMatchObject([
     { type: "session_transition", seq: 4, id: `${store.epoch}.4.0`, data: { to: "deleted" } },
     { type: "bye", data: { reason: "ended" } },
   ]);
-  const again = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": late.position! });
-  expect(again.status).toBe(204);
+  expect((await openAt(late.position!)).status).toBe(204);
 });
 
 test("a position of a deleted session is not valid in a later session with the same id", async () => {
-  const { bus, feed, read, store, url } = await place(undefined, await openTemporaryStore());
+  const { bus, feed, read, store, url, openAt, caughtUp } = await place(undefined, await openTemporaryStore());
   const live = await read();
   await feed.log("a", 2);
-  await live.until((transcript) => transcript.seqOf("a") === 3);
+  await caughtUp(live);
   const loaded = (await (await fetch(`${url}/session/a`)).json()) as { position: string };
   const listed = (await (await fetch(`${url}/session/a/messages`)).json()) as { position: string };
   expect([loaded.position, listed.position]).toEqual([live.position, live.position]);
@@ -135,26 +116,20 @@ test("a position of a deleted session is not valid in a later session with the s
   await next.create("a", { createdAt: NOON + DAY, userId: "bob" });
   await next.log("a", 6);
   for (const position of [loaded.position, late.position!]) {
-    const stream = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": position });
+    const stream = await openAt(position);
     expect(await stream.next("reset")).toMatchObject({ data: { sessionId: "a", from: 7 } });
     stream.cut();
   }
 });
 
 test("a session's stream ends when the session is deleted between the lookup and the start of following", async () => {
-  const found = Promise.withResolvers<void>();
-  const goOn = Promise.withResolvers<void>();
-  const { feed, url } = await place((own) => ({
-    heads: async (ids) => {
-      found.resolve();
-      await goOn.promise;
-      return await own.heads(ids);
-    },
-  }));
+  const { replace, hold } = heldHeads();
+  const { feed, url } = await place(replace);
+  const { asked, goOn } = hold();
   const opening = EventStream.open(`${url}/session/a/events`);
-  await found.promise;
+  await asked;
   await feed.delete("a");
-  goOn.resolve();
+  goOn();
   const stream = await opening;
   onTestFinished(() => stream.cut());
   expect(await stream.over()).toBe("clean");
@@ -180,31 +155,6 @@ test("a reader that joins during a reply gets its text so far once, and then del
   expect(received[0]!.data).toMatchObject({ id: "m", streaming: true, status: "running" });
 });
 
-test("a reader that joined before the first checkpoint gets the rest of the reply after it", async () => {
-  const { feed, read } = await place();
-  await feed.open("a", "m");
-  // Sent while no follower was there, and not stored yet.
-  feed.delta("a", "m", 0, "la ");
-  const reader = await read();
-  await reader.until((transcript) => transcript.seqOf("a") === 1);
-  feed.delta("a", "m", 3, "li ");
-  await feed.checkpoint("a", "m", "la ");
-  feed.delta("a", "m", 6, "lu");
-  await reader.until(() => textNow(reader) === "la li lu");
-});
-
-test("a lost piece of a reply is recovered by the next checkpoint", async () => {
-  const { bus, feed, reader } = await hearing();
-  bus.fate = () => "lose";
-  feed.delta("a", "m", 3, "li ");
-  bus.fate = () => "deliver";
-  feed.delta("a", "m", 6, "lu ");
-  await feed.checkpoint("a", "m", "la li lu ");
-  await reader.until(() => textNow(reader) === "la li lu ");
-  feed.delta("a", "m", 9, "lo");
-  await reader.until(() => textNow(reader) === "la li lu lo");
-});
-
 test("the lost last piece of a reply is sent when the bus is back, even without further text (history 3007586)", async () => {
   const { bus, feed, reader } = await hearing();
   bus.fate = () => "lose";
@@ -218,11 +168,7 @@ test("the lost last piece of a reply is sent when the bus is back, even without 
 });
 
 test("late pieces of a finished reply are not sent", async () => {
-  const { bus, feed, read } = await place();
-  const reader = await read();
-  await reader.until((transcript) => transcript.seqOf("a") === 1);
-  await feed.open("a", "m");
-  feed.delta("a", "m", 0, "la ");
+  const { bus, feed, read, reader, caughtUp } = await hearing();
   bus.fate = () => "delay";
   feed.delta("a", "m", 3, "li");
   bus.fate = () => "deliver";
@@ -230,16 +176,16 @@ test("late pieces of a finished reply are not sent", async () => {
   await bus.deliverLate();
   feed.delta("a", "ghost", 0, "boo");
   await feed.log("a");
-  await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(reader);
   const other = await read();
-  await other.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(other);
   await feed.log("a");
-  await other.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(other);
   expect([...reader.transcript.writing.keys(), ...other.transcript.writing.keys()]).toEqual([]);
 });
 
 test("a finished reply is not sent again to a reader that received its end before this node did", async () => {
-  const { bus, clock, feed, read, reader: first } = await hearing();
+  const { bus, clock, feed, read, reader: first, caughtUp } = await hearing();
   bus.fate = () => "lose";
   await feed.finish("a", "m", "la li");
   // The reader gets the end of the message from the store.
@@ -248,14 +194,12 @@ test("a finished reply is not sent again to a reader that received its end befor
   await clock.advance(BOUNDS.reconcileMs);
   bus.fate = () => "deliver";
   await feed.log("a");
-  await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
-  await first.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(reader);
+  await caughtUp(first);
 });
 
 test("pieces of a replaced attempt are not sent", async () => {
-  const { feed, read } = await place();
-  const reader = await read();
-  await reader.until((transcript) => transcript.seqOf("a") === 1);
+  const { feed, reader } = await reading();
   await feed.open("a", "m1");
   feed.delta("a", "m1", 0, "old ");
   await feed.finish("a", "m1", "old ", { goesOn: true });
@@ -268,8 +212,7 @@ test("pieces of a replaced attempt are not sent", async () => {
 });
 
 test("no text is sent of a session that lost the floor", async () => {
-  const { feed, read } = await place();
-  const reader = await read();
+  const { feed, reader, caughtUp } = await reading();
   await feed.transit("a", "created", "active.running");
   await feed.open("a", "m");
   feed.delta("a", "m", 0, "la ");
@@ -278,7 +221,7 @@ test("no text is sent of a session that lost the floor", async () => {
   await feed.transit("a", "paused", "active.running");
   feed.delta("a", "m", 3, "li ");
   await feed.log("a");
-  await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(reader);
   const deltas = reader.stream.events.filter(({ type }) => type === "delta");
   expect(deltas.map(({ data }) => data.text)).toEqual(["la ", "li "]);
   expect(reader.stream.typesHeard().lastIndexOf("delta")).toBeGreaterThan(
@@ -287,11 +230,7 @@ test("no text is sent of a session that lost the floor", async () => {
 });
 
 test("a checkpoint without new text sends nothing to a reader", async () => {
-  const { feed, read } = await place();
-  const reader = await read();
-  await reader.until((transcript) => transcript.seqOf("a") === 1);
-  await feed.open("a", "m");
-  feed.delta("a", "m", 0, "la ");
+  const { feed, reader } = await hearing();
   await feed.checkpoint("a", "m", "la ");
   feed.delta("a", "m", 3, "li");
   await reader.until(() => textNow(reader) === "la li");
@@ -355,7 +294,7 @@ async function play(seed: number, isBusReliable: boolean): Promise<void> {
   ] as const) {
     const draft = writing[session];
     const { head } = (await feed.logOf(session))!;
-    await reader.until((transcript) => transcript.seqOf(session) === head);
+    await reader.until(has({ [session]: head }));
     if (draft) await reader.until(() => textNow(reader, draft.id) === draft.text);
     for (const [id, text] of reader.transcript.finished) expect(text).toBe(whole.get(id));
     expect([...reader.transcript.writing.keys()]).toEqual(draft ? [draft.id] : []);

@@ -16,7 +16,7 @@ test("events of several sessions of one floor arrive in the floor's order, also 
   const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1, z: 1 });
   for (const id of ["a", "z", "b", "c"]) await load(connectionId, id);
   await feed.log("a");
-  await reader.until(has("a", 2));
+  await reader.until(has({ a: 2 }));
   bus.fate = () => chance.pick(["deliver", "deliver", "deliver", "lose", "repeat", "delay"]);
   let active: string | undefined;
   const state = (id: string) => (id === active ? "active.idle" : "paused");
@@ -40,24 +40,21 @@ test("events of several sessions of one floor arrive in the floor's order, also 
   await clock.advance(BOUNDS.reconcileMs);
   for (const id of [...ids, "z"]) {
     const { head } = (await feed.logOf(id))!;
-    await reader.until(has(id, head));
+    await reader.until(has({ [id]: head }));
   }
   expect(reader.transcript.stateOf(active!)).toBe("active.idle");
 });
 
 test("a client that was away while the floor changed hands twice gets its sessions' events in the floor's order", async () => {
-  const { feed, connect, load } = await place();
-  for (const id of ["a", "b"]) await feed.create(id);
-  const { reader, connectionId } = await connect("", { a: 1, b: 1 });
-  for (const id of ["a", "b"]) await load(connectionId, id);
+  const { feed, bound } = await place();
+  const { reader } = await bound("a", "b");
   await feed.transit("a", "created", "active.idle");
-  await reader.until(has("a", 2));
+  await reader.until(has({ a: 2 }));
   reader.close();
   await feed.transitAll(["a", "active.idle", "paused"], ["b", "created", "active.idle"]);
   await feed.transitAll(["b", "active.idle", "paused"], ["a", "paused", "active.idle"]);
   await reader.open();
-  await reader.until(has("b", 3));
-  await reader.until(has("a", 4));
+  await reader.until(has({ b: 3, a: 4 }));
   const transitions = reader.stream.events.filter(({ type }) => type === "session_transition");
   expect(transitions.map(({ sessionId, data }) => `${sessionId} ${data.to}`)).toEqual([
     "a paused",
@@ -98,6 +95,5 @@ test("a session that is bound while another's history is read loses no event", a
   goOn.resolve();
   await feed.log("b");
   await feed.log("a");
-  await reader.until(has("b", 4));
-  await reader.until(has("a", 2));
+  await reader.until(has({ b: 4, a: 2 }));
 });

@@ -7,6 +7,7 @@ import { SessionReader } from "../../support/clients/session-reader.ts";
 import { Transcript } from "../../support/clients/transcript.ts";
 import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { has } from "../../support/nodes/connection-stage.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { MemoryStore } from "../../support/stores/memory-store.ts";
@@ -31,15 +32,28 @@ async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
   stage.gateway.app.server.on("connection", (socket: Socket) => sockets.push(socket));
   const feed = new FloorFeed(store, bus);
   await feed.create("a");
-  const read = async () => {
-    const reader = new SessionReader(`${stage.url}/session/a/events`);
+  const open = (path = "/session/a/events", transcript = new Transcript()) => {
+    const reader = new SessionReader(`${stage.url}${path}`, transcript);
     onTestFinished(() => reader.close());
-    await reader.open();
-    const { head } = (await feed.logOf("a"))!;
-    await reader.until((transcript) => transcript.seqOf("a") === head);
+    return reader.open();
+  };
+  const caughtUp = (reader: SessionReader) => reader.until(has({ a: feed.writer.head }));
+  const read = async () => {
+    const reader = await open();
+    await caughtUp(reader);
     return { reader, socket: sockets.at(-1)! };
   };
-  return { ...stage, sockets, bus, clock, jump, feed, read };
+  return { ...stage, clock, jump, feed, open, caughtUp, read };
+}
+
+/** The same, with a reader that reads and one that is stalled, whose socket is full. */
+async function stalled() {
+  const where = await place();
+  const { reader: slow, socket } = await where.read();
+  const { reader: quick } = await where.read();
+  slow.stream.stall();
+  while (!(await isFull(socket))) await where.feed.log("a", 1, HEAVY);
+  return { ...where, slow, quick };
 }
 
 /** Resolves when the socket holds more unsent data than a reader may leave, and cannot send it. */
@@ -76,12 +90,8 @@ test("a stalled reader gets no deltas, and once it reads again one message with 
 });
 
 test("a stalled reader is cut off after its time limit, and reconnects without a loss", async () => {
-  const { clock, cuts, feed, gateway, read } = await place();
-  const { reader: slow, socket } = await read();
-  const { reader: quick } = await read();
-  slow.stream.stall();
-  while (!(await isFull(socket))) await feed.log("a", 1, HEAVY);
-  await quick.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  const { clock, cuts, feed, gateway, slow, quick, caughtUp } = await stalled();
+  await caughtUp(quick);
   await clock.advance(1_000);
   expect([gateway.streams.count, cuts()]).toEqual([2, 0]);
   await clock.advance(BOUNDS.stallMs);
@@ -90,7 +100,7 @@ test("a stalled reader is cut off after its time limit, and reconnects without a
   slow.stream.read();
   expect(await slow.stream.over()).toBe("cut");
   await slow.open();
-  for (const reader of [slow, quick]) await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  for (const reader of [slow, quick]) await caughtUp(reader);
 });
 
 test.each([
@@ -99,11 +109,7 @@ test.each([
 ])(
   "a stalled reader has its time limit, and others get heartbeats, although the clock jumps %s by an hour",
   async (_, hours) => {
-    const { clock, jump, cuts, feed, gateway, read } = await place();
-    const { reader: slow, socket } = await read();
-    const { reader: quick } = await read();
-    slow.stream.stall();
-    while (!(await isFull(socket))) await feed.log("a", 1, HEAVY);
+    const { clock, jump, cuts, gateway, quick } = await stalled();
     await clock.advance(1_000);
     jump(hours * 3_600_000);
     await clock.advance(1_000);
@@ -117,22 +123,18 @@ test.each([
 );
 
 test("a stalled reader is cut off at once when the events it lacks are no longer kept, and no other reader is", async () => {
-  const { cuts, feed, gateway, read } = await place();
-  const { reader: slow, socket } = await read();
-  const { reader: quick } = await read();
-  slow.stream.stall();
-  while (!(await isFull(socket))) await feed.log("a", 1, HEAVY);
+  const { cuts, feed, gateway, slow, quick, caughtUp } = await stalled();
   for (let n = 0; n < 2 * BOUNDS.keptEvents; n += 64) await feed.log("a", 64);
-  await quick.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(quick);
   expect([gateway.streams.count, cuts()]).toEqual([1, 1]);
   slow.stream.read();
   expect(await slow.stream.over()).toBe("cut");
   await slow.open();
-  await slow.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(slow);
 });
 
 test("a slow reader costs no more memory than its limit, however much it misses", async () => {
-  const { feed, read } = await place();
+  const { feed, caughtUp, read } = await place();
   const slow = await Promise.all(Array.from({ length: 20 }, read));
   const { reader: quick } = await read();
   for (const { reader } of slow) reader.stream.stall();
@@ -155,7 +157,7 @@ test("a slow reader costs no more memory than its limit, however much it misses"
     }
     for (const { reader } of slow) reader.stream.stall();
   }
-  await quick.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(quick);
   expect(most).toBeGreaterThan(BOUNDS.unsentBytes);
   expect(most).toBeLessThan(BOUNDS.unsentBytes + 2 * HEAVY.length);
 });
@@ -183,15 +185,12 @@ test.each(["/session/a/events", "/floor/u%3Aann/events"])(
   "a history that exceeds the socket buffer is read once, page by page, on %s",
   async (path) => {
     const { taken, replace } = counted();
-    const { feed, url } = await place(replace);
+    const { feed, open } = await place(replace);
     for (let n = 0; n < 300; n++) await feed.log("a", 1, HEAVY);
     await feed.transit("a", "created", "paused");
     const total = feed.writer.head;
-    const reader = new SessionReader(`${url}${path}`, Object.assign(new Transcript(), { maySkip: true }));
-    onTestFinished(() => reader.close());
-    await reader.open();
-    const isOver = (transcript: Transcript) => transcript.stateOf("a") === "paused";
-    while (!isOver(reader.transcript)) {
+    const reader = await open(path, Object.assign(new Transcript(), { maySkip: true }));
+    while (reader.transcript.stateOf("a") !== "paused") {
       reader.stream.stall();
       for (let turns = 0; turns < 3; turns++) await turn();
       reader.stream.read();
@@ -205,25 +204,23 @@ test.each(["/session/a/events", "/floor/u%3Aann/events"])(
 
 test("a history that exceeds the socket buffer is read once for several sessions of one floor", async () => {
   const { taken, replace } = counted();
-  const { feed, url } = await place(replace);
+  const { feed, url, open } = await place(replace);
   await feed.create("b");
   const load = async (connectionId: string, sessionId: string) => {
     const body = JSON.stringify({ sessionId, connectionId });
     const headers = { "Content-Type": "application/json" };
     expect((await fetch(`${url}/session/load`, { method: "POST", headers, body })).status).toBe(200);
   };
-  const reader = new SessionReader(`${url}/events`, new Transcript({ a: 1, b: 1 }));
-  onTestFinished(() => reader.close());
-  await reader.open();
+  const reader = await open("/events", new Transcript({ a: 1, b: 1 }));
   const { connectionId } = (await reader.stream.next("connected")).data;
   for (const id of ["a", "b"]) await load(connectionId, id);
   await feed.log("a");
-  await reader.until((transcript) => transcript.seqOf("a") === 2);
+  await reader.until(has({ a: 2 }));
   reader.close();
   for (let n = 0; n < 150; n++) for (const id of ["a", "b"]) await feed.log(id, 1, HEAVY);
   taken.events = 0;
   await reader.open();
-  await reader.until((transcript) => transcript.seqOf("a") === 152 && transcript.seqOf("b") === 151);
+  await reader.until(has({ a: 152, b: 151 }));
   expect(taken.events).toBeLessThan(300 + 50);
   expect(taken.heaviest).toBeLessThan(LOG_BYTES + 2 * HEAVY.length);
 });
@@ -248,20 +245,18 @@ function heldHistory() {
 
 test("a reader of history misses nothing when more events are committed meanwhile than are kept in memory", async () => {
   const { asked, goOn, replace } = heldHistory();
-  const { feed, url } = await place(replace);
-  const reader = new SessionReader(`${url}/session/a/events`);
-  onTestFinished(() => reader.close());
-  await reader.open();
+  const { feed, open, caughtUp } = await place(replace);
+  const reader = await open();
   await asked;
   for (let n = 0; n < 2 * BOUNDS.keptEvents; n += 64) await feed.log("a", 64);
   await turn();
   goOn();
-  await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  await caughtUp(reader);
 });
 
 test("readers that come back together read their history a page at a time, so that other work has its turn between", async () => {
   const pages = { now: 0, most: 0 };
-  const { feed, url } = await place((own) => ({
+  const { feed, open, caughtUp } = await place((own) => ({
     readSessionLog: (id, after, limit) => {
       pages.now += limit === BOUNDS.replayPage ? 1 : 0;
       pages.most = Math.max(pages.most, pages.now);
@@ -269,10 +264,6 @@ test("readers that come back together read their history a page at a time, so th
     },
   }));
   for (let n = 0; n < 1_500; n += 64) await feed.log("a", 64);
-  const readers = Array.from({ length: 12 }, () => new SessionReader(`${url}/session/a/events`));
-  onTestFinished(() => {
-    for (const reader of readers) reader.close();
-  });
   let isOver = false;
   const turns = (async () => {
     while (!isOver) {
@@ -280,8 +271,8 @@ test("readers that come back together read their history a page at a time, so th
       await turn();
     }
   })();
-  await Promise.all(readers.map((reader) => reader.open()));
-  await Promise.all(readers.map((reader) => reader.until((transcript) => transcript.seqOf("a") === feed.writer.head)));
+  const readers = await Promise.all(Array.from({ length: 12 }, () => open()));
+  await Promise.all(readers.map(caughtUp));
   isOver = true;
   await turns;
   expect(pages.most).toBeLessThanOrEqual(2);
@@ -289,10 +280,8 @@ test("readers that come back together read their history a page at a time, so th
 
 test("a reader of history gets no deltas before it has the history, and then the text of those deltas", async () => {
   const { asked, goOn, replace } = heldHistory();
-  const { feed, url } = await place(replace);
-  const reader = new SessionReader(`${url}/session/a/events`);
-  onTestFinished(() => reader.close());
-  await reader.open();
+  const { feed, open } = await place(replace);
+  const reader = await open();
   await asked;
   await feed.open("a", "m");
   feed.delta("a", "m", 0, "la ");

@@ -32,7 +32,26 @@ async function connect(): Promise<{ client: EventStream; response: ServerRespons
   const { server, port } = await listen();
   const client = EventStream.begin(`http://127.0.0.1:${port}/`);
   onTestFinished(() => client.cut());
-  return { client, ...(await answer(server)) };
+  const { response, writer } = await answer(server);
+  await client.until(({ retries }) => retries.length > 0);
+  return { client, response, writer };
+}
+
+/** The same, with a client that has stopped reading; the kernel's buffers are full. */
+async function connectStalled() {
+  const connected = await connect();
+  connected.client.stall();
+  await fill(connected.writer);
+  return connected;
+}
+
+/** Let the client read until the writer can send again. */
+async function drain({ client, writer }: { client: EventStream; writer: SseWriter }): Promise<void> {
+  const drained = new Promise<void>((resolve) => {
+    writer.source = { advance: resolve };
+  });
+  client.read();
+  await drained;
 }
 
 const frame = (text: string) => `data: ${JSON.stringify(eventOf(text))}\n\n`;
@@ -53,29 +72,21 @@ async function fill(writer: SseWriter): Promise<void> {
 
 test("an event stream opens at once, with headers that prevent proxies from buffering it", async () => {
   const { client } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
   expect(client.retries).toEqual([BOUNDS.retryMs]);
   expect(client.headers).toMatchObject({
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-transform",
     "x-accel-buffering": "no",
     "x-content-type-options": "nosniff",
+    // There is no framing around its events: it ends with its connection.
+    connection: "close",
   });
-});
-
-test("an event stream has no framing around its events: it ends with its connection", async () => {
-  const { client } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
-  expect(client.headers["connection"]).toBe("close");
   expect(client.headers).not.toHaveProperty("transfer-encoding");
   expect(client.headers).not.toHaveProperty("content-length");
 });
 
 test("a reader is cut off at once, and its pending bytes are dropped", async () => {
-  const { client, writer } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
-  client.stall();
-  await fill(writer);
+  const { client, writer } = await connectStalled();
   writer.destroy();
   client.read();
   expect(await client.over()).toBe("cut");
@@ -84,7 +95,6 @@ test("a reader is cut off at once, and its pending bytes are dropped", async () 
 
 test("a write to an event stream returns ok, full or closed", async () => {
   const { client, response, writer } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
   expect(writer.write(frame("a"))).toBe("ok");
   client.stall();
   await fill(writer);
@@ -111,16 +121,9 @@ test("a reader that is just closing its connection can be cut off", async () => 
 });
 
 test("an event stream reports that a slow reader has caught up, and the reader then has everything", async () => {
-  const { client, writer } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
-  client.stall();
-  await fill(writer);
+  const { client, writer } = await connectStalled();
   writer.write(frame("the last"));
-  const drained = new Promise<void>((resolve) => {
-    writer.source = { advance: resolve };
-  });
-  client.read();
-  await drained;
+  await drain({ client, writer });
   expect(writer.isFull).toBe(false);
   await client.next("delta", ({ data }) => data.text === "the last");
   expect(writer.write(frame("more"))).toBe("ok");
@@ -137,7 +140,6 @@ test("an event stream sends one farewell, and writes nothing after it", async ()
 
 test("a silent event stream is kept open with a comment", async () => {
   const { client, writer } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
   for (const ms of [-1, 0, 1_000]) writer.heartbeat(NOON + BOUNDS.heartbeatMs + ms);
   writer.endEarly("ended", NOON);
   await client.over();
@@ -146,7 +148,6 @@ test("a silent event stream is kept open with a comment", async () => {
 
 test("a reader that has not drained its socket for too long is cut off, but not one with an empty buffer", async () => {
   const { client, writer } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
   const later = NOON + 10 * BOUNDS.stallMs;
   writer.heartbeat(later);
   client.stall();
@@ -159,10 +160,7 @@ test("a reader that has not drained its socket for too long is cut off, but not 
 });
 
 test("text that waits for a stalled reader counts in bytes, and is not taken for text that the reader drained", async () => {
-  const { client, response, writer } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
-  client.stall();
-  await fill(writer);
+  const { response, writer } = await connectStalled();
   writer.heartbeat(NOON + 1_000);
   const { writableLength } = response.socket!;
   const text = frame("你".repeat(100));
@@ -173,29 +171,19 @@ test("text that waits for a stalled reader counts in bytes, and is not taken for
 });
 
 test("a reader that drains its socket now and then is not cut off", async () => {
-  const { client, writer } = await connect();
-  await client.until(({ retries }) => retries.length > 0);
-  client.stall();
-  await fill(writer);
+  const { client, writer } = await connectStalled();
   for (let seconds = 10; seconds < 60; seconds += 10) {
     writer.heartbeat(NOON + seconds * 1_000);
     expect(writer.isCut).toBe(false);
-    const drained = new Promise<void>((resolve) => {
-      writer.source = { advance: resolve };
-    });
-    client.read();
-    await drained;
+    await drain({ client, writer });
     client.stall();
     await fill(writer);
   }
 });
 
 test("the stream of a client that disconnected before it was opened is closed from the beginning", async () => {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  const client = EventStream.begin(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  const { server, port } = await listen();
+  const client = EventStream.begin(`http://127.0.0.1:${port}/`);
   const [, response] = (await once(server, "request")) as [unknown, ServerResponse];
   const gone = once(response, "close");
   client.cut();

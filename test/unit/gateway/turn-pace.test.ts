@@ -1,9 +1,7 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { TurnPace } from "../../../src/gateway/http/sockets/turn-pace.ts";
-
-/** Resolves in the next turn of the event loop, after everything scheduled before it. */
-const turn = () => new Promise((resolve) => setImmediate(resolve));
+import { turn } from "../../support/runner/virtual-clock.ts";
 
 /** A pace, the names of the started requests, and bodies that are read as far as the pace allows. */
 function stage() {
