@@ -71,14 +71,8 @@ export class FloorFeed {
 
   /** Start a message. */
   async open(session: string, id: string, runId = "run", attempt = 1): Promise<void> {
-    const message = makeMessage(session, id, {
-      role: "assistant",
-      content: "",
-      status: "running",
-      agent: AGENT,
-      runId: runId as RunId,
-      startedAt: attempt,
-    });
+    const by = { role: "assistant", agent: AGENT, runId: runId as RunId, startedAt: attempt } as const;
+    const message = makeMessage(session, id, { ...by, content: "", status: "running" });
     this.#drafts.set(id, message);
     await this.commit([], { messages: [{ kind: "add", message }] });
   }
@@ -108,15 +102,8 @@ export class FloorFeed {
     const messageId = id as MessageId;
     await this.commit([], { messages: [{ kind: "append", sessionId, id: messageId, text: added }] });
     const { id: floorId } = this.writer;
-    const message = {
-      kind: "checkpoint" as const,
-      floorId,
-      sessionId,
-      messageId,
-      runId: draft.runId!,
-      length: text.length,
-    };
-    await this.#bus.publish(this.#topic, encodeFloorMessage(message));
+    const about = { floorId, sessionId, messageId, runId: draft.runId!, length: text.length };
+    await this.#bus.publish(this.#topic, encodeFloorMessage({ kind: "checkpoint", ...about }));
   }
 
   /** Finish the message, and its run unless `goesOn`. */
@@ -148,10 +135,7 @@ export class FloorFeed {
     if (outcome !== "committed") throw new Error("the feed is not the only one that writes this floor");
     if (events.length === 0) return;
     const { id: floorId, head: last } = this.writer;
-    const entries = events.map(toWire);
-    await this.#bus.publish(
-      this.#topic,
-      encodeFloorMessage({ kind: "commit", floorId, prev, last, entries, at: NOON }),
-    );
+    const commit = { kind: "commit" as const, floorId, prev, last, entries: events.map(toWire), at: NOON };
+    await this.#bus.publish(this.#topic, encodeFloorMessage(commit));
   }
 }

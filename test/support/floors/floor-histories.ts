@@ -8,17 +8,11 @@ import { FloorStage, type LooseCommand } from "./floor-stage.ts";
 const AGENTS = ["a", "b", "c", "d"];
 export const SESSIONS = ["s1", "s2", "s3", "s4", "s5"];
 
+const ONE_WAY = ["reject", "queue", "duck", "duck"];
 /** The keys that let sessions be heard together; without them a floor behaves as if they did not exist. */
 const sharing = {
   interruptible: fc.constantFrom(true, true, false),
-  when_blocked: fc.constantFrom<string | string[]>(
-    "reject",
-    "queue",
-    "duck",
-    "duck",
-    ["duck", "queue"],
-    ["queue", "duck"],
-  ),
+  when_blocked: fc.constantFrom<string | string[]>(...ONE_WAY, ["duck", "queue"], ["queue", "duck"]),
   when_preempted: fc.constantFrom("pause", "duck", "duck", "duck"),
   yields_to: fc.constantFrom<string[]>([], [], ["a"], ["b", "c"]),
   beneath: fc.constantFrom(
@@ -94,75 +88,45 @@ export const world = fc.oneof(
 );
 
 const sessionId = fc.constantFrom(...SESSIONS);
-const nth = fc.nat({ max: 7 });
+const agentId = fc.constantFrom(...AGENTS);
+type Fields = Record<string, fc.Arbitrary<unknown>>;
+type Doing<Name, F extends Fields> = fc.Arbitrary<
+  { do: Name } & { [K in keyof F]: F[K] extends fc.Arbitrary<infer V> ? V : never }
+>;
+const doing = <const Name extends string, F extends Fields>(weight: number, name: Name, fields: F) => ({
+  weight,
+  arbitrary: fc.record({ do: fc.constant(name), ...fields }) as unknown as Doing<Name, F>,
+});
+const VERBS = [
+  ...(["activate", "activate", "activate", "resume", "resume"] as const),
+  ...(["pause", "archive", "stop", "abort", "delete"] as const),
+];
+
 /** A step refers to runs and questions by their index; which one it is depends on the history so far. */
 export const step = fc.oneof(
-  {
-    weight: 7,
-    arbitrary: fc.record({
-      do: fc.constant("create" as const),
-      sessionId,
-      agentId: fc.constantFrom(...AGENTS),
-      activate: fc.constantFrom(true, true, false),
-    }),
-  },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("chat" as const), sessionId }) },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constant("verb" as const),
-      sessionId,
-      verb: fc.constantFrom(
-        "activate" as const,
-        "activate" as const,
-        "activate" as const,
-        "resume" as const,
-        "resume" as const,
-        "pause" as const,
-        "archive" as const,
-        "stop" as const,
-        "abort" as const,
-        "delete" as const,
-      ),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({ do: fc.constant("switch" as const), sessionId, agentId: fc.constantFrom(...AGENTS) }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("withdraw" as const), sessionId, nth }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({ do: fc.constant("claim" as const), sessionId, claimId: fc.constantFrom("x", "y") }),
-  },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constant("report" as const),
-      sessionId,
-      late: fc.constantFrom(0, 0, 0, 1),
-      skip: fc.constantFrom(0, 0, 0, 1, -1),
-      part: fc.constantFrom("open", "append", "close", "ask", "none"),
-      outcome: fc.constantFrom(undefined, undefined, "done", "failed", "stopped", "lost", "yielded"),
-    }),
-  },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("answer" as const), sessionId }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("alarm" as const) }) },
+  doing(7, "create", { sessionId, agentId, activate: fc.constantFrom(true, true, false) }),
+  doing(4, "chat", { sessionId }),
+  doing(6, "verb", { sessionId, verb: fc.constantFrom(...VERBS) }),
+  doing(1, "switch", { sessionId, agentId }),
+  doing(1, "withdraw", { sessionId, nth: fc.nat({ max: 7 }) }),
+  doing(3, "claim", { sessionId, claimId: fc.constantFrom("x", "y") }),
+  doing(6, "report", {
+    sessionId,
+    late: fc.constantFrom(0, 0, 0, 1),
+    skip: fc.constantFrom(0, 0, 0, 1, -1),
+    part: fc.constantFrom("open", "append", "close", "ask", "none"),
+    outcome: fc.constantFrom(undefined, undefined, "done", "failed", "stopped", "lost", "yielded"),
+  }),
+  doing(2, "answer", { sessionId }),
+  doing(1, "alarm", {}),
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("floor.stop" as const, "floor.stop_all" as const) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("restart" as const) }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("heartbeat" as const), sessionId }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      do: fc.constant("flag" as const),
-      flag: fc.constantFrom("reverse", "quiet"),
-      isOn: fc.boolean(),
-    }),
-  },
+  doing(1, "restart", {}),
+  doing(3, "heartbeat", { sessionId }),
+  doing(2, "flag", { flag: fc.constantFrom("reverse", "quiet"), isOn: fc.boolean() }),
   /** Time passes; what is due happens when it is. */
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(2_000, 6_000, 30_000) }) },
+  doing(4, "pass", { ms: fc.constantFrom(2_000, 6_000, 30_000) }),
   /** The node is down for this time; what is due happens afterwards. */
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("away" as const), ms: fc.constantFrom(4_000, 40_000) }) },
+  doing(1, "away", { ms: fc.constantFrom(4_000, 40_000) }),
 );
 export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
@@ -191,65 +155,50 @@ export interface History {
 export function commandOf(step: Step, history: History): LooseCommand | undefined {
   const { floor } = history;
   const serial = history.serial++;
-  const contextOf = (id: string) => floor.actors.machineState(id as never)?.context;
+  const sessionId = "sessionId" in step ? step.sessionId : "";
+  const context = floor.actors.machineState(sessionId as never)?.context;
+  const run = context?.run;
   switch (step.do) {
     case "create": {
-      const session = { sessionId: step.sessionId, agentId: step.agentId, userId: "ann" };
-      return { type: "session.create", sessionId: step.sessionId, session, activate: step.activate };
+      const session = { sessionId, agentId: step.agentId, userId: "ann" };
+      return { type: "session.create", sessionId, session, activate: step.activate };
     }
     case "chat":
       return {
         type: "session.chat",
-        sessionId: step.sessionId,
+        sessionId,
         turn: { messageId: `m${serial}`, runId: `r${serial}`, content: "hello" },
       };
     case "verb":
-      return { type: `session.${step.verb}`, sessionId: step.sessionId };
+      return { type: `session.${step.verb}`, sessionId };
     case "switch":
-      return { type: "session.switch_agent", sessionId: step.sessionId, agentId: step.agentId };
+      return { type: "session.switch_agent", sessionId, agentId: step.agentId };
     case "withdraw": {
-      const turn = contextOf(step.sessionId)?.turns[step.nth];
-      return turn && { type: "session.withdraw", sessionId: step.sessionId, messageId: turn.messageId };
+      const turn = context?.turns[step.nth];
+      return turn && { type: "session.withdraw", sessionId, messageId: turn.messageId };
     }
     case "claim": {
-      const run = contextOf(step.sessionId)?.run;
-      return (
-        run && {
-          type: "run.claim",
-          sessionId: step.sessionId,
-          runId: run.id,
-          claimId: step.claimId,
-          hasNoDriver: step.claimId === "y",
-        }
-      );
+      const { claimId } = step;
+      return run && { type: "run.claim", sessionId, runId: run.id, claimId, hasNoDriver: claimId === "y" };
     }
     case "report": {
-      const context = contextOf(step.sessionId);
-      const about = context?.run ?? context?.stopping;
+      const about = run ?? context?.stopping;
       if (!about) return undefined;
       const runId = "runId" in about ? about.runId : about.id;
-      const n = ("reported" in about ? about.reported : 0) + 1 + step.skip;
-      return {
-        type: "run.report",
-        sessionId: step.sessionId,
-        runId,
-        attempt: Math.max(0, about.attempt - step.late),
-        n: Math.max(1, n),
-        parts: partsOf(step.part, serial, context?.run?.drafts[0]),
-        ...outcomeOf(step.outcome),
-      };
+      const n = Math.max(1, ("reported" in about ? about.reported : 0) + 1 + step.skip);
+      const attempt = Math.max(0, about.attempt - step.late);
+      const parts = partsOf(step.part, serial, run?.drafts[0]);
+      return { type: "run.report", sessionId, runId, attempt, n, parts, ...outcomeOf(step.outcome) };
     }
     case "answer": {
-      const pending = contextOf(step.sessionId)?.run?.interactions[0];
+      const pending = run?.interactions[0];
       if (!pending) return undefined;
       const { requestId } = pending.interaction;
       const answer = { kind: "question" as const, requestId, selected: [] };
-      return { type: "session.answer", sessionId: step.sessionId, requestId, answer };
+      return { type: "session.answer", sessionId, requestId, answer };
     }
-    case "alarm":
-      return { type: "alarm" };
     case "heartbeat":
-      return { type: "session.heartbeat", sessionId: step.sessionId };
+      return { type: "session.heartbeat", sessionId };
     case "flag":
       return { type: "floor.patch_flags", flags: { [step.flag]: step.isOn } };
     case "restart":

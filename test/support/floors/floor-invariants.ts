@@ -200,29 +200,31 @@ export class FloorInvariants {
   }
 
   #machinesAgree(actors: FloorActors): void {
-    const { holder, ducked, paused, queued, reserved } = actors.context.floor;
-    must(!(holder && reserved), "a floor is held and reserved");
+    const { holder, ducked, paused, queued } = actors.context.floor;
     const standings = actors.sessionIds.map((id) => actors.machineState(id)!);
-    const ids = (which: (standing: (typeof standings)[number]) => boolean) =>
-      standings
-        .filter(which)
-        .map(({ context }) => context.id)
-        .sort()
-        .join();
-    const claimed = (claims: readonly { sessionId: string }[]) =>
-      claims
-        .map((claim) => claim.sessionId)
-        .sort()
-        .join();
-    must(ids(({ value }) => value.lifecycle === "active") === (holder?.sessionId ?? ""), "holder and active differ");
-    must(ids(({ value }) => value.lifecycle === "ducked") === claimed(ducked), "the ducked and the sessions differ");
-    const isPreempted = ({ value, context }: (typeof standings)[number]) =>
-      value.lifecycle === "paused" && context.pausedBy === "preemption";
-    must(ids(isPreempted) === claimed(paused), "the list of paused sessions differs from the sessions");
-    must(
-      ids(({ context }) => context.queuedAt !== undefined) === claimed(queued),
-      "the queue differs from the sessions",
+    const agree = (
+      what: string,
+      claims: readonly { sessionId: SessionId }[],
+      which: (standing: (typeof standings)[number]) => boolean,
+    ) => {
+      const ids = standings.filter(which).map(({ context }) => context.id);
+      must(
+        isDeepStrictEqual(ids.sort(), claims.map(({ sessionId }) => sessionId).sort()),
+        `${what} and sessions differ`,
+      );
+    };
+    agree("the holder", holder ? [holder] : [], ({ value }) => value.lifecycle === "active");
+    agree("the ducked", ducked, ({ value }) => value.lifecycle === "ducked");
+    agree("the queue", queued, ({ context }) => context.queuedAt !== undefined);
+    agree(
+      "the paused",
+      paused,
+      ({ value, context }) => value.lifecycle === "paused" && context.pausedBy === "preemption",
     );
+    for (const { sessionId, level } of ducked) {
+      const own = actors.machineState(sessionId)!.context.level;
+      must(own === level, `${sessionId} is at level ${own}, and its claim at ${level}`);
+    }
     for (const { context, value } of standings) {
       const maxPauseMs = this.#catalog.agents.get(context.claim.agentId)?.maxPauseMs;
       must(value.lifecycle !== "paused" || maxPauseMs !== 0, `19: ${context.id} is paused, and its max_pause is 0`);

@@ -1,7 +1,12 @@
 import type { z } from "zod";
 import type { Fact, Given } from "../../../src/actors/facts.ts";
 import { type Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
-import { memoryOf, recallSession, writtenState } from "../../../src/actors/session/session-context.ts";
+import {
+  memoryOf,
+  recallSession,
+  type SessionContext,
+  writtenState,
+} from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { LoggedData } from "../../../src/protocol/event.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
@@ -83,6 +88,17 @@ export class FloorStage {
       this.pass(from + at - this.now);
       this.beat(sessionId);
     }
+  }
+
+  /** What these commands make happen. */
+  factsOf(commands: () => unknown): Fact[] {
+    const before = this.facts.length;
+    commands();
+    return this.facts.slice(before);
+  }
+
+  contextOf(sessionId: string): SessionContext {
+    return this.actors.machineState(sessionId as SessionId)!.context;
   }
 
   /** The session as answers contain it. */

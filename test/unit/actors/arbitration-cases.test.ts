@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
-import { expectScene } from "../../support/floors/floor-script.ts";
+import { expectScene, play } from "../../support/floors/floor-script.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 
 /** Cases of docs/use/arbitration.md: what a decision does to sessions and their logs. */
@@ -91,13 +91,13 @@ test.each(Object.entries(SCENES))("%s", (_, text) => {
 test("a rejection tells what would have been needed, in a sentence too, and leaves the holder's log untouched", () => {
   const floor = stage();
   floor.create("navigation");
-  const before = floor.facts.length;
-  expect(decisionOf(floor.create("phone"))).toMatchObject({
-    wouldNeed: "priority ≥ navigation's preemption_threshold (none is set)",
-    say: "Navigation is running; Phone has to wait.",
+  const facts = floor.factsOf(() => {
+    expect(decisionOf(floor.create("phone"))).toMatchObject({
+      wouldNeed: "priority ≥ navigation's preemption_threshold (none is set)",
+      say: "Navigation is running; Phone has to wait.",
+    });
   });
-  const events = floor.facts.slice(before).filter((fact) => fact.type === "event");
-  expect(events.filter(({ event }) => event.sessionId !== undefined)).toEqual([]);
+  expect(facts.filter((fact) => fact.type === "event" && fact.event.sessionId !== undefined)).toEqual([]);
 });
 
 test("a request of the holder, or of a queued session, changes nothing and logs nothing", () => {
@@ -127,23 +127,13 @@ test("a request of a session whose agent was disabled or removed is rejected by 
 });
 
 test("a release wakes the highest priority, a paused session before a queued one, and the one that waited longest", () => {
-  const agents = EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" }));
-  const floor = stage(agents);
-  floor.create("music", { id: "paused" });
-  floor.create("navigation");
-  floor.create("chat", { id: "low" });
-  floor.create("music", { id: "queued" });
-  floor.create("weather", { id: "first" });
-  floor.create("weather", { id: "second" });
-  const woken = [];
-  for (let holder = "navigation"; ; ) {
-    floor.on(holder, "archive");
-    const next = floor.actors.context.floor.holder;
-    if (!next) break;
-    holder = next.sessionId;
-    woken.push(holder);
+  const floor = stage(EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" })));
+  play(floor, "start paused:music; start navigation; start low:chat; start queued:music");
+  play(floor, "start first:weather; start second:weather");
+  for (const woken of ["first", "second", "paused", "queued", "low", undefined]) {
+    floor.on(floor.actors.context.floor.holder!.sessionId, "archive");
+    expect(floor.actors.context.floor.holder?.sessionId).toBe(woken);
   }
-  expect(woken).toEqual(["first", "second", "paused", "queued", "low"]);
 });
 
 test("a queued session whose queue_timeout has passed stays created, and the turn that waited with it ends", () => {
@@ -171,11 +161,7 @@ test("stopping an idle floor or a stopped session is not an error", () => {
 
 test("stopping with all archives every competing session and resumes none", () => {
   const floor = stage(withAgent("chat", { when_blocked: "queue" }));
-  floor.create("weather", { id: "mine" });
-  floor.on("mine", "pause");
-  floor.create("music");
-  floor.create("phone");
-  floor.create("chat");
+  play(floor, "start mine:weather; pause mine; start music; start phone; start chat");
   expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ archived: ["phone", "music", "chat"] });
   expect(["phone", "music", "chat"].map((id) => floor.state(id))).toEqual(["archived", "archived", "archived"]);
   expect(floor.state("mine")).toBe("paused");

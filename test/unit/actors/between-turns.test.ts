@@ -1,18 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { createActor } from "xstate";
-import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
-import { playing, withMusic } from "../../support/floors/playing-floor.ts";
+import { DONE, playing, REFUSED, withMusic } from "../../support/floors/playing-floor.ts";
 
 test("a holder with nothing running gives the floor up after idle_timeout", () => {
   const floor = playing({ idle_timeout: "10m" });
   expect(floor.due).toBeUndefined();
-  floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
+  floor.report("music", "run-m1", 2, DONE);
   floor.pass(600_000);
   expect(floor.transitions().at(-1)).toBe("music active.idle→paused");
-  expect(floor.actors.machineState("music" as never)!.context.pausedBy).toBe("yield");
+  expect(floor.contextOf("music").pausedBy).toBe("yield");
   expect(floor.actors.context.floor.holder).toBeUndefined();
 });
 
@@ -31,7 +29,7 @@ test("a session paused longer than max_pause is archived, and each pause counts 
 test("after a turn that ends while its session is paused, a transition says that it does not come back by itself", () => {
   const floor = playing({ after_turn: "yield" });
   floor.create("phone");
-  floor.report("music", "run-m1", 2, { outcome: { kind: "failed", code: "provider_refused", message: "no" } });
+  floor.report("music", "run-m1", 2, REFUSED);
   expect(floor.view("music")).toMatchObject({ pausedBy: "yield" });
   expect(floor.events("session_transition").slice(-2)).toMatchObject([
     { from: "paused", to: "paused", event: "fail" },
@@ -55,12 +53,8 @@ describe("a deadline", () => {
   test("a preempted session that is silent for longer than resume_within is woken by no release, and can be resumed", () => {
     const floor = preempted();
     floor.pass(600_000);
-    expect(floor.events("session_transition").at(-1)).toMatchObject({
-      from: "paused",
-      to: "paused",
-      event: "yield",
-      reason: "resume_within",
-    });
+    const given = { from: "paused", to: "paused", event: "yield", reason: "resume_within" };
+    expect(floor.events("session_transition").at(-1)).toMatchObject(given);
     floor.on("phone", "archive");
     expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
     expect(floor.on("music", "resume").ok).toBe(true);
@@ -85,16 +79,12 @@ describe("a deadline", () => {
   test("a command finds done what was due before it, each at its own moment, although no alarm came", () => {
     const floor = preempted();
     floor.now += 2_000_000;
-    const { facts } = floor.deliver({ type: "session.archive", sessionId: "phone" });
+    const facts = floor.factsOf(() => floor.on("phone", "archive"));
     const start = floor.now - 2_000_000;
-    expect(facts.flatMap((fact) => (fact.type === "at" ? [fact.now - start] : []))).toEqual([
-      600_000, 1_800_000, 2_000_000,
-    ]);
-    expect(floor.transitions(facts)).toEqual([
-      "music paused→paused",
-      "music paused→archived",
-      "phone active.idle→archived",
-    ]);
+    const times = facts.flatMap((fact) => (fact.type === "at" ? [fact.now - start] : []));
+    expect(times).toEqual([600_000, 1_800_000, 2_000_000]);
+    const moves = ["music paused→paused", "music paused→archived", "phone active.idle→archived"];
+    expect(floor.transitions(facts)).toEqual(moves);
   });
 
   test("a switch of the agent and a new catalogue move it at once, measured from when the state began", () => {
@@ -112,29 +102,30 @@ describe("a deadline", () => {
     expect(floor.due).toBe(pausedAt + 300_000);
   });
 
-  test("a question of an agent waits for its answer_within, and for the node's setting without one", () => {
-    for (const [answerWithin, waitMs] of [
-      ["20s", 20_000],
-      [undefined, 300_000],
-    ] as const) {
-      const floor = playing({ answer_within: answerWithin });
-      const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
-      floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
-      expect(floor.events("user_question_request")).toMatchObject([{ expiresAt: floor.now + waitMs }]);
-      floor.pass(waitMs);
-      expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
-    }
+  test.each([
+    ["its answer_within", "20s", 20_000],
+    ["the node's setting, without answer_within", undefined, 300_000],
+  ])("a question of an agent waits for %s", (_, answerWithin, waitMs) => {
+    const floor = playing({ answer_within: answerWithin });
+    const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
+    floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+    expect(floor.events("user_question_request")).toMatchObject([{ expiresAt: floor.now + waitMs }]);
+    floor.pass(waitMs);
+    expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
   });
 });
 
 describe("a session that ends with its turn", () => {
+  const chatOnce = (floor: FloorStage) => {
+    const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
+    const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
+    floor.ask({ type: "session.chat", sessionId: "music", turn, session });
+  };
   /** A floor on which such a session waits behind a phone call with its turn `m1`. */
   const waiting = () => {
     const floor = new FloorStage(withMusic({ when_blocked: "queue", queue_timeout: "30s" }));
     floor.create("phone");
-    const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
-    const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
-    floor.ask({ type: "session.chat", sessionId: "music", turn, session });
+    chatOnce(floor);
     expect(floor.state("music")).toBe("created");
     return floor;
   };
@@ -146,48 +137,40 @@ describe("a session that ends with its turn", () => {
     return floor;
   };
 
-  test("it is archived after its turn, failed and aborted too, and after a restart between", () => {
-    for (const end of [
-      (floor: FloorStage) => floor.report("music", "run-m1", 1, { outcome: { kind: "done" } }),
-      (floor: FloorStage) =>
-        floor.report("music", "run-m1", 1, { outcome: { kind: "failed", code: "provider_refused", message: "no" } }),
-      (floor: FloorStage) => floor.on("music", "abort"),
-    ]) {
-      const floor = running();
-      floor.restart();
-      end(floor);
-      expect(floor.events("complete")).toHaveLength(1);
-      expect(floor.state("music")).toBe("archived");
-      expect(floor.actors.context.floor.holder).toBeUndefined();
-    }
+  test.each<[string, (floor: FloorStage) => unknown]>([
+    ["", (floor) => floor.report("music", "run-m1", 1, DONE)],
+    [" that failed", (floor) => floor.report("music", "run-m1", 1, REFUSED)],
+    [" that was aborted", (floor) => floor.on("music", "abort")],
+  ])("it is archived after its turn%s, and after a restart between", (_, end) => {
+    const floor = running();
+    floor.restart();
+    end(floor);
+    expect(floor.events("complete")).toHaveLength(1);
+    expect(floor.state("music")).toBe("archived");
+    expect(floor.actors.context.floor.holder).toBeUndefined();
   });
 
-  test("it is archived when its turn is withdrawn, or no longer waits for the floor", () => {
-    for (const end of [
-      (floor: FloorStage) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" }),
-      (floor: FloorStage) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" }),
-      (floor: FloorStage) => floor.pass(30_000),
-    ]) {
-      const floor = waiting();
-      end(floor);
-      expect(floor.state("music")).toBe("archived");
-      floor.on("phone", "archive");
-      expect(floor.actors.context.floor.holder).toBeUndefined();
-    }
+  test.each<[string, (floor: FloorStage) => unknown]>([
+    ["is withdrawn", (floor) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })],
+    ["is aborted", (floor) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" })],
+    ["has waited for the floor for too long", (floor) => floor.pass(30_000)],
+  ])("it is archived when its waiting turn %s", (_, end) => {
+    const floor = waiting();
+    end(floor);
+    expect(floor.state("music")).toBe("archived");
+    floor.on("phone", "archive");
+    expect(floor.actors.context.floor.holder).toBeUndefined();
   });
 
   test("it is archived only after the further turns that were sent to it", () => {
     const floor = new FloorStage(withMusic({ when_busy: "enqueue" }));
-    const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
-    const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
-    floor.ask({ type: "session.chat", sessionId: "music", turn, session });
+    chatOnce(floor);
     floor.chat("music", "m2");
-    floor.claim("music", "run-m1");
-    floor.report("music", "run-m1", 1, { outcome: { kind: "done" } });
-    expect(floor.state("music")).toBe("active.running");
-    floor.claim("music", "run-m2");
-    floor.report("music", "run-m2", 1, { outcome: { kind: "done" } });
-    expect(floor.state("music")).toBe("archived");
+    for (const [turn, after] of Object.entries({ m1: "active.running", m2: "archived" })) {
+      floor.claim("music", `run-${turn}`);
+      floor.report("music", `run-${turn}`, 1, DONE);
+      expect(floor.state("music")).toBe(after);
+    }
   });
 });
 
@@ -202,35 +185,19 @@ test("a switch of the agent is checked in the contract's order, and a failure le
   expect(outcome(floor, "Agent@1")).toMatchObject({ errorCode: "invalid_agent_id_format" });
   expect(outcome(floor, "hacker")).toMatchObject({ errorCode: "agent_busy" });
   floor.on("music", "abort");
-  expect(outcome(floor, "hacker")).toMatchObject({
-    errorCode: "agent_not_found",
-    message: "Invalid agent ID: hacker",
-  });
-  expect(floor.actors.machineState("music" as never)!.context.claim.agentId).toBe("music");
+  const unknown = { errorCode: "agent_not_found", message: "Invalid agent ID: hacker" };
+  expect(outcome(floor, "hacker")).toMatchObject(unknown);
+  expect(floor.contextOf("music").claim.agentId).toBe("music");
 });
 
 test("a switch of the agent changes the session's priority and preempts no session", () => {
   const floor = new FloorStage(withMusic({}));
   floor.create("music");
   floor.create("weather");
-  expect(outcome(floor, "phone")).toEqual({
-    previousAgentId: "music",
-    currentAgentId: "phone",
-    agentName: "Phone",
-  });
+  const switched = { previousAgentId: "music", currentAgentId: "phone", agentName: "Phone" };
+  expect(outcome(floor, "phone")).toEqual(switched);
   expect(floor.state("weather")).toBe("active.idle");
   expect(floor.actors.context.floor.paused).toMatchObject([{ agentId: "phone", priority: 90 }]);
-});
-
-test("a restored floor continues where it was", () => {
-  const floor = playing();
-  floor.create("phone");
-  floor.restart();
-  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
-  floor.on("phone", "archive");
-  expect(floor.state("music")).toBe("active.running");
-  expect(floor.report("music", "run-m1", 3, { outcome: { kind: "done" } }).ok).toBe(true);
-  expect(floor.state("music")).toBe("active.idle");
 });
 
 test("a floor is stored without sessions that do not compete and have nothing running", () => {
@@ -254,14 +221,4 @@ test("a floor keeps only its competing sessions and the most recently used other
     ["music", ...Array.from({ length: 16 }, (_, n) => `w${n + 24}`)].sort(),
   );
   expect(floor.on("w39", "archive").ok).toBe(true);
-});
-
-test("a floor is stored in the format that XState itself would write", () => {
-  const floor = playing();
-  floor.create("phone");
-  const before = persistWhole(floor.actors);
-  floor.restart();
-  expect(JSON.parse(persistWhole(floor.actors))).toEqual(JSON.parse(before));
-  const actor = createActor(arbiterMachine, { input: { floorId: "u:ann" as never }, snapshot: JSON.parse(before) });
-  expect(JSON.parse(before)).toEqual(JSON.parse(JSON.stringify(actor.getPersistedSnapshot())));
 });

@@ -144,14 +144,12 @@ test("decisions say what becomes of others, and what would have been needed", ()
     effects: [{ sessionId: "M", agentId: "music_agent", becomes: "ducked", level: -14 }],
   });
   play(floor, "end V");
-  expect(hear(floor, "start C:phone_agent").decision).toMatchObject({
-    say: "Music Agent is paused for Phone Agent.",
-  });
+  const say = "Music Agent is paused for Phone Agent.";
+  expect(hear(floor, "start C:phone_agent").decision).toMatchObject({ say });
   expect(hear(floor, "start W:prompt_agent").decision).toMatchObject({ level: 0 });
   play(floor, "end W; end C");
-  expect(hear(floor, "start P:podcast_agent").decision).toMatchObject({
-    effects: [{ sessionId: "M", becomes: "archived" }],
-  });
+  const effects = [{ sessionId: "M", becomes: "archived" }];
+  expect(hear(floor, "start P:podcast_agent").decision).toMatchObject({ effects });
   play(floor, "on reverse_gear");
   const wouldNeed = "reverse_gear to be off, or chat in reverse's allow";
   expect(hear(floor, "start T:chat").decision).toMatchObject({ wouldNeed });
@@ -169,15 +167,13 @@ test("the sentence for a prompt is the music's own, if it has one", () => {
 
 test("a prompt leaves the music's run unchanged: the run is not held, ended or restarted", () => {
   const floor = new FloorStage(carCatalog());
-  floor.create("music_agent", { id: "M" });
-  floor.chat("M", "m1");
-  floor.claim("M", "run-m1");
-  const before = floor.facts.length;
-  play(floor, "start V:prompt_agent");
-  floor.report("M", "run-m1", 1);
-  play(floor, "end V");
-  const about = floor.facts.slice(before).filter(({ type }) => type === "signal" || type.startsWith("effect."));
-  expect(about).toEqual([]);
+  play(floor, "start M:music_agent; say M; claim M");
+  const facts = floor.factsOf(() => {
+    play(floor, "start V:prompt_agent");
+    floor.report("M", "run-m1", 1);
+    play(floor, "end V");
+  });
+  expect(facts.filter(({ type }) => type === "signal" || type.startsWith("effect."))).toEqual([]);
   expect(floor.state("M")).toBe("active.running");
 });
 

@@ -3,8 +3,8 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { runTopic } from "../../../src/protocol/internal/floor-message.ts";
+import { masterRef } from "../../../src/protocol/message.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
-import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
 
 const CATALOG = makeCatalog([
@@ -19,29 +19,34 @@ async function openStage(options?: { maxFloors?: number }): Promise<HostStage> {
   return stage;
 }
 
-const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
-
-/** A worker's report of the start of a message. */
-const report = (text: string): LooseCommand => ({
-  type: "run.report",
-  sessionId: "music",
-  runId: "r1",
-  attempt: 1,
-  n: 1,
-  parts: [
-    { kind: "open", messageId: "a1", agent: author },
-    { kind: "append", messageId: "a1", offset: 0, text },
-  ],
-});
-
-test("a commit's events, effects and signals are sent only once it is durable", async () => {
+/** A floor on which `music` plays, and what its followers receive from then on. */
+async function openMusic() {
   const stage = await openStage();
   await stage.create("music", "music");
+  return { stage, messages: await stage.hear() };
+}
+
+/** Ann's and Bob's floors, with as many in memory as there may be, and commands to them. */
+async function openTwo(options: { maxFloors?: number } = { maxFloors: 2 }) {
+  const stage = await openStage(options);
+  const create = (user: string) => stage.create(user, "music", { floorId: `u:${user}` });
+  const rename = (user: string, title: string) => stage.rename(user, title, { floorId: `u:${user}` });
+  /** The user's session still holds the floor, as a request for it shows. */
+  const expectHolder = async (user: string) => {
+    const reply = await stage.on(user, "activate", { floorId: `u:${user}` });
+    expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+  };
+  for (const user of ["ann", "bob"]) await create(user);
+  return { stage, create, rename, expectHolder };
+}
+
+test("a commit's events, effects and signals are sent only once it is durable", async () => {
+  const { stage, messages } = await openMusic();
   await stage.run("music", "r1");
-  const messages = await stage.hear();
+  await stage.settle();
+  messages.length = 0;
   const signals: unknown[] = [];
-  const { epoch } = stage.store.store;
-  await stage.bus.subscribe(runTopic(epoch, "r1"), (message) => {
+  await stage.bus.subscribe(runTopic(stage.store.store.epoch, "r1"), (message) => {
     signals.push(JSON.parse(new TextDecoder().decode(message)));
   });
   stage.armed.length = 0;
@@ -66,23 +71,12 @@ test.each([
   ["met a conflict", "conflict" as const, 1],
   ["failed", { refuseWith: new AppError("unavailable") }, 0],
 ])("events, effects and signals are not sent for a commit that %s", async (_, fate, told) => {
-  const stage = await openStage();
-  await stage.create("music", "music");
-  const messages = await stage.hear();
+  const { stage, messages } = await openMusic();
   stage.store.fates.push(fate);
   await stage.failureOf(stage.create("idler", "idler"));
   await stage.settle();
   // An event that was delivered again is sent once.
   expect([messages.length, stage.armed.length]).toEqual([told, told]);
-});
-
-test("a command that changes nothing publishes nothing", async () => {
-  const stage = await openStage();
-  await stage.create("music", "music");
-  const messages = await stage.hear();
-  await stage.ask({ type: "run.still", sessionId: "music", runId: "r0", attempt: 1 }, { caller: null });
-  await stage.settle();
-  expect(messages).toEqual([]);
 });
 
 test("commits are published in order, each starting at the end of the previous one", async () => {
@@ -102,9 +96,7 @@ test("commits are published in order, each starting at the end of the previous o
 });
 
 test("a commit is published without its events if they are too large for the bus", async () => {
-  const stage = await openStage();
-  await stage.create("music", "music");
-  const messages = await stage.hear();
+  const { stage, messages } = await openMusic();
   await stage.rename("music", "x".repeat(48_000));
   await stage.rename("music", "x".repeat(49_152));
   await stage.settle();
@@ -112,106 +104,94 @@ test("a commit is published without its events if they are too large for the bus
 });
 
 test("a commit of text only is published as a checkpoint with the stored length", async () => {
-  const stage = await openStage();
-  await stage.create("music", "music");
+  const { stage, messages } = await openMusic();
   await stage.run("music", "r1");
-  const messages = await stage.hear();
-  await stage.ask(report("la la"), { caller: null });
   await stage.settle();
-  expect(messages).toEqual([
-    { kind: "checkpoint", floorId: "u:ann", sessionId: "music", messageId: "a1", runId: "r1", length: 5 },
-  ]);
+  messages.length = 0;
+  const parts = [
+    { kind: "open" as const, messageId: "a1", agent: masterRef("music") },
+    { kind: "append" as const, messageId: "a1", offset: 0, text: "la la" },
+  ];
+  await stage.ask({ type: "run.report", sessionId: "music", runId: "r1", attempt: 1, n: 1, parts }, { caller: null });
+  await stage.settle();
+  const checkpoint = {
+    kind: "checkpoint",
+    floorId: "u:ann",
+    sessionId: "music",
+    messageId: "a1",
+    runId: "r1",
+    length: 5,
+  };
+  expect(messages).toEqual([checkpoint]);
 });
 
 test("the number of floors in memory is limited: the least recently used one is dropped, and later loaded unchanged", async () => {
-  const stage = await openStage({ maxFloors: 2 });
-  for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+  const { stage, create, rename, expectHolder } = await openTwo();
   // Makes ann's floor the most recently used.
-  await stage.rename("ann", "mine", { floorId: "u:ann" });
+  await rename("ann", "mine");
   await stage.settle();
   const loads = stage.store.callsOf("loadFloor");
-  await stage.create("cid", "music", { floorId: "u:cid" });
+  await create("cid");
   await stage.settle();
   expect(stage.host.floorCount).toBe(2);
-  await stage.rename("ann", "still mine", { floorId: "u:ann" });
+  await rename("ann", "still mine");
   await stage.settle();
   expect(stage.store.callsOf("loadFloor")).toBe(loads + 1);
-  const reply = await stage.on("bob", "activate", { floorId: "u:bob" });
-  expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+  await expectHolder("bob");
   expect(stage.store.callsOf("loadFloor")).toBe(loads + 2);
 });
 
 test("a floor with waiting commands is not dropped from memory: a further floor gets busy", async () => {
-  const stage = await openStage({ maxFloors: 2 });
-  for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+  const { stage, create, rename } = await openTwo();
   stage.store.hold();
-  const asked = ["ann", "bob"].flatMap((user) =>
-    ["a", "b"].map((title) => stage.rename(user, title, { floorId: `u:${user}` })),
-  );
+  const asked = ["ann", "bob"].flatMap((user) => ["a", "b"].map((title) => rename(user, title)));
   await stage.store.asked(4);
-  expect(await stage.failureOf(stage.create("cid", "music", { floorId: "u:cid" }))).toBe("busy");
+  expect(await stage.failureOf(create("cid"))).toBe("busy");
   stage.host.retireIdle();
   expect(stage.host.floorCount).toBe(2);
   stage.store.release();
   expect((await Promise.all(asked)).every((reply) => reply.ok)).toBe(true);
   await stage.settle();
-  expect((await stage.create("cid", "music", { floorId: "u:cid" })).ok).toBe(true);
+  expect((await create("cid")).ok).toBe(true);
   expect(stage.host.floorCount).toBe(2);
 });
 
 test("busy floors are skipped when a floor is dropped from memory: the next idle one is dropped", async () => {
-  const stage = await openStage({ maxFloors: 2 });
-  for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+  const { stage, create, rename } = await openTwo();
   stage.store.hold();
-  const waiting = stage.rename("ann", "a", { floorId: "u:ann" });
+  const waiting = rename("ann", "a");
   await stage.store.asked(3);
   // Uses bob's floor after ann's with a command that needs no commit.
   const still = { type: "run.still" as const, sessionId: "bob", runId: "r1", attempt: 1 };
   await stage.ask(still, { floorId: "u:bob", caller: null });
   await stage.settle();
-  const created = stage.create("cid", "music", { floorId: "u:cid" });
+  const created = create("cid");
   await stage.store.asked(4);
   expect(stage.host.floorCount).toBe(2);
   stage.store.release();
   expect([(await waiting).ok, (await created).ok]).toEqual([true, true]);
   const loads = stage.store.callsOf("loadFloor");
-  await stage.rename("ann", "b", { floorId: "u:ann" });
+  await rename("ann", "b");
   expect(stage.store.callsOf("loadFloor")).toBe(loads);
 });
 
 test("all floors are dropped from memory at the end, and no data is lost", async () => {
-  const stage = await openStage();
-  for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+  const { stage, expectHolder } = await openTwo({});
   await stage.settle();
   stage.host.retireIdle();
   expect(stage.host.floorCount).toBe(0);
-  const reply = await stage.on("ann", "activate", { floorId: "u:ann" });
-  expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+  await expectHolder("ann");
 });
 
-const events = [
-  "xstate.stop",
-  "xstate.init",
-  "xstate.error.actor.music",
-  "xstate.done.actor.music",
-  "xstate.done.state.session",
+const INVALID = [
+  ...["stop", "init", "error.actor.music", "done.actor.music", "done.state.session"].map((name) => `xstate.${name}`),
   // Internal events of the machines, which would start a turn without the floor, or grant it without a decision.
-  "turn",
-  "queue",
-  "request",
-  "left",
-  "leave",
-  "bring",
-  "evict",
-  "preempt",
-  "archive",
-  "session.fly",
-  "",
+  ...["turn", "queue", "request", "left", "leave", "bring", "evict", "preempt", "archive"],
+  ...["session.fly", ""],
 ];
 
-test.each(events)("an invalid command is refused: %j", async (type) => {
-  const stage = await openStage();
-  await stage.create("music", "music");
+test.each(INVALID)("an invalid command is refused: %j", async (type) => {
+  const { stage } = await openMusic();
   await stage.create("waiting", "music", { activate: false });
   const forged = {
     type,
@@ -270,8 +250,7 @@ describe("sessions outside the memory", () => {
     expect(entries.findIndex(({ sessionId }) => sessionId === "next")).toBeGreaterThan(
       entries.indexOf(expired.at(-1)!),
     );
-    const [...sizes] = stage.store.changes.slice(commits).map(({ sessions }) => sessions.length);
-    expect(sizes).toEqual([32, 32, 6, 1]);
+    expect(stage.store.changes.slice(commits).map(({ sessions }) => sessions.length)).toEqual([32, 32, 6, 1]);
     expect(stage.store.changes.at(-1)!.alarm).toBeUndefined();
   });
 

@@ -4,20 +4,30 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
 
-/** A catalogue that throws in the machine that reads this agent. */
-function withThrowing(catalog: Catalog): Catalog {
-  const agents = new Map(catalog.agents);
-  const get = agents.get.bind(agents);
-  agents.get = (id) => {
-    if (id === "bomb") throw new Error("it went off");
-    return get(id);
+/** A catalogue that throws in the machine that reads such an agent. */
+function withThrowing(catalog: Catalog, isBomb: (agentId: string) => boolean): Catalog {
+  const get = (id: string) => {
+    if (isBomb(id)) throw new Error("it went off");
+    return catalog.agents.get(id);
   };
-  return { ...catalog, agents };
+  return { ...catalog, agents: Object.assign(new Map(catalog.agents), { get }) };
 }
+
+/** The two renamings fail in this way. */
+async function expectFailures(stage: HostStage, code: string): Promise<void> {
+  const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
+  expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual([code, code]);
+}
+
+/** The events of ann's floor. */
+const logOf = async (stage: HostStage, type = "") => {
+  const { entries } = await stage.store.store.readFloorLog("u:ann" as never, 0, 100);
+  return entries.filter((entry) => entry.type.includes(type));
+};
 
 test("a command that makes the machines throw is answered with internal, and the others of its batch succeed", async () => {
   const stage = await openFloor();
-  stage.catalog = withThrowing(stage.catalog);
+  stage.catalog = withThrowing(stage.catalog, (id) => id === "bomb");
   const asked = [
     stage.rename("music", "before"),
     stage.failureOf(stage.create("boom", "bomb", { commandId: "boom" })),
@@ -43,11 +53,7 @@ test("a command that makes a session throw, and not the arbiter, is answered wit
   const stage = await openFloor();
   await stage.run("music", "r1");
   const { catalog } = stage;
-  const agents = new Map(catalog.agents);
-  agents.get = () => {
-    throw new Error("it went off");
-  };
-  stage.catalog = { ...catalog, agents };
+  stage.catalog = withThrowing(catalog, () => true);
   expect(await stage.failureOf(stage.on("music", "pause"))).toBe("internal");
   stage.catalog = catalog;
   expect(await stage.on("music", "pause")).toMatchObject({ ok: true, session: { state: "paused" } });
@@ -64,8 +70,8 @@ test("a conflict drops the actors: the other host's commit is loaded, and the co
   expect([stage.metrics.conflicts, stage.store.callsOf("loadFloor")]).toEqual([1, 2]);
   const { head, version } = (await stage.store.store.loadFloor("u:ann" as never))!;
   expect(version).toBe(4);
-  const log = await stage.store.store.readFloorLog("u:ann" as never, 0, 100);
-  expect(log.entries.map(({ floorSeq }) => floorSeq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
+  const numbers = (await logOf(stage)).map(({ floorSeq }) => floorSeq);
+  expect(numbers).toEqual(Array.from({ length: head }, (_, n) => n + 1));
 });
 
 test("a command in conflict is answered from its receipt if another host committed the same command", async () => {
@@ -80,9 +86,7 @@ test("a command in conflict is answered from its receipt if another host committ
   expect(replies[1]).toEqual(theirs);
   expect(replies[0]).toMatchObject({ ok: true, session: { state: "paused", title: "mine" } });
   expect(replies[2]).toMatchObject({ ok: true, session: { state: "active", title: "mine too" } });
-  const created = (await stage.store.store.readFloorLog("u:ann" as never, 0, 100)).entries.filter(
-    ({ type }) => type === "session_created",
-  );
+  const created = await logOf(stage, "session_created");
   expect(created.map(({ sessionId }) => sessionId)).toEqual(["music", "weather"]);
 });
 
@@ -110,11 +114,8 @@ test("a commit that fails after the write gives its outcome to a repeat of the c
   expect(await stage.failureOf(stage.create("call", "phone", { commandId: "one" }))).toBe("unavailable");
   const { events } = stage.store.changes.at(-1)!;
   const again = await stage.create("call", "phone", { commandId: "one" });
-  expect(again).toMatchObject({
-    ok: true,
-    session: { id: "call", state: "active" },
-    decision: { reason: "preempted" },
-  });
+  const session = { id: "call", state: "active" };
+  expect(again).toMatchObject({ ok: true, session, decision: { reason: "preempted" } });
   const { head } = await stage.store.store.readFloorLog("u:ann" as never, 0, 1);
   expect(head).toBe(events.at(-1)!.floorSeq);
 });
@@ -128,8 +129,7 @@ test.each(["alone", "with others"])(
     const [created, renamed] = await Promise.all(asked);
     expect(created).toMatchObject({ ok: true, session: { id: "call", state: "active" } });
     if (renamed) expect(renamed).toMatchObject({ ok: true, session: { title: "whole", state: "paused" } });
-    const { entries } = await stage.store.store.readFloorLog("u:ann" as never, 0, 100);
-    expect(entries.filter(({ type }) => type === "session_created")).toHaveLength(2);
+    expect(await logOf(stage, "session_created")).toHaveLength(2);
     expect(stage.metrics.breaks).toEqual([]);
   },
 );
@@ -161,8 +161,7 @@ const edit = (change: (whole: { actors: Record<string, unknown> }) => object) =>
 
 test("a floor that a newer release wrote is left to that release: unavailable", async () => {
   const stage = await withRow({ format: 99 });
-  const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
-  expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["unavailable", "unavailable"]);
+  await expectFailures(stage, "unavailable");
   expect([stage.store.changes, stage.log.lines, stage.metrics.breaks]).toEqual([[], [], []]);
   expect((await stage.rename("well", "c", { floorId: "u:bob" })).ok).toBe(true);
 });
@@ -179,17 +178,13 @@ test.each([
   ["has no actors", edit((whole) => ({ ...whole, actors: {} }))],
   ["has a state that was removed", edit((whole) => ({ ...whole, actors: { ...whole.actors, value: "levitating" } }))],
 ])("a floor whose row %s is out of order, and no other floor is", async (_, rewrite) => {
-  await checkOutOfOrder(await withRow({ rewrite }));
-});
-
-async function checkOutOfOrder(stage: HostStage): Promise<void> {
+  const stage = await withRow({ rewrite });
   const { snapshot } = (await stage.store.store.loadFloor("u:ann" as never))!;
-  const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
-  expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["internal", "internal"]);
+  await expectFailures(stage, "internal");
   expect(stage.metrics.breaks).toEqual(["snapshot", "snapshot"]);
   expect((await stage.rename("well", "c", { floorId: "u:bob" })).ok).toBe(true);
   expect((await stage.store.store.loadFloor("u:ann" as never))!.snapshot).toBe(snapshot);
-}
+});
 
 test("a session that another node deletes between the two reads of a floor is a conflict, not a fault", async () => {
   const stage = await openFloor();

@@ -1,16 +1,21 @@
 import { expect, test } from "vitest";
 import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../../src/actors/host/hosted-floor.ts";
-import { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
+
+/** A floor whose commit of the renaming to `first` is held. */
+async function openHeld() {
+  const stage = await openFloor();
+  stage.store.hold();
+  const first = stage.rename("music", "first", { commandId: "one" });
+  await stage.store.asked(2);
+  return { stage, first };
+}
 
 const names = (count: number, prefix = "s") => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
 test("commands that arrive during a commit reach no actor, and share the next commits, 64 in each", async () => {
-  const stage = await openFloor();
-  stage.store.hold();
-  const first = stage.create("first", "chat", { activate: false });
-  await stage.store.asked(2);
-  const entered = stage.entered;
+  const { stage, first } = await openHeld();
+  const { entered } = stage;
   const rest = names(2 * MAX_BATCH + 3).map((id) => stage.create(id, "chat", { activate: false }));
   await stage.settle();
   expect([stage.entered, stage.store.changes.length]).toEqual([entered, 2]);
@@ -50,10 +55,7 @@ test("each answer has the position of its session's log", async () => {
 });
 
 test("a floor with a full queue of commands is busy, and accepts more after its next commits", async () => {
-  const stage = await openFloor();
-  stage.store.hold();
-  const first = stage.rename("music", "first");
-  await stage.store.asked(2);
+  const { stage, first } = await openHeld();
   const waiting = names(MAX_WAITING_COMMANDS).map((title) => stage.rename("music", title));
   expect(await stage.failureOf(stage.rename("music", "one too many"))).toBe("busy");
   // A repeat of a waiting command adds none.
@@ -63,17 +65,14 @@ test("a floor with a full queue of commands is busy, and accepts more after its 
 });
 
 test("a command whose deadline passes while it waits is never begun", async () => {
-  const stage = await openFloor();
-  stage.store.hold();
-  const before = stage.rename("music", "before");
-  await stage.store.asked(2);
+  const { stage, first } = await openHeld();
   const { entered } = stage;
   const late = stage.failureOf(stage.rename("music", "late", { deadline: stage.clock.now() + 1_000 }));
   const patient = stage.rename("music", "patient", { deadline: stage.clock.now() + 60_000 });
   stage.clock.jump(1_001);
   stage.store.release();
   expect(await late).toBe("unavailable");
-  expect([(await before).ok, (await patient).ok]).toEqual([true, true]);
+  expect([(await first).ok, (await patient).ok]).toEqual([true, true]);
   expect(stage.entered).toBe(entered + 1);
   expect(stage.store.changes.flatMap(({ events }) => events).some(({ json }) => json.includes("late"))).toBe(false);
 });
@@ -96,28 +95,19 @@ test("a command may still begin at the instant of its deadline", async () => {
 });
 
 test("a repeat of a waiting or running command joins it: one effect, one answer", async () => {
-  const stage = await openFloor();
-  stage.store.hold();
-  const first = stage.rename("music", "first", { commandId: "one" });
-  await stage.store.asked(2);
+  const { stage, first } = await openHeld();
   const again = stage.rename("music", "first", { commandId: "one" });
   const waiting = ["two", "two", "two"].map((commandId) => stage.rename("music", "second", { commandId }));
   stage.store.release();
   const replies = await Promise.all([first, again, ...waiting]);
   expect(replies[1]).toEqual(replies[0]);
   expect(new Set(replies.slice(2).map((reply) => JSON.stringify(reply))).size).toBe(1);
-  expect(stage.store.changes.map(({ receipts }) => receipts.map(({ commandId }) => commandId))).toEqual([
-    [expect.any(String)],
-    ["one"],
-    ["two"],
-  ]);
+  const committed = stage.store.changes.map(({ receipts }) => receipts.map(({ commandId }) => commandId));
+  expect(committed).toEqual([[expect.any(String)], ["one"], ["two"]]);
 });
 
 test("a repeat with another body is a mismatch, and the original command continues", async () => {
-  const stage = await openFloor();
-  stage.store.hold();
-  const first = stage.rename("music", "first", { commandId: "one" });
-  await stage.store.asked(2);
+  const { stage, first } = await openHeld();
   const other = stage.rename("music", "other", { commandId: "one", bodyHash: "another body" });
   expect(await stage.failureOf(other)).toBe("idempotency_mismatch");
   stage.store.release();
@@ -172,17 +162,18 @@ test("a command that changes nothing is not answered from memory alone: a host t
   expect(stage.metrics.conflicts).toBe(1);
 });
 
-test("a command that changes nothing writes nothing", async () => {
+test("a command that changes nothing writes and publishes nothing", async () => {
   const stage = await openFloor();
   await stage.run("music", "r1");
   const before = stage.store.changes.length;
+  const messages = await stage.hear();
   await stage.ask(still, { caller: null });
-  expect([stage.store.changes.length, stage.store.callsOf("confirm")]).toEqual([before, 1]);
+  await stage.settle();
+  expect([stage.store.changes.length, stage.store.callsOf("confirm"), messages]).toEqual([before, 1, []]);
 });
 
 test("effects requested while a floor's time is ahead of the clock are due by the clock", async () => {
-  const stage = await HostStage.open();
-  await stage.create("music", "music");
+  const stage = await openFloor();
   stage.clock.jump(600_000);
   await stage.rename("music", "in the future");
   stage.clock.jump(-600_000);

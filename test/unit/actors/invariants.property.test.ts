@@ -136,38 +136,4 @@ describe("for any commands to a floor, in any order", () => {
     // The invariant of the rule or its letter, or the preview: no other kind of error.
     expect(String(errorInstance)).toMatch(FOUND_BY[name[0]!]!);
   });
-
-  test("the aborted run of a paused session is logged as a change of its activity", () => {
-    const agent = {
-      priority: 10,
-      interruptible: true,
-      preemption_threshold: undefined,
-      when_preempted: "pause",
-      beneath: {},
-      critical: false,
-      yields_to: [] as string[],
-      replaces: [],
-      max_hold: undefined,
-      lease: undefined,
-      isExternal: false,
-      when_blocked: "reject",
-      queue_timeout: undefined,
-      resume_within: undefined,
-      answer_within: undefined,
-      when_busy: "reject",
-      resume: "auto",
-      max_pause: undefined,
-      idle_timeout: undefined,
-      after_turn: "keep",
-      adapter: { kind: "scripted", yields: "hold", restartable: false },
-    } as const;
-    const policy = { ties: "newest", resume_delay: "0ms", max_paused: 1, max_queued: 16 } as const;
-    play({ agents: [agent, agent, agent, agent], restrictions: [], policy }, [
-      { do: "create", sessionId: "s2", agentId: "a", activate: false },
-      { do: "create", sessionId: "s1", agentId: "a", activate: false },
-      { do: "chat", sessionId: "s2" },
-      { do: "verb", sessionId: "s1", verb: "activate" },
-      { do: "verb", sessionId: "s2", verb: "abort" },
-    ]);
-  });
 });

@@ -22,38 +22,36 @@ const AGENTS = [
   { name: "chat", priority: 50 },
 ];
 
-class Leased extends FloorStage {
-  constructor(extra: Parameters<typeof makeCatalog>[1] = {}) {
-    super(makeCatalog(AGENTS, extra));
-  }
+/** A floor with a session of each of these agents, started in this order. */
+function stageWith(agents: readonly string[], extra: Parameters<typeof makeCatalog>[1] = {}): FloorStage {
+  const stage = new FloorStage(makeCatalog(AGENTS, extra));
+  for (const agentId of agents) stage.create(agentId);
+  return stage;
 }
 
-/** `session event to reason` of each transition since the mark. */
-const moves = (stage: Leased, from: number) =>
-  stage.facts.slice(from).flatMap((fact) => {
-    if (fact.type !== "event" || fact.event.type !== "session_transition") return [];
-    const { event, to, reason } = fact.event.data as unknown as Record<string, string>;
-    return [`${fact.event.sessionId} ${event} ${to} ${reason}`];
-  });
+/** `session event to reason` of each transition while this time passes. */
+const movesWithin = (stage: FloorStage, ms: number) =>
+  stage
+    .factsOf(() => stage.pass(ms))
+    .flatMap((fact) => {
+      if (fact.type !== "event" || fact.event.type !== "session_transition") return [];
+      const { event, to, reason } = fact.event.data;
+      return [`${fact.event.sessionId} ${event} ${to} ${reason}`];
+    });
 
 test("a session without heartbeats loses the floor after 1.5 leases, and the next session gets it in the same step", () => {
-  const stage = new Leased();
-  stage.create("music");
-  stage.create("prompt");
+  const stage = stageWith(["music", "prompt"]);
   expect(stage.state("music")).toBe("ducked.idle");
   stage.beatAt("music", 1_400, 2_800, 4_200);
-  const mark = stage.facts.length;
-  stage.pass(299);
-  expect(stage.state("prompt")).toBe("active.idle");
-  stage.pass(1);
-  expect(moves(stage, mark)).toEqual(["prompt yield paused lease_expired", "music resume active.idle resumed"]);
+  expect(movesWithin(stage, 299)).toEqual([]);
+  const moves = ["prompt yield paused lease_expired", "music resume active.idle resumed"];
+  expect(movesWithin(stage, 1)).toEqual(moves);
   expect(stage.view("prompt")?.pausedBy).toBe("yield");
   expect(stage.view("prompt")).not.toHaveProperty("leaseUntil");
 });
 
 test("a session's lease lapses no earlier than one lease after its last sign of life, even an uncommitted one", () => {
-  const stage = new Leased();
-  stage.create("radio");
+  const stage = stageWith(["radio"]);
   stage.beatAt("radio", 2_500, 4_499);
   // The heartbeat at 2.5 s was committed; the one at 4.499 s came within half a lease of it.
   expect(stage.view("radio")?.leaseUntil).toBe(stage.now - 4_499 + 2_500 + 4_000);
@@ -64,9 +62,7 @@ test("a session's lease lapses no earlier than one lease after its last sign of 
 });
 
 test("a session whose lease lapsed can resume: it requests the floor as before, and its lease begins again", () => {
-  const stage = new Leased();
-  stage.create("music");
-  stage.create("prompt");
+  const stage = stageWith(["music", "prompt"]);
   stage.beatAt("music", 1_400, 2_800, 4_200, 5_600);
   expect(stage.state("prompt")).toBe("paused");
   expect(decisionOf(stage.on("prompt", "resume"))).toMatchObject({ outcome: "granted", rule: 7 });
@@ -75,28 +71,19 @@ test("a session whose lease lapsed can resume: it requests the floor as before, 
 });
 
 test("a ducked session whose lease lapses is silenced, and is not woken when the holder ends", () => {
-  const stage = new Leased();
-  stage.create("music");
-  stage.create("prompt");
+  const stage = stageWith(["music", "prompt"]);
   stage.beatAt("prompt", 1_000, 2_500, 4_000, 5_500);
   stage.pass(500);
   expect(stage.state("music")).toBe("paused");
-  expect(stage.events("session_transition").at(-1)).toMatchObject({
-    from: "ducked.idle",
-    event: "yield",
-    reason: "lease_expired",
-  });
+  const silenced = { from: "ducked.idle", event: "yield", reason: "lease_expired" };
+  expect(stage.events("session_transition").at(-1)).toMatchObject(silenced);
   stage.on("prompt", "archive");
   expect(stage.actors.context.floor).toMatchObject({ holder: undefined, paused: [] });
 });
 
 test("a paused session whose lease lapses stays paused, gets an event, and is woken by no release", () => {
-  const stage = new Leased();
-  stage.create("radio");
-  stage.create("call");
-  const mark = stage.facts.length;
-  stage.pass(6_000);
-  expect(moves(stage, mark)).toEqual(["radio yield paused lease_expired"]);
+  const stage = stageWith(["radio", "call"]);
+  expect(movesWithin(stage, 6_000)).toEqual(["radio yield paused lease_expired"]);
   expect(stage.view("radio")).toMatchObject({ state: "paused", pausedBy: "yield" });
   stage.on("call", "archive");
   expect(stage.state("radio")).toBe("paused");
@@ -104,16 +91,11 @@ test("a paused session whose lease lapses stays paused, gets an event, and is wo
 });
 
 test("a queued session whose lease lapses leaves the queue with a decision that gives the reason, and stays created", () => {
-  const stage = new Leased();
-  stage.create("call");
-  stage.create("news");
+  const stage = stageWith(["call", "news"]);
   expect(stage.view("news")).toMatchObject({ state: "created", leaseMs: 4_000 });
   stage.pass(6_000);
-  expect(stage.events("arbitration").at(-1)).toMatchObject({
-    outcome: "rejected",
-    reason: "lease_expired",
-    say: "News does not answer any more.",
-  });
+  const decision = { outcome: "rejected", reason: "lease_expired", say: "News does not answer any more." };
+  expect(stage.events("arbitration").at(-1)).toMatchObject(decision);
   expect(stage.view("news")).not.toHaveProperty("queuedAt");
   expect(stage.view("news")).not.toHaveProperty("leaseUntil");
   expect(stage.due).toBeUndefined();
@@ -121,31 +103,29 @@ test("a queued session whose lease lapses leaves the queue with a decision that 
   expect(stage.state("news")).toBe("created");
 });
 
-test("a session whose lease lapses loses the floor that is reserved for it to the next waiting session", () => {
-  for (const reserved of ["radio", "news"]) {
-    const stage = new Leased({ policy: { resume_delay: "1h" } });
-    if (reserved === "radio") stage.create("radio");
-    stage.create("call");
-    if (reserved === "news") stage.create("news");
-    stage.create("other_news");
+test.each([
+  ["radio", ["radio", "call", "other_news"]],
+  ["news", ["call", "news", "other_news"]],
+])(
+  "a session whose lease lapses loses the floor that is reserved for it to the next waiting session: %s",
+  (id, all) => {
+    const stage = stageWith(all, { policy: { resume_delay: "1h" } });
     stage.on("call", "archive");
-    expect(stage.actors.context.floor.reserved?.sessionId).toBe(reserved);
+    expect(stage.actors.context.floor.reserved?.sessionId).toBe(id);
     stage.pass(6_000);
     expect(stage.actors.context.floor.reserved?.sessionId).toBe("other_news");
-  }
-});
+  },
+);
 
 test("a session that its user paused has no lease, and its heartbeats are accepted", () => {
-  const stage = new Leased();
-  stage.create("radio");
+  const stage = stageWith(["radio"]);
   stage.on("radio", "pause");
   expect(stage.due).toBeUndefined();
   expect(stage.beat("radio")).toMatchObject({ facts: [], reply: { ok: true, session: { state: "paused" } } });
 });
 
 test("a sign of life is committed only if half a lease has passed since the last committed one", () => {
-  const stage = new Leased();
-  stage.create("radio");
+  const stage = stageWith(["radio"]);
   const changes: number[] = [];
   for (let at = 100; at <= 20_000; at += 100) {
     stage.pass(100);
@@ -158,8 +138,7 @@ test("a sign of life is committed only if half a lease has passed since the last
 });
 
 test("a sign of life adds no event to the session, and leaves the time of its last change", () => {
-  const stage = new Leased();
-  stage.create("radio");
+  const stage = stageWith(["radio"]);
   const before = stage.view("radio")!;
   stage.pass(2_000);
   expect(stage.beat("radio").facts).toEqual([]);
@@ -167,8 +146,7 @@ test("a sign of life adds no event to the session, and leaves the time of its la
 });
 
 test("every command of the session itself is a sign of life, including refused ones", () => {
-  const stage = new Leased();
-  stage.create("radio");
+  const stage = stageWith(["radio"]);
   for (const does of [
     () => stage.ask({ type: "session.rename", sessionId: "radio", title: "Jazz" }),
     () => stage.on("radio", "activate"),
@@ -183,8 +161,7 @@ test("every command of the session itself is a sign of life, including refused o
 });
 
 test("a heartbeat is an error for an archived or unknown session, and has no effect for a session without a lease", () => {
-  const stage = new Leased();
-  stage.create("chat");
+  const stage = stageWith(["chat"]);
   expect(stage.beat("chat")).toMatchObject({ facts: [], reply: { ok: true } });
   expect(stage.view("chat")).not.toHaveProperty("leaseUntil");
   stage.on("chat", "archive");
@@ -193,9 +170,7 @@ test("a heartbeat is an error for an archived or unknown session, and has no eff
 });
 
 test("every lease begins again after a minute in which the node was away and no alarm or heartbeat came", () => {
-  const stage = new Leased();
-  stage.create("music");
-  stage.create("prompt");
+  const stage = stageWith(["music", "prompt"]);
   stage.restart();
   stage.pass(60_000, 60_000);
   stage.beatAt("prompt", 1_000, 2_000, 3_000, 4_000);
@@ -206,12 +181,10 @@ test("every lease begins again after a minute in which the node was away and no 
 test("a participant that beats every third of its lease survives any shorter absence of the node", () => {
   for (let awayMs = 500; awayMs <= 9_000; awayMs += 500) {
     for (let begins = 0; begins <= 8_000; begins += 250) {
-      const stage = new Leased();
-      stage.create("radio");
+      const stage = stageWith(["radio"]);
       const start = stage.now;
       for (let at = 1_333; at <= 24_000; at += 1_333) {
-        const isAway = at > begins && at <= begins + awayMs;
-        if (isAway) continue;
+        if (at > begins && at <= begins + awayMs) continue;
         const target = start + at;
         // The node is back before this heartbeat: what was due meanwhile happens.
         if (stage.now - start <= begins && at > begins) stage.pass(start + begins - stage.now);
@@ -227,11 +200,9 @@ test("a participant that beats every third of its lease survives any shorter abs
 test("a participant that beats every third of its lease survives any jump of the time by less than half a lease", () => {
   for (const jumpMs of [500, 1_000, 1_999]) {
     for (let jumpAt = 0; jumpAt <= 12_000; jumpAt += 250) {
-      const stage = new Leased();
-      stage.create("radio");
+      const stage = stageWith(["radio"]);
       for (let real = 250; real <= 16_000; real += 250) {
-        const isJump = real === jumpAt;
-        stage.now += 250 + (isJump ? jumpMs : 0);
+        stage.now += 250 + (real === jumpAt ? jumpMs : 0);
         // Alarms come as soon as they are due; the jump makes one late.
         stage.ask({ type: "alarm" });
         if (real % 1_250 === 0) stage.beat("radio");
@@ -242,8 +213,7 @@ test("a participant that beats every third of its lease survives any jump of the
 });
 
 test("a lease continues over preemption, a return and a wait", () => {
-  const stage = new Leased();
-  stage.create("radio");
+  const stage = stageWith(["radio"]);
   const { due } = stage;
   stage.create("call");
   stage.on("call", "archive");
@@ -252,8 +222,7 @@ test("a lease continues over preemption, a return and a wait", () => {
 });
 
 test("a switch of the agent starts the new agent's lease at once, and an agent without a lease ends it", () => {
-  const stage = new Leased();
-  stage.create("radio");
+  const stage = stageWith(["radio"]);
   stage.pass(1_000);
   const change = (agentId: string) => stage.ask({ type: "session.switch_agent", sessionId: "radio", agentId });
   change("prompt");
@@ -266,53 +235,38 @@ test("a switch of the agent starts the new agent's lease at once, and an agent w
 
 test("a lease ends with its session, for every way in which a session can end", () => {
   for (const verb of ["archive", "stop", "delete"] as const) {
-    const stage = new Leased();
-    stage.create("radio");
+    const stage = stageWith(["radio"]);
     stage.on("radio", verb);
     expect(stage.due).toBeUndefined();
   }
 });
 
+const withLease = (lease: string | undefined) =>
+  makeCatalog(AGENTS.map((agent) => (agent.name === "radio" ? { ...agent, lease } : agent)));
+
 test("a lease ends when a new catalogue removes it, and takes the length that a new catalogue gives it", () => {
-  const stage = new Leased();
-  stage.create("radio");
-  const lease = (length: object) =>
-    makeCatalog(AGENTS.map((agent) => (agent.name === "radio" ? { ...agent, lease: undefined, ...length } : agent)));
-  stage.catalog = lease({ lease: "10s" });
+  const stage = stageWith(["radio"]);
+  stage.catalog = withLease("10s");
   stage.beat("radio");
   expect(stage.view("radio")).toMatchObject({ leaseMs: 10_000 });
   stage.pass(9_999);
   expect(stage.state("radio")).toBe("active.idle");
-  stage.catalog = lease({});
+  stage.catalog = withLease(undefined);
   stage.pass(60_000);
   expect(stage.state("radio")).toBe("active.idle");
   expect(stage.due).toBeUndefined();
 });
 
 test("a lease that a new catalogue shortens keeps its length until the next heartbeat, whose answer tells the new one", () => {
-  const stage = new Leased();
-  stage.create("radio");
+  const stage = stageWith(["radio"]);
   stage.beatAt("radio", 3_000);
   const until = stage.view("radio")!.leaseUntil!;
-  stage.catalog = makeCatalog(AGENTS.map((agent) => (agent.name === "radio" ? { ...agent, lease: "1s" } : agent)));
+  stage.catalog = withLease("1s");
   stage.pass(until - stage.now);
   expect(stage.state("radio")).toBe("active.idle");
   expect(stage.beat("radio").reply).toMatchObject({ session: { leaseMs: 1_000, leaseUntil: stage.now + 1_000 } });
   stage.beatAt("radio", 800, 1_600, 2_400);
   expect(stage.state("radio")).toBe("active.idle");
   stage.pass(1_500);
-  expect(stage.state("radio")).toBe("paused");
-});
-
-test("a lease survives a restart, together with its session's state", () => {
-  const stage = new Leased();
-  stage.create("radio");
-  stage.beatAt("radio", 2_500);
-  const before = stage.view("radio");
-  stage.restart();
-  expect(stage.view("radio")).toEqual(before);
-  stage.pass(3_999);
-  expect(stage.state("radio")).toBe("active.idle");
-  stage.pass(2_001);
   expect(stage.state("radio")).toBe("paused");
 });

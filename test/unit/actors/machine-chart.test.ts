@@ -9,7 +9,6 @@ import { ACTIVITIES, STATES } from "../../../src/protocol/session.ts";
 
 const charts = [arbiterMachine, sessionMachine].map(chartOf);
 const [arbiter, session] = charts as [(typeof charts)[number], (typeof charts)[number]];
-const _waysOf = ({ arrows }: (typeof arbiter)["regions"][number]) => arrows.map(({ from, to }) => `${from} ${to}`);
 
 test("a chart distinguishes events that change the state from those that do not", () => {
   const [lifecycle] = session.regions;

@@ -91,42 +91,21 @@ describe("a floor that is run by machine tables", () => {
 
 const CATALOG = makeCatalog([{ name: "music", idle_timeout: "10m", max_pause: "30m", queue_timeout: "30s" }]);
 const given = { now: 1_000_000, time: 1_000_000, stamp: "e0", catalog: CATALOG, interactionTimeoutMs: 300_000 };
-const claim = {
-  sessionId: "s" as SessionId,
-  agentId: "music" as never,
-  priority: 20,
-  interruptible: true,
-  preemptionThreshold: undefined,
-  explained: [],
-  askedAt: 0,
-};
+const numbers = { priority: 20, interruptible: true, preemptionThreshold: undefined, explained: [] };
+const claim = { sessionId: "s" as SessionId, agentId: "music" as never, ...numbers, askedAt: 0 };
 
 const bare: SessionContext = newSession({ sessionId: "s" as SessionId }, FLOOR, claim, 1_000);
 const run = {
-  id: "r1",
-  agentId: "music",
-  messageId: "m1",
-  attempt: 1,
-  claimId: "x",
-  live: true,
-  held: false,
-  reported: 0,
-  did: "nothing",
-  losses: 0,
-  drafts: ["d1"],
-  interactions: [],
-  answers: [],
+  ...{ id: "r1", agentId: "music", messageId: "m1", attempt: 1, claimId: "x", live: true, held: false, reported: 0 },
+  ...{ did: "nothing", losses: 0, drafts: ["d1"], interactions: [], answers: [] },
   usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
 };
+const turns = [{ messageId: "m2", runId: "r2" }];
 const question = { kind: "question", requestId: "q1", question: "?", options: [] };
 const CONTEXTS: Record<string, SessionContext> = {
   "at rest": bare,
-  "with its turn waiting in the queue": {
-    ...bare,
-    queuedAt: 5,
-    turns: [{ messageId: "m2", runId: "r2" }],
-  } as never,
-  "at work": { ...bare, run, turns: [{ messageId: "m2", runId: "r2" }], pausedBy: "preemption" } as never,
+  "with its turn waiting in the queue": { ...bare, queuedAt: 5, turns } as never,
+  "at work": { ...bare, run, turns, pausedBy: "preemption" } as never,
   "with a question": {
     ...bare,
     run: { ...run, interactions: [{ interaction: question, since: 5 }] },

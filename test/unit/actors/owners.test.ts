@@ -29,46 +29,47 @@ async function handOver(): Promise<HostStage> {
   return stage;
 }
 
+const about = { sessionId: "call" };
+const rename: LooseCommand = { type: "session.rename", ...about, title: "mine" };
 const FOREIGN: LooseCommand[] = [
-  ...["activate", "pause", "resume", "archive", "stop", "abort", "delete"].map((verb) => ({
-    type: `session.${verb}`,
-    sessionId: "call",
-  })),
-  { type: "session.chat", sessionId: "call", turn: turn("another") },
+  ...(["activate", "pause", "resume", "archive", "stop", "abort", "delete"] as const).map(
+    (verb): LooseCommand => ({ type: `session.${verb}`, ...about }),
+  ),
+  { type: "session.chat", ...about, turn: turn("another") },
   // The message exists, and a repeat of it would be answered with its run.
-  { type: "session.chat", sessionId: "call", turn: turn("m") },
-  { type: "session.rename", sessionId: "call", title: "mine" },
-  { type: "session.switch_agent", sessionId: "call", agentId: "music" },
-  { type: "session.withdraw", sessionId: "call", messageId: "m" },
-] as LooseCommand[];
+  { type: "session.chat", ...about, turn: turn("m") },
+  rename,
+  { type: "session.switch_agent", ...about, agentId: "music" },
+  { type: "session.withdraw", ...about, messageId: "m" },
+];
 
-test.each(FOREIGN)("a session whose id was another owner's is not found for that owner: $type", async (command) => {
+test("a session whose id was another owner's is not found for that owner", async () => {
   const stage = await handOver();
-  const before = await stage.store.store.viewSession(SESSION.sessionId as never, 10);
-  expect(await stage.ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-  // Also refused where the session must be loaded from its row first.
-  expect(await stage.neighbour().ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-  expect(await stage.store.store.viewSession(SESSION.sessionId as never, 10)).toEqual(before);
+  const view = () => stage.store.store.viewSession(SESSION.sessionId as never, 10);
+  const before = await view();
+  for (const [index, command] of FOREIGN.entries()) {
+    const refusal = { ok: false, code: "session_not_found" };
+    expect(await stage.ask(command, asAnn), command.type).toMatchObject(refusal);
+    // Also refused where the session must be loaded from its row first.
+    const elsewhere = stage.neighbour().ask(command, { ...asAnn, commandId: `elsewhere-${index}` });
+    expect(await elsewhere, command.type).toMatchObject(refusal);
+    expect(await view(), command.type).toEqual(before);
+  }
 });
 
-test.each(["floor.stop", "floor.stop_all"])(
+test.each(["floor.stop", "floor.stop_all"] as const)(
   "a session whose id was another owner's keeps its floor from that owner: %s",
   async (type) => {
     const stage = await handOver();
-    expect(await stage.ask({ type } as LooseCommand, asAnn)).toMatchObject({ ok: false, code: "not_found" });
-    expect(await stage.ask({ type } as LooseCommand, asBob)).toMatchObject({ ok: true, archived: ["call"] });
+    expect(await stage.ask({ type }, asAnn)).toMatchObject({ ok: false, code: "not_found" });
+    expect(await stage.ask({ type }, asBob)).toMatchObject({ ok: true, archived: ["call"] });
   },
 );
 
-test("a session whose id was another owner's inherits no flags", async () => {
+test("a session whose id was another owner's inherits no flags, and obeys its present owner, and operators", async () => {
   const stage = await handOver();
   const { flags } = await stage.store.store.viewFloor(FLOOR as never, { sessions: 1, decisions: 1 });
   expect(flags).toEqual({});
-});
-
-test("a session whose id was another owner's obeys its present owner, and operators", async () => {
-  const stage = await handOver();
-  const rename = { type: "session.rename", sessionId: "call", title: "mine" } as LooseCommand;
   expect(await stage.ask(rename, asBob)).toMatchObject({ ok: true });
   expect(await stage.ask(rename, { floorId: FLOOR, caller: "ops" })).toMatchObject({ ok: true });
 });

@@ -53,10 +53,8 @@ test("the effective priority adds the rules of the floor's flags in the order of
 });
 
 test("the effective priority of a critical agent does not change with rules for all agents", () => {
-  expect(of("chime", { flags: { emergency: true } })).toEqual({
-    value: 95,
-    explained: [{ step: "agent", value: 95 }],
-  });
+  const unchanged = { value: 95, explained: [{ step: "agent", value: 95 }] };
+  expect(of("chime", { flags: { emergency: true } })).toEqual(unchanged);
 });
 
 test("the effective priority is clamped to 0..100 at the end, and its explanation lists that", () => {

@@ -1,7 +1,5 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Claim } from "../../../src/actors/floor/claim.ts";
-import { audible } from "../../../src/actors/floor/floor-claims.ts";
 import {
   beginHistory,
   catalogOf,
@@ -13,32 +11,11 @@ import {
   type World,
   world,
 } from "../../support/floors/floor-histories.ts";
-import type { FloorStage, LooseCommand } from "../../support/floors/floor-stage.ts";
+import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 
 /** Histories of one floor whose node restarts before every command, and whose catalogue is replaced meanwhile. */
 
 const plainly = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
-const names = (claims: readonly Claim[]) => claims.map(({ sessionId }) => sessionId).sort();
-
-/** The floor's lists and the sessions' own states name the same sessions, at the same levels. */
-function expectAgreement({ actors }: FloorStage): void {
-  const { floor } = actors.context;
-  const states = actors.sessionIds.map((id) => actors.machineState(id)!);
-  const idsOf = (lifecycle: string) =>
-    states
-      .filter(({ value }) => value.lifecycle === lifecycle)
-      .map(({ context }) => context.id)
-      .sort();
-  expect(idsOf("active")).toEqual(floor.holder ? [floor.holder.sessionId] : []);
-  expect(idsOf("ducked")).toEqual(names(floor.ducked));
-  const preempted = states.filter(({ context }) => context.pausedBy === "preemption");
-  expect(preempted.map(({ context }) => context.id).sort()).toEqual(names(floor.paused));
-  for (const { sessionId, level } of floor.ducked) {
-    expect(actors.machineState(sessionId)!.context.level).toBe(level);
-  }
-  if (audible(floor).length > 0) expect(floor.holder ?? floor.reserved).toBeDefined();
-}
-
 function play(setting: World, steps: readonly (Step | Reload)[]): void {
   const history = beginHistory(setting);
   const { floor } = history;
@@ -49,7 +26,6 @@ function play(setting: World, steps: readonly (Step | Reload)[]): void {
     const delivery = floor.deliver(command);
     expect(plainly(restarted.deliver(command))).toEqual(plainly(delivery));
     expect(plainly(restarted.actors.context)).toEqual(plainly(floor.actors.context));
-    expectAgreement(floor);
   };
   const passTo = (until: number) => {
     for (let { due } = floor; due !== undefined && due <= until; { due } = floor) {

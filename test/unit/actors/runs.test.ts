@@ -4,23 +4,24 @@ import { FloorStage } from "../../support/floors/floor-stage.ts";
 import {
   author,
   closed,
+  DONE,
+  LOST,
   playing,
   requestedRuns,
   say,
   scripted,
+  sung,
   withdrawn,
   withMusic,
+  YIELDED,
 } from "../../support/floors/playing-floor.ts";
 
 test("a turn keeps the user's message, requests a worker and runs", () => {
   const floor = new FloorStage(withMusic({}));
   floor.create("music");
-  const { facts, reply } = floor.deliver({
-    type: "session.chat",
-    sessionId: "music",
-    turn: { messageId: "m1", runId: "r1", content: "play" },
+  const facts = floor.factsOf(() => {
+    expect(floor.chat("music", "m1")).toMatchObject({ ok: true, messageId: "m1", runId: "run-m1" });
   });
-  expect(reply).toMatchObject({ ok: true, messageId: "m1", runId: "r1" });
   // The events: the session gets its title from its first message, and runs.
   expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "effect.add", "event"]);
   expect(floor.state("music")).toBe("active.running");
@@ -30,12 +31,9 @@ test("a turn of a session that is not active requests the floor first, and leave
   const floor = new FloorStage(withMusic({}));
   floor.create("music", { activate: false });
   floor.create("phone");
-  const { facts, reply } = floor.deliver({
-    type: "session.chat",
-    sessionId: "music",
-    turn: { messageId: "m1", runId: "r1", content: "play" },
+  const facts = floor.factsOf(() => {
+    expect(floor.chat("music", "m1")).toMatchObject({ ok: false, code: "rejected" });
   });
-  expect(reply).toMatchObject({ ok: false, code: "rejected" });
   expect(facts.map((fact) => fact.type)).toEqual(["event"]);
   floor.on("phone", "archive");
   expect(floor.chat("music", "m1").ok).toBe(true);
@@ -45,12 +43,9 @@ test("a turn of a session that is not active requests the floor first, and leave
 test("a rejected turn that would create a session leaves no session behind", () => {
   const floor = new FloorStage(withMusic({}));
   floor.create("phone");
-  const reply = floor.ask({
-    type: "session.chat",
-    sessionId: "new",
-    session: { sessionId: "new", agentId: "music", userId: "ann" },
-    turn: { messageId: "m1", runId: "r1", content: "play" },
-  });
+  const session = { sessionId: "new", agentId: "music", userId: "ann" };
+  const turn = { messageId: "m1", runId: "r1", content: "play" };
+  const reply = floor.ask({ type: "session.chat", sessionId: "new", session, turn });
   expect(reply).toMatchObject({ ok: false, code: "rejected" });
   expect(floor.state("new")).toBeUndefined();
 });
@@ -60,18 +55,14 @@ test("a turn while another runs is refused, queued or takes over, as its agent i
 
   const queueing = playing({ when_busy: "enqueue" });
   expect(queueing.chat("music", "m2")).toMatchObject({ ok: true, runId: "run-m2" });
-  queueing.report("music", "run-m1", 2, { outcome: { kind: "done" } });
-  expect(queueing.transitions().slice(-2)).toEqual([
-    "music active.running→active.idle",
-    "music active.idle→active.running",
-  ]);
-  expect(queueing.actors.machineState("music" as never)?.context.run?.id).toBe("run-m2");
+  queueing.report("music", "run-m1", 2, DONE);
+  const moves = ["music active.running→active.idle", "music active.idle→active.running"];
+  expect(queueing.transitions().slice(-2)).toEqual(moves);
+  expect(queueing.contextOf("music").run?.id).toBe("run-m2");
 
   const interrupting = playing({ when_busy: "interrupt" });
-  expect(interrupting.chat("music", "m2")).toMatchObject({
-    ok: true,
-    interrupted: { runId: "run-m1", messageId: "a1" },
-  });
+  const interrupted = { runId: "run-m1", messageId: "a1" };
+  expect(interrupting.chat("music", "m2")).toMatchObject({ ok: true, interrupted });
   expect(closed(interrupting.facts)).toEqual(["a1 interrupted"]);
   expect(interrupting.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
   expect(interrupting.state("music")).toBe("active.running");
@@ -80,14 +71,10 @@ test("a turn while another runs is refused, queued or takes over, as its agent i
 test("a turn that waits can be withdrawn; a running turn cannot", () => {
   const floor = playing({ when_busy: "enqueue" });
   floor.chat("music", "m2");
-  expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m2" })).toMatchObject({
-    deleted: true,
-  });
+  const withdraw = (messageId: string) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId });
+  expect(withdraw("m2")).toMatchObject({ deleted: true });
   expect(floor.events("complete")).toMatchObject([{ runId: "run-m2", cancelled: true }]);
-  expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })).toMatchObject({
-    ok: false,
-    code: "illegal_command",
-  });
+  expect(withdraw("m1")).toMatchObject({ ok: false, code: "illegal_command" });
 });
 
 test("an attempt is numbered by the floor; the same claim gets the same number", () => {
@@ -96,18 +83,19 @@ test("an attempt is numbered by the floor; the same claim gets the same number",
   expect(floor.claim("music", "run-m1", "other")).toMatchObject({ task: { attempt: 2 } });
 });
 
-test("a live attempt is not replaced before its driver was asked for on the run's topic", () => {
+test.each([
+  ["live", "go"],
+  ["held", "hold"],
+] as const)("a %s attempt is not replaced before its driver was asked for on the run's topic", (_, standing) => {
   const floor = playing();
+  if (standing === "hold") floor.on("music", "pause");
   expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
-  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "go" } });
+  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing } });
 });
 
 /** How an attempt ends without its run. @returns what readers learn if the run cannot go on */
 const ENDS: Record<string, { yields?: "abort"; play: (floor: FloorStage) => void; why: RegExp }> = {
-  "is given back during a pause": {
-    play: (floor) => giveBack(floor, "pause"),
-    why: /longer than its worker holds it/,
-  },
+  "is given back during a pause": { play: (floor) => giveBack(floor, "pause"), why: /longer than its worker holds it/ },
   "is given back when the pause is over": {
     play: (floor) => giveBack(floor, "pause", "resume"),
     why: /longer than its worker holds it/,
@@ -139,7 +127,7 @@ const ENDS: Record<string, { yields?: "abort"; play: (floor: FloorStage) => void
 };
 const giveBack = (floor: FloorStage, ...verbs: ("pause" | "resume")[]) => {
   for (const verb of verbs) floor.on("music", verb);
-  floor.report("music", "run-m1", 3, { outcome: { kind: "lost", yielded: true } });
+  floor.report("music", "run-m1", 3, YIELDED);
 };
 const call = { toolCallId: "c1", function: { name: "pay", arguments: "{}" } };
 const helper = { kind: "sub" as const, name: "chat", depth: 1, path: ["music", "chat"], calls: ["c0"] };
@@ -152,18 +140,12 @@ test.each(
     { end, ...rest, did: "had a sub-agent that called a tool", adapter: scripted({ yields }), by: helper },
   ]),
 )("an attempt that $did and $end is not repeated: its run is lost", ({ play, why, did, adapter, by }) => {
-  const floor = new FloorStage(
-    makeCatalog(
-      EXAMPLE_AGENTS.map((agent) => {
-        if (agent["name"] === "music") return { ...agent, adapter };
-        return agent["name"] === "chat" ? { ...agent, adapter: scripted({ restartable: false }) } : agent;
-      }),
-    ),
-  );
-  floor.create("music");
-  floor.chat("music", "m1");
-  floor.claim("music", "run-m1");
-  say(floor, 1, "la la");
+  const adapters: Record<string, object> = { music: adapter, chat: scripted({ restartable: false }) };
+  const agents = EXAMPLE_AGENTS.map((agent) => {
+    const own = adapters[agent["name"] as string];
+    return own ? { ...agent, adapter: own } : agent;
+  });
+  const floor = sung(new FloorStage(makeCatalog(agents)));
   const parts = did === "ran a program" ? [] : [{ kind: "tool_call" as const, call, agent: by }];
   floor.report("music", "run-m1", 2, { parts });
   play(floor);
@@ -187,69 +169,50 @@ test.each([
   expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ task: { attempt: 2 } });
 });
 
-test("a held attempt is not replaced before its driver was asked for", () => {
-  const floor = playing();
-  floor.on("music", "pause");
-  expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
-  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
-});
+/** What the floor does with a report of more text of the first attempt. */
+const appending = (floor: FloorStage, n: number, offset: number, text: string, rest: object = {}) =>
+  floor.factsOf(() =>
+    floor.report("music", "run-m1", n, { parts: [{ kind: "append", messageId: "a1", offset, text }], ...rest }),
+  );
+const STOPPED = { outcome: { kind: "stopped" } };
 
 test("a report of a replaced attempt changes nothing, and its answer stops the attempt", () => {
   const floor = playing();
   floor.claim("music", "run-m1", "other");
-  const { facts, reply } = floor.deliver({
-    type: "run.report",
-    sessionId: "music",
-    runId: "run-m1",
-    attempt: 1,
-    n: 2,
-    parts: [{ kind: "append", messageId: "a1", offset: 5, text: "late" }],
-    outcome: { kind: "done" },
-  });
-  expect(reply).toMatchObject({ standing: { standing: "stop" } });
-  expect(facts).toEqual([]);
+  expect(appending(floor, 2, 5, "late", DONE)).toEqual([]);
+  expect(floor.report("music", "run-m1", 2, DONE)).toMatchObject({ standing: { standing: "stop" } });
   expect(floor.state("music")).toBe("active.running");
 });
 
 test("the last report of an attempt that is being stopped is kept: once, in order, and until it has stopped", () => {
   const floor = playing();
   floor.on("music", "abort");
-  const last = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
-    const parts = [{ kind: "append" as const, messageId: "a1", offset, text }];
-    const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
-    return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
-  };
-  const extends_ = (text: string, offset: number) => [
-    expect.objectContaining({ type: "message.extend", messageId: "a1", text, offset }),
-  ];
-  expect(last(3, 10, "too early")).toEqual([]);
-  expect(last(2, 5, " lu")).toEqual(extends_(" lu", 5));
-  expect(last(2, 5, " lu")).toEqual([]);
-  expect(last(3, 8, " lo", { kind: "stopped" })).toEqual(expect.arrayContaining(extends_(" lo", 8)));
-  expect(last(4, 11, " li")).toEqual([]);
+  const extension = (text: string, offset: number) =>
+    expect.objectContaining({ type: "message.extend", messageId: "a1", text, offset });
+  expect(appending(floor, 3, 10, "too early")).toEqual([]);
+  expect(appending(floor, 2, 5, " lu")).toEqual([extension(" lu", 5)]);
+  expect(appending(floor, 2, 5, " lu")).toEqual([]);
+  expect(appending(floor, 3, 8, " lo", STOPPED)).toContainEqual(extension(" lo", 8));
+  expect(appending(floor, 4, 11, " li")).toEqual([]);
 });
 
 test("the last report of an attempt that is being stopped may only begin messages", () => {
   const floor = playing();
   floor.on("music", "abort");
-  const { facts } = floor.deliver({
-    type: "run.report",
-    sessionId: "music",
-    runId: "run-m1",
-    attempt: 1,
-    n: 2,
-    parts: [
-      { kind: "close", messageId: "a1", status: "success" },
-      { kind: "usage", usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } },
-      { kind: "open", messageId: "b1", agent: author },
-      { kind: "append", messageId: "b1", offset: 0, text: "oh" },
-      { kind: "append", messageId: "elsewhere", offset: 0, text: "not mine" },
-      { kind: "open", messageId: "empty", agent: author },
-    ],
-  });
-  expect(facts).toMatchObject([
-    { type: "message.add", message: { id: "b1", content: "oh", status: "interrupted", agent: author } },
-  ]);
+  const facts = floor.factsOf(() =>
+    floor.report("music", "run-m1", 2, {
+      parts: [
+        { kind: "close", messageId: "a1", status: "success" },
+        { kind: "usage", usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } },
+        { kind: "open", messageId: "b1", agent: author },
+        { kind: "append", messageId: "b1", offset: 0, text: "oh" },
+        { kind: "append", messageId: "elsewhere", offset: 0, text: "not mine" },
+        { kind: "open", messageId: "empty", agent: author },
+      ],
+    }),
+  );
+  const message = { id: "b1", content: "oh", status: "interrupted", agent: author };
+  expect(facts).toMatchObject([{ type: "message.add", message }]);
 });
 
 test.each(["archive", "stop"] as const)(
@@ -257,18 +220,13 @@ test.each(["archive", "stop"] as const)(
   (verb) => {
     const floor = playing();
     floor.on("music", verb);
-    const append = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
-      const parts = [{ kind: "append" as const, messageId: "a1", offset, text }];
-      const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
-      return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
-    };
-    expect(append(2, 5, " lu")).toEqual([
+    expect(appending(floor, 2, 5, " lu")).toEqual([
       { type: "message.extend", sessionId: "music", messageId: "a1", offset: 5, text: " lu", isLogOver: true },
     ]);
-    const last = append(3, 8, " lo", { kind: "stopped" });
+    const last = appending(floor, 3, 8, " lo", STOPPED);
     expect(last).toContainEqual(expect.objectContaining({ type: "message.extend", text: " lo", isLogOver: true }));
     expect(floor.due).toBeUndefined();
-    expect(append(4, 11, " li")).toEqual([]);
+    expect(appending(floor, 4, 11, " li")).toEqual([]);
   },
 );
 
@@ -293,19 +251,11 @@ test("an attempt without output is replaced silently, but only a limited number 
 
 test("an attempt that its worker gives back is requested again, under a new id", () => {
   const floor = playing();
-  const first = requestedRuns(floor.facts)[0]!;
-  const { facts } = floor.deliver({
-    type: "run.report",
-    sessionId: "music",
-    runId: "run-m1",
-    attempt: 1,
-    n: 2,
-    parts: [],
-    outcome: { kind: "lost", yielded: false },
-  });
+  const [first] = requestedRuns(floor.facts);
+  const facts = floor.factsOf(() => floor.report("music", "run-m1", 2, LOST));
   expect(requestedRuns(facts)).toHaveLength(1);
-  expect(requestedRuns(facts)[0]!.id).not.toBe(first.id);
-  expect(withdrawn(facts)).toContain(first.id);
+  expect(requestedRuns(facts)[0]!.id).not.toBe(first!.id);
+  expect(withdrawn(facts)).toContain(first!.id);
 });
 
 test("reports count once and in order: an old one is ignored, and a gap is requested", () => {
@@ -318,10 +268,8 @@ test("reports count once and in order: an old one is ignored, and a gap is reque
 test("reports of a paused session are recorded without waking it", () => {
   const floor = playing();
   floor.create("phone");
-  const reply = floor.report("music", "run-m1", 2, {
-    parts: [{ kind: "append", messageId: "a1", offset: 5, text: " la" }],
-  });
-  expect(reply).toMatchObject({ standing: { standing: "hold" } });
+  const parts = [{ kind: "append" as const, messageId: "a1", offset: 5, text: " la" }];
+  expect(floor.report("music", "run-m1", 2, { parts })).toMatchObject({ standing: { standing: "hold" } });
   expect(floor.state("music")).toBe("paused");
 });
 
@@ -336,8 +284,8 @@ test("reports add up usage and keep the provider's own session id", () => {
     outcome: { kind: "done", summary: "sang" },
   });
   expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", usage, tokenCount: 19 }]);
-  const { context } = floor.actors.machineState("music" as never)!;
-  expect(context).toMatchObject({ summary: "sang", tokenUsage: { used: 19 }, agentSessions: { music: "p-1" } });
+  const kept = { summary: "sang", tokenUsage: { used: 19 }, agentSessions: { music: "p-1" } };
+  expect(floor.contextOf("music")).toMatchObject(kept);
   floor.chat("music", "m2");
   expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
 });
@@ -351,9 +299,9 @@ test("reports keep the provider sessions of the sixteen agents that ran last", (
     floor.chat("s", `m${index}`);
     floor.claim("s", `run-m${index}`);
     const parts = [{ kind: "provider_session" as const, id: `p${index}`, home: "here" }];
-    floor.report("s", `run-m${index}`, 1, { parts, outcome: { kind: "done" } });
+    floor.report("s", `run-m${index}`, 1, { parts, ...DONE });
   }
-  const { agentSessions, agentHomes, agentHeard } = floor.actors.machineState("s" as never)!.context;
+  const { agentSessions, agentHomes, agentHeard } = floor.contextOf("s");
   for (const record of [agentSessions, agentHomes!, agentHeard!]) {
     expect(Object.keys(record)).toEqual(names.slice(2));
   }
@@ -361,18 +309,14 @@ test("reports keep the provider sessions of the sixteen agents that ran last", (
 
 test("a run goes to the worker that has the provider's session, until that session is lost", () => {
   const floor = playing();
-  floor.report("music", "run-m1", 2, {
-    parts: [{ kind: "provider_session", id: "p-1", home: "here" }],
-    outcome: { kind: "done" },
-  });
+  floor.report("music", "run-m1", 2, { parts: [{ kind: "provider_session", id: "p-1", home: "here" }], ...DONE });
   floor.chat("music", "m2");
   expect(requestedRuns(floor.facts).at(-1)).toMatchObject({ runId: "run-m2", home: "here" });
-  expect(floor.claim("music", "run-m2")).toMatchObject({
-    task: { providerSessionId: "p-1", providerHome: "here", heardUpTo: "m1" },
-  });
-  floor.report("music", "run-m2", 1, { parts: [{ kind: "provider_session" }], outcome: { kind: "done" } });
-  const { context } = floor.actors.machineState("music" as never)!;
-  expect([context.agentSessions, context.agentHomes]).toEqual([{}, undefined]);
+  const task = { providerSessionId: "p-1", providerHome: "here", heardUpTo: "m1" };
+  expect(floor.claim("music", "run-m2")).toMatchObject({ task });
+  floor.report("music", "run-m2", 1, { parts: [{ kind: "provider_session" }], ...DONE });
+  const { agentSessions, agentHomes } = floor.contextOf("music");
+  expect([agentSessions, agentHomes]).toEqual([{}, undefined]);
   expect(floor.events("session_updated")).toContainEqual({ agentSessions: {} });
   floor.chat("music", "m3");
   expect(requestedRuns(floor.facts).at(-1)).toMatchObject({ runId: "run-m3" });
@@ -381,14 +325,11 @@ test("a run goes to the worker that has the provider's session, until that sessi
 
 test("a report of a failure keeps the text and lets the user try again", () => {
   const floor = playing();
-  floor.report("music", "run-m1", 2, {
-    outcome: { kind: "failed", code: "provider_rate_limited", message: "slow down", retryAfterMs: 900 },
-  });
+  const failure = { message: "slow down", retryAfterMs: 900 };
+  floor.report("music", "run-m1", 2, { outcome: { kind: "failed", code: "provider_rate_limited", ...failure } });
   expect(floor.state("music")).toBe("active.failed");
   expect(closed(floor.facts)).toEqual(["a1 error"]);
-  expect(floor.events("error")).toEqual([
-    { errorCode: "provider_rate_limited", message: "slow down", retryAfterMs: 900, runId: "run-m1" },
-  ]);
+  expect(floor.events("error")).toEqual([{ errorCode: "provider_rate_limited", ...failure, runId: "run-m1" }]);
   expect(floor.events("complete")).toHaveLength(1);
   expect(floor.chat("music", "m2").ok).toBe(true);
   expect(floor.state("music")).toBe("active.running");

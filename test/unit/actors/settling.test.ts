@@ -22,31 +22,25 @@ const reserve = () => {
 const switchAgent = (floor: FloorStage, sessionId: string, agentId: string) =>
   floor.ask({ type: "session.switch_agent", sessionId, agentId });
 
-test("a ducked session goes silent at once if the new agent above it does not let it be heard", () => {
+test("a switch of the agent on a reserved floor silences at once who may no longer be heard, and a holder follows", () => {
   const floor = reserve();
-  const before = floor.facts.length;
-  switchAgent(floor, "open", "prompt");
-  const events = floor.events("session_transition", floor.facts.slice(before));
+  const events = floor.events(
+    "session_transition",
+    floor.factsOf(() => switchAgent(floor, "open", "prompt")),
+  );
   expect(events).toMatchObject([{ from: "ducked.idle", to: "paused", event: "preempt", reason: "agent_switched" }]);
   expect(floor.actors.context.floor).toMatchObject({
     reserved: { sessionId: "open" },
     ducked: [{ sessionId: "open", level: -30 }],
     paused: [{ sessionId: "prompt" }],
   });
-});
-
-test("the reservation ends with a holder", () => {
-  const floor = reserve();
-  switchAgent(floor, "open", "prompt");
   floor.pass(1_000);
   expect(floor.actors.context.floor).toMatchObject({ holder: { sessionId: "open" }, ducked: [] });
 });
 
-test("ducked sessions that let each other be heard keep their levels", () => {
+test("after a switch of the agent on a reserved floor, sessions that let each other be heard keep their levels", () => {
   const floor = reserve();
-  const before = floor.facts.length;
-  switchAgent(floor, "prompt", "open");
-  expect(floor.transitions(floor.facts.slice(before))).toEqual([]);
+  expect(floor.transitions(floor.factsOf(() => switchAgent(floor, "prompt", "open")))).toEqual([]);
   expect(floor.actors.context.floor.ducked).toMatchObject([{ level: -30 }, { level: -30 }]);
 });
 
@@ -60,9 +54,11 @@ test("a critical session that is heard beneath another competes with its new pri
   floor.create("ecall");
   floor.create("chime");
   floor.catalog = car(30);
-  const before = floor.facts.length;
-  expect(decisionOf(floor.on("chime", "activate"))).toMatchObject({ reason: "beneath", challenger: { priority: 30 } });
-  expect(floor.transitions(floor.facts.slice(before))).toEqual([]);
+  const facts = floor.factsOf(() => {
+    const beneath = { reason: "beneath", challenger: { priority: 30 } };
+    expect(decisionOf(floor.on("chime", "activate"))).toMatchObject(beneath);
+  });
+  expect(floor.transitions(facts)).toEqual([]);
   expect(floor.actors.context.floor.ducked).toMatchObject([{ priority: 30 }]);
   expect(floor.view("chime")).toMatchObject({ state: "ducked", priority: 30 });
 });

@@ -4,6 +4,7 @@ import type { ErrorCode } from "../../../src/protocol/errors.ts";
 import type { Usage } from "../../../src/protocol/message.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage } from "../../support/floors/floor-stage.ts";
+import { requestedRuns } from "../../support/floors/playing-floor.ts";
 
 const model = (summary?: object) => ({ kind: "ai-sdk", provider: "openai", model: "m", ...(summary && { summary }) });
 const CATALOG = makeCatalog([
@@ -21,14 +22,19 @@ const failed = (code: ErrorCode = "internal", retryAfterMs?: number) => ({
   ...(retryAfterMs !== undefined && { retryAfterMs }),
 });
 
+const USAGE = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
+
 class Stage extends FloorStage {
   #turns = 0;
-  /** The pending summary, and its effect. */
-  wanted: { runId: string; id: string; dueAt: number } = { runId: "none", id: "none", dueAt: 0 };
 
   constructor() {
     super(CATALOG);
     this.create("writer");
+  }
+
+  /** The pending summary, and its effect. */
+  get wanted(): { runId: string; id: string; dueAt: number } {
+    return requestedIn(this.facts).at(-1) ?? { runId: "none", id: "none", dueAt: 0 };
   }
 
   /** A complete turn of the session. */
@@ -37,79 +43,56 @@ class Stage extends FloorStage {
     this.chat("writer", name);
     this.claim("writer", `run-${name}`);
     const messageId = `a-${name}`;
-    return this.#note(
-      this.deliver({
-        type: "run.report",
-        sessionId: "writer",
-        runId: `run-${name}`,
-        attempt: 1,
-        n: 1,
-        parts: [
-          { kind: "open", messageId, agent: author },
-          { kind: "append", messageId, offset: 0, text },
-        ],
-        outcome: { kind: "done", summary: "yes" },
-      }).facts,
-    );
+    const parts = [
+      { kind: "open" as const, messageId, agent: author },
+      { kind: "append" as const, messageId, offset: 0, text },
+    ];
+    const outcome = { kind: "done", summary: "yes" } as const;
+    return this.factsOf(() => this.report("writer", `run-${name}`, 1, { parts, outcome }));
   }
 
   summarize() {
-    const { facts, reply } = this.deliver({ type: "session.summarize", sessionId: "writer" });
-    this.#note(facts);
-    return reply;
+    return this.ask({ type: "session.summarize", sessionId: "writer" });
+  }
+
+  /** A pending summary, with a worker that has begun it. */
+  static begun(): Stage {
+    const stage = new Stage();
+    stage.summarize();
+    stage.begin();
+    return stage;
   }
 
   take(outcome: object, attempt = 1, usage?: Usage): Fact[] {
-    const { runId } = this.wanted;
-    const parts = usage ? [{ kind: "usage", usage }] : [];
-    const report = { type: "run.report", sessionId: "writer", runId, attempt, n: 1, parts, outcome } as never;
-    return this.#note(this.deliver(report).facts);
+    const parts = usage ? [{ kind: "usage" as const, usage }] : [];
+    const rest = { attempt, parts, outcome } as never;
+    return this.factsOf(() => this.report("writer", this.wanted.runId, 1, rest));
   }
 
   begin(claimId = "worker") {
     return this.claim("writer", this.wanted.runId, claimId);
   }
 
-  #note(facts: Fact[]): Fact[] {
-    for (const fact of facts) {
-      if (fact.type !== "effect.add" || fact.effect.kind !== "run" || fact.effect.purpose !== "summary") continue;
-      const { runId, id, dueAt } = fact.effect;
-      this.wanted = { runId, id, dueAt };
-    }
-    return facts;
-  }
-
   get context() {
-    return this.actors.machineState("writer" as never)!.context;
+    return this.contextOf("writer");
   }
 }
 
+const requestedIn = (facts: readonly Fact[]) => requestedRuns(facts).filter(({ purpose }) => purpose === "summary");
+const isWanted = (facts: readonly Fact[]) => requestedIn(facts).length > 0;
 const summaries = (facts: readonly Fact[]) =>
   facts.flatMap((fact) => (fact.type === "message.add" && fact.message.summary ? [fact.message] : []));
-const isWanted = (facts: readonly Fact[]) =>
-  facts.some((fact) => fact.type === "effect.add" && fact.effect.kind === "run" && fact.effect.purpose === "summary");
 
 test("a summary is requested after the configured number of turns, and becomes a message of the session", () => {
   const stage = new Stage();
   expect(isWanted(stage.talk())).toBe(false);
   expect(isWanted(stage.talk())).toBe(true);
   const { runId } = stage.wanted;
-  expect(stage.begin()).toMatchObject({
-    ok: true,
-    task: { purpose: "summary", runId, attempt: 1, agentId: "writer" },
-  });
-  const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
-  const facts = stage.take(written(), 1, usage);
-  expect(summaries(facts)).toMatchObject([
-    {
-      id: runId,
-      role: "system",
-      content: "Title\n\nWhat was said.",
-      status: "success",
-      summary: { upTo: "m2" },
-      usage,
-    },
-  ]);
+  const task = { purpose: "summary", runId, attempt: 1, agentId: "writer" };
+  expect(stage.begin()).toMatchObject({ ok: true, task });
+  const facts = stage.take(written(), 1, USAGE);
+  const message = { id: runId, role: "system", content: TEXT, status: "success" };
+  expect(summaries(facts)).toMatchObject([{ ...message, summary: { upTo: "m2" }, usage: USAGE }]);
   expect(stage.events("session_updated", facts)).toMatchObject([
     { summary: "Title", summaryId: runId, tokenUsage: { used: 10 } },
   ]);
@@ -142,10 +125,8 @@ test("a long text causes a summary before the configured number of turns", () =>
 test("an agent without summaries requests none, and a request for one is refused", () => {
   const floor = new FloorStage(CATALOG);
   floor.create("plain");
-  expect(floor.ask({ type: "session.summarize", sessionId: "plain" })).toMatchObject({
-    ok: false,
-    code: "illegal_command",
-  });
+  const reply = floor.ask({ type: "session.summarize", sessionId: "plain" });
+  expect(reply).toMatchObject({ ok: false, code: "illegal_command" });
 });
 
 test("repeated requests cause one summary", () => {
@@ -173,16 +154,12 @@ test("a summary is begun in a paused session, and while an attempt at a turn is 
 });
 
 test("a summary is continued at once if there are more messages than one request holds", () => {
-  const stage = new Stage();
-  stage.summarize();
-  stage.begin();
+  const stage = Stage.begun();
   expect(isWanted(stage.take(written({ hasMore: true })))).toBe(true);
 });
 
 test("an outdated summary changes nothing", () => {
-  const stage = new Stage();
-  stage.summarize();
-  stage.begin();
+  const stage = Stage.begun();
   const facts = stage.take({ kind: "unneeded" });
   expect(facts).toEqual([
     { type: "effect.remove", id: stage.wanted.id },
@@ -208,16 +185,11 @@ test("a late attempt at a summary changes nothing once another attempt has begun
 test.each(["archive", "delete"] as const)(
   "a report of a late attempt is ignored after %s, and its answer stops the attempt",
   (verb) => {
-    const stage = new Stage();
-    stage.summarize();
-    stage.begin();
+    const stage = Stage.begun();
     stage.on("writer", verb);
-    expect(stage.facts).toContainEqual({ type: "effect.remove", id: stage.wanted.id });
-    expect(stage.facts).toContainEqual({
-      type: "signal",
-      runId: stage.wanted.runId,
-      signal: { signal: "stop", attempt: 1 },
-    });
+    const { id, runId } = stage.wanted;
+    expect(stage.facts).toContainEqual({ type: "effect.remove", id });
+    expect(stage.facts).toContainEqual({ type: "signal", runId, signal: { signal: "stop", attempt: 1 } });
     expect(summaries(stage.take(written()))).toEqual([]);
     expect(stage.state("writer")).toBe(verb === "archive" ? "archived" : "deleted");
   },
@@ -254,21 +226,18 @@ test("each failed attempt at a summary logs the reason and the time of the next 
   const stage = new Stage();
   stage.talk();
   stage.summarize();
-  const because = failed("provider_unreachable");
-  const failuresIn = (facts: Fact[]) =>
-    stage.events("session_updated", facts).map(({ summaryFailure }) => summaryFailure);
+  const failuresAfter = (outcome: object, attempt?: number) => {
+    stage.begin();
+    const updates = stage.events("session_updated", stage.take(outcome, attempt));
+    return updates.map(({ summaryFailure }) => summaryFailure);
+  };
   const failure = { errorCode: "provider_unreachable", message: "No answer." };
-  stage.begin();
-  expect(failuresIn(stage.take(because))).toEqual([{ ...failure, retryAt: stage.now + 30_000 }]);
-  stage.begin();
-  expect(failuresIn(stage.take(because, 2))).toEqual([{ ...failure, retryAt: stage.now + 60_000 }]);
-  stage.begin();
-  expect(failuresIn(stage.take(because, 3))).toEqual([failure]);
+  for (const [attempt, retry] of [{ retryAt: stage.now + 30_000 }, { retryAt: stage.now + 60_000 }, {}].entries()) {
+    expect(failuresAfter(failed("provider_unreachable"), attempt + 1)).toEqual([{ ...failure, ...retry }]);
+  }
   stage.summarize();
-  stage.begin();
-  expect(failuresIn(stage.take({ kind: "unneeded" }))).toEqual([
-    { message: "There are no messages since the last summary." },
-  ]);
+  const unneeded = { message: "There are no messages since the last summary." };
+  expect(failuresAfter({ kind: "unneeded" })).toEqual([unneeded]);
 });
 
 test("a summary whose workers were all lost is reported as failed", () => {
@@ -276,15 +245,12 @@ test("a summary whose workers were all lost is reported as failed", () => {
   stage.summarize();
   const { runId } = stage.wanted;
   for (const claimId of ["one", "two", "three"]) stage.begin(claimId);
-  const claim = { type: "run.claim", sessionId: "writer", runId, claimId: "four", hasNoDriver: true } as never;
-  const { facts } = stage.deliver(claim);
+  const facts = stage.factsOf(() => stage.claim("writer", runId, "four"));
   expect(stage.events("session_updated", facts)).toMatchObject([{ summaryFailure: { errorCode: "run_lost" } }]);
 });
 
 test("a failed summary waits as long as the provider requests, up to an hour", () => {
-  const stage = new Stage();
-  stage.summarize();
-  stage.begin();
+  const stage = Stage.begun();
   stage.take(failed("provider_rate_limited", 90_000));
   expect(stage.wanted.dueAt - stage.now).toBe(90_000);
   stage.begin();
@@ -295,19 +261,14 @@ test("a failed summary waits as long as the provider requests, up to an hour", (
 test.each(["provider_refused", "agent_not_found"] as const)(
   "a summary that failed with %s is not retried, and its tokens are counted",
   (code) => {
-    const stage = new Stage();
-    stage.summarize();
-    stage.begin();
-    const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
-    expect(isWanted(stage.take(failed(code), 1, usage))).toBe(false);
+    const stage = Stage.begun();
+    expect(isWanted(stage.take(failed(code), 1, USAGE))).toBe(false);
     expect(stage.context.tokenUsage.used).toBe(10);
   },
 );
 
 test("a summary whose worker shuts down is retried at once by another worker, at most three times", () => {
-  const stage = new Stage();
-  stage.summarize();
-  stage.begin();
+  const stage = Stage.begun();
   expect(isWanted(stage.take({ kind: "lost", yielded: false }))).toBe(true);
   expect(stage.wanted.dueAt).toBe(stage.now);
   stage.begin("two");

@@ -92,12 +92,7 @@ const state = (region: string) => fc.record({ on: on(region), always: always(reg
 const region = (name: string) =>
   fc
     .record({
-      own: state(name),
-      A: state(name),
-      B: state(name),
-      C: state(name),
-      x: state(name),
-      y: state(name),
+      ...{ own: state(name), A: state(name), B: state(name), C: state(name), x: state(name), y: state(name) },
       initial: fc.constantFrom("A", "B", "C"),
     })
     .map(({ own, A, B, C, x, y, initial }) => ({
@@ -178,14 +173,16 @@ test("a machine run by its table equals XState in states, context and emitted ev
   expect(moves).toBeGreaterThan(400);
 });
 
+const LONE = kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } });
+
 test("a machine's table returns the same state object when an event changes nothing", () => {
-  const player = new MachinePlayer(kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }));
+  const player = new MachinePlayer(LONE);
   const { state } = player.start(undefined as never);
   expect(player.step(state, { type: "go" }).state).toBe(state);
 });
 
 test("a machine's table does not restore a state that the machine lacks", () => {
-  const player = new MachinePlayer(kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }));
+  const player = new MachinePlayer(LONE);
   for (const value of ["B", { A: "B" }, {}, null, undefined, 1]) {
     expect(() => player.restore(value, { n: 0 })).toThrow(/^machine m has no state /);
   }
@@ -221,62 +218,43 @@ test("a machine's table stops endless always-transitions with an error", () => {
 });
 
 const one = (state: object) => ({ initial: "A", states: { A: state, B: {} } });
-test.each<[string, object]>([
-  ["m.A: the table does not support after", one({ after: { 10: "B" } })],
-  ["m.A: the table does not support invoke", one({ invoke: { src: "work" } })],
-  ["m.A: the table does not support onDone", one({ initial: "x", states: { x: {} }, onDone: "B" })],
-  ["m.A: the table does not support a final state", one({ type: "final" })],
-  ["m.A: the table does not support a history state", one({ type: "history" })],
+test.each<[place: string, feature: string, config: object]>([
+  ["m.A", "after", one({ after: { 10: "B" } })],
+  ["m.A", "invoke", one({ invoke: { src: "work" } })],
+  ["m.A", "onDone", one({ initial: "x", states: { x: {} }, onDone: "B" })],
+  ["m.A", "a final state", one({ type: "final" })],
+  ["m.A", "a history state", one({ type: "history" })],
+  ["m.A", "regions below the machine itself", one({ type: "parallel", states: { x: one({}) } })],
+  ["m", "always over regions", { type: "parallel", always: {}, states: { r: one({}) } }],
+  ["m.r", "a region without states", { type: "parallel", states: { r: {} } }],
+  ["m", "actions of initial", { ...one({}), initial: { target: "A", actions: "add" } }],
+  ["m.A", "an unnamed guard", one({ on: { go: { guard: () => true } } })],
+  ["m.A", "the guard isBoth, which combines other guards", one({ on: { go: { guard: "isBoth" } } })],
+  ["m.A", "the guard isNowhere, which is not implemented", one({ on: { go: { guard: "isNowhere" } } })],
   [
-    "m.A: the table does not support regions below the machine itself",
-    one({ type: "parallel", states: { x: one({}) } }),
-  ],
-  ["m: the table does not support always over regions", { type: "parallel", always: {}, states: { r: one({}) } }],
-  ["m.r: the table does not support a region without states", { type: "parallel", states: { r: {} } }],
-  ["m: the table does not support actions of initial", { ...one({}), initial: { target: "A", actions: "add" } }],
-  ["m.A: the table does not support an unnamed guard", one({ on: { go: { guard: () => true } } })],
-  [
-    "m.A: the table does not support the guard isBoth, which combines other guards",
-    one({ on: { go: { guard: "isBoth" } } }),
-  ],
-  [
-    "m.A: the table does not support the guard isNowhere, which is not implemented",
-    one({ on: { go: { guard: "isNowhere" } } }),
-  ],
-  [
-    "m.A: the table does not support computed params of the guard isEven",
+    "m.A",
+    "computed params of the guard isEven",
     one({ on: { go: { guard: { type: "isEven", params: () => ({}) } } } }),
   ],
-  ["m.A: the table does not support an unnamed action", one({ on: { go: { actions: () => {} } } })],
+  ["m.A", "an unnamed action", one({ on: { go: { actions: () => {} } } })],
+  ["m.A", "the action keep, which is not an enqueueActions", one({ on: { go: { actions: "keep" } } })],
+  ["m.A", "the action plain, which is not an enqueueActions", one({ exit: "plain" })],
+  ["m.A", "the action nothing, which is not implemented", one({ on: { go: { actions: "nothing" } } })],
+  ["m.A", "a transition that reenters", one({ on: { go: { target: "A", reenter: true } } })],
   [
-    "m.A: the table does not support the action keep, which is not an enqueueActions",
-    one({ on: { go: { actions: "keep" } } }),
-  ],
-  ["m.A: the table does not support the action plain, which is not an enqueueActions", one({ exit: "plain" })],
-  [
-    "m.A: the table does not support the action nothing, which is not implemented",
-    one({ on: { go: { actions: "nothing" } } }),
-  ],
-  ["m.A: the table does not support a transition that reenters", one({ on: { go: { target: "A", reenter: true } } })],
-  [
-    "m.r.A: the table does not support a transition that leaves its region",
+    "m.r.A",
+    "a transition that leaves its region",
     { type: "parallel", states: { r: one({ on: { go: "#m.q.B" } }), q: one({}) } },
   ],
-  [
-    "m: the table does not support a transition that leaves its region",
-    { type: "parallel", on: { go: "#m.r.B" }, states: { r: one({}) } },
-  ],
-  ["m.A: the table does not support a transition that leaves its region", one({ on: { go: "#m" } })],
-  [
-    "m.A: the table does not support a transition with several targets",
-    one({ on: { go: { target: ["#m.A", "#m.B"] } } }),
-  ],
-])("a machine's table refuses by name: %s", (message, config) => {
+  ["m", "a transition that leaves its region", { type: "parallel", on: { go: "#m.r.B" }, states: { r: one({}) } }],
+  ["m.A", "a transition that leaves its region", one({ on: { go: "#m" } })],
+  ["m.A", "a transition with several targets", one({ on: { go: { target: ["#m.A", "#m.B"] } } })],
+])("a machine's table refuses by name: %s: the table does not support %s", (place, feature, config) => {
   const machine = createMachine({ id: "m", ...config } as never).provide({
     guards: { isEven: () => true, isBoth: and(["isEven"]) },
     actions: { add: enqueueActions(() => {}), keep: assign({}), plain: () => {} },
   } as never);
-  expect(() => compileMachine(machine)).toThrow(message);
+  expect(() => compileMachine(machine)).toThrow(`${place}: the table does not support ${feature}`);
 });
 
 test("an unsupported feature is also found where only a wildcard leads to it", () => {

@@ -8,6 +8,7 @@ import type { SessionInput } from "../../../src/actors/session/session-machine.t
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
+import { play } from "../../support/floors/floor-script.ts";
 import { FloorStage, type LooseCommand } from "../../support/floors/floor-stage.ts";
 import { persistWhole, throughRows } from "../../support/floors/persisted-floor.ts";
 
@@ -109,13 +110,9 @@ describe("XState silently ignores an event that a state does not handle", () => 
   const COMMANDS: LooseCommand[] = [
     { type: "session.create", ...about, session: { ...about, agentId: "music", userId: "ann" }, activate: true },
     { type: "session.chat", ...about, turn: { messageId: "m9", runId: "r9", content: "hello" } },
-    { type: "session.activate", ...about },
-    { type: "session.resume", ...about },
-    { type: "session.pause", ...about },
-    { type: "session.archive", ...about },
-    { type: "session.stop", ...about },
-    { type: "session.abort", ...about },
-    { type: "session.delete", ...about },
+    ...(["activate", "resume", "pause", "archive", "stop", "abort", "delete"] as const).map(
+      (verb): LooseCommand => ({ type: `session.${verb}`, ...about }),
+    ),
     { type: "session.rename", ...about, title: "t" },
     { type: "session.switch_agent", ...about, agentId: "weather" },
     { type: "session.withdraw", ...about, messageId: "m9" },
@@ -135,51 +132,31 @@ describe("XState silently ignores an event that a state does not handle", () => 
     { type: "run.still", ...attempt },
     { type: "alarm" },
   ];
-  const running = (agentId = "music") => {
-    const floor = new FloorStage(CATALOG);
-    floor.create(agentId, { id: "s" });
-    floor.chat("s", "m1");
-    return floor;
-  };
-  const through = (floor: FloorStage, ...steps: ((floor: FloorStage) => unknown)[]) => {
-    for (const step of steps) step(floor);
-    return floor;
-  };
+  const through =
+    (script: string, further: (floor: FloorStage) => unknown = () => {}) =>
+    () => {
+      const floor = new FloorStage(CATALOG);
+      if (script !== "") play(floor, script);
+      further(floor);
+      return floor;
+    };
+  const CLAIMED = "start s:music; say s; claim s";
   const STATES: Record<string, () => FloorStage> = {
-    nowhere: () => new FloorStage(CATALOG),
-    created: () => through(new FloorStage(CATALOG), (floor) => floor.create("music", { id: "s", activate: false })),
-    queued: () =>
-      through(
-        new FloorStage(CATALOG),
-        (floor) => floor.create("phone"),
-        (floor) => floor.create("patient", { id: "s" }),
-      ),
-    "active.idle": () => through(new FloorStage(CATALOG), (floor) => floor.create("music", { id: "s" })),
-    "active.running": () => running(),
-    "active.running, claimed": () => through(running(), (floor) => floor.claim("s", "run-m1")),
-    "active.waiting": () =>
-      through(
-        running(),
-        (floor) => floor.claim("s", "run-m1"),
-        (floor) => floor.report("s", "run-m1", 1, { parts: [{ kind: "ask", interaction: question("q1") }] }),
-      ),
-    "active.failed": () =>
-      through(
-        running(),
-        (floor) => floor.claim("s", "run-m1"),
-        (floor) =>
-          floor.report("s", "run-m1", 1, { outcome: { kind: "failed", code: "provider_refused", message: "no" } }),
-      ),
-    "paused by the user": () => through(running(), (floor) => floor.on("s", "pause")),
-    "paused by another": () => through(running(), (floor) => floor.create("phone")),
-    "paused, its run held": () =>
-      through(
-        running(),
-        (floor) => floor.claim("s", "run-m1"),
-        (floor) => floor.create("phone"),
-      ),
-    archived: () => through(running(), (floor) => floor.on("s", "archive")),
-    deleted: () => through(running(), (floor) => floor.on("s", "delete")),
+    nowhere: through(""),
+    created: through("", (floor) => floor.create("music", { id: "s", activate: false })),
+    queued: through("start phone; start s:patient"),
+    "active.idle": through("start s:music"),
+    "active.running": through("start s:music; say s"),
+    "active.running, claimed": through(CLAIMED),
+    "active.waiting": through(CLAIMED, (floor) =>
+      floor.report("s", "run-m1", 1, { parts: [{ kind: "ask", interaction: question("q1") }] }),
+    ),
+    "active.failed": through(`${CLAIMED}; fail s`),
+    "paused by the user": through("start s:music; say s; pause s"),
+    "paused by another": through("start s:music; say s; start phone"),
+    "paused, its run held": through(`${CLAIMED}; start phone`),
+    archived: through("start s:music; say s; end s"),
+    deleted: through("start s:music; say s; delete s"),
   };
 
   test.each(Object.entries(STATES))("every command gets exactly one answer if the session is %s", (_, make) => {

@@ -58,6 +58,17 @@ class Cluster {
     return watch;
   }
 
+  /** Nodes `a` and `b`, of which each owns floors. */
+  static async ofTwo(count?: number) {
+    const cluster = new Cluster();
+    return { cluster, first: await cluster.node("a", count), second: await cluster.node("b", count) };
+  }
+
+  /** The nodes that answer for each floor. */
+  answers(count?: number): string[][] {
+    return FLOORS.map((floor) => this.whoAnswers(floor, count));
+  }
+
   /** The nodes that answer for a floor. */
   whoAnswers(floorId: FloorId, count = 256): string[] {
     return [...(this.answering.get(partitionTopic("e", floorId, count)) ?? [])];
@@ -85,26 +96,18 @@ test("a single node owns all floors and arms all effects", async () => {
 });
 
 test("a node that joins takes its partitions at once, and every floor has exactly one owner again", async () => {
-  const cluster = new Cluster();
-  const first = await cluster.node("a");
-  const second = await cluster.node("b");
-  expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
-  expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["a", "b"]));
-  expect([...first.ownedHashes()!, ...second.ownedHashes()!].sort((x, y) => x - y)).toEqual(
-    Array.from({ length: 256 }, (_, each) => each),
-  );
+  const { cluster, first, second } = await Cluster.ofTwo();
+  expect(cluster.answers().every(({ length }) => length === 1)).toBe(true);
+  expect(new Set(cluster.answers().flat())).toEqual(new Set(["a", "b"]));
+  const hashes = [...first.ownedHashes()!, ...second.ownedHashes()!].sort((x, y) => x - y);
+  expect(hashes).toEqual(Array.from({ length: 256 }, (_, each) => each));
   for (const floor of FLOORS) expect(first.serves(floor)).toBe(!second.serves(floor));
-  const partitions = new Map([
-    ["a", first.ownedCount],
-    ["b", second.ownedCount],
-  ]);
-  for (const node of [first, second]) expect(node.partitionsOf).toEqual(partitions);
+  const partitions = { a: first.ownedCount, b: second.ownedCount };
+  for (const node of [first, second]) expect(Object.fromEntries(node.partitionsOf)).toEqual(partitions);
 });
 
 test("a node that stops hands over its floors at once: no floor is without an owner in between", async () => {
-  const cluster = new Cluster();
-  const first = await cluster.node("a");
-  await cluster.node("b");
+  const { cluster, first } = await Cluster.ofTwo();
   let unanswered = 0;
   const stopping = first.stop(LEASE_MS);
   for (let turn = 0; turn < 60; turn++) {
@@ -113,14 +116,14 @@ test("a node that stops hands over its floors at once: no floor is without an ow
   }
   await stopping;
   expect(unanswered).toBe(0);
-  expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["b"]));
+  expect(new Set(cluster.answers().flat())).toEqual(new Set(["b"]));
 });
 
 test("the last node to stop does not wait", async () => {
   const cluster = new Cluster();
   const only = await cluster.node("a");
   await only.stop(Number.MAX_SAFE_INTEGER);
-  expect(FLOORS.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
+  expect(cluster.answers().flat()).toEqual([]);
 });
 
 test("the partitions of a dead node move when its lease ends", async () => {
@@ -134,9 +137,7 @@ test("the partitions of a dead node move when its lease ends", async () => {
 });
 
 test("a node keeps its floors while the list of members cannot be read", async () => {
-  const cluster = new Cluster();
-  const first = await cluster.node("a");
-  await cluster.node("b");
+  const { cluster, first } = await Cluster.ofTwo();
   const before = first.ownedHashes();
   cluster.members.isAway = true;
   await cluster.pass(10 * LEASE_MS);
@@ -144,18 +145,16 @@ test("a node keeps its floors while the list of members cannot be read", async (
   cluster.members.isAway = false;
   await cluster.pass(2 * LEASE_MS);
   expect(first.ownedHashes()).toEqual(before);
-  expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
+  expect(cluster.answers().every(({ length }) => length === 1)).toBe(true);
 });
 
 test("after the members' server restarts empty, all members return, and double owners end within two leases", async () => {
-  const cluster = new Cluster();
-  const first = await cluster.node("a");
-  const second = await cluster.node("b");
+  const { cluster, first, second } = await Cluster.ofTwo();
   const before = [first.ownedHashes(), second.ownedHashes()];
   cluster.members.forgetAll();
   await cluster.pass(2 * LEASE_MS);
   expect([first.ownedHashes(), second.ownedHashes()]).toEqual(before);
-  expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
+  expect(cluster.answers().every(({ length }) => length === 1)).toBe(true);
 });
 
 test("a successor that never announces itself is taken for the owner after one lease", async () => {
@@ -172,38 +171,32 @@ test("a successor that never announces itself is taken for the owner after one l
 });
 
 test("with fewer partitions than hashes, rows and topics still agree", async () => {
-  const cluster = new Cluster();
-  const first = await cluster.node("a", 4);
-  const second = await cluster.node("b", 4);
-  expect(FLOORS.map((floor) => cluster.whoAnswers(floor, 4).length)).toEqual(FLOORS.map(() => 1));
+  const { cluster, first, second } = await Cluster.ofTwo(4);
+  expect(cluster.answers(4).every(({ length }) => length === 1)).toBe(true);
   expect((first.ownedHashes()?.length ?? 0) + (second.ownedHashes()?.length ?? 0)).toBe(256);
 });
 
 test("a node that the store does not answer logs it and leaves its floors to others until the store answers again", async () => {
-  const cluster = new Cluster();
-  await cluster.node("a");
-  await cluster.node("b");
-  const before = FLOORS.map((floor) => cluster.whoAnswers(floor));
+  const { cluster } = await Cluster.ofTwo();
+  const before = cluster.answers();
   cluster.cut.add("a");
   await cluster.pass(5 * LEASE_MS);
-  expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(FLOORS.map(() => ["b"]));
+  expect(cluster.answers()).toEqual(FLOORS.map(() => ["b"]));
   expect([cluster.watches.get("a")!.isCutOff, cluster.watches.get("b")!.isCutOff]).toEqual([true, false]);
   cluster.cut.clear();
   await cluster.pass(2 * LEASE_MS);
-  expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
+  expect(cluster.answers()).toEqual(before);
   expect(cluster.watches.get("a")!.isCutOff).toBe(false);
 });
 
 test("a node keeps its floors if the store answers no other node either, and no node is reported as cut off", async () => {
-  const cluster = new Cluster();
-  await cluster.node("a");
-  await cluster.node("b");
-  const before = FLOORS.map((floor) => cluster.whoAnswers(floor));
+  const { cluster } = await Cluster.ofTwo();
+  const before = cluster.answers();
   cluster.cut.add("a").add("b");
   await cluster.pass(6 * LEASE_MS);
-  expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
+  expect(cluster.answers()).toEqual(before);
   expect([...cluster.watches.values()].map(({ isCutOff }) => isCutOff)).toEqual([false, false]);
   cluster.cut.clear();
   await cluster.pass(3 * LEASE_MS);
-  expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
+  expect(cluster.answers()).toEqual(before);
 });

@@ -8,20 +8,18 @@ import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const encode = (message: unknown) => new TextEncoder().encode(JSON.stringify(message));
 const reportOf = (node: string): NodeReport => ({
-  node,
-  roles: ["gateway"],
-  version: "1.0.0",
-  startedAt: 0,
-  missing: [],
-  partitions: 0,
-  connections: 0,
-  floors: 0,
-  commands: 0,
-  commits: 0,
-  commandsWaiting: 0,
-  asksWaiting: 0,
+  ...{
+    node,
+    roles: ["gateway"],
+    version: "1.0.0",
+    startedAt: 0,
+    missing: [],
+    partitions: 0,
+    connections: 0,
+    floors: 0,
+  },
+  ...{ commands: 0, commits: 0, commandsWaiting: 0, asksWaiting: 0, slowReaders: 0 },
   runs: { driven: 0, held: 0, waiting: 0 },
-  slowReaders: 0,
 });
 
 function stage() {

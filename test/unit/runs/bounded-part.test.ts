@@ -53,9 +53,8 @@ test("data of more than a mebibyte is left out, and the log says so", async () =
     { type: "data", name: "n".repeat(1_000), data: "x".repeat(MIB - 1) },
   );
   expect(whole).toMatchObject({ kind: "data", name: "chart" });
-  expect(linesOf(others)).toEqual([
-    `data of the name ${"n".repeat(256)} was left out: it has more than ${MIB} characters`,
-  ]);
+  const left = `data of the name ${"n".repeat(256)} was left out: it has more than ${MIB} characters`;
+  expect(linesOf(others)).toEqual([left]);
 });
 
 test("data is written as JSON once to bound, count and report it", async () => {
@@ -154,11 +153,8 @@ test("the tool calls and data of a run are cut at 256 MiB, and what it said is k
 
 test("sixty-four questions may wait for a person; a further one is refused, and its text is bounded", async () => {
   const stage = await drive();
-  const question = {
-    kind: "question",
-    question: "q".repeat(20_000),
-    options: Array(200).fill("o".repeat(2_000)),
-  } as const;
+  const options = Array(200).fill("o".repeat(2_000));
+  const question = { kind: "question", question: "q".repeat(20_000), options } as const;
   const asked = Array.from({ length: 65 }, () => stage.run.control.askUser(question));
   for (const one of asked) one.catch(() => {});
   await expect(asked[64]).rejects.toMatchObject({ code: "busy" });

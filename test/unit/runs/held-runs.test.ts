@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { Puppet } from "../../support/agents/puppet.ts";
 import { openSinging, sing, WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const HOLD_TIMEOUT_MS = 300_000;
@@ -11,6 +12,13 @@ const AGENTS = [
   ["by an agent that is restartable", "music"],
   ["by an agent that is not restartable", "once"],
 ] as const;
+
+/** The agent says this, and ends. */
+async function finishWith({ clock }: WorkerStage, { last }: Puppet, ...words: string[]): Promise<void> {
+  last.say(...words);
+  last.end();
+  await clock.advance(0);
+}
 
 test("a pause holds the run, and its end lets it continue: one attempt, and no text is lost", async () => {
   const { stage, worker, puppet } = await openSinging();
@@ -55,9 +63,7 @@ test("a pause stops the run of an agent that cannot hold; the run restarts after
   await stage.hangUp("ann");
   expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
   expect(puppet.last.turn.history.map(({ content }) => content)).toEqual(["la"]);
-  puppet.last.say("li");
-  puppet.last.end();
-  await stage.clock.advance(0);
+  await finishWith(stage, puppet, "li");
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
 });
 
@@ -94,7 +100,8 @@ test.each(AGENTS)(
       await stage.clock.advance(1_000);
     }
     expect(worker.counts).toEqual({ underWay: 0, held: 2 });
-    expect([worker.ended, puppet.runs.map(({ isOver }) => isOver)]).toEqual([[`${agent} lost`], [true, false, false]]);
+    expect(worker.ended).toEqual([`${agent} lost`]);
+    expect(puppet.runs.map(({ isOver }) => isOver)).toEqual([true, false, false]);
     expect(await stage.stateOf("ann")).toBe("paused/running");
     // It must not be started until it is resumed.
     expect((await stage.effects()).map(({ floorId }) => floorId)).not.toContain("u:ann");
@@ -139,9 +146,7 @@ test.each([
     await stage.clock.advance(STOP_MS - ms);
     expect(await stage.eventsOf("ann", "error")).toEqual([]);
     expect(puppet.runs.map(({ turn }) => turn.attempt)).toEqual([1, 2]);
-    puppet.last.say("li");
-    puppet.last.end();
-    await stage.clock.advance(0);
+    await finishWith(stage, puppet, "li");
     expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
     expect(await stage.effects()).toEqual([]);
   },
@@ -176,9 +181,7 @@ test("a stopping worker gives back runs that do not end in time, and another wor
   await stopped;
   expect(worker.ended).toEqual(["music lost"]);
   expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
-  puppet.last.say("li");
-  puppet.last.end();
-  await stage.clock.advance(0);
+  await finishWith(stage, puppet, "li");
   expect(other.ended).toEqual(["music done"]);
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
 });

@@ -22,32 +22,27 @@ const failing = (fault: Error) =>
     throw fault;
   });
 
-test("an agent that failed is logged with its floor, session, run, attempt and trace", async () => {
-  expect(await firstLine(failing(new Error("out of tune")), giveAway)).toMatchObject({
-    msg: "an agent failed",
-    ...ABOUT,
-    attempt: 2,
-    agentId: "singer",
-    err: { message: "out of tune" },
-  });
-});
+const unreachable = new AppError("provider_unreachable", undefined, { cause: new Error("AI_APICallError 503") });
+const refuse = () => Promise.reject(new AppError("unavailable"));
+const OF_AGENT = { attempt: 2, agentId: "singer" };
 
-test("a failure that the user sees is logged too, with its code and its cause", async () => {
-  const failure = new AppError("provider_unreachable", undefined, { cause: new Error("AI_APICallError 503") });
-  expect(await firstLine(failing(failure), giveAway)).toMatchObject({
-    msg: "a run failed",
-    ...ABOUT,
-    attempt: 2,
-    agentId: "singer",
-    code: "provider_unreachable",
-    reason: "AI_APICallError 503",
-  });
-});
-
-test("a run that could not be taken is logged with the same fields", async () => {
-  const refuse = () => Promise.reject(new AppError("unavailable"));
-  expect(await firstLine(failing(new Error("never asked")), refuse)).toMatchObject({
-    msg: "a run could not be claimed; the worker tries again",
-    ...ABOUT,
-  });
+test.each<[what: string, line: object, fault: Error, ask?: WorkerOptions["send"]]>([
+  [
+    "an agent that failed",
+    { msg: "an agent failed", ...OF_AGENT, err: { message: "out of tune" } },
+    new Error("out of tune"),
+  ],
+  [
+    "a failure that the user sees, with its code and its cause,",
+    { msg: "a run failed", ...OF_AGENT, code: "provider_unreachable", reason: "AI_APICallError 503" },
+    unreachable,
+  ],
+  [
+    "a run that could not be taken",
+    { msg: "a run could not be claimed; the worker tries again" },
+    new Error("never asked"),
+    refuse,
+  ],
+])("%s is logged with its floor, session, run and trace", async (_, line, fault, ask = giveAway) => {
+  expect(await firstLine(failing(fault), ask)).toMatchObject({ ...ABOUT, ...line });
 });

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { ReportPart, Standing } from "../../../src/protocol/internal/run.ts";
+import { masterRef } from "../../../src/protocol/message.ts";
 import { Reporter } from "../../../src/runs/reporter.ts";
 import { ControlledFloor } from "../../support/floors/controlled-floor.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
@@ -10,6 +11,7 @@ const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 const MAX_REPORT_UNITS = 32_768;
 const MAX_REPORT_PARTS = 500;
 const GO: Standing = { standing: "go", answers: [] };
+const ABOUT = { sessionId: "s" as SessionId, runId: "r" as RunId, attempt: 2 };
 
 function makeReporter() {
   const clock = new VirtualClock();
@@ -17,15 +19,19 @@ function makeReporter() {
   const standings: Standing[] = [];
   const lost: unknown[] = [];
   const reporter = new Reporter({
-    sessionId: "s" as SessionId,
-    runId: "r" as RunId,
-    attempt: 2,
+    ...ABOUT,
     clock,
     send: floor.ask,
     onStanding: (standing) => void standings.push(standing),
     onLost: (error) => void lost.push(error),
   });
-  return { clock, floor, reporter, standings, lost };
+  /** What is ready is sent at once. */
+  const flush = async (...parts: Parameters<Reporter["add"]>[0][]) => {
+    for (const part of parts) reporter.add(part);
+    reporter.flush();
+    await clock.advance(0);
+  };
+  return { clock, floor, reporter, standings, lost, flush };
 }
 
 const append = (offset: number, text: string, messageId = "m"): ReportPart => ({
@@ -51,13 +57,8 @@ async function isDone(promise: Promise<unknown>, clock: VirtualClock): Promise<b
 }
 
 test("a question that is withdrawn before it was reported is withdrawn in the report after it", async () => {
-  const { clock, floor, reporter } = makeReporter();
-  reporter.add(append(0, "la "));
-  reporter.add(question("q1"));
-  reporter.add({ kind: "withdraw", requestId: "q1" as RequestId });
-  reporter.add(usage);
-  reporter.flush();
-  await clock.advance(0);
+  const { floor, flush } = makeReporter();
+  await flush(append(0, "la "), question("q1"), { kind: "withdraw", requestId: "q1" as RequestId }, usage);
   expect(floor.reports.map(({ n, parts, withdrawn }) => [n, parts.map(({ kind }) => kind), withdrawn])).toEqual([
     [1, ["append", "ask"], undefined],
     [2, ["usage"], ["q1"]],
@@ -75,16 +76,8 @@ test("a report contains the output of a quarter of a second, with the words of a
   await clock.advance(149);
   expect(floor.asked).toEqual([]);
   await clock.advance(1);
-  expect(floor.asked).toEqual([
-    {
-      type: "run.report",
-      sessionId: "s",
-      runId: "r",
-      attempt: 2,
-      n: 1,
-      parts: [append(0, "la li "), usage, append(6, "lu"), append(0, "another", "n")],
-    },
-  ]);
+  const parts = [append(0, "la li "), usage, append(6, "lu"), append(0, "another", "n")];
+  expect(floor.asked).toEqual([{ type: "run.report", ...ABOUT, n: 1, parts }]);
 });
 
 test("a report is made at once when 4 KiB wait", async () => {
@@ -145,33 +138,25 @@ test("a report may contain one part that is larger than the maximum", async () =
 });
 
 test("a report ends with a question: later output goes into the next", async () => {
-  const { clock, floor, reporter } = makeReporter();
-  for (const part of [usage, question("q1"), usage, question("q2"), question("q3")]) reporter.add(part);
-  reporter.flush();
-  await clock.advance(0);
-  expect(floor.reports.map(({ parts }) => parts)).toEqual([
-    [usage, question("q1")],
-    [usage, question("q2")],
-    [question("q3")],
-  ]);
+  const { floor, flush } = makeReporter();
+  await flush(usage, question("q1"), usage, question("q2"), question("q3"));
+  const parts = [[usage, question("q1")], [usage, question("q2")], [question("q3")]];
+  expect(floor.reports.map((report) => report.parts)).toEqual(parts);
 });
 
 test("a report is sent at once on request, even if it is empty, and returns the floor's standing for the attempt", async () => {
-  const { clock, floor, reporter, standings } = makeReporter();
+  const { floor, flush, standings } = makeReporter();
   floor.standing = { standing: "hold", answers: [] };
-  reporter.flush();
-  await clock.advance(0);
+  await flush();
   expect(floor.reports).toMatchObject([{ n: 1, parts: [] }]);
   expect(standings).toEqual([floor.standing]);
 });
 
 test("a report that is not accepted is repeated unchanged, with growing delays, until it is", async () => {
-  const { clock, floor, reporter, lost } = makeReporter();
+  const { clock, floor, flush, lost } = makeReporter();
   const failures = [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000];
   floor.fates.push(...failures.map((_, n) => new AppError(n % 2 ? "busy" : "unavailable")));
-  reporter.add(append(0, "la"));
-  reporter.flush();
-  await clock.advance(0);
+  await flush(append(0, "la"));
   for (const [n, waitMs] of failures.entries()) {
     expect(floor.reports).toHaveLength(n + 1);
     await clock.advance(waitMs - 1);
@@ -181,8 +166,7 @@ test("a report that is not accepted is repeated unchanged, with growing delays, 
   expect(floor.reports).toHaveLength(failures.length + 1);
   expect(new Set(floor.reports.map((report) => JSON.stringify(report))).size).toBe(1);
   expect(lost).toEqual([]);
-  reporter.flush();
-  await clock.advance(0);
+  await flush();
   expect(floor.reports.at(-1)).toMatchObject({ n: 2 });
 });
 
@@ -191,16 +175,13 @@ test.each([
   ["lacks what it has acknowledged", { ok: true as const, standing: { ...GO, expected: 1 } }],
   ["refuses", { ok: false as const, code: "session_not_found" as const }],
 ])("a report to a floor that %s is made five times, and then the attempt ends", async (_, fate) => {
-  const { clock, floor, reporter, lost } = makeReporter();
+  const { clock, floor, reporter, lost, flush } = makeReporter();
   floor.fates.push(...Array.from({ length: 10 }, () => fate));
-  reporter.add(append(0, "la"));
-  reporter.flush();
+  await flush(append(0, "la"));
   await clock.advance(60_000);
-  expect(floor.reports).toHaveLength(5);
-  expect(lost).toHaveLength(1);
+  expect([floor.reports.length, lost.length]).toEqual([5, 1]);
   // It writes nothing more.
-  reporter.add(append(2, "li"));
-  reporter.flush();
+  await flush(append(2, "li"));
   await clock.advance(60_000);
   expect(floor.asked).toHaveLength(5);
   expect(clock.timerCount).toBe(0);
@@ -235,29 +216,31 @@ test("there is room until 256 KiB are unacknowledged, and again once they are ac
   expect(await isDone(reporter.room(), clock)).toBe(true);
 });
 
-test("many small parts use room, and so do results and an agent's output for the page", async () => {
-  const agent = { kind: "master" as const, name: "m", depth: 0, path: ["m"] };
-  const line = { id: "l", stream: "stdout" as const, text: "", timestamp: 0 };
-  for (const [part, count] of [
-    [{ kind: "log", messageId: "m" as MessageId, line }, 5_000],
-    [{ kind: "data", name: "chart", data: ["x".repeat(1_000)], agent }, 300],
-    [
-      { kind: "tool_call", call: { toolCallId: "t", function: { name: "f", arguments: "x".repeat(1_000) } }, agent },
-      300,
-    ],
-    [
-      { kind: "tool_result", toolCallId: "t", toolName: "t", content: "x".repeat(1_000), status: "success", agent },
-      300,
-    ],
-  ] as [ReportPart, number][]) {
-    const { clock, floor, reporter } = makeReporter();
-    floor.hold();
-    for (let n = 0; n < count; n++) reporter.add(part);
-    const room = reporter.room();
-    expect(await isDone(room, clock), part.kind).toBe(false);
-    floor.release();
-    expect(await isDone(room, clock), part.kind).toBe(true);
-  }
+const agent = masterRef("m");
+const line = { id: "l", stream: "stdout" as const, text: "", timestamp: 0 };
+const KIB = "x".repeat(1_000);
+
+test.each<[string, number, ReportPart]>([
+  ["many small parts use", 5_000, { kind: "log", messageId: "m" as MessageId, line }],
+  ["an agent's output for the page uses", 300, { kind: "data", name: "chart", data: [KIB], agent }],
+  [
+    "calls of tools use",
+    300,
+    { kind: "tool_call", call: { toolCallId: "t", function: { name: "f", arguments: KIB } }, agent },
+  ],
+  [
+    "results of tools use",
+    300,
+    { kind: "tool_result", toolCallId: "t", toolName: "t", content: KIB, status: "success", agent },
+  ],
+])("%s room", async (_, count, part) => {
+  const { clock, floor, reporter } = makeReporter();
+  floor.hold();
+  for (let n = 0; n < count; n++) reporter.add(part);
+  const room = reporter.room();
+  expect(await isDone(room, clock)).toBe(false);
+  floor.release();
+  expect(await isDone(room, clock)).toBe(true);
 });
 
 test("an attempt without output asks every 5 s whether it is still wanted, counted from the floor's last answer", async () => {
@@ -265,7 +248,7 @@ test("an attempt without output asks every 5 s whether it is still wanted, count
   await clock.advance(4_999);
   expect(floor.asked).toEqual([]);
   await clock.advance(1);
-  expect(floor.asked).toEqual([{ type: "run.still", sessionId: "s", runId: "r", attempt: 2 }]);
+  expect(floor.asked).toEqual([{ type: "run.still", ...ABOUT }]);
   expect(standings).toEqual([GO]);
   await clock.advance(3_000);
   reporter.add(append(0, "la"));
@@ -315,10 +298,9 @@ test("an attempt sends its next report once the last request is answered: one re
 });
 
 test("the end is sent at once with the last report, and is complete once the floor has acknowledged it", async () => {
-  const { clock, floor, reporter, standings } = makeReporter();
+  const { clock, floor, reporter, standings, flush } = makeReporter();
   floor.hold();
-  reporter.flush();
-  await clock.advance(0);
+  await flush();
   for (let n = 0; n < 2 * MAX_REPORT_PARTS + 1; n++) reporter.add(append(n, "x", `m${n}`));
   const finished = reporter.finish({ kind: "done", summary: "so" });
   expect(await isDone(finished, clock)).toBe(false);
@@ -338,13 +320,6 @@ test("the end is sent at once with the last report, and is complete once the flo
   expect(floor.asked).toHaveLength(length);
 });
 
-test("the end leaves no timer", async () => {
-  const { clock, reporter } = makeReporter();
-  expect(clock.timerCount).toBe(1);
-  reporter.close();
-  expect(clock.timerCount).toBe(0);
-});
-
 test("a closed reporter ends silently, even while a report is in progress", async () => {
   const { clock, floor, reporter, standings } = makeReporter();
   floor.fates.push(...Array.from({ length: 9 }, () => new AppError("unavailable")));
@@ -354,5 +329,5 @@ test("a closed reporter ends silently, even while a report is in progress", asyn
   reporter.close();
   expect(await isDone(finished, clock)).toBe(true);
   await clock.advance(60_000);
-  expect([floor.asked.length, standings]).toEqual([length, []]);
+  expect([floor.asked.length, standings, clock.timerCount]).toEqual([length, [], 0]);
 });

@@ -8,19 +8,24 @@ const STOP_MS = 9_000;
 const hold = { standing: "hold" as const, answers: [] };
 const go = { standing: "go" as const, answers: [] };
 
+/** The floor holds the attempt, or lets it go on, and its message arrives. */
+async function order(stage: DriverStage, standing: typeof hold | typeof go): Promise<void> {
+  stage.floor.standing = standing;
+  stage.driver.obey(standing);
+  await stage.clock.advance(0);
+}
+
 test("a hold stops the pulling; output of that moment is reported when the run continues", async () => {
   const stage = await drive();
   stage.run.say("la ");
   await stage.clock.advance(250);
   const { pulls } = stage.run;
-  stage.floor.standing = hold;
-  stage.driver.obey(hold);
+  const held = order(stage, hold);
   stage.run.say("li ", "lu");
+  await held;
   await stage.clock.advance(60_000);
   expect([said(stage), stage.run.pulls, stage.driver.isHeld]).toEqual(["la ", pulls, true]);
-  stage.floor.standing = go;
-  stage.driver.obey(go);
-  await stage.clock.advance(0);
+  await order(stage, go);
   expect([said(stage), stage.driver.isHeld, stage.holds]).toEqual(["la li lu", false, [true, false]]);
 });
 
@@ -41,8 +46,7 @@ test("a hold is reported once if it is requested twice", async () => {
 });
 
 test("a hold that begins with a part prevents the next pull", async () => {
-  const agent = new Puppet();
-  const stage = await drive(agent, (driver) => driver.obey(hold));
+  const stage = await drive(new Puppet(), (driver) => driver.obey(hold));
   stage.floor.standing = hold;
   stage.run.say("la");
   await stage.clock.advance(60_000);
@@ -54,10 +58,9 @@ test.each([
   ["with", ["la"]],
 ])("a held attempt can be stopped, %s an unsent report", async (_, words) => {
   const stage = await drive();
-  stage.floor.standing = hold;
-  stage.driver.obey(hold);
+  const held = order(stage, hold);
   stage.run.say(...words);
-  await stage.clock.advance(0);
+  await held;
   stage.driver.stop("it is over");
   await stage.clock.advance(0);
   expect([stage.outcome(), stage.run.isOver, said(stage)]).toEqual(["stopped", true, ""]);
@@ -65,40 +68,31 @@ test.each([
 
 test("the agent's end during a hold is reported after the resume", async () => {
   const stage = await drive();
-  stage.floor.standing = hold;
-  stage.driver.obey(hold);
+  const held = order(stage, hold);
   stage.run.say("la");
   stage.run.end();
+  await held;
   await stage.clock.advance(60_000);
   expect(stage.outcome()).toBeUndefined();
-  stage.floor.standing = go;
-  stage.driver.obey(go);
-  await stage.clock.advance(0);
+  await order(stage, go);
   expect([stage.outcome(), said(stage)]).toEqual(["done", "la"]);
 });
 
 const call = { toolCallId: "c1", function: { name: "send_mail", arguments: "{}" } };
-/** Whether the agent of a run may act, and why it may not. */
-function actOf({ run }: DriverStage): { state: string } {
+/** A run whose agent has called a tool, as it waits for the floor's leave to act. */
+async function calling() {
+  const stage = await drive();
+  stage.floor.hold();
+  stage.run.do({ type: "tool-call", call });
+  await stage.clock.advance(0);
   const act = { state: "waiting" };
-  run.control.untilWanted().then(
-    () => {
-      act.state = "acts";
-    },
-    () => {
-      act.state = "gives up";
-    },
-  );
-  return act;
+  const become = (state: string) => () => void Object.assign(act, { state });
+  stage.run.control.untilWanted().then(become("acts"), become("gives up"));
+  return { stage, act };
 }
 
 test("a tool waits until the floor has its call, so that no attempt repeats a call unnoticed", async () => {
-  const stage = await drive();
-  stage.floor.hold();
-  stage.run.say("I send it.");
-  stage.run.do({ type: "tool-call", call });
-  await stage.clock.advance(0);
-  const act = actOf(stage);
+  const { stage, act } = await calling();
   // Text that comes meanwhile is no reason to wait longer.
   for (let second = 0; second < 60; second += 1) {
     stage.run.say("la ");
@@ -112,11 +106,7 @@ test("a tool waits until the floor has its call, so that no attempt repeats a ca
 });
 
 test("a tool does not start if the floor has given the run to another attempt meanwhile", async () => {
-  const stage = await drive();
-  stage.floor.hold();
-  stage.run.do({ type: "tool-call", call });
-  await stage.clock.advance(0);
-  const act = actOf(stage);
+  const { stage, act } = await calling();
   stage.floor.standing = { standing: "stop", answers: [] };
   stage.floor.release();
   await stage.clock.advance(STOP_MS);
@@ -124,19 +114,12 @@ test("a tool does not start if the floor has given the run to another attempt me
 });
 
 test("a tool does not start if the session was paused when its call was reported", async () => {
-  const stage = await drive();
-  stage.floor.hold();
-  stage.run.do({ type: "tool-call", call });
-  await stage.clock.advance(0);
-  const act = actOf(stage);
-  stage.floor.standing = { standing: "hold", answers: [] };
+  const { stage, act } = await calling();
+  stage.floor.standing = hold;
   stage.floor.release();
   await stage.clock.advance(60_000);
   expect(act.state).toBe("waiting");
-  const go = { standing: "go" as const, answers: [] };
-  stage.floor.standing = go;
-  stage.driver.obey(go);
-  await stage.clock.advance(0);
+  await order(stage, go);
   expect(act.state).toBe("acts");
 });
 
@@ -174,9 +157,7 @@ test("a stop ends whatever the agent waits for: a delay, a question", async () =
 });
 
 test("a stop before the agent's first part is a stop", async () => {
-  const agent = new Puppet();
-  const driving = drive(agent);
-  const stage = await driving;
+  const stage = await drive();
   stage.driver.stop("it is over");
   stage.driver.stop("it is still over");
   await stage.clock.advance(0);
@@ -233,7 +214,7 @@ test("an attempt that is given back while its floor does not answer is lost once
 const question = { kind: "question" as const, question: "Which?", options: ["a", "b"] };
 const answerOf = (stage: DriverStage, rest: Partial<Answer> = {}): Answer => {
   const part = stage.floor.parts.findLast(({ kind }) => kind === "ask");
-  const requestId = (part as { interaction: { requestId: string } }).interaction.requestId;
+  const { requestId } = (part as { interaction: { requestId: string } }).interaction;
   return { kind: "question", requestId, selected: ["a"], ...rest } as Answer;
 };
 

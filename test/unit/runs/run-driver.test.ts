@@ -12,11 +12,12 @@ test("a finished attempt has reported its agent's whole output in order, and its
   const stage = await drive();
   const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
   const call = { toolCallId: "t", function: { name: "look", arguments: "{}" } };
+  const result = { toolCallId: "t", toolName: "look", content: "there", status: "success" as const };
   stage.run.say("I look.");
   stage.run.do({ type: "tool-call", call });
   stage.run.say("I wait.");
   stage.run.do(
-    { type: "tool-result", toolCallId: "t", toolName: "look", content: "there", status: "success" },
+    { type: "tool-result", ...result },
     { type: "data", name: "chart", data: [1] },
     { type: "provider-session", id: "p" },
     { type: "text", text: "So:" },
@@ -39,14 +40,7 @@ test("a finished attempt has reported its agent's whole output in order, and its
     { kind: "tool_call", call, agent: MASTER },
     ...text(1, "I wait."),
     close(1),
-    {
-      kind: "tool_result",
-      toolCallId: "t",
-      toolName: "look",
-      content: "there",
-      status: "success",
-      agent: MASTER,
-    },
+    { kind: "tool_result", ...result, agent: MASTER },
     { kind: "data", name: "chart", data: [1], agent: MASTER },
     { kind: "provider_session", id: "p" },
     ...text(2, "So:"),
@@ -65,11 +59,12 @@ test("a finished attempt has reported its agent's whole output in order, and its
 
 test("a finished attempt has reported the provider's session, its loss, and the program's exit", async () => {
   const stage = await drive(new Puppet(), () => {}, "here");
+  const exit = { code: null, signal: "SIGKILL" as const, durationMs: 12 };
   stage.run.do(
     { type: "provider-session", id: "near", isLocal: true },
     { type: "provider-session", id: "anywhere" },
     { type: "provider-session", id: undefined },
-    { type: "exit", code: null, signal: "SIGKILL", durationMs: 12 },
+    { type: "exit", ...exit },
   );
   stage.run.end();
   await stage.clock.advance(0);
@@ -77,12 +72,7 @@ test("a finished attempt has reported the provider's session, its loss, and the 
     { kind: "provider_session", id: "near", home: "here" },
     { kind: "provider_session", id: "anywhere" },
     { kind: "provider_session" },
-    {
-      kind: "data",
-      name: "exit",
-      data: { runId: "run_1", code: null, signal: "SIGKILL", durationMs: 12 },
-      agent: MASTER,
-    },
+    { kind: "data", name: "exit", data: { runId: "run_1", ...exit }, agent: MASTER },
   ]);
 });
 
@@ -91,11 +81,8 @@ test("an attempt with too much output is cut, and fails with an error", async ()
   const piece = "x".repeat(65_536);
   for (let length = 0; length <= 4_194_304; length += piece.length) stage.run.say(piece);
   await stage.clock.advance(60_000);
-  expect(stage.lastOutcome()).toEqual({
-    kind: "failed",
-    code: "too_large",
-    message: "The reply is longer than 4,194,304 characters, and was cut there.",
-  });
+  const message = "The reply is longer than 4,194,304 characters, and was cut there.";
+  expect(stage.lastOutcome()).toEqual({ kind: "failed", code: "too_large", message });
   expect([said(stage).length, stage.run.isOver]).toEqual([4_194_304, true]);
 });
 
@@ -151,11 +138,8 @@ test.each([
   const stage = await drive();
   stage.run.fail(failure);
   await stage.clock.advance(0);
-  expect(stage.lastOutcome()).toEqual({
-    kind: "failed",
-    code: "internal",
-    message: new AppError("internal").message,
-  });
+  const { message } = new AppError("internal");
+  expect(stage.lastOutcome()).toEqual({ kind: "failed", code: "internal", message });
   expect(stage.log.lines).toEqual(["an agent failed"]);
 });
 

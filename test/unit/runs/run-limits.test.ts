@@ -10,15 +10,16 @@ async function open(places: { total?: number; perOwner?: number; waiting?: numbe
   const stage = await WorkerStage.open();
   const worker = await stage.startWorker({ concurrency: 2, places });
   const puppet: Puppet = stage.puppet();
-  /** A run of this user in a separate zone. */
-  const begin = async (user: string, zone = "front"): Promise<void> => {
-    const floorId = `u:${user}/${zone}`;
-    const sessionId = `${user}-${zone}`;
-    await stage.floors.create(sessionId, "music", { floorId });
+  /** A turn of a new session. */
+  const chat = async (floorId: string, sessionId: string, agentId = "music", ownerId?: string): Promise<void> => {
+    await stage.floors.create(sessionId, agentId, { floorId, ...(ownerId && { ownerId }) });
     const turn = { messageId: `m-${sessionId}`, runId: `run-${sessionId}`, content: "go" };
     await stage.floors.ask({ type: "session.chat", sessionId, turn }, { floorId });
     await stage.clock.advance(0);
   };
+  /** A run of this user in a separate zone. */
+  const begin = (user: string, zone = "front", agentId = "music") =>
+    chat(`u:${user}/${zone}`, `${user}-${zone}`, agentId);
   const end = async (run: PuppetRun): Promise<void> => {
     run.end();
     await stage.clock.advance(0);
@@ -27,7 +28,7 @@ async function open(places: { total?: number; perOwner?: number; waiting?: numbe
     run.control.askUser(question).catch(() => {});
     await stage.clock.advance(0);
   };
-  return { stage, worker, puppet, begin, end, ask, begun: () => puppet.runs.map(({ turn }) => turn.runId) };
+  return { stage, worker, puppet, chat, begin, end, ask, begun: () => puppet.runs.map(({ turn }) => turn.runId) };
 }
 
 test("a run that waits for a person occupies no place that another run could use", async () => {
@@ -87,12 +88,8 @@ test("an owner has no more places than its share, and another owner gets one at 
 test("an owner's next run is taken as soon as one of its runs ends, the most important first", async () => {
   const { stage, puppet, begin, end, begun } = await open({ total: 3, perOwner: 1 });
   for (const zone of ["front", "back"]) await begin("ann", zone);
-  const floorId = "u:ann/roof";
   stage.agents.set("phone", puppet);
-  await stage.floors.create("ann-roof", "phone", { floorId });
-  const turn = { messageId: "m-roof", runId: "run-ann-roof", content: "go" };
-  await stage.floors.ask({ type: "session.chat", sessionId: "ann-roof", turn }, { floorId });
-  await stage.clock.advance(0);
+  await begin("ann", "roof", "phone");
   expect(begun()).toEqual(["run-ann-front"]);
   await end(puppet.last);
   expect(begun()).toEqual(["run-ann-front", "run-ann-roof"]);
@@ -101,17 +98,9 @@ test("an owner's next run is taken as soon as one of its runs ends, the most imp
 });
 
 test("runs are counted for the owner of their sessions when authentication is on, across all floors", async () => {
-  const { stage, begun } = await open({ total: 3, perOwner: 1 });
-  for (const [id, ownerId] of [
-    ["one", "ann"],
-    ["two", "ann"],
-    ["three", "bob"],
-  ] as const) {
-    const floorId = `s:${id}`;
-    await stage.floors.create(id, "music", { floorId, ownerId });
-    const turn = { messageId: `m-${id}`, runId: `run-${id}`, content: "go" };
-    await stage.floors.ask({ type: "session.chat", sessionId: id, turn }, { floorId });
-    await stage.clock.advance(0);
+  const { chat, begun } = await open({ total: 3, perOwner: 1 });
+  for (const [id, owner] of Object.entries({ one: "ann", two: "ann", three: "bob" })) {
+    await chat(`s:${id}`, id, "music", owner);
   }
   expect(begun()).toEqual(["run-one", "run-three"]);
 });

@@ -52,17 +52,15 @@ test("a summary covers the messages that a model receives, up to the newest fini
 
 test("a summary ends before a queued message, an unfinished message, and the current turn", async () => {
   const begin = () => [message("user", "one"), message("assistant", "two")];
-  const under = message("user", "three");
+  const texts = ["one", "two"];
   for (const status of ["queued", "running"] as const) {
     const waiting = message("user", "waits", { status });
-    expect(await read([...begin(), waiting, message("assistant", "late")])).toMatchObject({
-      texts: ["one", "two"],
-      hasMore: false,
-    });
+    const work = await read([...begin(), waiting, message("assistant", "late")]);
+    expect(work).toMatchObject({ texts, hasMore: false });
   }
-  expect(await read([...begin(), under, message("assistant", "four")], { before: under.id })).toMatchObject({
-    texts: ["one", "two"],
-  });
+  const under = message("user", "three");
+  const work = await read([...begin(), under, message("assistant", "four")], { before: under.id });
+  expect(work).toMatchObject({ texts });
 });
 
 test("a summary continues the previous one, and none is written without a new message", async () => {
@@ -105,15 +103,10 @@ test("a summary's text and tokens are reported at once", async () => {
   expect(floor.asked).toEqual([]);
   run.end();
   await clock.advance(0);
-  const { upTo } = work;
-  expect(floor.asked).toMatchObject([
-    {
-      type: "run.report",
-      n: 1,
-      parts: [{ kind: "usage", usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 } }],
-      outcome: { kind: "written", text: "# **Two** numbers\n\nOne and two.", upTo, hasMore: false },
-    },
-  ]);
+  const parts = [{ kind: "usage", usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 } }];
+  const text = "# **Two** numbers\n\nOne and two.";
+  const outcome = { kind: "written", text, upTo: work.upTo, hasMore: false };
+  expect(floor.asked).toMatchObject([{ type: "run.report", n: 1, parts, outcome }]);
   expect(deltas).toEqual([]);
   expect(clock.timerCount).toBe(0);
 });
@@ -248,13 +241,12 @@ test("a stopping worker gives its summaries back at once, also one that it has j
   };
   puppet.last.end();
   await stage.clock.advance(0);
-  expect(summaries.map(({ pulls, control }) => [pulls, control.signal.aborted])).toEqual([
-    [1, true],
-    [0, true],
-  ]);
+  const aborted = () => summaries.map(({ control }) => control.signal.aborted);
+  expect(summaries.map(({ pulls }) => pulls)).toEqual([1, 0]);
+  expect(aborted()).toEqual([true, true]);
   await stage.startWorker();
   await stage.clock.advance(2 * SWEEP_MS);
-  expect(summaries.map(({ control }) => control.signal.aborted)).toEqual([true, true, false, false]);
+  expect(aborted()).toEqual([true, true, false, false]);
   await stage.clock.advance(61_000);
   await stopped;
 });

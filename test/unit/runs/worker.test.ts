@@ -1,12 +1,28 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { parseFrame } from "../../../src/protocol/frames.ts";
+import type { Puppet } from "../../support/agents/puppet.ts";
 import { openSinging, sing, WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const STOP_MS = 9_000;
 const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
 const REPORT_AFTER_MS = 250;
+
+/** A worker, and ann's session, which has no run yet. */
+async function openIdle(agent = "music") {
+  const stage = await WorkerStage.open();
+  const worker = await stage.startWorker();
+  await stage.create("ann", agent);
+  return { stage, worker, puppet: stage.puppet(agent) };
+}
+
+/** An agent's last words. */
+async function finish({ clock }: WorkerStage, puppet: Puppet, ...words: string[]): Promise<void> {
+  puppet.last.say(...words);
+  puppet.last.end();
+  await clock.advance(0);
+}
 
 /** Two workers with separate disks; the near worker has the conversation of ann's session. */
 async function openElsewhere() {
@@ -16,9 +32,7 @@ async function openElsewhere() {
   await stage.chat("ann");
   const { last } = stage.puppet();
   last.do({ type: "provider-session", id: "p", isLocal: true });
-  last.say("la");
-  last.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.puppet(), "la");
   const far = await stage.startWorker({ home: "far", leaveToOthersMs: 60_000 });
   return { stage, near, far };
 }
@@ -44,9 +58,7 @@ test("a run is claimed, driven and ended; its output reaches readers at once, an
   await stage.clock.advance(250);
   expect(await stage.answersOf("ann")).toEqual(["running la "]);
 
-  last.say("li");
-  last.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.puppet(), "li");
   expect(await stage.answersOf("ann")).toEqual(["success la li"]);
   expect(await stage.stateOf("ann")).toBe("active/idle");
   expect(await stage.effects()).toEqual([]);
@@ -60,33 +72,15 @@ test("a run that is no longer wanted when its turn comes is dropped without a ca
   await stage.chat("bob");
   expect(puppet.runs).toHaveLength(1);
   await stage.on("bob", "abort");
-  puppet.last.end();
-  await stage.clock.advance(0);
+  await finish(stage, puppet);
   expect(worker.claims).toHaveLength(2);
   expect([puppet.runs.length, worker.ended]).toEqual([1, ["music done"]]);
 });
 
-test("a run gets the conversation before it, and the text of earlier attempts", async () => {
-  const { stage, puppet } = await openSinging();
-  puppet.last.end();
-  await stage.clock.advance(0);
-  await stage.chat("ann", "second");
-  const { history, input } = puppet.last.turn;
-  expect(history.map(({ role, content }) => `${role} ${content}`)).toEqual(["user go", "assistant la"]);
-  expect(input.runId).toBe("second");
-});
-
 test("a run that waited for others gets their messages, each answer after its question", async () => {
-  const stage = await WorkerStage.open();
-  await stage.startWorker();
-  await stage.create("ann", "stacker");
-  const puppet = stage.puppet("stacker");
+  const { stage, puppet } = await openIdle("stacker");
   for (const turn of ["one", "two", "three"]) await stage.chat("ann", turn);
-  for (const turn of ["one", "two"]) {
-    puppet.last.say(`about ${turn}`);
-    puppet.last.end();
-    await stage.clock.advance(0);
-  }
+  for (const turn of ["one", "two"]) await finish(stage, puppet, `about ${turn}`);
   const conversations = puppet.runs.map(({ turn }) =>
     turn.history.map(({ id, content }) => (content === "go" ? id : content)),
   );
@@ -94,17 +88,7 @@ test("a run that waited for others gets their messages, each answer after its qu
   expect(puppet.last.turn.input.id).toBe("m-three");
 });
 
-test("a run of an agent that no longer exists fails with the reason", async () => {
-  const stage = await WorkerStage.open();
-  stage.agents.delete("music");
-  await stage.startWorker();
-  await stage.create("ann");
-  await stage.chat("ann");
-  expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "agent_not_found", runId: "run-ann" }]);
-  expect(await stage.stateOf("ann")).toBe("active/failed");
-});
-
-test("a run of an agent that only other workers know is left to them for a while", async () => {
+test("a run of an agent that no longer exists fails with the reason, after it was left to other workers for a while", async () => {
   const stage = await WorkerStage.open();
   stage.agents.delete("music");
   await stage.startWorker({ leaveToOthersMs: 60_000 });
@@ -115,6 +99,7 @@ test("a run of an agent that only other workers know is left to them for a while
   expect(await stage.eventsOf("ann", "error")).toEqual([]);
   await stage.clock.advance(SWEEP_MS + 1_000);
   expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "agent_not_found", runId: "run-ann" }]);
+  expect(await stage.stateOf("ann")).toBe("active/failed");
 });
 
 test("a run whose agent's program is on another worker is left to that worker", async () => {
@@ -151,9 +136,7 @@ test("a run whose conversation's disk is gone for a minute is driven elsewhere, 
 });
 
 test("a worker that stops in the pause between two tries ends the pause, and leaves no timer of it", async () => {
-  const stage = await WorkerStage.open();
-  const worker = await stage.startWorker();
-  await stage.create("ann");
+  const { stage, worker } = await openIdle();
   worker.isCutOff = true;
   await stage.chat("ann");
   await stage.clock.advance(0);
@@ -161,34 +144,15 @@ test("a worker that stops in the pause between two tries ends the pause, and lea
   const inPause = stage.clock.timerCount;
   await worker.worker.stop({ graceMs: 0, giveBackMs: 0 });
   await stage.clock.advance(0);
-  expect(stage.clock.timerCount).toBe(inPause - 1);
-  expect(worker.claims).toHaveLength(1);
+  expect([stage.clock.timerCount, worker.claims.length]).toEqual([inPause - 1, 1]);
 });
 
 test("a run whose message is missing fails with the reason", async () => {
-  const stage = await WorkerStage.open();
+  const { stage, puppet } = await openIdle();
   stage.floors.store.missing.add("findMessage");
-  await stage.startWorker();
-  await stage.create("ann");
   await stage.chat("ann");
   expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "internal" }]);
-  expect(stage.puppet().runs).toEqual([]);
-});
-
-test("a run whose agent fails has failed: its text is kept, and the session continues with the next turn", async () => {
-  const { stage, worker, puppet } = await openSinging();
-  puppet.last.fail(new AppError("provider_rate_limited", "slow down", { facts: { retryAfterMs: 900 } }));
-  await stage.clock.advance(0);
-  expect(await stage.answersOf("ann")).toEqual(["error la"]);
-  expect(await stage.eventsOf("ann", "error")).toEqual([
-    { errorCode: "provider_rate_limited", message: "slow down", retryAfterMs: 900, runId: "run-ann" },
-  ]);
-  expect([await stage.stateOf("ann"), worker.ended]).toEqual([
-    "active/failed",
-    ["music failed: provider_rate_limited"],
-  ]);
-  await stage.chat("ann", "again");
-  expect(puppet.last.turn).toMatchObject({ runId: "again", attempt: 1 });
+  expect(puppet.runs).toEqual([]);
 });
 
 test.each([
@@ -198,27 +162,24 @@ test.each([
   ["the floor", "for seconds, is taken by a later sweep", 4_000, SWEEP_MS],
   ["the store", "for a moment, is taken by a later sweep", 0, SWEEP_MS],
 ])("a run that cannot be taken because %s is away %s", async (what, _, awayMs, untilMs) => {
-  const stage = await WorkerStage.open();
-  const worker = await stage.startWorker();
-  await stage.create("ann");
+  const { stage, worker, puppet } = await openIdle();
   const subscribe = stage.bus.subscribe.bind(stage.bus);
   const away = () => Promise.reject(new AppError("unavailable"));
   if (what === "the bus") stage.bus.subscribe = away;
   if (what === "the floor") worker.isCutOff = true;
   if (what === "the store") stage.floors.store.away.add("listMessages");
   await stage.chat("ann");
-  expect(stage.puppet().runs).toEqual([]);
+  expect(puppet.runs).toEqual([]);
   await stage.clock.advance(awayMs);
   const next = what === "the store" ? "driven; the next sweep offers it again" : "claimed; the worker tries again";
   expect(worker.log.lines).toEqual([`a run could not be ${next}`]);
   stage.bus.subscribe = subscribe;
   worker.isCutOff = false;
   stage.floors.store.away.clear();
-  expect(stage.puppet().runs).toEqual([]);
+  expect(puppet.runs).toEqual([]);
   await stage.clock.advance(untilMs + WHO_DRIVES_MS);
-  expect(stage.puppet().runs).toHaveLength(1);
-  stage.puppet().last.end();
-  await stage.clock.advance(0);
+  expect(puppet.runs).toHaveLength(1);
+  await finish(stage, puppet);
   expect(await stage.stateOf("ann")).toBe("active/idle");
 });
 
@@ -254,48 +215,9 @@ test("a run goes to the second worker if no worker answers that it drives it: th
   puppet.last.say("again");
   await stage.clock.advance(STOP_MS);
   expect(puppet.runs.map(({ isOver }) => isOver)).toEqual([true, false]);
-  puppet.last.end();
-  await stage.clock.advance(0);
+  await finish(stage, puppet);
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success again"]);
   expect(await stage.eventsOf("ann", "complete")).toHaveLength(1);
-});
-
-test("a run with text whose agent is not restartable is lost: the session has failed, and the text is kept", async () => {
-  const { stage, worker, puppet } = await openSinging({ agent: "once" });
-  worker.isCutOff = true;
-  await stage.startWorker();
-  await stage.clock.advance(SWEEP_MS + WHO_DRIVES_MS);
-  expect(puppet.runs).toHaveLength(1);
-  expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "run_lost", runId: "run-ann" }]);
-  expect(await stage.answersOf("ann")).toEqual(["interrupted la", "error "]);
-  expect(await stage.stateOf("ann")).toBe("active/failed");
-  // The worker that drove it learns of it when it can.
-  worker.isCutOff = false;
-  await stage.clock.advance(2 * STOP_MS);
-  expect([puppet.last.isOver, worker.ended]).toEqual([true, ["once stopped"]]);
-});
-
-test("a run without text starts again silently, whether its agent is restartable or not", async () => {
-  const stage = await WorkerStage.open();
-  const worker = await stage.startWorker();
-  await stage.create("ann", "once");
-  await stage.chat("ann");
-  worker.isCutOff = true;
-  await stage.startWorker();
-  await stage.clock.advance(SWEEP_MS + WHO_DRIVES_MS);
-  const { runs } = stage.puppet("once");
-  expect(runs.map(({ turn }) => turn.attempt)).toEqual([1, 2]);
-  expect(await stage.eventsOf("ann", "error")).toEqual([]);
-});
-
-test("an abort ends the run at once, and the next turn begins", async () => {
-  const { stage, worker, puppet } = await openSinging();
-  await stage.on("ann", "abort");
-  expect([puppet.last.isOver, worker.ended]).toEqual([true, ["music stopped"]]);
-  expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
-  await stage.chat("ann", "next");
-  expect(puppet.last.turn.runId).toBe("next");
-  expect(await stage.alarms()).toEqual([]);
 });
 
 test("a late message to an attempt affects that attempt only", async () => {
@@ -312,16 +234,14 @@ test("a late message to an attempt affects that attempt only", async () => {
 });
 
 test("a message to an attempt that arrives before its agent was started takes effect", async () => {
-  const stage = await WorkerStage.open();
-  const worker = await stage.startWorker();
-  await stage.create("ann");
+  const { stage, worker, puppet } = await openIdle();
   const gate = Promise.withResolvers<void>();
   stage.floors.store.waiting.set("listMessages", gate.promise);
   await stage.chat("ann");
   await stage.on("ann", "abort");
   gate.resolve();
   await stage.clock.advance(0);
-  expect([worker.ended, stage.puppet().last.pulls]).toEqual([["music stopped"], 0]);
+  expect([worker.ended, puppet.last.pulls]).toEqual([["music stopped"], 0]);
 });
 
 const question = { kind: "question" as const, question: "Which?", options: ["a"] };
