@@ -1,28 +1,12 @@
 import OpenAI, { AuthenticationError, PermissionDeniedError, RateLimitError } from "openai";
-import { afterAll, describe, expect, test } from "vitest";
-import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { describe, expect, test } from "vitest";
+import { keyOf, startGuarded } from "../../support/clients/callers.ts";
 
 /** Authorisation at the doors, with OpenAI's own client and with plain requests of pages. */
 const PAGE = "https://page.example";
-const keyOf = (name: string) => `${name}-key-0123456789abcdef0123456789`;
-const keys = await writeTemporary(
-  "keys.yaml",
-  keysFile([
-    { owner: "ann", key: keyOf("ann") },
-    { owner: "bob", key: keyOf("bob") },
-    { owner: "eve", key: keyOf("eve") },
-  ]),
-  afterAll,
-);
-const node = await NodeUnderTest.start({
-  settings: {
-    INTERLOCK_AUTH: `keys:${keys}`,
-    INTERLOCK_ORIGINS: PAGE,
-    INTERLOCK_RATE_LIMITS: "owner=100/1h,address=off,refused=off",
-  },
+const { node } = await startGuarded({
+  settings: { INTERLOCK_ORIGINS: PAGE, INTERLOCK_RATE_LIMITS: "owner=100/1h,address=off,refused=off" },
 });
-afterAll(() => node.stop());
 
 const clientOf = (name: string) => new OpenAI({ baseURL: `${node.url}/v1`, apiKey: keyOf(name) });
 const ask = (name: string, content: string, metadata?: Record<string, string>) =>
@@ -120,14 +104,13 @@ describe("a page of another origin", () => {
 });
 
 test("a caller above the rate limit gets the time after which it may retry", async () => {
-  const hasty = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: keyOf("eve"), maxRetries: 0 });
-  const list = () =>
-    hasty.models.list().then(
-      () => undefined,
-      (error: unknown) => error,
-    );
+  const hasty = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: keyOf("ops"), maxRetries: 0 });
   let refusal: unknown;
-  for (let count = 0; count <= 100 && !refusal; count++) refusal = await list();
+  for (let count = 0; count <= 100 && !refusal; count++) {
+    await hasty.models.list().catch((error) => {
+      refusal = error;
+    });
+  }
   expect(refusal).toBeInstanceOf(RateLimitError);
   const { code, headers } = refusal as RateLimitError;
   expect(code).toBe("too_many_requests");

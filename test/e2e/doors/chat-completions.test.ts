@@ -3,6 +3,7 @@ import { generateText } from "ai";
 import OpenAI, { APIError, BadRequestError, NotFoundError, PermissionDeniedError } from "openai";
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { hold } from "../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** OpenAI's own client with a real node. The client retries requests by itself. */
@@ -199,8 +200,7 @@ describe("the floor", () => {
   });
 
   test("a turn that waits for the floor streams the decision, and the reply when it comes", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("phone");
+    const { ann, id } = await hold(node, "phone");
     const stream = await openai.chat.completions.create({
       model: "patient",
       messages: say("hello"),
@@ -296,8 +296,7 @@ describe("disconnecting", () => {
   });
 
   test("disconnecting withdraws a turn that has not begun", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     const log = await ann.follow(id);
     await accepted(ann.say(id, "play"));
     const abort = new AbortController();

@@ -1,22 +1,14 @@
 import { createMCPClient } from "@ai-sdk/mcp";
 import { afterAll, describe, expect, test } from "vitest";
 import { OWNER_STREAMS } from "../../../src/gateway/streams/open-streams.ts";
-import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { startGuarded } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** The AI SDK's MCP client with a real node. */
-const keys = await writeTemporary(
-  "keys.yaml",
-  keysFile([
-    { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
-    { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
-  ]),
-  afterAll,
-);
 const node = await NodeUnderTest.start();
-const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
-afterAll(() => Promise.all([node.stop(), guarded.stop()]));
+afterAll(() => node.stop());
+const { node: guarded, ann, bob } = await startGuarded();
 
 /** The fields of all results. A field that a result lacks is undefined in spite of its type. */
 interface Result {
@@ -157,23 +149,20 @@ describe("the MCP server", () => {
 });
 
 describe("callers of the MCP server", () => {
-  const headers = (name: string) => ({ Authorization: `Bearer ${name}-key-0123456789abcdef0123456789` });
-
   test("only callers with a token may call the MCP server, and each sees its own sessions", async () => {
     await expect(connect(guarded)).rejects.toThrow(/401|authent/i);
-    const ann = await connect(guarded, headers("ann"));
-    const bob = await connect(guarded, headers("bob"));
-    await accepted(guarded.post("/floor/u%3Aann/stop-all", {}, { headers: headers("ann") }));
-    const { sessionId } = await ann.call("ask_for_floor", { agentId: "music", userId: "ann" });
-    expect(await bob.call("speak", { sessionId, content: "hello" })).toMatchObject({
-      error: { code: "session_not_found" },
-    });
-    expect(await bob.call("pause", { sessionId })).toMatchObject({ error: { code: "session_not_found" } });
-    expect(await bob.call("read_floor", { userId: "ann" })).toMatchObject({ error: { code: "not_found" } });
-    expect(await bob.call("ask_for_floor", { agentId: "music", userId: "ann" })).toMatchObject({
-      error: { code: "forbidden" },
-    });
-    expect(await ann.call("read_floor", {})).toMatchObject({ holder: { sessionId } });
+    const [hers, his] = [await connect(guarded, ann.headers), await connect(guarded, bob.headers)];
+    await accepted(ann.post("/floor/u%3Aann/stop-all"));
+    const music = { agentId: "music", userId: "ann" };
+    const { sessionId } = await hers.call("ask_for_floor", music);
+    const refusals: [name: string, input: object, code: string][] = [
+      ["speak", { sessionId, content: "hello" }, "session_not_found"],
+      ["pause", { sessionId }, "session_not_found"],
+      ["read_floor", { userId: "ann" }, "not_found"],
+      ["ask_for_floor", music, "forbidden"],
+    ];
+    for (const [name, input, code] of refusals) expect(await his.call(name, input)).toMatchObject({ error: { code } });
+    expect(await hers.call("read_floor", {})).toMatchObject({ holder: { sessionId } });
   });
 
   test("the MCP server takes one message in a request, so that no batch passes the limits of requests", async () => {
@@ -315,11 +304,10 @@ describe("a client that cancels a call", () => {
 });
 
 test("a caller with as many streams as it may have sends a message, and its oldest stream gives way to the reply", async () => {
-  const headers = { Authorization: "Bearer ann-key-0123456789abcdef0123456789" };
-  const { client, call } = await connect(guarded, headers);
+  const { client, call } = await connect(guarded, ann.headers);
   const { sessionId } = await call("ask_for_floor", { agentId: "general" });
   const path = `/session/${sessionId}/events`;
-  const streams = await Promise.all(Array.from({ length: OWNER_STREAMS }, () => guarded.stream(path, headers)));
+  const streams = await Promise.all(Array.from({ length: OWNER_STREAMS }, () => ann.stream(path)));
   expect(await call("speak", { sessionId, content: "hello" })).not.toHaveProperty("error");
   expect((await streams[0]!.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
   await Promise.all(streams.map((stream) => stream.close()));

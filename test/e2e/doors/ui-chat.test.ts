@@ -1,6 +1,7 @@
 import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { hold } from "../../support/clients/e2e-states.ts";
 import { HeadlessChat } from "../../support/clients/headless-chat.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
@@ -165,8 +166,7 @@ describe("a regenerated or edited message", () => {
 
   test("a regenerated message is a new message if the floor refused it before", async () => {
     const chatId = node.newId("refused-again");
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("phone");
+    const { ann, id } = await hold(node, "phone");
     const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
     await chat.sendMessage({ text: "hello" });
     expect(chat.status).toBe("error");
@@ -394,8 +394,7 @@ describe("the floor", () => {
 
   test("a floor that is waited for, lost and regained is shown, and no text is lost", async () => {
     const chatId = node.newId("waiting");
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("phone");
+    const { ann, id } = await hold(node, "phone");
     const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "patient", userId: ann.userId } });
     const sending = chat.sendMessage({ text: "count" });
     while (!chat.partTypes.includes("data-arbitration")) await new Promise((resolve) => setImmediate(resolve));

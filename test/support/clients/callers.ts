@@ -3,7 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { OutgoingHttpHeaders } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Answer, NodeUnderTest, RequestOptions } from "../nodes/node-under-test.ts";
+import { afterAll } from "vitest";
+import { type Answer, type NodeOptions, NodeUnderTest, type RequestOptions } from "../nodes/node-under-test.ts";
 import type { SseReader } from "./sse-reader.ts";
 
 /** A caller with a token or a key, at a node that requires one. */
@@ -75,4 +76,24 @@ export function keysFile(entries: { owner: string; key: string; operator?: boole
     sha256: createHash("sha256").update(key).digest("hex"),
   }));
   return JSON.stringify({ keys });
+}
+
+type AtEnd = (close: () => Promise<void>) => void;
+
+export const keyOf = (owner: string) => `${owner}-key-0123456789abcdef0123456789`;
+
+/** A keys file of these owners with `keyOf` each. `ops` is an operator. */
+export function keysFor(owners: readonly string[], atEnd: AtEnd): Promise<string> {
+  const entries = owners.map((owner) => ({ owner, key: keyOf(owner), operator: owner === "ops" }));
+  return writeTemporary("keys.yaml", keysFile(entries), atEnd);
+}
+
+/** A node that knows the keys of Ann, Bob and an operator, and these callers; without limits by default. */
+export async function startGuarded({ settings, ...options }: NodeOptions = {}, atEnd: AtEnd = afterAll) {
+  const keys = await keysFor(["ann", "bob", "ops"], atEnd);
+  const own = { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" };
+  const node = await NodeUnderTest.start({ ...options, settings: { ...own, ...settings } });
+  atEnd(() => node.stop());
+  const caller = (owner: string) => new Caller(node, keyOf(owner));
+  return { node, ann: caller("ann"), bob: caller("bob"), ops: caller("ops") };
 }

@@ -4,6 +4,12 @@ import { accepted, E2eClient } from "./e2e-client.ts";
 
 /** Creates sessions in each state in which a command may find them, each with a separate user. */
 
+/** A session that has the floor of a user of its own. */
+export async function hold(node: NodeUnderTest, agentId = "general", fields: Record<string, unknown> = {}) {
+  const ann = new E2eClient(node);
+  return { ann, ...(await ann.hold(agentId, fields)) };
+}
+
 /** A session that waits for the floor during a call. */
 export async function queue(node: NodeUnderTest) {
   const ann = new E2eClient(node);
@@ -14,23 +20,20 @@ export async function queue(node: NodeUnderTest) {
 
 /** A session that a call paused. */
 export async function preempt(node: NodeUnderTest, agentId = "music") {
-  const ann = new E2eClient(node);
-  const { id } = await ann.hold(agentId);
+  const { ann, id } = await hold(node, agentId);
   const holder = await ann.hold("phone");
   return { ann, holder, session: await ann.see(id) };
 }
 
 /** A session that its user paused; the floor is free. */
 export async function pauseByUser(node: NodeUnderTest, agentId = "music") {
-  const ann = new E2eClient(node);
-  const { id } = await ann.hold(agentId);
+  const { ann, id } = await hold(node, agentId);
   const { session } = await accepted(ann.on(id, "pause"));
   return { ann, session };
 }
 
 export async function archive(node: NodeUnderTest) {
-  const ann = new E2eClient(node);
-  const { id } = await ann.hold("music");
+  const { ann, id } = await hold(node, "music");
   const { session } = await accepted(ann.on(id, "archive"));
   return { ann, session };
 }

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { startGuarded } from "../../../support/clients/callers.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const AGENTS = [
@@ -141,23 +141,11 @@ describe("POST /catalogue/diff", () => {
 });
 
 test("only operators see the matrix and the difference", async () => {
-  const [ann, ops] = ["ann-key-0123456789abcdef0123456789", "ops-key-0123456789abcdef0123456789"];
-  const entries = [
-    { owner: "ann", key: ann },
-    { owner: "ops", key: ops, operator: true },
-  ];
-  const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
-  const guarded = await NodeUnderTest.start({
-    agents: AGENTS,
-    catalog: {},
-    settings: { INTERLOCK_AUTH: `keys:${keys}` },
-  });
-  onTestFinished(() => guarded.stop());
-  for (const [key, status] of [
+  const { ann, ops } = await startGuarded({ agents: AGENTS, catalog: {} }, onTestFinished);
+  for (const [caller, status] of [
     [ann, 403],
     [ops, 200],
   ] as const) {
-    const caller = new Caller(guarded, key);
     expect((await caller.get("/catalogue/matrix")).status).toBe(status);
     const raw = textOf(AGENTS, {});
     expect((await caller.post("/catalogue/diff", undefined, { raw, headers: YAML })).status).toBe(status);

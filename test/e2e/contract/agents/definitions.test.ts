@@ -1,26 +1,18 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { scripted } from "../../../support/catalogs/e2e-catalog.ts";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { type AnswerBody, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
+const delegate = { name: "helper", task: "hello" };
 const AGENTS = [
   scripted("general", { priority: 40, tools: ["clock", "ask-user"], instructions: "The file's." }),
   scripted("music", { priority: 20 }),
-  {
-    name: "caller",
-    adapter: {
-      kind: "scripted",
-      replies: [
-        {
-          match: "call",
-          delegate: { name: "helper", task: "hello" },
-          say: ["It says: {result}"],
-          otherwise: ["No one."],
-        },
-      ],
-    },
-  },
+  scripted(
+    "caller",
+    {},
+    { replies: [{ match: "call", delegate, say: ["It says: {result}"], otherwise: ["No one."] }] },
+  ),
   scripted("limited", { tools: ["clock"], max_steps: 3, max_depth: 2, sub_agents: ["music"] }),
   { name: "formatter", adapter: { kind: "command", command: "fmt" } },
   { name: "coder", adapter: { kind: "acp", profile: "codex" } },
@@ -113,11 +105,8 @@ describe("an agent that is defined in a workspace", () => {
     const { id } = await define({ workspaceId, priority: 10, description: "one" });
     const patch = async (fields: object) =>
       definitionOf(await accepted(node.patch(`/agents/definitions/${id}`, fields)));
-    expect(await patch({ priority: 70, description: null })).toMatchObject({
-      priority: 70,
-      workspaceId,
-      enabled: true,
-    });
+    const changed = await patch({ priority: 70, description: null });
+    expect(changed).toMatchObject({ priority: 70, workspaceId, enabled: true });
     expect((await ann.create("helper", { workspaceId })).priority).toBe(70);
     expect((await agentsOf(workspaceId)).at(-1)).toMatchObject({ id, description: "" });
     await patch({ enabled: false });
@@ -157,30 +146,26 @@ describe("an agent that is defined in a workspace", () => {
 });
 
 describe("a definition", () => {
+  const limited = { basedOn: "limited" };
   test.each<[what: string, fields: object, path: string, message: RegExp]>([
     ["has the name of an agent of the file", { name: "music" }, "body.name", /already has an agent music/],
     ["is based on no agent", { basedOn: "nobody" }, "body.basedOn", /has no agent nobody/],
     ["is based on a program", { basedOn: "formatter" }, "body.basedOn", /of kind command/],
     ["is based on a coding agent", { basedOn: "coder" }, "body.basedOn", /of kind acp/],
-    [
-      "has a tool that its base lacks",
-      { tools: ["clock", "web-fetch"] },
-      "body.tools",
-      /the tool web-fetch is not a tool of/,
-    ],
+    ["has a tool that its base lacks", { tools: ["clock", "web-fetch"] }, "body.tools", /web-fetch is not a tool of/],
     ["has a tool twice", { tools: ["clock", "clock"] }, "body.tools", /twice/],
     ["is its own sub-agent", { subAgents: ["helper"] }, "body.subAgents", /not its own/],
-    ["has more steps than its base", { basedOn: "limited", maxSteps: 4 }, "body.maxSteps", /limited has 3/],
-    ["has more depth than its base", { basedOn: "limited", maxDepth: 3 }, "body.maxDepth", /limited has 2/],
+    ["has more steps than its base", { ...limited, maxSteps: 4 }, "body.maxSteps", /limited has 3/],
+    ["has more depth than its base", { ...limited, maxDepth: 3 }, "body.maxDepth", /limited has 2/],
     [
-      "has a sub-agent that its base may not call",
-      { basedOn: "limited", subAgents: ["music", "general"] },
+      "has a sub-agent that its base lacks",
+      { ...limited, subAgents: ["music", "general"] },
       "body.subAgents",
-      /general is not a sub-agent of limited/,
+      /general is not/,
     ],
     [
       "may call every agent, and its base may not",
-      { basedOn: "limited", subAgents: [] },
+      { ...limited, subAgents: [] },
       "body.subAgents",
       /means every agent/,
     ],
@@ -235,8 +220,8 @@ describe("a definition", () => {
     const made = await Promise.all(
       Array.from({ length: 13 }, (_, index) => define({ workspaceId, name: `heavy${index}`, instructions })),
     );
-    const page = async (after: string) =>
-      await accepted(node.get(`/agents/definitions?workspaceId=${workspaceId}&limit=200${after}`));
+    const page = (after: string) =>
+      accepted(node.get(`/agents/definitions?workspaceId=${workspaceId}&limit=200${after}`));
     const first = await page("");
     expect([listOf(first).length, first.hasMore]).toEqual([11, true]);
     const rest = await page(`&after=${listOf(first).at(-1)!.id}`);
@@ -250,55 +235,42 @@ describe("a definition", () => {
     const { id } = await define({ workspaceId });
     const changes = [{ priority: 11 }, { label: "L" }, { description: "d" }];
     await Promise.all(changes.map((change) => accepted(node.patch(`/agents/definitions/${id}`, change))));
-    const { definition } = (await node.get(`/agents/definitions/${id}`)).body as unknown as { definition: Definition };
-    expect(definition).toMatchObject({ priority: 11, label: "L", description: "d" });
+    const changed = definitionOf((await node.get(`/agents/definitions/${id}`)).body);
+    expect(changed).toMatchObject({ priority: 11, label: "L", description: "d" });
   });
 });
 
 test("the file takes precedence over the database: a new agent of the file hides the definition, which is marked", async () => {
   const own = await NodeUnderTest.start({ agents: AGENTS.slice(0, 2) });
-  try {
-    const body = { name: "helper", basedOn: "general", workspaceId: "w", priority: 99 };
-    const { id } = definitionOf(await accepted(own.post("/agents/definitions", body)));
-    const agents = [...AGENTS.slice(0, 2), scripted("helper", { priority: 33 })];
-    await own.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
-    const isThere = async () => (await accepted(own.get("/agents"))).agents.some((agent) => agent.id === "helper");
-    await expect.poll(isThere, { timeout: 10_000 }).toBe(true);
-    const ann = new E2eClient(own);
-    expect(await ann.create("helper", { workspaceId: "w" })).toMatchObject({ agentId: "helper", priority: 33 });
-    expect((await refused(ann.askToCreate({ agentId: id, workspaceId: "w" }))).errorCode).toBe("agent_not_found");
-    const shown = definitionOf(await accepted(own.get(`/agents/definitions/${id}`)));
-    expect(shown["fault"]).toBe("the catalogue already has an agent helper");
-  } finally {
-    await own.stop();
-  }
+  onTestFinished(() => own.stop());
+  const body = { name: "helper", basedOn: "general", workspaceId: "w", priority: 99 };
+  const { id } = definitionOf(await accepted(own.post("/agents/definitions", body)));
+  const agents = [...AGENTS.slice(0, 2), scripted("helper", { priority: 33 })];
+  await own.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
+  const isThere = async () => (await accepted(own.get("/agents"))).agents.some((agent) => agent.id === "helper");
+  await expect.poll(isThere, { timeout: 10_000 }).toBe(true);
+  const ann = new E2eClient(own);
+  expect(await ann.create("helper", { workspaceId: "w" })).toMatchObject({ agentId: "helper", priority: 33 });
+  expect((await refused(ann.askToCreate({ agentId: id, workspaceId: "w" }))).errorCode).toBe("agent_not_found");
+  const shown = definitionOf(await accepted(own.get(`/agents/definitions/${id}`)));
+  expect(shown["fault"]).toBe("the catalogue already has an agent helper");
 });
 
 test("only operators define agents; all users see those of a workspace", async () => {
-  const KEYS = [
-    { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
-    { owner: "ops", key: "ops-key-0123456789abcdef0123456789", operator: true },
-  ];
-  const keys = await writeTemporary("keys.yaml", keysFile(KEYS), afterAll);
-  const own = await NodeUnderTest.start({ agents: AGENTS, settings: { INTERLOCK_AUTH: `keys:${keys}` } });
-  try {
-    const [ann, ops] = KEYS.map(({ key }) => new Caller(own, key)) as [Caller, Caller];
-    const body = { name: "helper", basedOn: "general", workspaceId: "w" };
-    const { id } = definitionOf(await accepted(ops.post("/agents/definitions", body)));
-    for (const asked of [
-      ann.post("/agents/definitions", { ...body, name: "mine" }),
-      ann.get("/agents/definitions"),
-      ann.get(`/agents/definitions/${id}`),
-      ann.ask("PATCH", `/agents/definitions/${id}`, { priority: 100 }),
-      ann.ask("DELETE", `/agents/definitions/${id}`),
-    ]) {
-      expect((await refused(asked)).errorCode).toBe("forbidden");
-    }
-    const { agents } = await accepted(ann.get("/agents?workspaceId=w"));
-    expect(agents.at(-1)).toMatchObject({ id });
-    const made = await accepted(ann.post("/session/create", { agentId: "helper", workspaceId: "w" }));
-    expect(made.session.agentId).toBe(id);
-  } finally {
-    await own.stop();
+  const { ann, ops } = await startGuarded({ agents: AGENTS }, onTestFinished);
+  const body = { name: "helper", basedOn: "general", workspaceId: "w" };
+  const { id } = definitionOf(await accepted(ops.post("/agents/definitions", body)));
+  for (const asked of [
+    ann.post("/agents/definitions", { ...body, name: "mine" }),
+    ann.get("/agents/definitions"),
+    ann.get(`/agents/definitions/${id}`),
+    ann.ask("PATCH", `/agents/definitions/${id}`, { priority: 100 }),
+    ann.ask("DELETE", `/agents/definitions/${id}`),
+  ]) {
+    expect((await refused(asked)).errorCode).toBe("forbidden");
   }
+  const { agents } = await accepted(ann.get("/agents?workspaceId=w"));
+  expect(agents.at(-1)).toMatchObject({ id });
+  const made = await accepted(ann.post("/session/create", { agentId: "helper", workspaceId: "w" }));
+  expect(made.session.agentId).toBe(id);
 });

@@ -1,10 +1,12 @@
-import { afterAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { PLAYERS } from "../../../support/nodes/players.ts";
 
-const node = await NodeUnderTest.start({ agents: PLAYERS, catalog: { default_agent: "general" } });
+const polite = { name: "polite", priority: 10, when_blocked: "queue" };
+const node = await NodeUnderTest.start({ agents: [...PLAYERS, polite], catalog: { default_agent: "general" } });
 afterAll(() => node.stop());
 
 const beat = (sessionId: string, fields: object = {}) =>
@@ -23,8 +25,7 @@ describe("an external agent", () => {
   });
 
   test("an external agent follows its sessions' events: play, play quieter, be silent, stop", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("slow_music");
+    const { ann, id } = await hold(node, "slow_music");
     const stream = await ann.follow(id);
     const prompt = await ann.hold("unleased");
     await accepted(ann.on(prompt.id, "archive"));
@@ -61,25 +62,18 @@ describe("an external agent", () => {
   });
 
   test("an external agent is not switched to while turns wait", async () => {
-    const polite = { name: "polite", priority: 10, when_blocked: "queue" };
-    const other = await NodeUnderTest.start({ agents: [...PLAYERS, polite], catalog: { default_agent: "general" } });
-    try {
-      const ann = new E2eClient(other);
-      await ann.hold("slow_music");
-      const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "polite" };
-      const { sessionId } = await accepted(ann.send(chat));
-      const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId, agentId: "music" }));
-      expect(outcome).toMatchObject({ errorCode: "agent_busy" });
-    } finally {
-      await other.stop();
-    }
+    const ann = new E2eClient(node);
+    await ann.hold("slow_music");
+    const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "polite" };
+    const { sessionId } = await accepted(ann.send(chat));
+    const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId, agentId: "music" }));
+    expect(outcome).toMatchObject({ errorCode: "agent_busy" });
   });
 });
 
 describe("a heartbeat", () => {
   test("a heartbeat returns what the session should do and until when it keeps its place, and is not an event", async () => {
-    const ann = new E2eClient(node);
-    const { id, leaseMs, leaseUntil } = await ann.hold("slow_music");
+    const { ann, id, leaseMs, leaseUntil } = await hold(node, "slow_music");
     const before = await ann.log(id);
     const told = { success: true, sessionId: id, state: "active", leaseMs, leaseUntil };
     expect(await accepted(beat(id))).toEqual(told);
@@ -91,8 +85,7 @@ describe("a heartbeat", () => {
   });
 
   test("a heartbeat may be repeated with one key: each repeat renews the lease", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("slow_music");
+    const { ann, id } = await hold(node, "slow_music");
     const again = () => node.post("/message", { type: "heartbeat", sessionId: id }, { key: "the-same" });
     expect((await accepted(again())).success).toBe(true);
     await accepted(ann.on(id, "archive"));
@@ -100,8 +93,7 @@ describe("a heartbeat", () => {
   });
 
   test("a heartbeat of an archived or unknown session is refused, so that its program stops", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("slow_music");
+    const { ann, id } = await hold(node, "slow_music");
     await accepted(ann.on(id, "archive"));
     expect(await beat(id)).toMatchObject({ status: 409 });
     expect(await beat("nowhere")).toMatchObject({ status: 404 });
@@ -118,19 +110,12 @@ describe("a heartbeat", () => {
   });
 
   test("a heartbeat of another owner's session is not found", async () => {
-    const KEYS = ["ann", "bob"].map((owner) => ({ owner, key: `${owner}-key-0123456789abcdef0123456789` }));
-    const keys = await writeTemporary("keys.yaml", keysFile(KEYS), afterAll);
-    const guarded = await NodeUnderTest.start({ agents: PLAYERS, settings: { INTERLOCK_AUTH: `keys:${keys}` } });
-    try {
-      const [ann, bob] = KEYS.map(({ key }) => new Caller(guarded, key)) as [Caller, Caller];
-      const wanted = { userId: "ann", agentId: "slow_music", activate: true };
-      const { session } = await accepted(ann.post("/session/create", wanted));
-      const message = { type: "heartbeat", sessionId: session.id };
-      expect(await refused(bob.post("/message", message))).toMatchObject({ errorCode: "session_not_found" });
-      expect(await accepted(ann.post("/message", message))).toMatchObject({ state: "active" });
-    } finally {
-      await guarded.stop();
-    }
+    const { ann, bob } = await startGuarded({ agents: PLAYERS }, onTestFinished);
+    const wanted = { userId: "ann", agentId: "slow_music", activate: true };
+    const { session } = await accepted(ann.post("/session/create", wanted));
+    const message = { type: "heartbeat", sessionId: session.id };
+    expect(await refused(bob.post("/message", message))).toMatchObject({ errorCode: "session_not_found" });
+    expect(await accepted(ann.post("/message", message))).toMatchObject({ state: "active" });
   });
 });
 

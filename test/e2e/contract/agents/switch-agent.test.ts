@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -10,8 +11,7 @@ const switchTo = (sessionId: string, agentId: unknown, fields: Record<string, un
 
 describe("switch_agent", () => {
   test("switch_agent changes the agent of the session: in the answer, in the log, and in the next turn", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await ann.talk(id, "hello");
     const { outcome } = await accepted(switchTo(id, " planner "));
     expect(outcome).toEqual({ previousAgentId: "general", currentAgentId: "planner", agentName: "Planner" });

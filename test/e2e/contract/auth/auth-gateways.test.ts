@@ -1,5 +1,5 @@
 import { beforeAll, expect, onTestFinished, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { Caller, keyOf, keysFile, keysFor, writeTemporary } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
@@ -8,16 +8,14 @@ import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { REDIS } from "../../../support/servers/redis-server.ts";
 
-const ANN = "ann-key-0123456789abcdef0123456789";
-const BOB = "bob-key-0123456789abcdef0123456789";
+const [ANN, BOB] = [keyOf("ann"), keyOf("bob")];
 /** A key that begins as an operator's. */
-const EVA = "eva-key-0123456789abcdef0123456789";
+const EVA = keyOf("eva");
 /** Owners who make no other requests, one for each try of the test that counts them. */
-const COUNTED = ["cid", "dan", "eve"].map((owner) => ({ owner, key: `${owner}-key-0123456789abcdef0123456789` }));
+const COUNTED = ["cid", "dan", "eve"].map((owner) => ({ owner, key: keyOf(owner) }));
 
-interface Issued {
-  ticket: string;
-}
+const ticketOf = async (caller: Caller) =>
+  ((await accepted(caller.post("/ticket"))) as unknown as { ticket: string }).ticket;
 
 describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) => {
   const postgres = serverOf(startPostgres);
@@ -30,13 +28,8 @@ describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) 
     atEnd(() => server.stop());
     const { url, drop } = await postgres().makeDatabase();
     atEnd(drop);
-    const people = [
-      { owner: "ann", key: ANN },
-      { owner: "bob", key: BOB },
-      { owner: "eva", key: EVA, operator: true },
-    ];
-    const entries = [...people, ...COUNTED];
-    const keys = await writeTemporary("keys.yaml", keysFile(entries), atEnd);
+    const people = [ANN, BOB, EVA].map((key) => ({ owner: key.slice(0, 3), key, operator: key === EVA }));
+    const keys = await writeTemporary("keys.yaml", keysFile([...people, ...COUNTED]), atEnd);
     settings = {
       INTERLOCK_STORE: url,
       INTERLOCK_BUS: server.url,
@@ -51,26 +44,18 @@ describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) 
     const [here, there] = nodes;
     const ann = new Caller(here, ANN);
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
-    const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as Issued;
-    const path = `/session/${session.id}/events?ticket=${ticket}`;
+    const path = `/session/${session.id}/events?ticket=${await ticketOf(ann)}`;
     expect((await (await there.stream(path)).next()).type).toBe("session_created");
     for (const node of nodes) expect((await refused(node.get(path))).errorCode).toBe("unauthorized");
-    const another = (await accepted(new Caller(there, BOB).post("/ticket"))) as unknown as Issued;
-    const hers = `/session/${session.id}/events?ticket=${another.ticket}`;
+    const hers = `/session/${session.id}/events?ticket=${await ticketOf(new Caller(there, BOB))}`;
     expect((await refused(here.get(hers))).errorCode).toBe("session_not_found");
   });
 
   test("a ticket of a key that is no longer in the file, or has another role there, opens no stream at a restarted gateway", async () => {
     const [here] = nodes;
     const tickets: string[] = [];
-    for (const key of [ANN, BOB, EVA]) {
-      tickets.push(((await accepted(new Caller(here, key).post("/ticket"))) as unknown as Issued).ticket);
-    }
-    const entries = [
-      { owner: "bob", key: BOB },
-      { owner: "eva", key: EVA },
-    ];
-    const keys = await writeTemporary("fewer-keys.yaml", keysFile(entries), onTestFinished);
+    for (const key of [ANN, BOB, EVA]) tickets.push(await ticketOf(new Caller(here, key)));
+    const keys = await keysFor(["bob", "eva"], onTestFinished);
     const restarted = await NodeUnderTest.start({ settings: { ...settings, INTERLOCK_AUTH: `keys:${keys}` } });
     onTestFinished(() => restarted.stop());
     const codes: string[] = [];

@@ -1,29 +1,15 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { type Caller, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
-import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import type { Answer } from "../../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { REDIS } from "../../../support/servers/redis-server.ts";
 
-const KEYS = [
-  { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
-  { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
-  { owner: "ops", key: "ops-key-0123456789abcdef0123456789", operator: true },
-];
-
-type AtEnd = (close: () => Promise<unknown>) => void;
-
-async function startNode(settings: Record<string, string>, atEnd: AtEnd): Promise<Caller[]> {
-  const keys = await writeTemporary("keys.yaml", keysFile(KEYS), atEnd);
-  const auth = { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" };
-  const node = await NodeUnderTest.start({ settings: { ...auth, ...settings } });
-  atEnd(() => node.stop());
-  return KEYS.map(({ key }) => new Caller(node, key));
-}
-
+type AtEnd = (close: () => Promise<void>) => void;
+type Callers = Record<"ann" | "bob" | "ops", Caller>;
 const floor = (session: string) => `/floor/${encodeURIComponent(`s:${session}`)}`;
 
 /** Every way to request a session by an id; each returns the answer. */
@@ -67,13 +53,13 @@ function kind({ status, body: { session } }: Answer, id: string): unknown {
   };
 }
 
-function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
+function ownIds(start: (atEnd: AtEnd) => Promise<Callers>): void {
   const atEnd = atEndOfSuite();
   let ann: Caller;
   let bob: Caller;
   let ops: Caller;
   beforeAll(async () => {
-    [ann, bob, ops] = (await start(atEnd)) as [Caller, Caller, Caller];
+    ({ ann, bob, ops } = await start(atEnd));
     // One session is held, so that routes about floors return something.
     await accepted(ann.post("/session/create", { id: "call", agentId: "phone", activate: true }));
   }, 60_000);
@@ -142,7 +128,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
   });
 }
 
-describe("ids of several owners, embedded", () => ownIds((atEnd) => startNode({}, atEnd)));
+describe("ids of several owners, embedded", () => ownIds((atEnd) => startGuarded({}, atEnd)));
 
 describeWith([POSTGRES, REDIS], "ids of several owners, scaled out", (startPostgres, startRedis) => {
   const postgres = serverOf(startPostgres);
@@ -151,6 +137,6 @@ describeWith([POSTGRES, REDIS], "ids of several owners, scaled out", (startPostg
     atEnd(() => server.stop());
     const { url, drop } = await postgres().makeDatabase();
     atEnd(drop);
-    return startNode({ INTERLOCK_STORE: url, INTERLOCK_BUS: server.url }, atEnd);
+    return startGuarded({ settings: { INTERLOCK_STORE: url, INTERLOCK_BUS: server.url } }, atEnd);
   });
 });

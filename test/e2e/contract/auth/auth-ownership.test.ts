@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { beforeAll, describe, expect, test } from "vitest";
+import { type Caller, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import {
   essence,
@@ -12,31 +12,15 @@ import {
   ROUTES,
   type Things,
 } from "../../../support/clients/owned-resources.ts";
-import type { SseReader, StreamEvent } from "../../../support/clients/sse-reader.ts";
-import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
 
-const KEYS = [
-  { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
-  { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
-  { owner: "ops", key: "ops-key-0123456789abcdef0123456789", operator: true },
-];
-
-const keys = await writeTemporary("keys.yaml", keysFile(KEYS), afterAll);
-
-const node = await NodeUnderTest.start({
-  settings: { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" },
-});
-
-afterAll(() => node.stop());
-
-const [ann, bob, ops] = KEYS.map(({ key }) => new Caller(node, key)) as [Caller, Caller, Caller];
+const { node, ann, bob, ops } = await startGuarded();
 
 interface FloorPage {
   floors: { floorId: string }[];
   hasMore: boolean;
 }
 
-const annsStreams: SseReader[] = [];
 let things: Things;
 
 beforeAll(async () => {
@@ -48,7 +32,7 @@ beforeAll(async () => {
   const { messageId } = await accepted(ann.post("/message", said));
   const { messages } = await accepted(ann.get(`/session/${session.id}/messages`));
   const stream = await ann.stream(`/events?userId=ann&sessionId=${session.id}`);
-  annsStreams.push(stream);
+
   const connected = await stream.next();
   await stream.find("agent_list");
   const log = await ann.stream(`/session/${session.id}/events`);
@@ -86,19 +70,19 @@ describe("a resource of another owner", () => {
     expect(answer.status === 404 || NOTHING_THERE.test(answer.text)).toBe(true);
   });
 
-  test.each(MESSAGES)("a resource of another owner does not exist for a message: %s", async (type, fields) => {
-    const say = (of: Things) => bob.post("/message", { type, sessionId: of.session, ...fields });
-    const answer = await say(things);
-    expect(essence(answer, things)).toEqual(essence(await say(NOTHING), NOTHING));
-    expect(answer.text).toContain("session_not_found");
-  });
-
-  test.each(MESSAGES)("a resource of another owner does not exist through its connection: %s", async (type, fields) => {
-    const say = (of: Things) => bob.post("/message", { type, connectionId: of.connection, ...fields });
-    const answer = await say(things);
-    expect(essence(answer, things)).toEqual(essence(await say(NOTHING), NOTHING));
-    expect(answer.body.errorCode).toBe("connection_not_found");
-  });
+  test.each(MESSAGES)(
+    "a resource of another owner does not exist for a message, by its session or its connection: %s",
+    async (type, fields) => {
+      const say = (of: object) => bob.post("/message", { type, ...of, ...fields });
+      const alike = async (name: "session" | "connection", code: string) => {
+        const answer = await say({ [`${name}Id`]: things[name] });
+        expect(essence(answer, things)).toEqual(essence(await say({ [`${name}Id`]: NOTHING[name] }), NOTHING));
+        expect(answer.text).toContain(code);
+      };
+      await alike("session", "session_not_found");
+      await alike("connection", "connection_not_found");
+    },
+  );
 
   test("a floor of another owner's session does not exist, whether it is in use or not", async () => {
     for (const path of ["", "/log", "/events"]) {
@@ -199,16 +183,14 @@ describe("a resource of another owner", () => {
 describe("a user", () => {
   test("a user may not act for another user: forbidden, and nothing is created", async () => {
     const before = await accepted(ops.get("/session/list?includeArchived=true"));
+    const why = "You act for yourself: leave the user out, or name yourself. Only an operator acts for other users.";
     for (const answer of [
       bob.post("/session/create", { userId: "ann", agentId: "chat" }),
       bob.post("/session/create", { userId: "ann", zone: "rear", agentId: "chat", activate: true }),
       bob.post("/message", { type: "chat", content: "hello", userId: "ann" }),
       bob.get("/events?userId=ann"),
     ]) {
-      expect(await refused(answer)).toMatchObject({
-        errorCode: "forbidden",
-        error: "You act for yourself: leave the user out, or name yourself. Only an operator acts for other users.",
-      });
+      expect(await refused(answer)).toMatchObject({ errorCode: "forbidden", error: why });
     }
     expect((await accepted(ops.get("/session/list?includeArchived=true"))).total).toBe(before.total);
   });
@@ -225,8 +207,10 @@ describe("a user", () => {
   });
 
   test("a user may not set flags, even on its own floor", async () => {
-    const answer = await refused(bob.ask("PUT", `${floor("u:bob")}/flags`, { emergency: true }));
-    expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators may set flags." });
+    const why = { errorCode: "forbidden", error: "Only operators may set flags." };
+    for (const method of ["PUT", "PATCH"]) {
+      expect(await refused(bob.ask(method, `${floor("u:bob")}/flags`, { emergency: true }))).toMatchObject(why);
+    }
     expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
   });
 
@@ -241,10 +225,8 @@ describe("a user", () => {
     expect(own.text).not.toContain("leviathan");
   });
 
-  test("a user may not read the node's metrics, or its catalogue", async () => {
-    expect((await refused(bob.get("/catalogue/matrix"))).errorCode).toBe("forbidden");
-    expect((await refused(bob.get("/metrics"))).errorCode).toBe("forbidden");
-    expect((await refused(bob.get("/nodes"))).errorCode).toBe("forbidden");
+  test.each(["/catalogue/matrix", "/metrics", "/nodes"])("a user may not read the node's %s", async (path) => {
+    expect((await refused(bob.get(path))).errorCode).toBe("forbidden");
   });
 });
 
@@ -307,8 +289,8 @@ describe("an operator", () => {
   });
 
   test("an operator cannot use another client's connection", async () => {
-    const answer = await refused(ops.post("/session/create", { agentId: "chat", connectionId: things.connection }));
-    expect(answer.errorCode).toBe("connection_not_found");
+    const fields = { agentId: "chat", connectionId: things.connection };
+    expect((await refused(ops.post("/session/create", fields))).errorCode).toBe("connection_not_found");
   });
 });
 

@@ -1,10 +1,10 @@
 import { createHmac, generateKeyPairSync } from "node:crypto";
 import { type CryptoKey, exportSPKI, importJWK } from "jose";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { readSettings } from "../../../../src/config/settings.ts";
-import { createApp } from "../../../../src/node/app.ts";
+
 import { Caller, writeTemporary } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
+import type { SseReader } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { forge, nowS, signWithSecret, TokenIssuer } from "../../../support/servers/token-issuer.ts";
 
@@ -22,6 +22,15 @@ async function startWithSecret(secret: string | Uint8Array = SECRET, settings: R
 const node = await startWithSecret();
 /** The node's answer to a token. */
 const judge = (token: string, at = node) => new Caller(at, token).get("/agents");
+const ticketOf = async (caller: Caller) =>
+  ((await accepted(caller.post("/ticket"))) as unknown as { ticket: string }).ticket;
+const expectExpired = async (stream: SseReader) =>
+  expect((await stream.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+/** The stream still has the events of its owner. */
+const expectLasting = async (stream: SseReader, owner: Caller) => {
+  const { session } = await accepted(owner.post("/session/create", { agentId: "chat" }));
+  expect((await stream.find("session_created")).sessionId).toBe(session.id);
+};
 const judgeClaims = async (claims: Record<string, unknown>) => judge(await signWithSecret(SECRET, claims));
 
 describe("a token signed with the secret of a file", () => {
@@ -35,43 +44,42 @@ describe("a token signed with the secret of a file", () => {
     expect((await accepted(annAgain.get(`/session/${session.id}`))).session.ownerId).toBe("ann");
   });
 
-  const statusFor = async (claims: object) => {
+  test.each<[claims: object, role: string, status: number]>([
+    [{ scope: "operator" }, "an operator", 200],
+    [{ scope: "read operator write" }, "an operator", 200],
+    [{ scp: ["read", "operator"] }, "an operator", 200],
+    [{ scp: "operator" }, "an operator", 200],
+    [{ scope: "operators" }, "no operator", 403],
+    [{ scope: "Operator" }, "no operator", 403],
+    [{ scope: { operator: true } }, "no operator", 403],
+    [{ scp: [["operator"]] }, "no operator", 403],
+    [{ operator: true, role: "operator", roles: ["operator"] }, "no operator", 403],
+    [{}, "no operator", 403],
+  ])("a signed token with %j makes its caller %s", async (claims, _, status) => {
     const caller = new Caller(node, await signWithSecret(SECRET, { sub: "somebody", ...claims }));
-    return (await caller.get("/metrics")).status;
-  };
-
-  test.each<object>([
-    { scope: "operator" },
-    { scope: "read operator write" },
-    { scp: ["read", "operator"] },
-    { scp: "operator" },
-  ])("a signed token with %j makes its caller an operator", async (claims) => {
-    expect(await statusFor(claims)).toBe(200);
+    expect((await caller.get("/metrics")).status).toBe(status);
   });
 
-  test.each<object>([
-    { scope: "operators" },
-    { scope: "Operator" },
-    { scope: { operator: true } },
-    { scp: [["operator"]] },
-    { operator: true, role: "operator", roles: ["operator"] },
-    {},
-  ])("a signed token with %j makes its caller no operator", async (claims) => {
-    expect(await statusFor(claims)).toBe(403);
-  });
-
+  const [over, unfit, unnamed] = ["has expired", "is not accepted", "'s sub is not a valid name"];
   test.each<[string, Record<string, unknown>, string]>([
-    ["has expired", { sub: "ann", exp: nowS() - 60 }, "The token has expired."],
-    ["never expires", { sub: "ann", exp: null }, "The token is not accepted."],
-    ["says so in words", { sub: "ann", exp: "tomorrow" }, "The token is not accepted."],
-    ["is not good yet", { sub: "ann", nbf: nowS() + 60 }, "The token is not accepted."],
-    ["has no sub", {}, "The token is not accepted."],
-    ["has an empty sub", { sub: "" }, "The token's sub is not a valid name."],
-    ["has a sub too long to be a name", { sub: "x".repeat(129) }, "The token's sub is not a valid name."],
-    ["has control characters in its sub", { sub: "ann\nbob" }, "The token's sub is not a valid name."],
-    ["has a number for its sub", { sub: 7 }, "The token's sub is not a valid name."],
-  ])("a signed token that %s is 401", async (_, claims, error) => {
-    const { status, body, headers } = await judgeClaims(claims);
+    ["has expired", { exp: nowS() - 60 }, over],
+    ["expired when time began", { exp: 0 }, over],
+    ["expired long before that", { exp: -1e308 }, over],
+    ["never expires", { exp: null }, unfit],
+    ["says so in words", { exp: "tomorrow" }, unfit],
+    ["has a text for its expiry", { exp: "1e308" }, unfit],
+    ["has a list for its expiry", { exp: [1e308] }, unfit],
+    ["is not good yet", { nbf: nowS() + 60 }, unfit],
+    ["is never good", { nbf: 1e308 }, unfit],
+    ["has a text for its beginning", { nbf: "0" }, unfit],
+    ["has no sub", { sub: undefined }, unfit],
+    ["has an empty sub", { sub: "" }, unnamed],
+    ["has a sub too long to be a name", { sub: "x".repeat(129) }, unnamed],
+    ["has control characters in its sub", { sub: "ann\nbob" }, unnamed],
+    ["has a number for its sub", { sub: 7 }, unnamed],
+  ])("a signed token that %s is 401", async (_, claims, why) => {
+    const { status, body, headers } = await judgeClaims({ sub: "ann", ...claims });
+    const error = `The token${why.startsWith("'") ? "" : " "}${why}.`;
     expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
     expect(headers["www-authenticate"]).toContain('error="invalid_token"');
   });
@@ -81,8 +89,8 @@ describe("a token signed with the secret of a file", () => {
     expect((await judgeClaims({ sub: "ann", nbf: nowS() + 5 })).status).toBe(200);
   });
 
-  test.each([1e308, 1e300, 8.64e12, 253_402_300_799, 4_102_444_800.1234])(
-    "a token signed with the secret of a file may have any expiry, such as %d, and works for tickets and cookies",
+  test.each([1e308, 8.64e12, 4_102_444_800.1234])(
+    "a token may have any expiry, such as %d, and works for tickets and cookies",
     async (exp) => {
       const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann", exp }));
       await accepted(ann.get("/agents"));
@@ -90,13 +98,6 @@ describe("a token signed with the secret of a file", () => {
       expect(expiresAt).toEqual(expect.any(Number));
       expect((await (await node.stream(`/events?ticket=${ticket}`)).next()).type).toBe("connected");
       expect(await accepted(ann.post("/cookie"))).toMatchObject({ expiresAt: expect.any(Number) });
-    },
-  );
-
-  test.each([{ exp: -1e308 }, { exp: 0 }, { nbf: 1e308 }, { exp: "1e308" }, { exp: [1e308] }, { nbf: "0" }])(
-    "a signed token whose times are invalid, as %j, is 401",
-    async (claims) => {
-      expect((await judgeClaims({ sub: "ann", ...claims })).status).toBe(401);
     },
   );
 
@@ -134,65 +135,49 @@ describe("a token signed with the secret of a file", () => {
 });
 
 describe("a secret", () => {
-  test.each(["\n", "\r\n"])("a secret is the same with %j at its end, which editors add", async (end) => {
-    const other = await startWithSecret(SECRET + end);
-    expect((await judge(await signWithSecret(SECRET, { sub: "ann" }), other)).status).toBe(200);
+  const bytes = Uint8Array.from({ length: 64 }, (_, index) => index * 4);
+  test.each<[what: string, file: string | Uint8Array, secret: string | Uint8Array]>([
+    ["the same with the end of a line, which editors add", `${SECRET}\r\n`, SECRET],
+    ["any bytes", bytes, bytes],
+  ])("a secret may be %s", async (_, file, secret) => {
+    const other = await startWithSecret(file);
+    expect((await judge(await signWithSecret(secret, { sub: "ann" }), other)).status).toBe(200);
   });
 
-  test("a secret may be any bytes", async () => {
-    const bytes = Uint8Array.from({ length: 64 }, (_, index) => index * 4);
-    const other = await startWithSecret(bytes);
-    expect((await judge(await signWithSecret(bytes, { sub: "ann" }), other)).status).toBe(200);
-  });
-
-  const boot = async (auth: string) => {
-    const reading = readSettings({
-      PORT: "0",
-      INTERLOCK_STORE: "sqlite::memory:",
-      INTERLOCK_AUTH: auth,
-      LOG_LEVEL: "silent",
-    });
-    if (!reading.ok) throw new Error("these settings are fine");
-    const app = createApp({ settings: reading.settings, env: {} });
-    await app.start();
-    await app.stop();
-  };
-
-  test("a secret that is too short, too long or missing is refused in a sentence when the node starts", async () => {
-    const short = await writeTemporary("secret", `${"x".repeat(31)}\n`, onTestFinished);
-    await expect(boot(`jwt:${short}`)).rejects.toThrow(
-      `the secret that tokens are signed with cannot be used: ${short}: it has 31 bytes; HS256 needs at least 32`,
-    );
-    const long = await writeTemporary("secret", "x".repeat(4_097), onTestFinished);
-    await expect(boot(`jwt:${long}`)).rejects.toThrow("it is larger than 4096 bytes");
-    await expect(boot("jwt:/nowhere/secret")).rejects.toThrow("/nowhere/secret: there is no such file");
-  });
-
-  test("an unusable file of keys is refused when the node starts", async () => {
-    const keys = await writeTemporary("keys.yaml", "keys:\n  - owner: ann\n    sha256: hunter2\n", onTestFinished);
-    await expect(boot(`keys:${keys}`)).rejects.toThrow(
-      `the keys cannot be used\n${keys}:3:13 keys[0].sha256: must be the SHA-256 of a key: 64 of 0-9 a-f`,
-    );
-    await expect(boot("keys:/nowhere/keys")).rejects.toThrow("/nowhere/keys:1:1 there is no such file");
+  const UNFIT = "the secret that tokens are signed with cannot be used: FILE: it";
+  const FAULT = "must be the SHA-256 of a key: 64 of 0-9 a-f";
+  test.each<[what: string, kind: string, content: string | undefined, error: string]>([
+    ["a short secret", "jwt", `${"x".repeat(31)}\n`, `${UNFIT} has 31 bytes; HS256 needs at least 32`],
+    ["a long secret", "jwt", "x".repeat(4_097), "it is larger than 4096 bytes"],
+    ["a missing secret", "jwt", undefined, "FILE: there is no such file"],
+    [
+      "a faulty file of keys",
+      "keys",
+      "keys:\n  - owner: ann\n    sha256: hunter2\n",
+      `cannot be used\nFILE:3:13 keys[0].sha256: ${FAULT}`,
+    ],
+    ["a missing file of keys", "keys", undefined, "FILE:1:1 there is no such file"],
+  ])("%s is refused in a sentence when the node starts", async (_, kind, content, error) => {
+    const file = content === undefined ? "/nowhere/file" : await writeTemporary("file", content, onTestFinished);
+    const starting = NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `${kind}:${file}` } });
+    await expect(starting).rejects.toThrow(error.replace("FILE", file));
   });
 });
-
-describe("a token's issuer and audience", () => {
-  test("a token's issuer and audience are checked if they are configured", async () => {
-    const strict = await startWithSecret(SECRET, {
-      INTERLOCK_ISSUER: "https://id.example",
-      INTERLOCK_AUDIENCE: "interlock",
-    });
-    const right = { sub: "ann", iss: "https://id.example", aud: "interlock" };
-    const verdict = async (claims: object) =>
-      (await judge(await signWithSecret(SECRET, { ...right, ...claims }), strict)).status;
-    expect(await verdict({})).toBe(200);
-    expect(await verdict({ aud: ["other", "interlock"] })).toBe(200);
-    expect(await verdict({ aud: "other" })).toBe(401);
-    expect(await verdict({ aud: undefined })).toBe(401);
-    expect(await verdict({ iss: "https://evil.example" })).toBe(401);
-    expect(await verdict({ iss: undefined })).toBe(401);
-  });
+test("a token's issuer and audience are checked if they are configured", async () => {
+  const configured = { INTERLOCK_ISSUER: "https://id.example", INTERLOCK_AUDIENCE: "interlock" };
+  const strict = await startWithSecret(SECRET, configured);
+  const right = { sub: "ann", iss: "https://id.example", aud: "interlock" };
+  for (const [claims, status] of [
+    [{}, 200],
+    [{ aud: ["other", "interlock"] }, 200],
+    [{ aud: "other" }, 401],
+    [{ aud: undefined }, 401],
+    [{ iss: "https://evil.example" }, 401],
+    [{ iss: undefined }, 401],
+  ] as const) {
+    const token = await signWithSecret(SECRET, { ...right, ...claims } as never);
+    expect((await judge(token, strict)).status, JSON.stringify(claims)).toBe(status);
+  }
 });
 
 describe("a token signed with a published key", () => {
@@ -204,13 +189,16 @@ describe("a token signed with a published key", () => {
     return other;
   };
 
-  test.each(["ES256", "RS256", "PS256", "EdDSA"])("a published key may be one of %s", async (alg) => {
+  test("a published key may be one of ES256, RS256, PS256 and EdDSA", async () => {
     await using issuer = await TokenIssuer.start();
-    const key = await issuer.makeKey(alg);
-    issuer.publish(await issuer.makeKey(), key);
+    const keys = [await issuer.makeKey("ES256"), await issuer.makeKey("RS256"), await issuer.makeKey("PS256")];
+    keys.push(await issuer.makeKey("EdDSA"));
+    issuer.publish(...keys);
     const other = await start(issuer);
-    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
-    expect((await accepted(ann.post("/session/create"))).session.ownerId).toBe("ann");
+    for (const key of keys) {
+      const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+      expect((await accepted(ann.post("/session/create"))).session.ownerId, key.alg).toBe("ann");
+    }
   });
 
   test("a token stays valid when the published keys change, and a token of a new key is valid at once", async () => {
@@ -240,20 +228,16 @@ describe("a token signed with a published key", () => {
     const streams = await Promise.all(
       ["/events", "/floors/events", `/session/${session.id}/events`].map((path) => ann.stream(path)),
     );
-    const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
-    streams.push(await other.stream(`/events?ticket=${ticket}`));
+    streams.push(await other.stream(`/events?ticket=${await ticketOf(ann)}`));
     const lasting = await bob.stream("/events");
-    const kept = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    const kept = await ticketOf(ann);
     issuer.publish(next, newest);
     // The unknown key makes the node read the set.
     expect((await judge(await issuer.sign(newest, { sub: "bob" }), other)).status).toBe(200);
-    for (const stream of streams) {
-      expect((await stream.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
-    }
+    for (const stream of streams) await expectExpired(stream);
     expect((await refused(ann.get("/agents"))).errorCode).toBe("unauthorized");
-    expect((await other.stream(`/events?ticket=${kept.ticket}`)).status).toBe(401);
-    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
-    expect((await lasting.find("session_created")).sessionId).toBe(made.session.id);
+    expect((await other.stream(`/events?ticket=${kept}`)).status).toBe(401);
+    await expectLasting(lasting, bob);
   });
 
   test.each<[string, string | undefined]>([
@@ -265,31 +249,23 @@ describe("a token signed with a published key", () => {
     issuer.publish(former);
     const other = await start(issuer);
     const ann = new Caller(other, await issuer.sign(former, { sub: "ann" }));
-    const stream = await ann.stream("/events");
-    const opened = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
-    const ticketed = await other.stream(`/events?ticket=${opened.ticket}`);
-    const kept = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    const streams = [await ann.stream("/events"), await other.stream(`/events?ticket=${await ticketOf(ann)}`)];
+    const kept = await ticketOf(ann);
     issuer.publish(latter);
     // No known key verifies this token, which makes the node read the set.
     const bob = new Caller(other, await issuer.sign(latter, { sub: "bob" }));
     expect((await bob.get("/agents")).status).toBe(200);
     const lasting = await bob.stream("/events");
-    for (const each of [stream, ticketed]) {
-      expect((await each.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
-    }
+    for (const each of streams) await expectExpired(each);
     expect((await refused(ann.get("/agents"))).errorCode).toBe("unauthorized");
-    expect((await other.stream(`/events?ticket=${kept.ticket}`)).status).toBe(401);
-    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
-    expect((await lasting.find("session_created")).sessionId).toBe(made.session.id);
+    expect((await other.stream(`/events?ticket=${kept}`)).status).toBe(401);
+    await expectLasting(lasting, bob);
   });
 
   test("a token may be signed with any of several published keys without an id, and one of them is withdrawn alone", async () => {
     await using issuer = await TokenIssuer.start();
-    const [one, two, unpublished] = [
-      await issuer.makeKeyNamed(undefined),
-      await issuer.makeKeyNamed(undefined),
-      await issuer.makeKeyNamed(undefined),
-    ];
+    const [one, two] = [await issuer.makeKeyNamed(undefined), await issuer.makeKeyNamed(undefined)];
+    const unpublished = await issuer.makeKeyNamed(undefined);
     const strange = [{ kty: "future", x: "eA" }, { kty: "RSA", n: "", e: "" }, { kty: "EC" }];
     issuer.published = [...strange, one.publicJwk, two.publicJwk] as never;
     const other = await start(issuer);
@@ -299,10 +275,9 @@ describe("a token signed with a published key", () => {
     expect([anns.status, bobs.status]).toEqual([200, 200]);
     issuer.publish(two);
     expect((await judge(await issuer.sign(unpublished, { sub: "eve" }), other)).status).toBe(401);
-    expect((await anns.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    await expectExpired(anns);
     expect((await ann.get("/agents")).status).toBe(401);
-    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
-    expect((await bobs.find("session_created")).sessionId).toBe(made.session.id);
+    await expectLasting(bobs, bob);
   });
 
   test("a token is accepted although another published key without an id is too short to be used", async () => {
@@ -326,8 +301,7 @@ describe("a token signed with a published key", () => {
     const padded = Buffer.concat([Buffer.alloc(1), Buffer.from(n!, "base64url")]).toString("base64url");
     issuer.published = [{ ...rest, n: padded, x5t: "eA" }, next.publicJwk];
     expect((await judge(await issuer.sign(next, { sub: "bob" }), other)).status).toBe(200);
-    const made = await accepted(ann.post("/session/create", { agentId: "chat" }));
-    expect((await stream.find("session_created")).sessionId).toBe(made.session.id);
+    await expectLasting(stream, ann);
     expect((await judge(await issuer.sign(key, { sub: "ann", jti: "2" }), other)).status).toBe(200);
   });
 
@@ -391,24 +365,17 @@ describe("a token signed with a published key", () => {
 });
 
 describe("a stream", () => {
-  /** Expires within a second or two: clocks may differ by ten seconds. */
-  const shortly = (claims: Record<string, unknown> = {}) =>
-    signWithSecret(SECRET, { sub: "ann", exp: nowS() - 8, ...claims });
-
   test("a stream ends with its token, reports it, and continues with a new token", async () => {
     const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", title: "before" }));
-    const brief = new Caller(node, await shortly());
+    // It expires within a second or two: clocks may differ by ten seconds.
+    const brief = new Caller(node, await signWithSecret(SECRET, { sub: "ann", exp: nowS() - 8 }));
     const paths = ["/events", `/events?sessionId=${session.id}`, `/session/${session.id}/events`];
     paths.push(`/floor/${encodeURIComponent(session.floorId)}/events`);
     const streams = await Promise.all(paths.map((path) => brief.stream(path)));
-    const { ticket } = (await accepted(brief.post("/ticket"))) as unknown as { ticket: string };
-    streams.push(await node.stream(`/session/${session.id}/events?ticket=${ticket}`));
+    streams.push(await node.stream(`/session/${session.id}/events?ticket=${await ticketOf(brief)}`));
     const lasting = await ann.stream(`/session/${session.id}/events`);
-    for (const stream of streams) {
-      const last = (await stream.end()).at(-1);
-      expect(last).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
-    }
+    for (const stream of streams) await expectExpired(stream);
     expect((await refused(brief.get("/agents"))).error).toBe("The token has expired.");
     await accepted(ann.ask("PATCH", `/session/${session.id}`, { title: "after" }));
     for (const stream of [streams[1]!, streams[2]!, streams[4]!]) {

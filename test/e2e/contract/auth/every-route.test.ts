@@ -1,41 +1,25 @@
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { keyOf, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted } from "../../../support/clients/e2e-client.ts";
 import { OpenApiDocument, type Operation } from "../../../support/documents/openapi-document.ts";
 import { type Schema, samplesOf } from "../../../support/documents/openapi-samples.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
-import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /**
  * The order in which every route of /openapi.json checks a request: its bytes, the caller, the request itself; and the
  * receipt of a repeat before the state. New routes are included without being named here.
  */
 
-const ANN = "ann-key-0123456789abcdef0123456789";
-const BOB = "bob-key-0123456789abcdef0123456789";
-const OPS = "ops-key-0123456789abcdef0123456789";
 const GOOD = "talk";
 const MAX_BODY = 65_536;
 const agents = [{ name: GOOD, priority: 20, adapter: { kind: "scripted", replies: [{ say: ["Hello."] }] } }];
 
-const keys = await writeTemporary(
-  "keys.yaml",
-  keysFile([
-    { owner: "ann", key: ANN },
-    { owner: "bob", key: BOB },
-    { owner: "ops", key: OPS, operator: true },
-  ]),
-  afterAll,
-);
-const node = await NodeUnderTest.start({
+const { node, ann, bob, ops } = await startGuarded({
   agents,
   catalog: { default_agent: GOOD },
-  settings: { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off", INTERLOCK_MAX_BODY: "64KiB" },
+  settings: { INTERLOCK_MAX_BODY: "64KiB" },
 });
-afterAll(() => node.stop());
 const document = OpenApiDocument.parse(JSON.parse((await node.send("GET", "/openapi.json")).text));
-
-const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
 
 interface Route {
   name: string;
@@ -84,11 +68,10 @@ let sessions = 0;
 /** A session of Ann's with one message. */
 async function makeSession(): Promise<{ sessionId: string; messageId: string }> {
   sessions += 1;
-  const headers = bearer(ANN);
   const create = { id: `${GOOD}${sessions}`, agentId: GOOD, activate: true };
-  const { session } = await accepted(node.post("/session/create", create, { headers }));
+  const { session } = await accepted(ann.post("/session/create", create));
   const say = { type: "chat", sessionId: session.id, content: "hello" };
-  const { messageId } = await accepted(node.post("/message", say, { headers }));
+  const { messageId } = await accepted(ann.post("/message", say));
   return { sessionId: session.id, messageId };
 }
 
@@ -98,7 +81,7 @@ describe("a request without credentials, or with unknown ones", () => {
     async (_, route) => {
       const { sessionId, messageId } = await makeSession();
       for (const path of [pathOf(route, sessionId, messageId), `${pathOf(route, "%00")}?limit=x&after=%00`]) {
-        for (const headers of [{}, bearer("made-up-key-0123456789abcdef012345")]) {
+        for (const headers of [{}, { Authorization: `Bearer ${keyOf("made-up")}` }]) {
           const body = route.type === undefined ? undefined : "{ this is no JSON";
           expect(await statusOf(route, path, headers, body), path).toBe(401);
         }
@@ -120,7 +103,7 @@ describe("a body above the size limit", () => {
   test.each(named(ROUTES.filter((route) => route.type !== undefined)))(
     "a body above the size limit is refused before it has arrived: %s",
     async (_, route) => {
-      const headers = { ...bearer(OPS), "Content-Length": MAX_BODY * 100_000 };
+      const headers = { ...ops.headers, "Content-Length": MAX_BODY * 100_000 };
       expect(await answerToHead(route, pathOf(route, "any"), headers)).toBe(413);
     },
   );
@@ -138,7 +121,7 @@ describe("another owner's session, or an unknown one", () => {
       for (const body of bodies) {
         for (const query of ["", "?limit=x&after=%00&before=&lastEventId=%00&format=x"]) {
           const ask = (id: string, message?: string) =>
-            statusOf(route, `${pathOf(route, id, message)}${query}`, bearer(BOB), body);
+            statusOf(route, `${pathOf(route, id, message)}${query}`, bob.headers, body);
           const status = await ask(sessionId, messageId);
           expect(status, `${query} ${body}`).toBe(await ask("no-such-session"));
           expect(status, `${query} ${body}`).toBeLessThan(500);
@@ -163,7 +146,7 @@ describe("a repeat under its key", () => {
       const { sessionId, messageId } = await makeSession();
       const { schema } = route.operation.requestBody!.content["application/json"]!;
       const about = {
-        ...bearer(OPS),
+        ...ops.headers,
         "Content-Type": "application/json",
         "Idempotency-Key": `every-route-${sessions}`,
       };
@@ -175,7 +158,7 @@ describe("a repeat under its key", () => {
       const headers = { ...about, "Content-Length": Buffer.byteLength(content) };
       const ask = () => node.send(route.method, pathOf(route, sessionId, messageId), headers, content);
       const first = await ask();
-      await node.delete(`/session/${sessionId}`, { headers: bearer(ANN) });
+      await ann.ask("DELETE", `/session/${sessionId}`);
       const again = await ask();
       // A refusal that changed nothing may be decided again.
       if (first.status === 200) expect([again.status, again.text]).toEqual([first.status, first.text]);

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import type { SseReader } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -59,8 +60,7 @@ describe("a connection", () => {
   });
 
   test("a connection is bound by a load, and carries the session from the answer's position", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     const { stream, connectionId } = await ann.connect();
     const { position } = await accepted(node.post("/session/load", { sessionId: id, connectionId }));
     const head = Number(position.split(".")[1]);

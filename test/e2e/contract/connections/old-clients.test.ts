@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest, type RequestOptions } from "../../../support/nodes/node-under-test.ts";
 
 /** Clients written for other servers: fields they leave out, and their formats. */
@@ -66,8 +67,7 @@ describe("a client that names no connection", () => {
 
 describe("an image", () => {
   test("an image may be given as a data: URI, whose type then applies", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const images = [
       { data: `data:image/png;base64,${PICTURE}`, mimeType: "image/jpeg" },
       { data: `data:image/svg+xml;charset=utf-8;base64,${PICTURE}` },
@@ -109,8 +109,7 @@ describe("a session's title", () => {
     ["导航回家".repeat(30), `${"导航回家".repeat(30).slice(0, 59)}…`],
     [`${"😀".repeat(100)}`, `${"😀".repeat(29)}…`],
   ])("a session's title is its first message, cut between words: %j", async (content, title) => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const events = await ann.talk(id, content);
     const named = events.find(({ type, data }) => type === "session_updated" && "title" in data);
     expect(named!.data).toEqual({ title });
@@ -132,8 +131,7 @@ describe("a session's title", () => {
   });
 
   test("a session gets its title from the first message that contains words", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const images = [{ data: PICTURE, mimeType: "image/png" }];
     const stream = await ann.follow(id);
     await accepted(ann.say(id, "", { images }));
@@ -244,8 +242,7 @@ describe("a client of the service before this one", () => {
 
   test("a rollback to a point of the list is told by an event on the connection to which the session was loaded", async () => {
     const alone = await startAlone();
-    const ann = new E2eClient(alone);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(alone);
     await ann.talk(id, "hello 1");
     await ann.talk(id, "hello 2");
     const { stream, connectionId } = await ann.connect();
@@ -277,8 +274,7 @@ describe("a client of the service before this one", () => {
   });
 
   test("a rollback is told to the named connection, or to readers of the session's own stream", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await ann.talk(id, "hello");
     const { stream, connectionId } = await ann.connect();
     expect((await refused(ann.send({ ...ask(id, 7), connectionId }))).errorCode).toBe("illegal_command");

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -143,8 +144,7 @@ describe("the stream of a session", () => {
   });
 
   test("a session's stream says bye when the session is archived, and ends", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     const stream = await ann.follow(id);
     await accepted(ann.on(id, "archive"));
     const events = await stream.end();
@@ -230,8 +230,7 @@ describe("the stream of a session", () => {
   });
 
   test("a session's stream sends a reader that joins during a reply its text so far, and its end once", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const first = await ann.follow(id);
     await accepted(ann.say(id, "play"));
     const delta = await first.find("delta");

@@ -1,31 +1,13 @@
 import { gunzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { type Caller, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../../support/clients/e2e-client.ts";
 import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
-const ANN = "ann-key-0123456789abcdef0123456789";
-const BOB = "bob-key-0123456789abcdef0123456789";
-const OPS = "ops-key-0123456789abcdef0123456789";
-
-const keys = await writeTemporary(
-  "keys.yaml",
-  keysFile([
-    { owner: "ann", key: ANN },
-    { owner: "bob", key: BOB },
-    { owner: "ops", key: OPS, operator: true },
-  ]),
-  afterAll,
-);
-const node = await NodeUnderTest.start();
-const guarded = await NodeUnderTest.start({
-  settings: { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" },
-});
-const slow = await NodeUnderTest.start({ catalog: { default_agent: "general", policy: { resume_delay: "1h" } } });
-afterAll(() => Promise.all([node.stop(), guarded.stop(), slow.stop()]));
-
-const [ann, bob, ops] = [new Caller(guarded, ANN), new Caller(guarded, BOB), new Caller(guarded, OPS)];
+const { ann, bob, ops } = await startGuarded();
+const node = await NodeUnderTest.start({ catalog: { default_agent: "general", policy: { resume_delay: "1h" } } });
+afterAll(() => node.stop());
 const hold = async (caller: Caller, userId: string | undefined) =>
   (await accepted(caller.post("/session/create", { agentId: "music", userId, activate: true }))).session;
 const floorsSeen = async (caller: Caller) =>
@@ -53,8 +35,7 @@ describe("GET /floors", () => {
     const after = encodeURIComponent(`s:${own.id}`);
     const next = (await accepted(ops.get(`/floors?state=held&after=${after}`))) as unknown as { floors: unknown[] };
     expect(next).toMatchObject({ hasMore: false, floors: [{ floorId: "u:ann" }, { floorId: "u:bob" }] });
-    const { status } = await ops.get("/floors?state=none");
-    expect(status).toBe(400);
+    expect((await ops.get("/floors?state=none")).status).toBe(400);
   });
 });
 
@@ -92,16 +73,16 @@ describe("GET /floors/events", () => {
 
 describe("a reservation", () => {
   test("a reservation is in the floor's view, its log and the list of floors until it ends", async () => {
-    const cid = new E2eClient(slow);
-    const floor = await slow.stream(`${cid.floorPath}/events`);
+    const cid = new E2eClient(node);
+    const floor = await node.stream(`${cid.floorPath}/events`);
     const weather = await cid.hold("weather");
     const phone = await cid.hold("phone");
     await accepted(cid.on(phone.id, "archive"));
     const reserved = { sessionId: weather.id, until: expect.any(Number) };
     expect((await floor.find("floor_updated")).data).toEqual({ flags: {}, reserved });
     expect(await cid.floor()).toMatchObject({ holder: null, reserved });
-    const { floors } = (await accepted(slow.get("/floors?state=waiting"))) as unknown as { floors: unknown[] };
-    expect(floors).toMatchObject([{ reserved, paused: 1, state: "waiting" }]);
+    const { floors } = (await accepted(node.get("/floors?state=waiting"))) as unknown as { floors: unknown[] };
+    expect(floors).toContainEqual(expect.objectContaining({ reserved, paused: 1, state: "waiting" }));
     await accepted(cid.on(weather.id, "resume"));
     expect((await floor.find("floor_updated")).data).toEqual({ flags: {} });
     expect(await cid.floor()).not.toHaveProperty("reserved");

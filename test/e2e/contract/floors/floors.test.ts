@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({
@@ -39,8 +40,7 @@ describe("a floor", () => {
   });
 
   test("a floor also shows sessions that their user paused", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     await accepted(ann.on(id, "pause"));
     expect((await ann.floor()).paused).toMatchObject([{ id, pausedBy: "user" }]);
   });

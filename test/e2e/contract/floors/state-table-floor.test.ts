@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import type { Session } from "../../../../src/protocol/session.ts";
 import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
-import { archive, leavesAsItWas, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
+import { archive, hold, leavesAsItWas, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** The commands about the floor by the state of the session that they are for. */
@@ -121,8 +121,7 @@ describe.each(["archive", "stop"] as const)("%s", (verb) => {
   });
 
   test("the active session's run ends: its message, complete, and the transition as the log's last event", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     const stream = await ann.follow(id);
     const { runId } = await accepted(ann.say(id, "play"));
     await stream.find("delta");
@@ -134,8 +133,7 @@ describe.each(["archive", "stop"] as const)("%s", (verb) => {
   });
 
   test("a paused session is archived, and its held run ends", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     await accepted(ann.say(id, "play"));
     await ann.hold("phone");
     expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "running" });

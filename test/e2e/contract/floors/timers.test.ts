@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, typesOf } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** The timers of a catalogue. Times are short and real; every test awaits the event, not the time. */
@@ -40,8 +41,7 @@ describe("after_turn", () => {
   });
 
   test("after_turn archive ends the session when the answer is complete", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("once");
+    const { ann, id } = await hold(node, "once");
     const stream = await ann.follow(id);
     await accepted(ann.say(id, "hello"));
     const events = await stream.end();

@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { keyOf, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
@@ -224,22 +224,17 @@ describe("a head that has to be refused", () => {
 });
 
 test("a request with two Authorization headers is 401, whichever is valid", async () => {
-  const KEY = "ann-key-0123456789abcdef0123456789";
-  const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), onTestFinished);
-  const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
-  onTestFinished(() => guarded.stop());
-  await accepted(new Caller(guarded, KEY).get("/agents"));
-  const pairs = [
+  const KEY = keyOf("ann");
+  const { node: guarded, ann } = await startGuarded({}, onTestFinished);
+  await accepted(ann.get("/agents"));
+  for (const [one, other] of [
     [KEY, "other"],
     ["other", KEY],
     [KEY, KEY],
-  ];
-  for (const [one, other] of pairs) {
-    const head = headOf("GET", "/agents", {
-      Authorization: `Bearer ${one}`,
-      aUTHORIZATION: `Bearer ${other}`,
-      Connection: "close",
-    });
-    expect(statusesOf(await say(head, guarded.url))).toEqual([401]);
+  ]) {
+    const twice = { Authorization: `Bearer ${one}`, aUTHORIZATION: `Bearer ${other}` };
+    expect(statusesOf(await say(headOf("GET", "/agents", { ...twice, Connection: "close" }), guarded.url))).toEqual([
+      401,
+    ]);
   }
 });

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -28,8 +29,7 @@ describe("a repeat with the same key", () => {
   });
 
   test("requests with the same key cause one turn of a session", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const options = { key: newKey() };
     const first = await accepted(ann.say(id, "hello", {}, options));
     await (await ann.follow(id)).find("complete");
@@ -38,8 +38,7 @@ describe("a repeat with the same key", () => {
   });
 
   test("a pause repeated with the same key after the resume changes nothing", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     const options = { key: newKey() };
     const first = await accepted(ann.on(id, "pause", options));
     await accepted(ann.on(id, "resume"));
@@ -48,8 +47,7 @@ describe("a repeat with the same key", () => {
   });
 
   test("renaming, switching and answering with the same key take effect once", async () => {
-    const ann = new E2eClient(node);
-    const { id: sessionId } = await ann.hold("general");
+    const { ann, id: sessionId } = await hold(node);
     const renaming = { key: newKey() };
     const renamed = await accepted(node.patch(`/session/${sessionId}`, { title: "One" }, renaming));
     await accepted(node.patch(`/session/${sessionId}`, { title: "Two" }));
@@ -93,8 +91,7 @@ describe("a repeat with the same key", () => {
   });
 
   test("stopping a floor and setting its flags with the same key take effect once", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     const stopping = { key: newKey() };
     const stopped = await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping));
     expect(stopped.archived).toEqual([id]);
@@ -235,8 +232,7 @@ describe("a key", () => {
   });
 
   test("a key may be in the body of every write", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     await accepted(ann.say(id, "play"));
     await accepted(ann.say(id, "hello", { id: "late" }));
     const repeated = async (method: string, path: string, body: object) => {

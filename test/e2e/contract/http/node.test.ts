@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { LIVE_EVENTS, LOGGED_EVENTS } from "../../../../src/protocol/event.ts";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
-import { Caller, keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { Caller, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { OpenApiDocument, type Operation, referencesIn } from "../../../support/documents/openapi-document.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
@@ -96,28 +96,16 @@ describe("/ready", () => {
 });
 
 test("/ready reports that a catalogue has faults, and lists them to operators only", async () => {
-  const [OPS, ANN] = ["ops-key-0123456789abcdef0123456789", "ann-key-0123456789abcdef0123456789"];
-  const entries = [
-    { owner: "ops", key: OPS, operator: true },
-    { owner: "ann", key: ANN },
-  ];
-  const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
-  const settings = { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "refused=2/1d" };
-  const guarded = await NodeUnderTest.start({ settings, mayFail: true });
-  onTestFinished(() => guarded.stop());
+  const settings = { INTERLOCK_RATE_LIMITS: "refused=2/1d" };
+  const { node: guarded, ann, ops } = await startGuarded({ settings, mayFail: true }, onTestFinished);
   await guarded.writeCatalog("agents:\n  - name: general\n    priority: sk-secret-value\n");
-  const ready = async (key?: string) => {
-    const caller = key === undefined ? guarded : new Caller(guarded, key);
-    return (await accepted(caller.get("/ready"))).catalog;
-  };
-  while ((await ready()).faultCount === undefined);
-  const { hash, loadedAt } = await ready();
-  expect(await ready()).toEqual({ hash, loadedAt, faultCount: 1 });
-  expect(await ready(ANN)).toEqual({ hash, loadedAt, faultCount: 1 });
-  expect((await ready(OPS)).faults).toMatchObject([{ line: 3, path: "agents[0].priority" }]);
+  const ready = async (caller: Pick<Caller, "get">) => (await accepted(caller.get("/ready"))).catalog;
+  while ((await ready(guarded)).faultCount === undefined);
+  const { hash, loadedAt } = await ready(guarded);
+  for (const caller of [guarded, ann]) expect(await ready(caller)).toEqual({ hash, loadedAt, faultCount: 1 });
+  expect((await ready(ops)).faults).toMatchObject([{ line: 3, path: "agents[0].priority" }]);
   // It does not check keys either.
-  await ready("guess-1");
-  await ready("guess-2");
+  for (const guess of ["guess-1", "guess-2"]) await ready(new Caller(guarded, guess));
   expect((await new Caller(guarded, "guess-3").get("/agents")).status).toBe(429);
 });
 

@@ -4,19 +4,14 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { readPage, root } from "../../../docs/page.ts";
-import { keysFile, writeTemporary } from "../../../support/clients/callers.ts";
+import { keyOf, startGuarded } from "../../../support/clients/callers.ts";
 import { OUTSIDE_MODULES, runNode, runProgram, testWithPrograms } from "../../../support/documents/outside-programs.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
-const KEY = "ann-key-0123456789abcdef0123456789";
 const folder = await mkdtemp(join(tmpdir(), "interlock-openapi-"));
-const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), afterAll);
 const open = await NodeUnderTest.start();
-const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
-afterAll(async () => {
-  await Promise.all([open.stop(), guarded.stop()]);
-  await rm(folder, { recursive: true });
-});
+const { node: guarded } = await startGuarded();
+afterAll(() => Promise.all([open.stop(), rm(folder, { recursive: true })]));
 
 type Finding = readonly [file: string, rule: string];
 
@@ -112,7 +107,7 @@ describe("a client that openapi-typescript generates", () => {
       await compile(guarded, "say.ts", "client.ts");
       expect(await call("say.js", "say", [open.url, "hello"])).toBe("Hello there.");
       const name = randomUUID();
-      expect(await call("client.js", "play", [guarded.url, KEY, name])).toEqual({
+      expect(await call("client.js", "play", [guarded.url, keyOf("ann"), name])).toEqual({
         isSame: true,
         states: ["active", "paused", "active"],
         reason: "floor_free",

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -27,8 +28,7 @@ describe("a write whose session is deleted meanwhile", () => {
   test.each(WRITES)(
     "a write repeated with its key gets the same answer after its session was deleted: %s",
     async (_, ask) => {
-      const ann = new E2eClient(node);
-      const { id } = await ann.hold("music");
+      const { ann, id } = await hold(node, "music");
       const options = newKey();
       const first = await accepted(ask(ann, id, options));
       await node.delete(`/session/${id}`);

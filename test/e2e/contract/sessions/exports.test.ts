@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Message } from "../../../../src/protocol/message.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -85,8 +86,7 @@ describe("an export", () => {
   });
 
   test("an export contains no waiting turn, no runtime state, and no secret", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     const stream = await ann.follow(id);
     await accepted(ann.say(id, "play"));
     await stream.until(({ type }) => type === "delta");

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import type { Message } from "../../../../src/protocol/message.ts";
 import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -60,8 +61,7 @@ describe("a fork", () => {
   });
 
   test("a fork is found by its words, and is unaffected by deleting its source", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await ann.talk(id, "hello zanzibar");
     const { session } = await accepted(node.post(`/session/${id}/fork`));
     await accepted(node.delete(`/session/${id}`));
@@ -71,8 +71,7 @@ describe("a fork", () => {
   });
 
   test("a fork shows the images of its source, even when that is gone", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(ann.say(id, "hello", { images: [IMAGE] }));
     const { session } = await accepted(node.post(`/session/${id}/fork`));
     await accepted(node.delete(`/session/${id}`));
@@ -82,8 +81,7 @@ describe("a fork", () => {
   });
 
   test("a fork leaves out waiting turns and an unfinished message, and cannot end with one", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     await ann.talk(id, "hello 1");
     const stream = await ann.follow(id);
     await accepted(ann.say(id, "play", { id: "playing" }));
@@ -149,8 +147,7 @@ describe("a fork", () => {
 
 describe("sending a message again", () => {
   test("a message can be sent again as a new turn of the same session, with its images", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(ann.say(id, "hello", { id: "first", images: [IMAGE] }));
     const stream = await ann.follow(id);
     await stream.until(({ type }) => type === "complete");
@@ -198,8 +195,7 @@ describe("sending a message again", () => {
   });
 
   test("a message keeps its images when it is sent with other text, unless others are given", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(ann.say(id, "hello", { id: "first", images: [IMAGE] }));
     await accepted(ann.on(id, "stop"));
     const path = `/session/${id}/messages/first/edit`;
@@ -289,8 +285,7 @@ describe("a rollback", () => {
   test.each(["on its user's floor", "on a floor of its own"])(
     "a rollback replaces a session %s once: of several at once one takes effect, and a later one is refused",
     async (where) => {
-      const ann = new E2eClient(node);
-      const { id } = await ann.hold("general", where.endsWith("own") ? { userId: undefined } : {});
+      const { ann, id } = await hold(node, "general", where.endsWith("own") ? { userId: undefined } : {});
       await ann.talk(id, "hello 1");
       const back = () => node.post(`/session/${id}/rollback`);
       const { session } = await accepted(back());
@@ -357,8 +352,7 @@ describe("a rollback", () => {
 
 describe("the waiting turns", () => {
   test("the waiting turns are listed in order, without a withdrawn one", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     await accepted(ann.say(id, "play"));
     for (const n of [1, 2, 3]) await accepted(ann.say(id, `hello ${n}`, { id: `w${n}` }));
     const queue = async (query = "") => {
@@ -375,8 +369,7 @@ describe("the waiting turns", () => {
   });
 
   test("the waiting turns are listed in pages that end at a megabyte", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     await accepted(ann.say(id, "play"));
     for (const n of [1, 2, 3, 4, 5, 6]) await accepted(ann.say(id, "x".repeat(262_144), { id: `w${n}` }));
     const first = await accepted(node.get(`/session/${id}/queue`));

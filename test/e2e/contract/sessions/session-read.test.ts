@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -147,8 +148,7 @@ describe("messages", () => {
 
 describe("a queued message", () => {
   test("a queued message can be withdrawn before its turn: it is removed, and its run ends without having begun", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     await accepted(ann.say(id, "play"));
     const queued = await accepted(ann.say(id, "hello", { id: "regretted" }));
     expect((await ann.messages(id)).at(-1)).toMatchObject({ id: "regretted", status: "queued" });
@@ -221,8 +221,7 @@ describe("a session", () => {
   });
 
   test("a session is deleted with its messages, its log and its images; deleting it again deletes nothing", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
     await accepted(ann.say(id, "play", { id: "m0", images }));
     const hash = (await ann.messages(id))[0]!.images![0]!.hash;
@@ -246,8 +245,7 @@ describe("images", () => {
   const image = { data: png.toString("base64"), mimeType: "image/png" };
 
   test("images are stored with their message and read back byte for byte", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(ann.say(id, "hello", { id: "m", type: "image", images: [image] }));
     const [message] = await ann.messages(id);
     expect(message!.images).toEqual([{ hash: expect.any(String), mimeType: "image/png", bytes: png.length }]);
@@ -259,15 +257,13 @@ describe("images", () => {
   });
 
   test("images may be a message of their own, without text", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const { messageId } = await accepted(ann.say(id, "", { images: [image] }));
     expect(messageId).toEqual(expect.any(String));
   });
 
   test("images belong to their session: no other session shows them", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const other = await ann.create("general");
     await accepted(ann.say(id, "hello", { images: [image] }));
     const { hash } = (await ann.messages(id))[0]!.images![0]!;
@@ -276,8 +272,7 @@ describe("images", () => {
   });
 
   test("images of more than 1 MiB encoded are too large, and the message is not kept", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const images = [{ data: "A".repeat(1_048_580), mimeType: "image/png" }];
     expect((await refused(ann.say(id, "hello", { images }))).errorCode).toBe("too_large");
     expect(await ann.messages(id)).toEqual([]);

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS } from "../../../support/catalogs/e2e-catalog.ts";
-import { accepted, E2eClient } from "../../../support/clients/e2e-client.ts";
+import { accepted, type E2eClient } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import type { SseReader, StreamEvent } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -17,8 +18,7 @@ afterAll(() => node.stop());
 
 /** A session whose agent writes, and the text that its reader received: less than one report. */
 async function listen() {
-  const ann = new E2eClient(node);
-  const { id } = await ann.hold("talker");
+  const { ann, id } = await hold(node, "talker");
   const stream = await ann.follow(id);
   const { runId } = await accepted(ann.say(id, "count"));
   const deltas: StreamEvent[] = [];
@@ -85,8 +85,7 @@ describe("text that readers received", () => {
   });
 
   test("text that readers received is kept after a preemption of an agent that does not hold", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("restless");
+    const { ann, id } = await hold(node, "restless");
     const stream = await ann.follow(id);
     await accepted(ann.say(id, "count"));
     const first = await stream.find("delta");

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -86,8 +87,7 @@ describe("a quick chat", () => {
 
 describe("a chat", () => {
   test("a chat is answered when it is committed, before its turn has ended", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const { position } = await accepted(ann.say(id, "play"));
     const { session, position: next } = await accepted(node.get(`/session/${id}`));
     expect(session.activity).toBe("running");
@@ -95,8 +95,7 @@ describe("a chat", () => {
   });
 
   test("a chat is accepted although its client disconnected, and is not aborted", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const stream = await ann.follow(id);
     await node.sendAndLeave("/message", { type: "chat", sessionId: id, content: "hello", id: "left" });
     expect((await stream.find("complete")).data).not.toHaveProperty("cancelled");
@@ -104,8 +103,7 @@ describe("a chat", () => {
   });
 
   test("a chat keeps the user's text, with NUL and lone surrogates replaced", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(
       ann.say(id, "", {}, { raw: `{"type":"chat","sessionId":"${id}","content":"a\\u0000b\\ud800c 😀"}` }),
     );
@@ -120,8 +118,7 @@ describe("a chat", () => {
   });
 
   test("a chat may have at most 262144 units", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(ann.say(id, `play ${"x".repeat(262_139)}`));
     await accepted(ann.send({ type: "abort", sessionId: id }));
     expect((await refused(ann.say(id, `play ${"x".repeat(262_140)}`))).errorCode).toBe("too_large");
@@ -143,15 +140,13 @@ describe("a chat", () => {
 
 describe("a message's id", () => {
   test("a message's id is the client's, or the server makes one", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     expect((await accepted(ann.say(id, "play", { id: "mine" }))).messageId).toBe("mine");
     expect((await accepted(ann.say(id, "hello"))).messageId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
   });
 
   test("a message id repeated with the same content changes nothing and gets the same answer", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const first = await accepted(ann.say(id, "hello", { id: "m1" }));
     await (await ann.follow(id)).find("complete");
     const before = await ann.log(id);
@@ -163,8 +158,7 @@ describe("a message's id", () => {
 
   test("a message id repeated with the same content during its run has no further effect, for every when_busy", async () => {
     for (const agent of ["general", "stacker", "hasty"]) {
-      const ann = new E2eClient(node);
-      const { id } = await ann.hold(agent);
+      const { ann, id } = await hold(node, agent);
       const first = await accepted(ann.say(id, "play", { id: "m1" }));
       const again = await accepted(ann.say(id, "play", { id: "m1" }));
       expect(again, agent).toMatchObject({ messageId: "m1", runId: first.runId });
@@ -174,8 +168,7 @@ describe("a message's id", () => {
   });
 
   test("a message id repeated with other content or images is a mismatch, and the message is unchanged", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(ann.say(id, "hello", { id: "m1" }));
     await (await ann.follow(id)).find("complete");
     const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
@@ -187,8 +180,7 @@ describe("a message's id", () => {
   });
 
   test("a message id repeated with other content during its run is a mismatch too", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(ann.say(id, "play", { id: "m1" }));
     expect((await refused(ann.say(id, "hello", { id: "m1" }))).errorCode).toBe("idempotency_mismatch");
   });
@@ -220,8 +212,7 @@ describe("a message's id", () => {
 
 describe("a chat while a run is in progress", () => {
   test("a chat during a run is queued if its agent enqueues, and queued turns run in the order of arrival", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     await accepted(ann.say(id, "play"));
     for (const content of ["hello 1", "hello 2"]) await accepted(ann.say(id, content));
     expect((await ann.messages(id)).map(({ status }) => status)).toEqual(["success", "queued", "queued"]);
@@ -236,16 +227,14 @@ describe("a chat while a run is in progress", () => {
   });
 
   test("a chat during a run is refused if too many already wait", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     await accepted(ann.say(id, "play"));
     for (let turn = 0; turn < 16; turn += 1) await accepted(ann.say(id, "hello"));
     expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
   });
 
   test("a chat during a run interrupts it if its agent allows that, reports the kept text, and is the next turn", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("hasty");
+    const { ann, id } = await hold(node, "hasty");
     const first = await accepted(ann.say(id, "play"));
     // Streamed text is stored within a moment: from then on it survives.
     let spoken = (await ann.messages(id))[1];
@@ -265,8 +254,7 @@ describe("a chat while a run is in progress", () => {
   });
 
   test("a chat during a paused session's run does not interrupt it as long as the floor is taken", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("hasty");
+    const { ann, id } = await hold(node, "hasty");
     const { runId } = await accepted(ann.say(id, "play"));
     const phone = await ann.hold("phone");
     expect((await refused(ann.say(id, "hello"))).errorCode).toBe("rejected");
@@ -281,8 +269,7 @@ describe("a chat while a run is in progress", () => {
 
 describe("an abort", () => {
   test("an abort ends the run and keeps its text", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const { runId } = await accepted(ann.say(id, "play"));
     while ((await ann.messages(id)).length < 2);
     await accepted(ann.send({ type: "abort", sessionId: id }));
@@ -293,8 +280,7 @@ describe("an abort", () => {
   });
 
   test("an abort needs no connection, and has no effect without a run", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     const before = await ann.log(id);
     await accepted(ann.send({ type: "abort", sessionId: id }));
     await accepted(ann.send({ type: "abort", sessionId: id }));
@@ -304,8 +290,7 @@ describe("an abort", () => {
 
 describe("pause, resume and archive", () => {
   test("pause, resume and archive as messages do what the routes do", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     for (const [type, state] of [
       ["pause", "paused"],
       ["resume", "active"],
@@ -346,8 +331,7 @@ describe("a message", () => {
   );
 
   test("played is answered with the position that counts: a repeated, smaller or late one changes nothing, and one beyond the end is refused", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await ann.talk(id, "hello");
     const [, reply] = await ann.messages(id);
     const play = (upTo: number, messageId: string = reply!.id) =>

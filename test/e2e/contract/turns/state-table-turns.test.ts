@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused, transitionsOf } from "../../../support/clients/e2e-client.ts";
-import { pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
+import { hold, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** The commands about a conversation by the state of its session. All cases of the rules: `test/unit/actors`. */
@@ -42,8 +42,7 @@ describe("chat", () => {
   });
 
   test("chat with the active session while it is busy is refused, and the message is not kept", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
+    const { ann, id } = await hold(node);
     await accepted(ann.say(id, "play"));
     expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
     expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
@@ -67,8 +66,7 @@ describe("chat", () => {
   });
 
   test("chat with a paused session that holds a run is refused as busy before the floor is requested", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     await accepted(ann.say(id, "play"));
     const phone = await ann.hold("phone");
     expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -173,8 +174,7 @@ describe("a turn that fails", () => {
 
 describe("a turn that is interrupted", () => {
   test("an interrupted turn is held if its agent yields by hold: no text is lost, repeated, or shown during the pause", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
+    const { ann, id } = await hold(node, "music");
     const stream = await ann.follow(id);
     await accepted(ann.say(id, "count"));
     await stream.find("delta");
@@ -193,8 +193,7 @@ describe("a turn that is interrupted", () => {
   });
 
   test("an interrupted turn begins again if its agent yields by abort: its text is kept as interrupted", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("restless");
+    const { ann, id } = await hold(node, "restless");
     const stream = await ann.follow(id);
     const { runId } = await accepted(ann.say(id, "play"));
     // Streamed text is stored within a moment.
@@ -231,8 +230,7 @@ describe("a turn with a sub-agent", () => {
 
 describe("every run", () => {
   test("every run has exactly one complete event, whatever its outcome", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("stacker");
+    const { ann, id } = await hold(node, "stacker");
     const runs = [];
     for (const content of ["hello", "refused", "play", "hello", "hello"]) {
       let answer = await ann.say(id, content);
