@@ -38,6 +38,16 @@ export async function archive(node: NodeUnderTest) {
   return { ann, session };
 }
 
+/** A session with these messages. */
+export async function importMessages(node: NodeUnderTest, said: { role: string; content: string }[], userId?: string) {
+  const lines = said.map((each, n) => ({ type: "message", id: `m${n}`, ...each, status: "success", createdAt: n }));
+  const file = [{ type: "session", version: 1, title: "Long" }, ...lines, { type: "end", messages: said.length }];
+  const raw = file.map((line) => JSON.stringify(line)).join("\n");
+  const headers = { "Content-Type": "application/x-ndjson" };
+  const query = userId === undefined ? "" : `?userId=${userId}`;
+  return (await accepted(node.post(`/session/import${query}`, undefined, { raw, headers }))).session;
+}
+
 /** Runs `work` and checks that it logs nothing and changes nothing in the session. */
 export async function leavesAsItWas(ann: E2eClient, sessionId: string, work: () => Promise<unknown>) {
   const before = { session: await ann.see(sessionId), log: await ann.log(sessionId), floor: await ann.floor() };

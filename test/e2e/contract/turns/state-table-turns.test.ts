@@ -30,17 +30,6 @@ describe("chat", () => {
     expect(await ann.messages(id)).toMatchObject([{ status: "success" }, { content: "Hello there." }]);
   });
 
-  test("chat that creates a queued session keeps the message, and runs when the floor is granted", async () => {
-    const ann = new E2eClient(node);
-    const holder = await ann.hold("phone");
-    const message = { type: "chat", content: "hello", userId: ann.userId, agentId: "patient" };
-    const { sessionId, decision, runId } = await accepted(ann.send(message));
-    expect(decision.outcome).toBe("queued");
-    const stream = await ann.follow(sessionId);
-    await accepted(ann.on(holder.id, "archive"));
-    await stream.find(({ type, data }) => type === "complete" && data["runId"] === runId);
-  });
-
   test("chat with the active session while it is busy is refused, and the message is not kept", async () => {
     const { ann, id } = await hold(node);
     await accepted(ann.say(id, "play"));
@@ -77,34 +66,27 @@ describe("chat", () => {
   });
 });
 
-describe("switch_agent", () => {
-  const switchTo = (ann: E2eClient, sessionId: string, agentId: string) =>
-    accepted(ann.send({ type: "switch_agent", sessionId, agentId }));
-
-  test("switch_agent of a queued session keeps its place in time, and competes with the new priority", async () => {
-    const { ann, holder, session } = await queue(node);
-    const { session: second } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
-    await switchTo(ann, session.id, "chat");
-    const { queued } = await ann.floor();
-    expect(queued.map(({ id }) => id)).toEqual([session.id, second.id]);
-    expect(queued[0]).toMatchObject({ agentId: "chat", queuedAt: session.queuedAt });
-    await switchTo(ann, second.id, "weather");
-    await accepted(ann.on(holder.id, "archive"));
-    expect((await ann.floor()).holder).toMatchObject({ id: second.id, agentId: "weather" });
-  });
+test("switch_agent of a queued session keeps its place in time, and competes with the new priority", async () => {
+  const { ann, holder, session } = await queue(node);
+  const { session: second } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
+  await accepted(ann.send({ type: "switch_agent", sessionId: session.id, agentId: "chat" }));
+  const { queued } = await ann.floor();
+  expect(queued.map(({ id }) => id)).toEqual([session.id, second.id]);
+  expect(queued[0]).toMatchObject({ agentId: "chat", queuedAt: session.queuedAt });
+  await accepted(ann.send({ type: "switch_agent", sessionId: second.id, agentId: "weather" }));
+  await accepted(ann.on(holder.id, "archive"));
+  expect((await ann.floor()).holder).toMatchObject({ id: second.id, agentId: "weather" });
 });
 
-describe("PATCH", () => {
-  test("PATCH renames a session in every state but archived", async () => {
-    const rename = async (id: string) => (await accepted(node.patch(`/session/${id}`, { title: "Renamed" }))).session;
-    const ann = new E2eClient(node);
-    expect((await rename((await ann.create("music")).id)).title).toBe("Renamed");
-    const { id } = await ann.hold("music");
-    await accepted(ann.say(id, "play"));
-    expect(await rename(id)).toMatchObject({ title: "Renamed", state: "active", activity: "running" });
-    const queued = await queue(node);
-    expect(await rename(queued.session.id)).toMatchObject({ queuedAt: queued.session.queuedAt });
-    const paused = await preempt(node);
-    expect(await rename(paused.session.id)).toMatchObject({ state: "paused" });
-  });
+test("PATCH renames a session in every state but archived", async () => {
+  const rename = async (id: string) => (await accepted(node.patch(`/session/${id}`, { title: "Renamed" }))).session;
+  const ann = new E2eClient(node);
+  expect((await rename((await ann.create("music")).id)).title).toBe("Renamed");
+  const { id } = await ann.hold("music");
+  await accepted(ann.say(id, "play"));
+  expect(await rename(id)).toMatchObject({ title: "Renamed", state: "active", activity: "running" });
+  const queued = await queue(node);
+  expect(await rename(queued.session.id)).toMatchObject({ queuedAt: queued.session.queuedAt });
+  const paused = await preempt(node);
+  expect(await rename(paused.session.id)).toMatchObject({ state: "paused" });
 });
