@@ -9,12 +9,8 @@ const { node } = await startGuarded({
 });
 
 const clientOf = (name: string) => new OpenAI({ baseURL: `${node.url}/v1`, apiKey: keyOf(name) });
-const ask = (name: string, content: string, metadata?: Record<string, string>) =>
-  clientOf(name).chat.completions.create({
-    model: "general",
-    messages: [{ role: "user", content }],
-    ...(metadata && { metadata }),
-  });
+const ask = (name: string, content: string, metadata: Record<string, string> = {}, more = {}) =>
+  clientOf(name).chat.completions.create({ model: "general", messages: [{ role: "user", content }], metadata, ...more });
 const bearer = (name: string) => ({ Authorization: `Bearer ${keyOf(name)}` });
 
 describe("a caller", () => {
@@ -37,12 +33,7 @@ describe("a caller", () => {
 
   test("a caller may not act for another user", async () => {
     await expect(ask("ann", "hello", { user: "bob" })).rejects.toThrow(PermissionDeniedError);
-    const named = (user: string) =>
-      clientOf("ann").chat.completions.create({
-        model: "general",
-        messages: [{ role: "user", content: "hello" }],
-        user,
-      });
+    const named = (user: string) => ask("ann", "hello", {}, { user });
     await expect(named("bob")).rejects.toThrow(/leave the user out, or name yourself/);
     expect((await named("ann")).choices[0]!.finish_reason).toBe("stop");
   });
@@ -59,11 +50,8 @@ describe("a caller", () => {
     expect((await node.get(`/api/chat/${session}/stream`, { headers: bearer("bob") })).status).toBe(204);
     const ending = await node.delete(`/api/chat/${session}/stream`, { headers: bearer("bob") });
     expect(ending.body).toEqual({ success: true, aborted: false });
-    const continuing = clientOf("bob").responses.create({
-      model: "general",
-      input: "hello",
-      previous_response_id: `resp_${session}.run`,
-    });
+    const previous = { previous_response_id: `resp_${session}.run` };
+    const continuing = clientOf("bob").responses.create({ model: "general", input: "hello", ...previous });
     await expect(continuing).rejects.toMatchObject({ status: 404, code: "previous_response_not_found" });
     const ended = await node.delete(`/api/chat/${session}/stream`, { headers: bearer("ann") });
     expect(ended.body).toEqual({ success: true, aborted: true });
@@ -85,10 +73,8 @@ describe("a page of another origin", () => {
     expect(status).toBe(204);
     const allowed = headers["access-control-allow-headers"]!.split(", ");
     expect(sent.split(",").filter((name) => !allowed.includes(name))).toEqual([]);
-    const body = JSON.stringify({
-      id: "paged",
-      messages: [{ role: "user", parts: [{ type: "text", text: "hello" }] }],
-    });
+    const messages = [{ role: "user", parts: [{ type: "text", text: "hello" }] }];
+    const body = JSON.stringify({ id: "paged", messages });
     const type = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) };
     const answer = await node.send("POST", "/api/chat", { Origin: PAGE, ...type, ...bearer("ann") }, body);
     expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, PAGE]);

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
 import { MAX_IMAGE, MAX_IMAGES } from "../../../src/protocol/client-message.ts";
-import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { accepted, refused } from "../../support/clients/e2e-client.ts";
 import { HeadlessChat } from "../../support/clients/headless-chat.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
@@ -24,10 +24,7 @@ const completion = (content: unknown, earlier: object[] = []) => ({
   path: "/v1/chat/completions",
   body: { model: "general", messages: [...earlier, { role: "user", content }] },
 });
-const response = (content: unknown) => ({
-  path: "/v1/responses",
-  body: { model: "general", input: [{ role: "user", content }] },
-});
+const response = (content: unknown) => ({ model: "general", input: [{ role: "user", content }] });
 
 describe("photos", () => {
   test("a chat goes on after many photos, though each request repeats all of them", async () => {
@@ -42,36 +39,20 @@ describe("photos", () => {
     expect(await sizesOf(chatId)).toEqual(Array(16).fill(600_000));
   });
 
-  test.each([
+  const text = { type: "text", text: "hello" };
+  const parts = [text, ...largest.map(uiPart)];
+  test.each<[path: string, body: object]>([
     [
-      "chat completions",
-      completion([
-        { type: "text", text: "hello" },
-        ...largest.map((url) => ({ type: "image_url", image_url: { url } })),
-      ]),
+      "/v1/chat/completions",
+      completion([text, ...largest.map((url) => ({ type: "image_url", image_url: { url } }))]).body,
     ],
     [
-      "responses",
-      response([
-        { type: "input_text", text: "hello" },
-        ...largest.map((url) => ({ type: "input_image", image_url: url })),
-      ]),
+      "/v1/responses",
+      response([{ ...text, type: "input_text" }, ...largest.map((url) => ({ type: "input_image", image_url: url }))]),
     ],
-    [
-      "useChat",
-      {
-        path: "/api/chat",
-        body: {
-          id: "largest",
-          messages: [{ role: "user", parts: [{ type: "text", text: "hello" }, ...largest.map(uiPart)] }],
-        },
-      },
-    ],
-    [
-      "messages",
-      { path: "/message", body: { type: "chat", content: "hello", images: largest.map((data) => ({ data })) } },
-    ],
-  ])("the largest message is taken by the door of %s", async (_, { path, body }) => {
+    ["/api/chat", { id: "largest", messages: [{ role: "user", parts }] }],
+    ["/message", { type: "chat", content: "hello", images: largest.map((data) => ({ data })) }],
+  ])("the largest message is taken by %s", async (path, body) => {
     const { status, headers, text } = await node.post(path, body);
     expect(status).toBe(200);
     const sessionId = headers["interlock-session"] ?? JSON.parse(text).sessionId;
@@ -102,9 +83,8 @@ describe("photos", () => {
     ]);
     await chat.sendMessage({ text: "nod" });
     expect(chat.text).toBe("Yes.");
-    const ann = new E2eClient(node);
     const images = [...largest, ...largest].map((data) => ({ data }));
-    const { errorCode, error } = await refused(ann.node.post("/message", { type: "chat", content: "hello", images }));
+    const { errorCode, error } = await refused(node.post("/message", { type: "chat", content: "hello", images }));
     expect([errorCode, error]).toEqual(["too_large", "A request has at most 10485760 bytes."]);
   });
 });

@@ -1,7 +1,8 @@
 import OpenAI, { BadRequestError, NotFoundError, PermissionDeniedError } from "openai";
 import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
-import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { accepted } from "../../support/clients/e2e-client.ts";
+import { hold } from "../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 
@@ -50,15 +51,10 @@ describe("a response", () => {
     expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, index) => index));
     const deltas = events.filter(({ type }) => type === "response.output_text.delta");
     expect(deltas.length).toBeGreaterThan(10);
-    expect(events.map(({ type }) => type).filter((type) => !/delta/.test(type))).toEqual([
-      "response.created",
-      "response.in_progress",
-      "response.output_item.added",
-      "response.content_part.added",
-      "response.output_text.done",
-      "response.content_part.done",
-      "response.output_item.done",
-      "response.completed",
+    const types = events.map(({ type }) => type.replace("response.", "")).filter((type) => !/delta/.test(type));
+    expect(types).toEqual([
+      ...["created", "in_progress", "output_item.added", "content_part.added"],
+      ...["output_text.done", "content_part.done", "output_item.done", "completed"],
     ]);
   });
 
@@ -123,52 +119,37 @@ describe("a tool of the agent", () => {
     expect(whole.output.map(({ type }) => type)).toEqual(["mcp_call", "message"]);
   });
 
-  test("a tool that asks the user is a function call, and its output continues the run", async () => {
-    const run = openai.responses.stream({ model: "general", input: "ask" });
-    const asked = await run.finalResponse();
+  test.each([
+    ["a text", "b"],
+    ["a list of texts", [{ type: "input_text" as const, text: "b" }]],
+  ])("a tool that asks the user is a function call, and its output continues the run: %s", async (_, output) => {
+    const asked = await openai.responses.stream({ model: "general", input: "ask" }).finalResponse();
     const call = find(asked.output, "function_call");
     expect(call.name).toBe("user_question");
     expect(JSON.parse(call.arguments)).toMatchObject({ question: "Which one?", options: ["a", "b"] });
-    const input = [{ type: "function_call_output" as const, call_id: call.call_id, output: "b" }];
+    const input = [{ type: "function_call_output" as const, call_id: call.call_id, output }];
     const answer = await openai.responses.create({ model: "general", input });
-    expect(answer.output_text).toBe("You chose b.");
-    expect(sessionOf(answer)).toBe(sessionOf(asked));
-  });
-
-  test("a tool that asks the user accepts an output that is a list of texts", async () => {
-    const { output } = await openai.responses.create({ model: "general", input: "ask" });
-    const { call_id } = find(output, "function_call");
-    const input = [
-      { type: "function_call_output" as const, call_id, output: [{ type: "input_text" as const, text: "b" }] },
-    ];
-    expect((await openai.responses.create({ model: "general", input })).output_text).toBe("You chose b.");
+    expect([answer.output_text, sessionOf(answer)]).toEqual(["You chose b.", sessionOf(asked)]);
   });
 
   test("a tool of the agent that needs the user's consent is an approval request", async () => {
-    for (const [approve, expected] of [
-      [true, "Deleted."],
-      [false, "Kept it."],
-    ] as const) {
+    for (const approve of [true, false]) {
       const asked = await openai.responses.create({ model: "general", input: "delete" });
       const request = find(asked.output, "mcp_approval_request");
       expect(request).toMatchObject({ name: "delete_file", arguments: '{"path":"a.txt"}' });
-      const input = [
-        { type: "mcp_approval_response" as const, approval_request_id: request.id, approve, reason: "better not" },
-      ];
+      const verdict = { type: "mcp_approval_response" as const, approve, reason: "better not" };
+      const input = [{ ...verdict, approval_request_id: request.id }];
       const run = openai.responses.stream({ model: "general", input });
-      expect((await run.finalResponse()).output_text).toBe(expected);
+      expect((await run.finalResponse()).output_text).toBe(approve ? "Deleted." : "Kept it.");
     }
   });
 });
 
 describe("a failure", () => {
   test("a refused floor is a 403 with the decision", async () => {
-    const ann = new E2eClient(node);
-    await ann.hold("phone");
-    const metadata = { user: ann.userId };
-    const error = await openai.responses
-      .create({ model: "weather", input: "hello", metadata })
-      .catch((thrown) => thrown);
+    const { ann } = await hold(node, "phone");
+    const refusal = openai.responses.create({ model: "weather", input: "hello", metadata: { user: ann.userId } });
+    const error = await refusal.catch((thrown) => thrown);
     expect(error).toBeInstanceOf(PermissionDeniedError);
     expect(error.error.decision).toMatchObject({ outcome: "rejected" });
   });
@@ -179,10 +160,8 @@ describe("a failure", () => {
       type: "response.failed",
       response: { status: "failed", error: { code: "provider_refused" } },
     });
-    await expect(openai.responses.create({ model: "general", input: "refused" })).rejects.toMatchObject({
-      status: 400,
-      code: "provider_refused",
-    });
+    const whole = openai.responses.create({ model: "general", input: "refused" });
+    await expect(whole).rejects.toMatchObject({ status: 400, code: "provider_refused" });
   });
 
   test("an invalid request is an error that names the wrong field", async () => {
@@ -198,10 +177,8 @@ describe("a failure", () => {
       await expect(ask({ [param]: value })).rejects.toMatchObject({ code: "unsupported_parameter", param });
     }
     await expect(ask({ conversation: "a b" })).rejects.toMatchObject({ status: 400 });
-    await expect(ask({ input: [{ type: "function_call_output", call_id: "x", output: "y" }] })).rejects.toMatchObject({
-      status: 400,
-      param: "input[0].call_id",
-    });
+    const stray = { type: "function_call_output", call_id: "x", output: "y" };
+    await expect(ask({ input: [stray] })).rejects.toMatchObject({ status: 400, param: "input[0].call_id" });
   });
 
   test("disconnecting aborts the run", async () => {

@@ -40,11 +40,8 @@ describe("GET /catalogue/matrix", () => {
     expect(hash).toBe((await node.get("/ready")).body.catalog.hash);
     expect(agents).toEqual(AGENTS.map(({ name: id, priority }) => ({ id, priority })));
     expect(rows.map(({ length }) => length)).toEqual([3, 3, 3]);
-    expect(wordsOf(rows[1]!)).toEqual([
-      "phone over music: pauses",
-      "music over music: refused",
-      "chat over music: refused",
-    ]);
+    const words = ["phone over music: pauses", "music over music: refused", "chat over music: refused"];
+    expect(wordsOf(rows[1]!)).toEqual(words);
   });
 
   test("the matrix is made for a time, a user and flags, and refuses those that the catalogue does not name", async () => {
@@ -56,11 +53,8 @@ describe("GET /catalogue/matrix", () => {
     ]) {
       expect(await node.get(`/catalogue/matrix?${query}`), query).toMatchObject({ status: 400, body: { error } });
     }
-    const { status, body } = await node.get("/catalogue/matrix?at=24:00");
-    expect([status, body.issues]).toEqual([
-      400,
-      [{ path: "querystring.at", message: "must be a time from 00:00 to 23:59" }],
-    ]);
+    const issues = [{ path: "querystring.at", message: "must be a time from 00:00 to 23:59" }];
+    expect(await node.get("/catalogue/matrix?at=24:00")).toMatchObject({ status: 400, body: { issues } });
   });
 });
 
@@ -112,30 +106,20 @@ describe("POST /catalogue/diff", () => {
     });
     const empty = bodyOf(await compare(""));
     expect(empty.faults).toMatchObject([{ line: 1, message: "the file is empty: it needs at least a list of agents" }]);
-    const response = await fetch(`${node.url}/catalogue/diff`, {
-      method: "POST",
-      headers: YAML,
-      body: Uint8Array.of(0x61, 0x0a, 0xff),
-    });
-    expect(await response.json()).toMatchObject({
-      faults: [{ line: 2, column: 1, message: "the file is not UTF-8 text" }],
-    });
+    const bytes = { method: "POST", headers: YAML, body: Uint8Array.of(0x61, 0x0a, 0xff) };
+    const faults = [{ line: 2, column: 1, message: "the file is not UTF-8 text" }];
+    expect(await (await fetch(`${node.url}/catalogue/diff`, bytes)).json()).toMatchObject({ faults });
   });
 
   test("a body that is no YAML, too large, or has too many agents is refused with a sentence", async () => {
-    expect(await node.post("/catalogue/diff", {})).toMatchObject({
-      status: 400,
-      body: { error: "The request has another Content-Type. Send it as application/yaml." },
-    });
-    expect(await compare(" ".repeat(1_048_577))).toMatchObject({
-      status: 413,
-      body: { error: "A request has at most 1048576 bytes." },
-    });
     const many = Array.from({ length: 101 }, (_, index) => ({ name: `a${index}` }));
-    expect(await compare(textOf(many, {}))).toMatchObject({
-      status: 400,
-      body: { error: "A matrix shows at most 100 agents, and 101 are enabled." },
-    });
+    for (const [answer, status, error] of [
+      [node.post("/catalogue/diff", {}), 400, "The request has another Content-Type. Send it as application/yaml."],
+      [compare(" ".repeat(1_048_577)), 413, "A request has at most 1048576 bytes."],
+      [compare(textOf(many, {})), 400, "A matrix shows at most 100 agents, and 101 are enabled."],
+    ] as const) {
+      expect(await answer).toMatchObject({ status, body: { error } });
+    }
     expect((await node.post("/agents/definitions", undefined, { raw: "a: b", headers: YAML })).status).toBe(400);
   });
 });

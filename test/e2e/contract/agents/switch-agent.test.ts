@@ -9,6 +9,8 @@ afterAll(() => node.stop());
 const switchTo = (sessionId: string, agentId: unknown, fields: Record<string, unknown> = {}) =>
   node.post("/message", { type: "switch_agent", sessionId, agentId, ...fields });
 
+const INVALID = "agentId contains invalid characters. Allowed: [a-z0-9_-]";
+
 describe("switch_agent", () => {
   test("switch_agent changes the agent of the session: in the answer, in the log, and in the next turn", async () => {
     const { ann, id } = await hold(node);
@@ -32,30 +34,23 @@ describe("switch_agent", () => {
   test.each([
     ["", "invalid_agent_id", "agentId cannot be empty"],
     ["  ", "invalid_agent_id", "agentId cannot be empty"],
-    ["No Such", "invalid_agent_id_format", "agentId contains invalid characters. Allowed: [a-z0-9_-]"],
-    ["代理", "invalid_agent_id_format", "agentId contains invalid characters. Allowed: [a-z0-9_-]"],
+    ["No Such", "invalid_agent_id_format", INVALID],
+    ["代理", "invalid_agent_id_format", INVALID],
     ["nobody", "agent_not_found", "Invalid agent ID: nobody"],
     ["__proto__", "agent_not_found", "Invalid agent ID: __proto__"],
     ["off", "agent_not_found", "Invalid agent ID: off"],
-  ])(
-    "switch_agent to %j fails with %s: in a 200, and as an event with the available agents",
-    async (agentId, errorCode, message) => {
-      const ann = new E2eClient(node);
-      const { id } = await ann.create("general");
-      const stream = await ann.follow(id);
-      const { outcome } = await accepted(switchTo(id, agentId));
-      expect(outcome).toMatchObject({ errorCode, message });
-      expect(outcome.availableAgents!.map((agent) => agent.id)).toEqual(expect.arrayContaining(["general", "music"]));
-      expect(outcome.availableAgents![0]).toEqual({
-        id: "general",
-        name: "General",
-        description: "answers whatever is asked",
-      });
-      const event = await stream.find("error");
-      expect(event.data).toEqual({ errorCode, message, availableAgents: outcome.availableAgents });
-      expect((await ann.see(id)).agentId).toBe("general");
-    },
-  );
+  ])("switch_agent to %j fails with %s: in a 200, and as an event with the agents", async (agentId, errorCode, message) => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("general");
+    const stream = await ann.follow(id);
+    const { outcome } = await accepted(switchTo(id, agentId));
+    expect(outcome).toMatchObject({ errorCode, message });
+    const { availableAgents } = outcome;
+    expect(availableAgents!.map((agent) => agent.id)).toEqual(expect.arrayContaining(["general", "music"]));
+    expect(availableAgents![0]).toEqual({ id: "general", name: "General", description: "answers whatever is asked" });
+    expect((await stream.find("error")).data).toEqual({ errorCode, message, availableAgents });
+    expect((await ann.see(id)).agentId).toBe("general");
+  });
 
   test("switch_agent checks the agent's id before the session, and the session before the agent", async () => {
     const outcomes = [];
@@ -88,23 +83,18 @@ describe("switch_agent", () => {
     }
   });
 
-  test.each([undefined, null, 7, ["music"]])(
-    "switch_agent without an agentId, as with %j, is malformed",
-    async (agentId) => {
-      const { id } = await new E2eClient(node).create("general");
-      const { errorCode, issues } = await refused(switchTo(id, agentId));
-      expect(errorCode).toBe("bad_request");
-      expect(issues[0]!.path).toBe("body.agentId");
-    },
-  );
+  test.each([undefined, null, 7, ["music"]])("switch_agent without an agentId, as with %j, is malformed", async (agentId) => {
+    const { id } = await new E2eClient(node).create("general");
+    const malformed = { errorCode: "bad_request", issues: [{ path: "body.agentId" }] };
+    expect(await refused(switchTo(id, agentId))).toMatchObject(malformed);
+  });
 
   test("switch_agent reports its failure to the connection that sent it, and not to the session's other readers", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const other = await ann.follow(id);
     await other.find("session_created");
-    const mine = await node.stream(`/events?sessionId=${id}`);
-    const { connectionId } = (await mine.find("connected")).data as { connectionId: string };
+    const { stream: mine, connectionId } = await ann.connect(`&sessionId=${id}`);
     await accepted(switchTo(id, "nobody", { connectionId }));
     expect((await mine.find("error")).data).toMatchObject({ errorCode: "agent_not_found" });
     await accepted(switchTo(id, "music", { connectionId }));
@@ -120,20 +110,13 @@ describe("switch_agent", () => {
   });
 });
 
-describe("the list of agents", () => {
-  test("the list has the enabled agents, in the file's order, with their priorities and rules", async () => {
-    const { agents, defaultAgentId } = await accepted(node.get("/agents"));
-    expect(defaultAgentId).toBe("general");
-    expect(agents[0]).toEqual({
-      id: "general",
-      name: "General",
-      description: "answers whatever is asked",
-      priority: 40,
-      interruptible: true,
-      capabilities: [],
-      available: true,
-    });
-    expect(agents.find(({ id }) => id === "phone")).toMatchObject({ priority: 90, interruptible: false });
-    expect(agents.map(({ id }) => id)).not.toContain("off");
+test("the list has the enabled agents, in the file's order, with their priorities and rules", async () => {
+  const { agents, defaultAgentId } = await accepted(node.get("/agents"));
+  expect(defaultAgentId).toBe("general");
+  expect(agents[0]).toEqual({
+    ...{ id: "general", name: "General", description: "answers whatever is asked" },
+    ...{ priority: 40, interruptible: true, capabilities: [], available: true },
   });
+  expect(agents.find(({ id }) => id === "phone")).toMatchObject({ priority: 90, interruptible: false });
+  expect(agents.map(({ id }) => id)).not.toContain("off");
 });

@@ -44,13 +44,8 @@ const essence = ({ status, text }: Answer, id: string) => ({
 /** The answer of a create, without the parts that are new in each session. */
 function kind({ status, body: { session } }: Answer, id: string): unknown {
   const { createdAt: _, updatedAt: __, lastActivityAt: ___, id: made, floorId, ...rest } = session;
-  return {
-    status,
-    isTagged: made.startsWith(`${id}-`),
-    length: made.length - id.length,
-    floorId: floorId === `s:${made}`,
-    rest,
-  };
+  const tag = { isTagged: made.startsWith(`${id}-`), length: made.length - id.length };
+  return { status, ...tag, floorId: floorId === `s:${made}`, rest };
 }
 
 function ownIds(start: (atEnd: AtEnd) => Promise<Callers>): void {
@@ -75,12 +70,12 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Callers>): void {
     const free = await bob.post("/session/create", { id: "memo", ...fields });
     expect(taken.status).toBe(200);
     expect(kind(taken, "call")).toEqual(kind(free, "memo"));
-    const [hers, his] = [await accepted(ann.get("/session/call")), await accepted(bob.get("/session/call"))];
-    expect([hers.session.ownerId, hers.session.agentId, hers.session.state]).toEqual(["ann", "phone", "active"]);
-    expect([his.session.ownerId, his.session.agentId, his.session.state]).toEqual(["bob", "chat", "created"]);
-    expect(his.session.id).toBe(taken.body.session.id);
+    const { session: hers } = await accepted(ann.get("/session/call"));
+    const { session: his } = await accepted(bob.get("/session/call"));
+    expect(hers).toMatchObject({ ownerId: "ann", agentId: "phone", state: "active" });
+    expect(his).toMatchObject({ ownerId: "bob", agentId: "chat", state: "created", id: taken.body.session.id });
     // Nor with the complete id of another owner's session.
-    const { status, body } = await bob.post("/session/create", { id: hers.session.id, ...fields });
+    const { status, body } = await bob.post("/session/create", { id: hers.id, ...fields });
     expect([status, body.session.ownerId]).toEqual([200, "bob"]);
   });
 

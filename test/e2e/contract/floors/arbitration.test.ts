@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused, transitionsOf } from "../../../support/clients/e2e-client.ts";
+import { hold, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** Each outcome of a request for the floor over HTTP. All cases of docs/use/arbitration.md: `test/unit/actors`. */
@@ -66,13 +67,7 @@ describe("a request for the floor", () => {
   test.each<Row>([
     ["on an idle floor", node, "", "music", "granted floor_free 4"],
     ["of a higher priority", node, "music", "phone", "granted preempted 7"],
-    [
-      "of a lower priority, even if the holder is not interruptible",
-      node,
-      "navigation",
-      "chat",
-      "rejected lower_priority 5",
-    ],
+    ["of a lower priority, of a holder that is not interruptible", node, "navigation", "chat", "rejected lower_priority 5"],
     ["of an equal priority", node, "music", "music", "rejected equal_priority 6"],
     ["of an equal priority with ties: newest", lenient, "music", "music", "granted preempted 7"],
     ["during a session that is not interruptible", node, "navigation", "phone", "rejected not_interruptible 8"],
@@ -125,10 +120,8 @@ describe("a request for the floor", () => {
     expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
   });
 
-  test("a request of a call during navigation is rejected, and adds no event to navigation's log", async () => {
-    const ann = new E2eClient(node);
-    const navigation = await ann.hold("navigation");
-    const before = await ann.log(navigation.id);
+  test("a request of a call during navigation is rejected, and tells what it would need", async () => {
+    const { ann } = await hold(node, "navigation");
     const { decision } = await refused(start(ann, "phone"));
     expect(decision).toMatchObject({
       reason: "not_interruptible",
@@ -137,7 +130,6 @@ describe("a request for the floor", () => {
       wouldNeed: "priority ≥ navigation's preemption_threshold (none is set)",
       say: "Navigation is running; Phone has to wait.",
     });
-    expect(await ann.log(navigation.id)).toEqual(before);
   });
 
   test("a request is answered with a sentence to speak: the holder's own if it has one", async () => {
@@ -160,45 +152,30 @@ describe("a request for the floor", () => {
   test("a request in another zone, or of a session without a user, competes with no other session", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
-    expect((await accepted(ann.askToCreate({ agentId: "music", activate: true, zone: "rear" }))).session.state).toBe(
-      "active",
-    );
-    const { session } = await accepted(node.post("/session/create", { agentId: "music", activate: true }));
-    expect(session.state).toBe("active");
+    const music = { agentId: "music", activate: true };
+    expect((await accepted(ann.askToCreate({ ...music, zone: "rear" }))).session.state).toBe("active");
+    expect((await accepted(node.post("/session/create", music))).session.state).toBe("active");
   });
 });
 
 describe("the end of an interruption", () => {
-  test("the end of an interruption resumes the music", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    const weather = await ann.hold("weather");
-    await accepted(ann.on(weather.id, "archive"));
-    expect((await ann.see(music.id)).state).toBe("active");
-    const [decision, resumed] = (await ann.log(music.id)).slice(-2);
-    expect(decision).toMatchObject({ type: "arbitration", data: { outcome: "granted", reason: "resumed" } });
-    expect(resumed!.data).toMatchObject({ from: "paused", to: "active.idle", event: "resume" });
+  test.each(["archived", "deleted"])("the end of an interruption, which is %s, resumes the music", async (how) => {
+    const { ann, holder, session } = await preempt(node);
+    await accepted(how === "deleted" ? node.delete(`/session/${holder.id}`) : ann.on(holder.id, "archive"));
+    expect((await ann.see(session.id)).state).toBe("active");
+    expect((await ann.log(session.id)).slice(-2)).toMatchObject([
+      { type: "arbitration", data: { outcome: "granted", reason: "resumed" } },
+      { type: "session_transition", data: { from: "paused", to: "active.idle", event: "resume" } },
+    ]);
   });
 
-  test("an interruption that ends by deletion ends like any other", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    const phone = await ann.hold("phone");
-    await accepted(node.delete(`/session/${phone.id}`));
-    expect((await ann.see(music.id)).state).toBe("active");
-  });
-});
-
-describe("a queued session", () => {
-  test("a queued session is granted the floor once when the call ends", async () => {
-    const ann = new E2eClient(node);
-    const phone = await ann.hold("phone");
-    const { session, decision } = await accepted(start(ann, "patient"));
-    expect(decision).toMatchObject({ outcome: "queued", reason: "lower_priority" });
-    await accepted(ann.on(phone.id, "archive"));
+  test("the end of an interruption grants the floor to a queued session, once", async () => {
+    const { ann, holder, session } = await queue(node);
+    await accepted(ann.on(holder.id, "archive"));
     const log = await ann.log(session.id);
     expect(log.at(-2)!.data).toMatchObject({ outcome: "granted", reason: "dequeued" });
     expect(transitionsOf(log)).toEqual(["created→active.idle"]);
     expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
   });
 });
+

@@ -71,42 +71,38 @@ describe("GET /floors/events", () => {
   });
 });
 
-describe("a reservation", () => {
-  test("a reservation is in the floor's view, its log and the list of floors until it ends", async () => {
-    const cid = new E2eClient(node);
-    const floor = await node.stream(`${cid.floorPath}/events`);
-    const weather = await cid.hold("weather");
-    const phone = await cid.hold("phone");
-    await accepted(cid.on(phone.id, "archive"));
-    const reserved = { sessionId: weather.id, until: expect.any(Number) };
-    expect((await floor.find("floor_updated")).data).toEqual({ flags: {}, reserved });
-    expect(await cid.floor()).toMatchObject({ holder: null, reserved });
-    const { floors } = (await accepted(node.get("/floors?state=waiting"))) as unknown as { floors: unknown[] };
-    expect(floors).toContainEqual(expect.objectContaining({ reserved, paused: 1, state: "waiting" }));
-    await accepted(cid.on(weather.id, "resume"));
-    expect((await floor.find("floor_updated")).data).toEqual({ flags: {} });
-    expect(await cid.floor()).not.toHaveProperty("reserved");
-  });
+test("a reservation is in the floor's view, its log and the list of floors until it ends", async () => {
+  const cid = new E2eClient(node);
+  const floor = await node.stream(`${cid.floorPath}/events`);
+  const weather = await cid.hold("weather");
+  const phone = await cid.hold("phone");
+  await accepted(cid.on(phone.id, "archive"));
+  const reserved = { sessionId: weather.id, until: expect.any(Number) };
+  expect((await floor.find("floor_updated")).data).toEqual({ flags: {}, reserved });
+  expect(await cid.floor()).toMatchObject({ holder: null, reserved });
+  const { floors } = (await accepted(node.get("/floors?state=waiting"))) as unknown as { floors: unknown[] };
+  expect(floors).toContainEqual(expect.objectContaining({ reserved, paused: 1, state: "waiting" }));
+  await accepted(cid.on(weather.id, "resume"));
+  expect((await floor.find("floor_updated")).data).toEqual({ flags: {} });
+  expect(await cid.floor()).not.toHaveProperty("reserved");
 });
 
-describe("a paused session", () => {
-  test("a paused session logs each change of its activity, and keeps its place among the paused sessions", async () => {
-    const dan = new E2eClient(node);
-    const { id } = await dan.hold("general");
-    const stream = await dan.follow(id);
-    await accepted(dan.say(id, "ask"));
-    const asked = await stream.find("user_question_request");
-    expect(asked.data["expiresAt"]).toBeGreaterThan(Date.parse(asked.timestamp));
-    await dan.hold("phone");
-    expect((await stream.findState(id, "paused")).data).not.toHaveProperty("activity");
-    await accepted(dan.send({ type: "abort", sessionId: id }));
-    expect((await stream.findState(id, "paused")).data).toMatchObject({
-      from: "paused",
-      event: "abort",
-      activity: { from: "waiting", to: "idle" },
-    });
-    expect((await dan.see(id)).activity).toBe("idle");
+test("a paused session logs each change of its activity, and keeps its place among the paused sessions", async () => {
+  const dan = new E2eClient(node);
+  const { id } = await dan.hold("general");
+  const stream = await dan.follow(id);
+  await accepted(dan.say(id, "ask"));
+  const asked = await stream.find("user_question_request");
+  expect(asked.data["expiresAt"]).toBeGreaterThan(Date.parse(asked.timestamp));
+  await dan.hold("phone");
+  expect((await stream.findState(id, "paused")).data).not.toHaveProperty("activity");
+  await accepted(dan.send({ type: "abort", sessionId: id }));
+  expect((await stream.findState(id, "paused")).data).toMatchObject({
+    from: "paused",
+    event: "abort",
+    activity: { from: "waiting", to: "idle" },
   });
+  expect((await dan.see(id)).activity).toBe("idle");
 });
 
 describe("GET /floor/{id}/log", () => {

@@ -8,44 +8,39 @@ afterAll(() => node.stop());
 
 const floorOf = async (user: E2eClient) => JSON.parse((await node.get(user.floorPath)).text);
 
-describe("over HTTP, sessions that are heard together", () => {
-  test("sessions that are heard together are shown on their floor, in their views, in the list of floors and in the decision", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music_agent");
-    expect(await floorOf(ann)).toMatchObject({ ducked: [], restrictedBy: [] });
-    const whatIf = await accepted(node.post(`${ann.floorPath}/what-if`, { agentId: "prompt_agent" }));
-    const effects = [{ sessionId: music.id, agentId: "music_agent", becomes: "ducked", level: -14 }];
-    expect(whatIf.decision).toMatchObject({ outcome: "granted", rule: 7, effects });
-    const asked = await accepted(ann.askToCreate({ agentId: "prompt_agent", activate: true }));
-    expect(asked.decision).toMatchObject({ outcome: "granted", rule: 7, effects });
-    const floor = await floorOf(ann);
-    expect(floor).toMatchObject({
-      holder: { id: asked.session.id },
-      ducked: [{ id: music.id, level: -14 }],
-      paused: [],
-    });
-    expect(floor.ducked).toEqual([await ann.see(music.id)]);
-    const { floors } = JSON.parse((await node.get("/floors?state=held&limit=1000")).text);
-    const summary = floors.find(({ floorId }: { floorId: string }) => floorId === floor.floorId);
-    expect(summary).toMatchObject({ state: "held", ducked: 1, paused: 0 });
+test("sessions that are heard together are shown on their floor, in their views, in the list of floors and in the decision", async () => {
+  const ann = new E2eClient(node);
+  const music = await ann.hold("music_agent");
+  expect(await floorOf(ann)).toMatchObject({ ducked: [], restrictedBy: [] });
+  const whatIf = await accepted(node.post(`${ann.floorPath}/what-if`, { agentId: "prompt_agent" }));
+  const effects = [{ sessionId: music.id, agentId: "music_agent", becomes: "ducked", level: -14 }];
+  expect(whatIf.decision).toMatchObject({ outcome: "granted", rule: 7, effects });
+  const asked = await accepted(ann.askToCreate({ agentId: "prompt_agent", activate: true }));
+  expect(asked.decision).toMatchObject({ outcome: "granted", rule: 7, effects });
+  const floor = await floorOf(ann);
+  const ducked = [{ id: music.id, level: -14 }];
+  expect(floor).toMatchObject({ holder: { id: asked.session.id }, ducked, paused: [] });
+  expect(floor.ducked).toEqual([await ann.see(music.id)]);
+  const { floors } = JSON.parse((await node.get("/floors?state=held&limit=1000")).text);
+  const summary = floors.find(({ floorId }: { floorId: string }) => floorId === floor.floorId);
+  expect(summary).toMatchObject({ state: "held", ducked: 1, paused: 0 });
 
-    await accepted(ann.on(asked.session.id, "archive"));
-    expect(await ann.see(music.id)).toMatchObject({ state: "active" });
-    expect((await ann.see(music.id)) as object).not.toHaveProperty("level");
-  });
+  await accepted(ann.on(asked.session.id, "archive"));
+  expect(await ann.see(music.id)).toMatchObject({ state: "active" });
+  expect((await ann.see(music.id)) as object).not.toHaveProperty("level");
+});
 
-  test("a restriction pauses and refuses sessions that are not allowed, which resume when the flag is off", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music_agent");
-    await accepted(node.put(`${ann.floorPath}/flags`, { reverse_gear: true }));
-    expect(await floorOf(ann)).toMatchObject({ holder: null, restrictedBy: ["reverse"], paused: [{ id: music.id }] });
-    const { decision } = await refused(ann.askToCreate({ agentId: "listen_agent", activate: true }));
-    expect(decision).toMatchObject({
-      reason: "restricted",
-      rule: 9,
-      wouldNeed: "reverse_gear to be off, or listen_agent in reverse's allow",
-    });
-    await accepted(node.put(`${ann.floorPath}/flags`, {}));
-    expect(await floorOf(ann)).toMatchObject({ holder: { id: music.id }, restrictedBy: [] });
+test("a restriction pauses and refuses sessions that are not allowed, which resume when the flag is off", async () => {
+  const ann = new E2eClient(node);
+  const music = await ann.hold("music_agent");
+  await accepted(node.put(`${ann.floorPath}/flags`, { reverse_gear: true }));
+  expect(await floorOf(ann)).toMatchObject({ holder: null, restrictedBy: ["reverse"], paused: [{ id: music.id }] });
+  const { decision } = await refused(ann.askToCreate({ agentId: "listen_agent", activate: true }));
+  expect(decision).toMatchObject({
+    reason: "restricted",
+    rule: 9,
+    wouldNeed: "reverse_gear to be off, or listen_agent in reverse's allow",
   });
+  await accepted(node.put(`${ann.floorPath}/flags`, {}));
+  expect(await floorOf(ann)).toMatchObject({ holder: { id: music.id }, restrictedBy: [] });
 });

@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { keyOf, startGuarded } from "../../../support/clients/callers.ts";
-import { accepted, refused } from "../../../support/clients/e2e-client.ts";
+import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -56,10 +56,11 @@ const JSON_TYPE = { "Content-Type": "application/json" };
 const CHUNKED = { ...JSON_TYPE, "Transfer-Encoding": "chunked" };
 const post = (path: string, headers: Record<string, string | number>, body = "") =>
   `${headOf("POST", path, { ...JSON_TYPE, ...headers })}${body}`;
-const createAs = (id: string) => {
-  const body = JSON.stringify({ id });
-  return post("/session/create", { "Content-Length": body.length }, body);
+const postJson = (path: string, value: object) => {
+  const body = JSON.stringify(value);
+  return post(path, { "Content-Length": Buffer.byteLength(body) }, body);
 };
+const createAs = (id: string) => postJson("/session/create", { id });
 
 describe("a body that is not what its head says", () => {
   const FAULTS = [
@@ -237,4 +238,65 @@ test("a request with two Authorization headers is 401, whichever is valid", asyn
       401,
     ]);
   }
+});
+
+/** As `nc -N` and some health checks do. */
+describe("a client that closes its side of a connection behind a request", () => {
+  const sayAndClose = async (bytes: string) => {
+    const client = await open();
+    await client.send(bytes);
+    return client.halfClose();
+  };
+
+  test("a probe whose client closes its side is answered", async () => {
+    for (const probe of [headOf("GET", "/ready"), "GET /health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"]) {
+      expect(await sayAndClose(probe)).toMatch(/^HTTP\/1\.1 200 OK\r\n.*"status":"ok"/s);
+    }
+  });
+
+  test("a command whose client closes its side is carried out and answered, also one with a chunked body", async () => {
+    const { id } = await new E2eClient(node).create("general");
+    const title = JSON.stringify({ title: "renamed" });
+    const head = headOf("PATCH", `/session/${id}`, CHUNKED);
+    const chunked = `${head}${title.length.toString(16)}\r\n${title}\r\n0\r\n\r\n`;
+    for (const bytes of [chunked, postJson(`/session/${id}/archive`, {})])
+      expect(await sayAndClose(bytes)).toMatch(/^HTTP\/1\.1 200 /);
+    expect((await accepted(node.get(`/session/${id}`))).session).toMatchObject({ title: "renamed", state: "archived" });
+  });
+
+  test("a request that is not whole when its client closes its side is refused", async () => {
+    const text = await sayAndClose(postJson("/session/create", { agentId: "music" }).slice(0, -1));
+    expect(text).toMatch(/^HTTP\/1\.1 400 .*"errorCode":"bad_request"/s);
+  });
+
+  test("an event stream ends when its client closes its side, before or after it began", async () => {
+    const early = await sayAndClose(headOf("GET", "/events"));
+    expect(early).toMatch(/^(HTTP\/1\.1 200 OK\r\n.*text\/event-stream.*)?$/is);
+    const reader = await open();
+    await reader.send(headOf("GET", "/events"));
+    await reader.until(/"agent_list"/);
+    const count = async () => Number(/^interlock_connections\S* (\d+)/m.exec((await node.get("/metrics")).text)![1]);
+    await expect.poll(count).toBe(1);
+    await reader.halfClose();
+    await expect.poll(count).toBe(0);
+  });
+
+  test.each([false, true])(
+    "a run is aborted when the client of OpenAI's API closes its side (stream: %s)",
+    async (stream) => {
+      const { id } = await new E2eClient(node).create("general");
+      const log = await node.stream(`/session/${id}/events`);
+      const asked = {
+        model: "general",
+        messages: [{ role: "user", content: "play" }],
+        stream,
+        metadata: { session: id },
+      };
+      const client = await open();
+      await client.send(postJson("/v1/chat/completions", asked));
+      await log.findState(id, "active.running");
+      expect(await client.halfClose()).not.toContain("[DONE]");
+      expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
+    },
+  );
 });

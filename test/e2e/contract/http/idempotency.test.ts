@@ -1,18 +1,19 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { hold } from "../../../support/clients/e2e-states.ts";
-import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 let keys = 0;
 const newKey = () => `key-${++keys}`;
+const newOptions = () => ({ key: newKey() });
 
 describe("a repeat with the same key", () => {
   test("a repeat with the same key creates no second session, and gets the first answer", async () => {
     const ann = new E2eClient(node);
-    const options = { key: newKey() };
+    const options = newOptions();
     const first = await accepted(ann.askToCreate({ agentId: "music", activate: true }, options));
     await accepted(ann.on(first.session.id, "pause"));
     expect(await accepted(ann.askToCreate({ agentId: "music", activate: true }, options))).toEqual(first);
@@ -21,29 +22,11 @@ describe("a repeat with the same key", () => {
 
   test("the same key sent many times at once has one effect, and one answer for all", async () => {
     const ann = new E2eClient(node);
-    const options = { key: newKey() };
+    const options = newOptions();
     const message = { type: "chat", content: "play", userId: ann.userId };
     const answers = await Promise.all(Array.from({ length: 8 }, () => accepted(ann.send(message, options))));
     for (const answer of answers) expect(answer).toEqual(answers[0]);
     expect(await ann.messages(answers[0]!.sessionId)).toHaveLength(1);
-  });
-
-  test("requests with the same key cause one turn of a session", async () => {
-    const { ann, id } = await hold(node);
-    const options = { key: newKey() };
-    const first = await accepted(ann.say(id, "hello", {}, options));
-    await (await ann.follow(id)).find("complete");
-    expect(await accepted(ann.say(id, "hello", {}, options))).toEqual(first);
-    expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
-  });
-
-  test("a pause repeated with the same key after the resume changes nothing", async () => {
-    const { ann, id } = await hold(node, "music");
-    const options = { key: newKey() };
-    const first = await accepted(ann.on(id, "pause", options));
-    await accepted(ann.on(id, "resume"));
-    expect(await accepted(ann.on(id, "pause", options))).toEqual(first);
-    expect((await ann.see(id)).state).toBe("active");
   });
 
   test("renaming, switching and answering with the same key take effect once", async () => {
@@ -71,25 +54,6 @@ describe("a repeat with the same key", () => {
     expect((await refused(ann.send(answer))).errorCode).toBe("interaction_not_found");
   });
 
-  test("a delete repeated with the same key takes effect once, and gets the same answer each time", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.create("music");
-    const options = { key: newKey() };
-    for (let time = 0; time < 2; time += 1) {
-      expect(await accepted(node.delete(`/session/${id}`, options))).toEqual({ success: true, deleted: true });
-    }
-    expect((await accepted(node.delete(`/session/${id}`, { key: newKey() }))).deleted).toBe(false);
-  });
-
-  test("a repeat with the same key gets the first answer although the session is gone", async () => {
-    const ann = new E2eClient(node);
-    const options = { key: newKey() };
-    const first = await accepted(ann.askToCreate({ agentId: "music" }, options));
-    await accepted(node.delete(`/session/${first.session.id}`));
-    expect(await accepted(ann.askToCreate({ agentId: "music" }, options))).toEqual(first);
-    expect((await refused(node.get(`/session/${first.session.id}`))).errorCode).toBe("session_not_found");
-  });
-
   test("stopping a floor and setting its flags with the same key take effect once", async () => {
     const { ann, id } = await hold(node, "music");
     const stopping = { key: newKey() };
@@ -108,7 +72,7 @@ describe("a repeat with the same key", () => {
 
   test("the same key means the same request regardless of field order, explicit defaults and unknown fields", async () => {
     const ann = new E2eClient(node);
-    const options = { key: newKey() };
+    const options = newOptions();
     const send = (raw: string) => accepted(node.post("/session/create", undefined, { ...options, raw }));
     const first = await send(`{"userId":"${ann.userId}","agentId":"music"}`);
     expect(await send(`{"agentId":"music","activate":false,"colour":1,"userId":"${ann.userId}"}`)).toEqual(first);
@@ -117,7 +81,7 @@ describe("a repeat with the same key", () => {
   test("a repeat with the same key gets the first refusal, although it would not be refused any more", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
-    const options = { key: newKey() };
+    const options = newOptions();
     const music = { agentId: "music", activate: true };
     const first = await refused(ann.askToCreate(music, options));
     const { id } = await ann.create("music");
@@ -139,21 +103,20 @@ describe("a repeat without a session in the request", () => {
     const ann = new E2eClient(node);
     const { connectionId } = await ann.connect();
     const one = await ann.create("general", { connectionId });
-    const options = { key: newKey() };
+    const options = newOptions();
     const first = await accepted(ann.send({ type: "chat", content: "play", connectionId }, options));
     expect(first.sessionId).toBe(one.id);
     // On another floor, which does not know the key.
     const other = await ann.create("general", { connectionId, zone: "rear" });
     expect(await accepted(ann.send({ type: "chat", content: "play", connectionId }, options))).toEqual(first);
     expect(await ann.messages(other.id)).toEqual([]);
-    expect((await refused(ann.send({ type: "chat", content: "nod", connectionId }, options))).errorCode).toBe(
-      "idempotency_mismatch",
-    );
+    const mismatch = await refused(ann.send({ type: "chat", content: "nod", connectionId }, options));
+    expect(mismatch.errorCode).toBe("idempotency_mismatch");
   });
 
   test("a repeat of a quick chat creates no second session, and binds it to each connection that repeats it", async () => {
     const ann = new E2eClient(node);
-    const options = { key: newKey() };
+    const options = newOptions();
     const chat = { type: "chat", content: "play", userId: ann.userId };
     const first = await accepted(ann.send({ ...chat, connectionId: (await ann.connect()).connectionId }, options));
     const second = await ann.connect();
@@ -165,7 +128,7 @@ describe("a repeat without a session in the request", () => {
 
   test("a repeat of a create binds the session to each connection that repeats it: once, even if it has ended there", async () => {
     const ann = new E2eClient(node);
-    const options = { key: newKey() };
+    const options = newOptions();
     const [one, other] = [await ann.connect(), await ann.connect()];
     const create = async ({ connectionId }: { connectionId: string }) =>
       (await accepted(ann.askToCreate({ agentId: "music", connectionId }, options))).session.id;
@@ -181,39 +144,35 @@ describe("a repeat without a session in the request", () => {
   });
 });
 
-describe("a key used for another request", () => {
-  test("a key used for another request is a mismatch: another body, another path, another floor", async () => {
-    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
-    const options = { key: newKey() };
-    const { session } = await accepted(ann.askToCreate({ agentId: "music" }, options));
-    const { id } = await bob.hold("music");
-    const others = [
-      ann.askToCreate({ agentId: "chat" }, options),
-      ann.askToCreate({ agentId: "music", title: "Other" }, options),
-      bob.askToCreate({ agentId: "music" }, options),
-      ann.on(session.id, "activate", options),
-      bob.on(id, "pause", options),
-      bob.say(id, "hello", {}, options),
-      node.post(`${bob.floorPath}/stop-all`, undefined, options),
-    ];
-    for (const other of others) expect((await refused(other)).errorCode).toBe("idempotency_mismatch");
-    expect((await bob.floor()).holder!.id).toBe(id);
-    expect((await ann.see(session.id)).state).toBe("created");
-  });
+test("a key used for another request is a mismatch: another body, another path, another floor", async () => {
+  const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
+  const options = newOptions();
+  const { session } = await accepted(ann.askToCreate({ agentId: "music" }, options));
+  const { id } = await bob.hold("music");
+  const others = [
+    ann.askToCreate({ agentId: "chat" }, options),
+    ann.askToCreate({ agentId: "music", title: "Other" }, options),
+    bob.askToCreate({ agentId: "music" }, options),
+    ann.on(session.id, "activate", options),
+    bob.on(id, "pause", options),
+    bob.say(id, "hello", {}, options),
+    node.post(`${bob.floorPath}/stop-all`, undefined, options),
+  ];
+  for (const other of others) expect((await refused(other)).errorCode).toBe("idempotency_mismatch");
+  expect((await bob.floor()).holder!.id).toBe(id);
+  expect((await ann.see(session.id)).state).toBe("created");
 });
 
-describe("a key used for two requests at once", () => {
-  test("a key used for two requests at once has one effect: the other is a mismatch", async () => {
-    const users = [new E2eClient(node), new E2eClient(node)];
-    for (let round = 0; round < 5; round += 1) {
-      const options = { key: newKey() };
-      const answers = await Promise.all(users.map((user) => user.askToCreate({ agentId: "music" }, options)));
-      expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
-      expect(answers.find(({ status }) => status === 409)!.body.errorCode).toBe("idempotency_mismatch");
-    }
-    const totals = users.map(async (user) => (await accepted(node.get(`/session/list?userId=${user.userId}`))).total);
-    expect((await Promise.all(totals)).reduce((sum, total) => sum + total)).toBe(5);
-  });
+test("a key used for two requests at once has one effect: the other is a mismatch", async () => {
+  const users = [new E2eClient(node), new E2eClient(node)];
+  for (let round = 0; round < 5; round += 1) {
+    const options = newOptions();
+    const answers = await Promise.all(users.map((user) => user.askToCreate({ agentId: "music" }, options)));
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+    expect(answers.find(({ status }) => status === 409)!.body.errorCode).toBe("idempotency_mismatch");
+  }
+  const totals = users.map(async (user) => (await accepted(node.get(`/session/list?userId=${user.userId}`))).total);
+  expect((await Promise.all(totals)).reduce((sum, total) => sum + total)).toBe(5);
 });
 
 describe("a key", () => {
@@ -267,10 +226,129 @@ describe("a key", () => {
   });
 
   test("ids that are derived from a key cannot be guessed", async () => {
-    const [one, two] = [newKey(), newKey()];
-    const first = await accepted(node.post("/session/create", {}, { key: one }));
-    const second = await accepted(node.post("/session/create", {}, { key: two }));
-    expect(first.session.id).toMatch(/^[A-Za-z0-9_-]{22}$/);
-    expect(second.session.id).not.toBe(first.session.id);
+    const made = [];
+    for (const key of [newKey(), newKey()])
+      made.push((await accepted(node.post("/session/create", {}, { key }))).session.id);
+    expect(made).toEqual(Array(2).fill(expect.stringMatching(/^[A-Za-z0-9_-]{22}$/)));
+    expect(made[0]).not.toBe(made[1]);
+  });
+});
+
+/** Accepted writes to an existing session. */
+const WRITES: [name: string, ask: (ann: E2eClient, id: string, options: { key: string }) => Promise<Answer>][] = [
+  ["chat", (ann, id, options) => ann.say(id, "hello", {}, options)],
+  ["abort", (ann, sessionId, options) => ann.send({ type: "abort", sessionId }, options)],
+  [
+    "switch_agent",
+    (ann, sessionId, options) => ann.send({ type: "switch_agent", sessionId, agentId: "chat" }, options),
+  ],
+  ["title", (_, id, options) => node.patch(`/session/${id}`, { title: "One" }, options)],
+  ["pause", (ann, id, options) => ann.on(id, "pause", options)],
+  ["archive", (ann, id, options) => ann.on(id, "archive", options)],
+  ["stop", (ann, id, options) => ann.on(id, "stop", options)],
+  ["delete", (_, id, options) => node.delete(`/session/${id}`, options)],
+];
+
+describe("a write whose session is deleted meanwhile", () => {
+  test.each(WRITES)(
+    "a write repeated with its key gets the same answer after its session was deleted: %s",
+    async (_, ask) => {
+      const { ann, id } = await hold(node, "music");
+      const options = newOptions();
+      const first = await accepted(ask(ann, id, options));
+      await node.delete(`/session/${id}`);
+      expect(await accepted(ask(ann, id, options))).toEqual(first);
+    },
+  );
+
+  test("a refused write repeated with its key gets the same answer after its session was deleted", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("music");
+    const options = newOptions();
+    const first = await refused(ann.on(id, "pause", options));
+    await node.delete(`/session/${id}`);
+    const again = await refused(ann.on(id, "pause", options));
+    expect([first.errorCode, again.errorCode]).toEqual(["illegal_command", "illegal_command"]);
+  });
+});
+
+describe("a write that is refused before it reaches the floor", () => {
+  test("a write that was refused before it reached the floor is decided again when repeated, until it succeeds", async () => {
+    const ann = new E2eClient(node);
+    const options = newOptions();
+    const id = `late-${options.key}`;
+    expect((await refused(ann.on(id, "pause", options))).errorCode).toBe("session_not_found");
+    await ann.hold("music", { id });
+    const paused = await accepted(ann.on(id, "pause", options));
+    expect(paused.session.state).toBe("paused");
+    await accepted(ann.on(id, "resume"));
+    expect(await accepted(ann.on(id, "pause", options))).toEqual(paused);
+    expect((await ann.see(id)).state).toBe("active");
+  });
+
+  test("a write that was refused before it reached the floor leaves its key unused for a corrected request", async () => {
+    const ann = new E2eClient(node);
+    const options = newOptions();
+    const malformed = await refused(ann.askToCreate({ agentId: "music", title: 1 }, options));
+    expect(malformed.errorCode).toBe("bad_request");
+    const unbound = await refused(ann.askToCreate({ agentId: "music", connectionId: "gone" }, options));
+    expect(unbound.errorCode).toBe("connection_not_found");
+    const { session } = await accepted(ann.askToCreate({ agentId: "music", title: "One" }, options));
+    expect(session.title).toBe("One");
+  });
+});
+
+test("concurrent deletes with one key get the same answer", async () => {
+  const ann = new E2eClient(node);
+  for (let round = 0; round < 20; round += 1) {
+    const { id } = await ann.create("music");
+    const options = newOptions();
+    const asked = Array.from({ length: 4 }, () => accepted(node.delete(`/session/${id}`, options)));
+    expect((await Promise.all(asked)).map(({ deleted }) => deleted)).toEqual([true, true, true, true]);
+  }
+});
+
+describe("a connection with room for one more session", () => {
+  async function almostFull(ann: E2eClient) {
+    const { stream, connectionId } = await ann.connect();
+    for (let bound = 0; bound < 7; bound += 1) await ann.create("music", { connectionId });
+    return { stream, connectionId };
+  }
+
+  test("a connection with room for one session gets one of several concurrent ones; the others are refused, and not created", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId } = await almostFull(ann);
+    const fields = { agentId: "chat", connectionId, activate: true };
+    const answers = await Promise.all(["a", "b", "c"].map((title) => ann.askToCreate({ ...fields, title })));
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+    const refusals = answers.filter(({ status }) => status === 409);
+    expect(refusals.map(({ body }) => body.errorCode)).toEqual(["too_many_bindings", "too_many_bindings"]);
+    const { sessions, total } = await accepted(node.get(`/session/list?userId=${ann.userId}&agentId=chat`));
+    expect([total, sessions[0]!.id]).toEqual([1, answers.find(({ status }) => status === 200)!.body.session.id]);
+    expect((await ann.floor()).queued).toEqual([]);
+    await stream.findState(sessions[0]!.id, "active.idle");
+  });
+
+  test("a repeated create is answered as before although the connection is full by then", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId } = await almostFull(ann);
+    const options = newOptions();
+    const first = await accepted(ann.askToCreate({ agentId: "chat", connectionId }, options));
+    await accepted(ann.on(first.session.id, "archive"));
+    await stream.findState(first.session.id, "archived");
+    await ann.create("music", { connectionId });
+    expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId }, options))).toEqual(first);
+    // Also over another connection, and over one that no longer exists.
+    expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId: "gone" }, options))).toEqual(first);
+  });
+
+  test("a refused create leaves the connection's room unused", async () => {
+    const ann = new E2eClient(node);
+    const { connectionId } = await almostFull(ann);
+    const unknown = await refused(ann.askToCreate({ agentId: "nobody", connectionId }));
+    expect(unknown.errorCode).toBe("agent_not_found");
+    await ann.create("chat", { connectionId });
+    const ninth = await refused(ann.askToCreate({ agentId: "chat", connectionId }));
+    expect(ninth.errorCode).toBe("too_many_bindings");
   });
 });

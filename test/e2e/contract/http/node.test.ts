@@ -14,25 +14,31 @@ interface Discriminator {
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
-describe("/health", () => {
-  test("/health says that the node is alive, its version, and the number of open streams", async () => {
-    const { status, body } = await node.get("/health");
-    expect(status).toBe(200);
-    expect(body).toEqual({ status: "ok", connections: 0, version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
-    const streams = [await node.stream("/events"), await node.stream("/floor/u%3Aann/events")];
-    await streams[0]!.next();
-    const connections = async () => (await node.send("GET", "/health")).text.match(/"connections":(\d+)/)![1];
-    while ((await connections()) !== "2");
-    for (const stream of streams) await stream.close();
-    while ((await connections()) !== "0");
-  });
+test("/health says that the node is alive, its version, and the number of open streams", async () => {
+  const { status, body } = await node.get("/health");
+  expect(status).toBe(200);
+  expect(body).toEqual({ status: "ok", connections: 0, version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
+  const streams = [await node.stream("/events"), await node.stream("/floor/u%3Aann/events")];
+  await streams[0]!.next();
+  const connections = async () => (await node.send("GET", "/health")).text.match(/"connections":(\d+)/)![1];
+  while ((await connections()) !== "2");
+  for (const stream of streams) await stream.close();
+  while ((await connections()) !== "0");
+});
+
+/** Monitors, `wget --spider` and `curl -I` ask with HEAD. */
+test.each(["/health", "/ready", "/"])("HEAD %s is answered like GET, without a body", async (path) => {
+  const got = await fetch(node.url + path);
+  const asked = await fetch(node.url + path, { method: "HEAD" });
+  expect(asked.status).toBe(got.status);
+  for (const name of ["content-type", "content-length"]) expect(asked.headers.get(name)).toBe(got.headers.get(name));
+  await got.text();
+  expect(await asked.text()).toBe("");
 });
 
 describe("/ready", () => {
   test("/ready says that nothing is missing, and which catalogue is in use since when", async () => {
-    const { status, body } = await node.get("/ready");
-    expect(status).toBe(200);
-    expect(body).toEqual({
+    expect(await accepted(node.get("/ready"))).toEqual({
       status: "ok",
       missing: [],
       catalog: { hash: expect.stringMatching(/^[0-9a-f]{12}$/), loadedAt: expect.any(Number) },
@@ -62,12 +68,17 @@ describe("/ready", () => {
     await reloaded.stop();
   });
 
-  test("a new catalogue renumbers the sessions of a floor at its next event", async () => {
+  test("a new catalogue renumbers the sessions of a floor at its next event, and tells a removed agent from a disabled one", async () => {
     const reloaded = await NodeUnderTest.start();
+    onTestFinished(() => reloaded.stop());
     const ann = new E2eClient(reloaded);
-    const music = await ann.hold("music");
-    const phone = await ann.hold("phone");
-    const agents = E2E_AGENTS.map((agent) => (agent["name"] === "music" ? { ...agent, priority: 70 } : agent));
+    const [gone, off] = [await ann.create("weather"), await ann.create("chat")];
+    const [music, phone] = [await ann.hold("music"), await ann.hold("phone")];
+    const changes: Record<string, object> = { music: { priority: 70 }, chat: { enabled: false } };
+    const agents = E2E_AGENTS.filter(({ name }) => name !== "weather").map((agent) => ({
+      ...agent,
+      ...changes[String(agent["name"])],
+    }));
     const { catalog: before } = await accepted(reloaded.get("/ready"));
     await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
     while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
@@ -76,22 +87,8 @@ describe("/ready", () => {
     await accepted(ann.on(music.id, "pause"));
     const { session, decision } = await accepted(ann.on(music.id, "resume"));
     expect([session.priority, decision.challenger.priority]).toEqual([70, 70]);
-    await reloaded.stop();
-  });
-
-  test("sessions created before a reload distinguish an agent that was removed from a disabled one", async () => {
-    const reloaded = await NodeUnderTest.start();
-    const ann = new E2eClient(reloaded);
-    const [gone, off] = [await ann.create("music"), await ann.create("chat")];
-    const agents = E2E_AGENTS.filter(({ name }) => name !== "music").map((agent) =>
-      agent["name"] === "chat" ? { ...agent, enabled: false } : agent,
-    );
-    const { catalog: before } = await accepted(reloaded.get("/ready"));
-    await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
-    while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
     expect((await refused(ann.on(gone.id, "activate"))).decision).toMatchObject({ reason: "unknown_agent", rule: 1 });
     expect((await refused(ann.on(off.id, "activate"))).decision).toMatchObject({ reason: "agent_disabled", rule: 1 });
-    await reloaded.stop();
   });
 });
 
@@ -109,30 +106,22 @@ test("/ready reports that a catalogue has faults, and lists them to operators on
   expect((await new Caller(guarded, "guess-3").get("/agents")).status).toBe(429);
 });
 
-describe("/metrics", () => {
-  test("/metrics is Prometheus text, and counts commands", async () => {
-    const counted = async () => {
-      const { text } = await node.get("/metrics");
-      return Number(/interlock_commands_total\{type="session.create",outcome="ok"\} (\d+)/.exec(text)?.[1] ?? 0);
-    };
-    const before = await counted();
-    await new E2eClient(node).create("music");
-    expect(await counted()).toBe(before + 1);
-    const { status, headers, text } = await node.get("/metrics");
-    expect(status).toBe(200);
-    expect(headers["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
-    for (const name of [
-      "interlock_connections",
-      "interlock_floors_active",
-      "interlock_runs",
-      "process_cpu_seconds_total",
-    ]) {
-      expect(text).toContain(`# TYPE ${name}`);
-    }
-    for (const line of text.split("\n").filter((each) => each !== "")) {
-      expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? [-+0-9.eNaInf]+)$/);
-    }
-  });
+test("/metrics is Prometheus text, and counts commands", async () => {
+  const counted = async () => {
+    const { text } = await node.get("/metrics");
+    return Number(/interlock_commands_total\{type="session.create",outcome="ok"\} (\d+)/.exec(text)?.[1] ?? 0);
+  };
+  const before = await counted();
+  await new E2eClient(node).create("music");
+  expect(await counted()).toBe(before + 1);
+  const { status, headers, text } = await node.get("/metrics");
+  expect(status).toBe(200);
+  expect(headers["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
+  const names = ["interlock_connections", "interlock_floors_active", "interlock_runs", "process_cpu_seconds_total"];
+  for (const name of names) expect(text).toContain(`# TYPE ${name}`);
+  for (const line of text.split("\n").filter((each) => each !== "")) {
+    expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? [-+0-9.eNaInf]+)$/);
+  }
 });
 
 describe("/openapi.json", async () => {
@@ -244,22 +233,21 @@ describe("/openapi.json", async () => {
       return Object.keys(mapping);
     };
     const logged = Object.keys(LOGGED_EVENTS);
-    const ofSessions = logged.filter((type) => type !== "floor_updated");
+
     const ends = ["reset", "bye"];
     const ofFloor = ["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"];
-    expect(carried("/session/{id}/events")).toEqual([...ofSessions, "delta", "log", "rollback_result", ...ends]);
-    expect(carried("/floor/{id}/events")).toEqual([...ofFloor, ...ends]);
-    expect(carried("/floors/events").toSorted()).toEqual(["bye", "floor", "reset"]);
-    const ofConnection = carried("/events");
-    expect(ofConnection).toEqual([
-      "connected",
-      "agent_list",
-      ...ofSessions,
+    const ofSession = [
+      ...logged.filter((type) => type !== "floor_updated"),
       "delta",
       "log",
       "rollback_result",
       ...ends,
-    ]);
+    ];
+    expect(carried("/session/{id}/events")).toEqual(ofSession);
+    expect(carried("/floor/{id}/events")).toEqual([...ofFloor, ...ends]);
+    expect(carried("/floors/events").toSorted()).toEqual(["bye", "floor", "reset"]);
+    const ofConnection = carried("/events");
+    expect(ofConnection).toEqual(["connected", "agent_list", ...ofSession]);
     const all = [...ofConnection, "floor", "floor_updated"];
     expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
   });
@@ -272,19 +260,11 @@ describe("/openapi.json", async () => {
         )
         .map(({ operation }) => operation.operationId);
     expect(headed("Last-Event-ID").toSorted()).toEqual(["streamConnection", "streamFloor", "streamSession"]);
-    const writes = operations
-      .filter(({ operation }) => operation.requestBody)
-      .map(({ operation }) => operation.operationId);
-    const keyless = [
-      "loadSession",
-      "previewDecision",
-      "compareCatalogue",
-      "createTicket",
-      "setCookie",
-      "clearCookie",
-      "callMcp",
-    ];
-    expect(headed("Idempotency-Key").toSorted()).toEqual(writes.filter((id) => !keyless.includes(id)).toSorted());
+    const writes = operations.flatMap(({ operation }) => (operation.requestBody ? [operation.operationId] : []));
+    const keyless = ["loadSession", "previewDecision", "compareCatalogue", "createTicket", "setCookie", "clearCookie"];
+    expect(headed("Idempotency-Key").toSorted()).toEqual(
+      writes.filter((id) => ![...keyless, "callMcp"].includes(id)).toSorted(),
+    );
   });
 
   test("/openapi.json declares each parameter of a path, and every reference in it is valid", () => {

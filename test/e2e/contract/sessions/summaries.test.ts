@@ -38,24 +38,23 @@ async function open(installed: Installed, agentId = "model") {
   const requests = () => provider.requests.slice(earlier);
   const { id } = (await installed.node.post("/session/create", { agentId, activate: true })).body.session;
 
-  const talk = async (content: string, text = `Heard ${content}.`) => {
-    provider.willReply({ kind: "stream", text: [text] });
-    const { runId } = (await installed.node.post("/message", { type: "chat", sessionId: id, content })).body;
+  /** Send a message to the session, for which the provider has these replies. */
+  const say = async (content: string, ...replies: Parameters<typeof provider.willReply>) => {
+    provider.willReply(...replies);
+    return (await installed.node.post("/message", { type: "chat", sessionId: id, content })).body;
+  };
+  const talk = async (content: string) => {
+    const { runId } = await say(content, { kind: "stream", text: [`Heard ${content}.`] });
     await installed.node.follow(id, ({ type, data }) => type === "complete" && data["runId"] === runId);
   };
-  /** Send two messages to the session; `answer` is the model's reply to the request for a summary. */
+  /** Send two messages to the session; `text` is the model's reply to the request for a summary. */
   const summarised = async (...text: string[]) => {
     await talk("one");
-    provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "stream", text });
-    await installed.node.post("/message", { type: "chat", sessionId: id, content: "two" });
+    await say("two", { kind: "stream", text: ["Heard two."] }, { kind: "stream", text });
     await installed.node.follow(id, isSummary);
   };
   return {
-    provider,
-    requests,
-    id,
-    talk,
-    summarised,
+    ...{ provider, requests, id, say, talk, summarised },
     get node() {
       return installed.node;
     },
@@ -105,8 +104,7 @@ describe("a summary", () => {
     const counted = (labels: string) => stage.node.metric(`interlock_summary_seconds_count{agent="model",${labels}}`);
     const written = await counted('outcome="written",code=""');
     await stage.talk("one");
-    stage.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
-    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
+    await stage.say("two", { kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
     await stage.node.logged(({ msg }) => msg === "a summary failed; the session stays as it is");
     await expect.poll(() => counted('outcome="failed",code="provider_refused"')).toBe(1);
     await stage.talk("three");
@@ -121,11 +119,9 @@ describe("a summary", () => {
     const { node, id, talk, provider } = await open(shared);
     await talk("one");
     const compress = async () => {
-      const response = await fetch(`${node.url}/context/compress`, {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ sessionId: id }),
-      });
+      const headers = { "Content-Type": "application/json" };
+      const body = JSON.stringify({ sessionId: id });
+      const response = await fetch(`${node.url}/context/compress`, { method: "POST", headers, body });
       return { status: response.status, body: await response.json() };
     };
     provider.willReply({ kind: "stream", text: [SUMMARY] });
@@ -140,11 +136,7 @@ describe("a summary", () => {
   test("a summary delays no turn, and a silent provider delays no session", async () => {
     const stage = await open(shared);
     await stage.talk("one");
-    stage.provider.willReply(
-      { kind: "stream", text: ["Heard two."] },
-      { kind: "stream", text: ["A"], ending: "never" },
-    );
-    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
+    await stage.say("two", { kind: "stream", text: ["Heard two."] }, { kind: "stream", text: ["A"], ending: "never" });
     while (stage.requests().length < 3) await stage.provider.nextRequest();
     await stage.talk("three");
     expect((await stage.messages()).map(({ role }) => role)).not.toContain("system");
@@ -170,8 +162,7 @@ describe("a summary", () => {
     await stage.summarised(SUMMARY);
     const cut = await open(shared);
     await cut.talk("one");
-    cut.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "stream", text: ["A"], ending: "never" });
-    await cut.node.post("/message", { type: "chat", sessionId: cut.id, content: "two" });
+    await cut.say("two", { kind: "stream", text: ["Heard two."] }, { kind: "stream", text: ["A"], ending: "never" });
     while (cut.requests().length < 3) await cut.provider.nextRequest();
     cut.provider.willReply({ kind: "stream", text: [SUMMARY] });
     await cut.restart();
@@ -180,8 +171,7 @@ describe("a summary", () => {
 
     await stage.talk("three");
     expect(stage.asked(-1).messages[0]!.content).toContain(NOTE);
-    stage.provider.willReply({ kind: "stream", text: ["Heard four."] }, { kind: "stream", text: ["Oslo and Bergen"] });
-    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "four" });
+    await stage.say("four", { kind: "stream", text: ["Heard four."] }, { kind: "stream", text: ["Oslo and Bergen"] });
     await stage.node.follow(stage.id, ({ data }) => data["summary"] === "Oslo and Bergen");
     const asked = stage.asked(-1).messages[1]!.content;
     expect(asked).toContain(`<summary>\n${SUMMARY}\n</summary>`);

@@ -38,12 +38,9 @@ describe("a confirmation", () => {
         function: { name: "delete_file", arguments: '{"path":"a.txt"}' },
       },
       isSensitive: true,
-      availableOptions: [
-        { value: "approve", label: expect.any(String) },
-        { value: "approve_always", label: expect.any(String) },
-        { value: "reject_with_reply", label: expect.any(String) },
-        { value: "reject", label: expect.any(String) },
-      ],
+      availableOptions: ["approve", "approve_always", "reject_with_reply", "reject"].map((value) => {
+        return { value, label: expect.any(String) };
+      }),
       expiresAt: expect.any(Number),
     });
     expect(request.requestId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
@@ -57,23 +54,15 @@ describe("a confirmation", () => {
     const asked = await ask("delete");
     await asked.stream.findState(asked.sessionId, "active.waiting");
     const events = await answer(asked, "approve");
-    expect(events[0]).toMatchObject({
-      type: "interaction_resolved",
-      requestId: asked.requestId,
-      data: { by: "client" },
-    });
-    expect(typesOf(events).filter((type) => type !== "delta")).toEqual([
-      "interaction_resolved",
-      "session_transition",
-      "tool_result",
-      "message",
-      "session_updated",
-      "complete",
+    const result = { toolName: "delete_file", status: "success" };
+    expect(events.filter(({ type }) => type !== "delta")).toMatchObject([
+      { type: "interaction_resolved", requestId: asked.requestId, data: { by: "client" } },
+      { type: "session_transition" },
+      { type: "tool_result", data: result },
+      { type: "message" },
+      { type: "session_updated" },
+      { type: "complete" },
     ]);
-    expect(events.find(({ type }) => type === "tool_result")!.data).toMatchObject({
-      toolName: "delete_file",
-      status: "success",
-    });
     expect(lastMessage(events)).toBe("Deleted.");
   });
 
@@ -87,27 +76,26 @@ describe("a confirmation", () => {
     expect(lastMessage(events)).toBe("Kept it.");
   });
 
-  test.each(["maybe", "reject_with_reply", {}, { type: "reject_with_reply" }, { type: "other", reason: "x" }, null, 1])(
-    "a confirmation does not accept the answer %j",
-    async (response) => {
-      const { ann, sessionId, requestId } = await ask("delete");
+  test("a confirmation accepts no other answer, and waits on", async () => {
+    const { ann, sessionId, requestId } = await ask("delete");
+    const forms = /approve, approve_always, reject, .*reject_with_reply/;
+    const wrong = ["yes", "reject_with_reply", {}, { type: "reject_with_reply" }, { type: "other", reason: "x" }, null, 1];
+    for (const response of wrong) {
       const message = { type: "tool_confirmation_response", sessionId, requestId, response };
-      const { errorCode, issues } = await refused(ann.send(message));
-      expect(errorCode).toBe("bad_request");
-      expect(issues[0]!.path).toMatch(/^body\.response/);
-    },
-  );
+      const issue = { path: expect.stringMatching(/^body\.response/), message: expect.any(String) };
+      const refusal = await refused(ann.send(message));
+      expect(refusal, JSON.stringify(response)).toMatchObject({ errorCode: "bad_request", issues: [issue] });
+      if (response === "yes") expect(refusal.issues[0]!.message).toMatch(forms);
+    }
+    expect((await ann.see(sessionId)).activity).toBe("waiting");
+  });
 });
 
 describe("a question", () => {
   test("a question is asked with its options", async () => {
-    const one = await ask("ask");
-    expect(one.request).toMatchObject({
-      type: "user_question_request",
-      data: { question: "Which one?", options: ["a", "b"] },
-    });
-    const several = await ask("pick");
-    expect(several.request.data).toMatchObject({ multiSelect: true });
+    const { request } = await ask("ask");
+    expect([request.type, request.data]).toMatchObject(["user_question_request", { question: "Which one?", options: ["a", "b"] }]);
+    expect((await ask("pick")).request.data).toMatchObject({ multiSelect: true });
   });
 
   test.each([
@@ -139,26 +127,21 @@ describe("an answer", () => {
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
   });
 
-  test("an answer to an unknown request, of the other kind, or without a run is interaction_not_found", async () => {
+  test("an answer to an unknown request, or without a run, is interaction_not_found", async () => {
     const { ann, sessionId, requestId } = await ask("ask");
-    const wrong = [
-      { type: "user_question_response", sessionId, requestId: "unknown", response: "a" },
-      { type: "tool_confirmation_response", sessionId, requestId, response: "approve" },
-    ];
-    for (const message of wrong) expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
     const idle = await new E2eClient(node).create("general");
-    const message = { type: "user_question_response", sessionId: idle.id, requestId, response: "a" };
-    expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
+    for (const wrong of [{ sessionId, requestId: "unknown" }, { sessionId: idle.id, requestId }]) {
+      const message = { type: "user_question_response", ...wrong, response: "a" };
+      expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
+    }
     expect((await ann.see(sessionId)).activity).toBe("waiting");
   });
 
-  test.each([
-    ["delete", "tool_confirmation_response", "yes", /approve, approve_always, reject, .*reject_with_reply/],
-    ["ask", "user_question_response", 7, /a text .*selected.*customInput.*cancelled/],
-  ])("a malformed answer to %s is refused with the forms that are right", async (content, type, response, forms) => {
-    const { ann, sessionId, requestId } = await ask(content);
-    const { status, body } = await ann.send({ type, sessionId, requestId, response });
-    expect([status, body.issues]).toEqual([400, [{ path: "body.response", message: expect.stringMatching(forms) }]]);
+  test("a malformed answer to a question is refused with the forms that are right", async () => {
+    const { ann, sessionId, requestId } = await ask("ask");
+    const { status, body } = await ann.send({ type: "user_question_response", sessionId, requestId, response: 7 });
+    const message = expect.stringMatching(/a text .*selected.*customInput.*cancelled/);
+    expect([status, body.issues]).toEqual([400, [{ path: "body.response", message }]]);
     expect((await ann.see(sessionId)).activity).toBe("waiting");
   });
 
@@ -196,13 +179,13 @@ describe("a pending request", () => {
   test("a pending request that times out is resolved, reported as an error and completed, and the session has failed", async () => {
     const ann = new E2eClient(impatient);
     const { sessionId, stream, requestId } = await ask("ask", ann);
-    const events = await stream.until("complete");
-    expect(events.find(({ type }) => type === "interaction_resolved")).toMatchObject({
-      requestId,
-      data: { by: "timeout" },
-    });
-    expect(typesOf(events).slice(-2)).toEqual(["error", "complete"]);
-    expect(events.at(-2)!.data).toMatchObject({ errorCode: "interaction_timeout", runId: expect.any(String) });
+    const events = (await stream.until("complete")).filter(({ type }) => type !== "session_transition");
+    expect(events).toMatchObject([
+      { type: "interaction_resolved", requestId, data: { by: "timeout" } },
+      { type: "message" },
+      { type: "error", data: { errorCode: "interaction_timeout", runId: expect.any(String) } },
+      { type: "complete" },
+    ]);
     await stream.findState(sessionId, "active.failed");
     expect((await ann.see(sessionId)).activity).toBe("failed");
   });
@@ -215,8 +198,7 @@ describe("a pending request", () => {
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
     // Also when the floor is only in the store: a repeated key makes it read the store.
     await accepted(ann.on(sessionId, "pause"));
-    for (let time = 0; time < 2; time += 1)
-      await ann.askToCreate({ id: "other", agentId: "chat" }, { key: "repeated" });
+    for (const _ of ["first", "repeated"]) await ann.askToCreate({ agentId: "chat" }, { key: `key-${sessionId}` });
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
     expect((await refused(ann.send({ ...message, requestId: "other" }))).errorCode).toBe("interaction_not_found");
     await ann.talk(sessionId, "hello");

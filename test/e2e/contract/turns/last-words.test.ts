@@ -1,19 +1,13 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { E2E_AGENTS } from "../../../support/catalogs/e2e-catalog.ts";
+import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, type E2eClient } from "../../../support/clients/e2e-client.ts";
 import { hold } from "../../../support/clients/e2e-states.ts";
 import type { SseReader, StreamEvent } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** Writes every 20 ms, so that its last text is never reported when it is stopped. */
-const TALKER = {
-  ...E2E_AGENTS.find(({ name }) => name === "general"),
-  name: "talker",
-  when_busy: "interrupt",
-  interruptible: true,
-  priority: 20,
-};
-const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, TALKER] });
+const talker = scripted("talker", { when_busy: "interrupt", priority: 20 });
+const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, talker] });
 afterAll(() => node.stop());
 
 /** A session whose agent writes, and the text that its reader received: less than one report. */
@@ -76,9 +70,8 @@ describe("text that readers received", () => {
     const { ann, id, stream, messageId } = await listen();
     const { runId } = await accepted(ann.say(id, "hello"));
     const { data } = await keptMessage(stream, messageId);
-    const events = await stream.until((event) => event.type === "complete" && event.data["runId"] === runId);
+    await stream.until((event) => event.type === "complete" && event.data["runId"] === runId);
     expect(data["status"]).toBe("interrupted");
-    expect(events.at(-1)!.seq!).toBeGreaterThan(0);
     const contents = (await ann.messages(id)).map(({ content }) => content);
     expect(contents).toContain("Hello there.");
     expect(contents.filter((content) => content.startsWith("tick "))).toEqual([data["content"]]);

@@ -20,10 +20,9 @@ async function ask(node: ChildServer, agentId: string) {
     if (text.includes('"type":"complete"')) break;
   }
   const events = text.split("\n").flatMap((line) => (line.startsWith("data: ") ? [JSON.parse(line.slice(6))] : []));
-  const streamed: Shown[] = events
-    .filter(({ type, data }) => type === "message" && !data.streaming)
-    .map(({ data }) => data);
-  return { sessionId: session.id, runId, streamed: streamed.slice(1), types: events.map(({ type }) => type) };
+  const [, ...streamed] = events.filter(({ type, data }) => type === "message" && !data.streaming);
+  const shown: Shown[] = streamed.map(({ data }) => data);
+  return { sessionId: session.id, runId, streamed: shown, types: events.map(({ type }) => type) };
 }
 
 async function keptOf(node: ChildServer, sessionId: string): Promise<Shown[]> {
