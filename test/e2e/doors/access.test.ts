@@ -10,7 +10,12 @@ const { node } = await startGuarded({
 
 const clientOf = (name: string) => new OpenAI({ baseURL: `${node.url}/v1`, apiKey: keyOf(name) });
 const ask = (name: string, content: string, metadata: Record<string, string> = {}, more = {}) =>
-  clientOf(name).chat.completions.create({ model: "general", messages: [{ role: "user", content }], metadata, ...more });
+  clientOf(name).chat.completions.create({
+    model: "general",
+    messages: [{ role: "user", content }],
+    metadata,
+    ...more,
+  });
 const bearer = (name: string) => ({ Authorization: `Bearer ${keyOf(name)}` });
 
 describe("a caller", () => {

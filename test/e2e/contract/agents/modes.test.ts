@@ -20,7 +20,12 @@ async function open(atEnd: (close: () => Promise<void>) => void) {
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
   const agents = [
     { name: "model", instructions: "Be brief.", tools: ["clock", "sub-agent"], modes: MODES, adapter },
-    { name: "helper", tools: ["clock", "ask-user"], modes: [{ name: "rest" }, { name: "work", tools: ["clock"] }], adapter },
+    {
+      name: "helper",
+      tools: ["clock", "ask-user"],
+      modes: [{ name: "rest" }, { name: "work", tools: ["clock"] }],
+      adapter,
+    },
     { name: "plain", tools: ["clock"], adapter },
   ];
   const installation = await makeInstallation({ agents }, {}, atEnd);

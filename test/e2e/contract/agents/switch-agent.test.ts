@@ -39,18 +39,21 @@ describe("switch_agent", () => {
     ["nobody", "agent_not_found", "Invalid agent ID: nobody"],
     ["__proto__", "agent_not_found", "Invalid agent ID: __proto__"],
     ["off", "agent_not_found", "Invalid agent ID: off"],
-  ])("switch_agent to %j fails with %s: in a 200, and as an event with the agents", async (agentId, errorCode, message) => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.create("general");
-    const stream = await ann.follow(id);
-    const { outcome } = await accepted(switchTo(id, agentId));
-    expect(outcome).toMatchObject({ errorCode, message });
-    const { availableAgents } = outcome;
-    expect(availableAgents!.map((agent) => agent.id)).toEqual(expect.arrayContaining(["general", "music"]));
-    expect(availableAgents![0]).toEqual({ id: "general", name: "General", description: "answers whatever is asked" });
-    expect((await stream.find("error")).data).toEqual({ errorCode, message, availableAgents });
-    expect((await ann.see(id)).agentId).toBe("general");
-  });
+  ])(
+    "switch_agent to %j fails with %s: in a 200, and as an event with the agents",
+    async (agentId, errorCode, message) => {
+      const ann = new E2eClient(node);
+      const { id } = await ann.create("general");
+      const stream = await ann.follow(id);
+      const { outcome } = await accepted(switchTo(id, agentId));
+      expect(outcome).toMatchObject({ errorCode, message });
+      const { availableAgents } = outcome;
+      expect(availableAgents!.map((agent) => agent.id)).toEqual(expect.arrayContaining(["general", "music"]));
+      expect(availableAgents![0]).toEqual({ id: "general", name: "General", description: "answers whatever is asked" });
+      expect((await stream.find("error")).data).toEqual({ errorCode, message, availableAgents });
+      expect((await ann.see(id)).agentId).toBe("general");
+    },
+  );
 
   test("switch_agent checks the agent's id before the session, and the session before the agent", async () => {
     const outcomes = [];
@@ -83,11 +86,14 @@ describe("switch_agent", () => {
     }
   });
 
-  test.each([undefined, null, 7, ["music"]])("switch_agent without an agentId, as with %j, is malformed", async (agentId) => {
-    const { id } = await new E2eClient(node).create("general");
-    const malformed = { errorCode: "bad_request", issues: [{ path: "body.agentId" }] };
-    expect(await refused(switchTo(id, agentId))).toMatchObject(malformed);
-  });
+  test.each([undefined, null, 7, ["music"]])(
+    "switch_agent without an agentId, as with %j, is malformed",
+    async (agentId) => {
+      const { id } = await new E2eClient(node).create("general");
+      const malformed = { errorCode: "bad_request", issues: [{ path: "body.agentId" }] };
+      expect(await refused(switchTo(id, agentId))).toMatchObject(malformed);
+    },
+  );
 
   test("switch_agent reports its failure to the connection that sent it, and not to the session's other readers", async () => {
     const ann = new E2eClient(node);

@@ -89,8 +89,8 @@ describe("an image", () => {
     ["base64 of a web page", { data: PICTURE, mimeType: "text/html" }],
   ])("an image is refused if it is %s", async (_, image) => {
     const { ann, id } = await hold(node);
-    const issues = [{ path: expect.stringMatching(/^body\.images/) }];
-    expect(await refused(ann.say(id, "look", { images: [image] }))).toMatchObject({ errorCode: "bad_request", issues });
+    const { errorCode, issues } = await refused(ann.say(id, "look", { images: [image] }));
+    expect([errorCode, issues[0]!.path]).toEqual(["bad_request", expect.stringMatching(/^body\.images/)]);
   });
 });
 

@@ -187,7 +187,8 @@ describe("the stream of a session", () => {
     for (const position of ["nonsense", "zzzzzz.1", `${epoch}.4`, "x".repeat(200), "%00"]) {
       streams.push(await node.stream(path, { "Last-Event-ID": position }));
     }
-    for (const position of ["nonsense", "x".repeat(2_000)]) streams.push(await node.stream(`${path}?lastEventId=${position}`));
+    for (const position of ["nonsense", "x".repeat(2_000)])
+      streams.push(await node.stream(`${path}?lastEventId=${position}`));
     const data = { sessionId: id, from: 3 };
     for (const stream of streams) {
       expect(await stream.next()).toMatchObject({ type: "reset", id: `${epoch}.3.${born}`, data });

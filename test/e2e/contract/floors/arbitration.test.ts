@@ -67,7 +67,13 @@ describe("a request for the floor", () => {
   test.each<Row>([
     ["on an idle floor", node, "", "music", "granted floor_free 4"],
     ["of a higher priority", node, "music", "phone", "granted preempted 7"],
-    ["of a lower priority, of a holder that is not interruptible", node, "navigation", "chat", "rejected lower_priority 5"],
+    [
+      "of a lower priority, of a holder that is not interruptible",
+      node,
+      "navigation",
+      "chat",
+      "rejected lower_priority 5",
+    ],
     ["of an equal priority", node, "music", "music", "rejected equal_priority 6"],
     ["of an equal priority with ties: newest", lenient, "music", "music", "granted preempted 7"],
     ["during a session that is not interruptible", node, "navigation", "phone", "rejected not_interruptible 8"],
@@ -178,4 +184,3 @@ describe("the end of an interruption", () => {
     expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
   });
 });
-

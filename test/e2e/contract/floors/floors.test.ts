@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
-import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({
@@ -94,7 +93,12 @@ describe("a floor's id", () => {
   const WRONG = ["nonsense", "u:", "s:", "x:y", "u:a/b/c", "u:%", "u:%zz", "s:a b", "u:%00", "s:a/b"];
   test.each([...WRONG, `u:${"x".repeat(129)}`])("a floor's id may not be %j: 400, at its path", async (text) => {
     const path = `/floor/${encodeURIComponent(text)}`;
-    const answers = [node.get(path), node.get(`${path}/events`), node.post(`${path}/stop`), node.put(`${path}/flags`, {})];
+    const answers = [
+      node.get(path),
+      node.get(`${path}/events`),
+      node.post(`${path}/stop`),
+      node.put(`${path}/flags`, {}),
+    ];
     for (const answer of answers) {
       expect(await refused(answer)).toMatchObject({ errorCode: "bad_request", issues: [{ path: "params.id" }] });
     }
@@ -150,7 +154,10 @@ describe("flags", () => {
     const planner = await ann.hold("planner");
     await accepted(setFlags(ann, { emergency: true }));
     const { session, decision } = await accepted(ann.askToCreate({ agentId: "vehicle", activate: true }));
-    const explained = [{ step: "agent", value: 50 }, { step: "rule:emergency", adjust: 45, value: 95 }];
+    const explained = [
+      { step: "agent", value: 50 },
+      { step: "rule:emergency", adjust: 45, value: 95 },
+    ];
     expect(decision).toMatchObject({ reason: "preempted", challenger: { priority: 95, explained } });
     await accepted(setFlags(ann, {}));
     expect((await ann.see(session.id)).priority).toBe(95);

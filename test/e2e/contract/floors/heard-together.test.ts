@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { CAR, RESTRICTIONS } from "../../../support/catalogs/car-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";

@@ -111,6 +111,7 @@ describe("a search", () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music", { title: 'He said "OR" and 100% of them_laughed' });
     expect(await find(ann, '"or"')).toEqual([id]);
-    for (const q of ['"', "'", "*", "AND NOT", "a:b", "(", "%", "_"]) expect(await find(ann, q), q).toEqual(expect.any(Array));
+    for (const q of ['"', "'", "*", "AND NOT", "a:b", "(", "%", "_"])
+      expect(await find(ann, q), q).toEqual(expect.any(Array));
   });
 });

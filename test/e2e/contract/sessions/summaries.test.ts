@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { makeInstallation, type ToldEvent } from "../../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
-import { startProviderServer } from "../../../support/servers/provider-server.ts";
+import { type ProviderReply, startProviderServer } from "../../../support/servers/provider-server.ts";
 
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 
@@ -39,7 +39,7 @@ async function open(installed: Installed, agentId = "model") {
   const { id } = (await installed.node.post("/session/create", { agentId, activate: true })).body.session;
 
   /** Send a message to the session, for which the provider has these replies. */
-  const say = async (content: string, ...replies: Parameters<typeof provider.willReply>) => {
+  const say = async (content: string, ...replies: ProviderReply[]) => {
     provider.willReply(...replies);
     return (await installed.node.post("/message", { type: "chat", sessionId: id, content })).body;
   };

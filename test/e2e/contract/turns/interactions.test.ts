@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
+import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import type { SseReader } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -79,7 +79,15 @@ describe("a confirmation", () => {
   test("a confirmation accepts no other answer, and waits on", async () => {
     const { ann, sessionId, requestId } = await ask("delete");
     const forms = /approve, approve_always, reject, .*reject_with_reply/;
-    const wrong = ["yes", "reject_with_reply", {}, { type: "reject_with_reply" }, { type: "other", reason: "x" }, null, 1];
+    const wrong = [
+      "yes",
+      "reject_with_reply",
+      {},
+      { type: "reject_with_reply" },
+      { type: "other", reason: "x" },
+      null,
+      1,
+    ];
     for (const response of wrong) {
       const message = { type: "tool_confirmation_response", sessionId, requestId, response };
       const issue = { path: expect.stringMatching(/^body\.response/), message: expect.any(String) };
@@ -94,7 +102,10 @@ describe("a confirmation", () => {
 describe("a question", () => {
   test("a question is asked with its options", async () => {
     const { request } = await ask("ask");
-    expect([request.type, request.data]).toMatchObject(["user_question_request", { question: "Which one?", options: ["a", "b"] }]);
+    expect([request.type, request.data]).toMatchObject([
+      "user_question_request",
+      { question: "Which one?", options: ["a", "b"] },
+    ]);
     expect((await ask("pick")).request.data).toMatchObject({ multiSelect: true });
   });
 
@@ -130,7 +141,10 @@ describe("an answer", () => {
   test("an answer to an unknown request, or without a run, is interaction_not_found", async () => {
     const { ann, sessionId, requestId } = await ask("ask");
     const idle = await new E2eClient(node).create("general");
-    for (const wrong of [{ sessionId, requestId: "unknown" }, { sessionId: idle.id, requestId }]) {
+    for (const wrong of [
+      { sessionId, requestId: "unknown" },
+      { sessionId: idle.id, requestId },
+    ]) {
       const message = { type: "user_question_response", ...wrong, response: "a" };
       expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
     }
