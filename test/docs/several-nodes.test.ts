@@ -6,9 +6,9 @@ import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { SseReader } from "../support/clients/sse-reader.ts";
 import { describeWith } from "../support/programs/suites.ts";
 import { freePort } from "../support/servers/free-port.ts";
-import { serverOf } from "../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../support/servers/postgres-server.ts";
 import { REDIS } from "../support/servers/redis-server.ts";
+import { serverOf } from "../support/servers/shared-server.ts";
 import { readPage, root } from "./page.ts";
 
 /** The addresses of the store and the bus on the pages. */

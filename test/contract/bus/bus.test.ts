@@ -1,8 +1,8 @@
-import { afterAll, beforeAll } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { RedisBuses } from "../../support/servers/redis-buses.ts";
-import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
+import { RedisPlace } from "../../support/servers/redis-place.ts";
+import { REDIS } from "../../support/servers/redis-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { busContract } from "./bus-contract.ts";
 
 busContract("memory", async () => {
@@ -11,16 +11,8 @@ busContract("memory", async () => {
   return { connect: async () => bus, close: () => bus.close() };
 });
 
-for (const count of [1, 2]) {
-  describeWith([REDIS], `over Redis with ${count} servers`, (start) => {
-    const servers: RedisServer[] = [];
-    beforeAll(async () => {
-      for (let index = 0; index < count; index++) servers.push(await start());
-    });
-    afterAll(async () => {
-      for (const server of servers) await server.stop();
-    });
-
-    busContract(`Redis × ${count}`, async () => new RedisBuses(servers.map(({ url }) => url)));
-  });
-}
+describeWith([REDIS], "over Redis", (start) => {
+  const [one, other] = [serverOf(start), serverOf(start)];
+  busContract("Redis × 1", async () => new RedisPlace(one().url));
+  busContract("Redis × 2", async () => new RedisPlace(one().url, other().url));
+});

@@ -1,16 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { Socket } from "node:net";
-import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type Bus, MAX_BUS_MESSAGE } from "../../../src/bus/bus.ts";
 import { Mailbox } from "../../../src/cluster/mailbox.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
-import { RedisBuses } from "../../support/servers/redis-buses.ts";
-import { REDIS_PROCESS, type RedisProcess } from "../../support/servers/redis-server.ts";
+import { connectTo, placeOf } from "../../support/servers/redis-place.ts";
+import { REDIS_PROCESS } from "../../support/servers/redis-server.ts";
+import { perTest } from "../../support/servers/shared-server.ts";
 
 // Long enough for servers to start and stop.
 vi.setConfig({ testTimeout: 30_000 });
@@ -19,23 +18,13 @@ const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
-  async function startOne(): Promise<RedisProcess> {
-    const server = await startRedis();
-    onTestFinished(() => server.stop());
-    return server;
-  }
+  const startOne = perTest(startRedis);
 
-  function busesOf(urls: readonly string[], epoch?: string): RedisBuses {
-    const buses = new RedisBuses(urls, epoch);
-    onTestFinished(() => buses.close());
-    return buses;
-  }
-
-  /** The test's own connection, to observe and to interfere. */
-  function connectTo({ url }: RedisProcess): Redis {
-    const admin = new Redis(url);
-    onTestFinished(() => admin.disconnect());
-    return admin;
+  /** A server, the store's nodes on it, and the bus of one of them. */
+  async function startBus() {
+    const server = await startOne();
+    const nodes = placeOf(server.url);
+    return { server, nodes, bus: await nodes.connect() };
   }
 
   /** Repeats an action until a condition holds. */
@@ -73,8 +62,7 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   }
 
   test("a message is written at once, and further messages of the same turn of the event loop together", async () => {
-    const server = await startOne();
-    const bus = await busesOf([server.url]).connect();
+    const { bus } = await startBus();
     const texts = Array.from({ length: 20 }, (_, n) => `gathered ${n}`);
     const received: string[] = [];
     const hearsAll = Promise.withResolvers<void>();
@@ -103,15 +91,14 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   });
 
   test("a bus whose subscribers are cut off repeatedly receives everything once the cuts stop", async () => {
-    const server = await startOne();
-    const bus = await busesOf([server.url]).connect();
+    const { server, bus } = await startBus();
     const missing = new Set<string>();
     for (let index = 0; index < 300; index++) {
       const topic = `topic.${index}`;
       await bus.subscribe(topic, () => void missing.delete(topic));
       missing.add(topic);
     }
-    const admin = connectTo(server);
+    const admin = connectTo(server.url);
     for (let round = 0; round < 20; round++) {
       const recovered = untilRecovered(bus);
       await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
@@ -130,9 +117,8 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   });
 
   test("a subscription whose acknowledgement was lost is requested again", async () => {
-    const server = await startOne();
-    const bus = await busesOf([server.url]).connect();
-    const admin = connectTo(server);
+    const { server, bus } = await startBus();
+    const admin = connectTo(server.url);
     for (let round = 0; round < 20; round++) {
       const topic = `topic.${round}`;
       let isHeard = false;
@@ -149,8 +135,7 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   });
 
   test("commands are unavailable and nothing waits while the bus is frozen; it works again afterwards", async () => {
-    const server = await startOne();
-    const bus = await busesOf([server.url]).connect();
+    const { server, bus } = await startBus();
     const received: string[] = [];
     await bus.subscribe("topic", (message) => void received.push(decode(message)));
     const away = untilAway(bus);
@@ -168,8 +153,7 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   });
 
   test("a subscription that is not acknowledged is withdrawn: it is unavailable, and receives nothing later", async () => {
-    const server = await startOne();
-    const bus = await busesOf([server.url]).connect();
+    const { server, bus } = await startBus();
     server.freeze();
     const received: string[] = [];
     await expect(bus.subscribe("topic", (message) => void received.push(decode(message)))).rejects.toMatchObject({
@@ -184,10 +168,10 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
 
   test("a command that is in transit when the bus freezes is answered, and never executed late", async () => {
     const server = await startOne();
-    const buses = busesOf([server.url]);
-    const clock = new SystemClock();
+    const nodes = placeOf(server.url);
+    const { clock } = nodes;
     const start = async (nodeId: string) => {
-      const bus = await buses.connect();
+      const bus = await nodes.connect();
       const mailbox = new Mailbox({ bus, clock, nodeId, newId: randomUUID, topicOf: () => "floors" });
       await mailbox.start();
       onTestFinished(() => mailbox.stop());
@@ -224,9 +208,7 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   });
 
   test("a bus that restarts empty carries all subscriptions again, and reports one outage once", async () => {
-    const server = await startOne();
-    const buses = busesOf([server.url]);
-    const bus = await buses.connect();
+    const { server, nodes, bus } = await startBus();
     const received = Promise.withResolvers<string>();
     await bus.subscribe("topic", (message) => received.resolve(decode(message)));
     const away = untilAway(bus);
@@ -238,7 +220,7 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
     await back;
     await bus.publish("topic", encode("hello"));
     expect(await received.promise).toBe("hello");
-    expect(buses.log.lines).toEqual([
+    expect(nodes.log.lines).toEqual([
       "Redis is away: commands are refused, reads continue",
       "Redis is reachable again",
     ]);
@@ -246,10 +228,10 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
 
   test("when one of several servers is away, only its topics are away", async () => {
     const [one, other] = [await startOne(), await startOne()];
-    const buses = busesOf([one.url, other.url]);
-    const bus = await buses.connect();
+    const nodes = placeOf(one.url, other.url);
+    const bus = await nodes.connect();
     // The same servers in another order count as the same.
-    const beside = await buses.connect([other.url, one.url]);
+    const beside = await nodes.connect([other.url, one.url]);
     const topics = Array.from({ length: 16 }, (_, index) => `topic.${index}`);
     for (const topic of topics) await untilReceived(bus, topic, beside);
     const away = untilAway(bus);
@@ -268,7 +250,7 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
 
   test("stores that share a Redis are separate", async () => {
     const server = await startOne();
-    const [mine, theirs] = [busesOf([server.url]), busesOf([server.url])];
+    const [mine, theirs] = [placeOf(server.url), placeOf(server.url)];
     const [bus, stranger] = [await mine.connect(), await theirs.connect()];
     const received: string[] = [];
     await stranger.subscribe("topic", (message) => void received.push(decode(message)));
@@ -276,44 +258,39 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
     await stranger.publish("topic", encode("theirs"));
     await untilReceived(stranger, "topic");
     expect(received[0]).toBe("theirs");
-    const channels = await connectTo(server).pubsub("CHANNELS", "*");
+    const channels = await connectTo(server.url).pubsub("CHANNELS", "*");
     expect(channels.length).toBeGreaterThan(0);
     for (const name of channels as string[]) expect(name).toMatch(new RegExp(`^(${mine.epoch}|${theirs.epoch})\\.`));
   });
 
   test("a message that is too large is dropped and reported, and the bus continues", async () => {
-    const server = await startOne();
-    const buses = busesOf([server.url]);
-    const bus = await buses.connect();
+    const { nodes, bus } = await startBus();
     const received: number[] = [];
     await bus.subscribe("topic", (message) => void received.push(message.byteLength));
     await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE + 1));
     await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE));
     await untilReceived(bus, "topic");
     expect(received[0]).toBe(MAX_BUS_MESSAGE);
-    expect(buses.log.lines).toEqual(["a message exceeds the size limit of the bus and is lost"]);
+    expect(nodes.log.lines).toEqual(["a message exceeds the size limit of the bus and is lost"]);
   });
 
   test("messages of a stranger that are too large are dropped and reported once, and the bus continues", async () => {
-    const server = await startOne();
-    const stranger = connectTo(server);
-    const buses = busesOf([server.url]);
-    const bus = await buses.connect();
+    const { server, nodes, bus } = await startBus();
+    const stranger = connectTo(server.url);
     const received: number[] = [];
     await bus.subscribe("topic", (message) => void received.push(message.byteLength));
     const large = Buffer.alloc(MAX_BUS_MESSAGE + 1);
-    for (let n = 0; n < 3; n++) await stranger.publish(`${buses.epoch}.topic`, large);
+    for (let n = 0; n < 3; n++) await stranger.publish(`${nodes.epoch}.topic`, large);
     await untilReceived(bus, "topic");
     expect(received).not.toContain(large.byteLength);
-    expect(buses.log.lines).toEqual([
+    expect(nodes.log.lines).toEqual([
       "another client of Redis publishes messages that no node sends; they are dropped",
     ]);
   });
 
   test("a closed bus leaves no connection behind", async () => {
-    const server = await startOne();
-    const admin = connectTo(server);
-    const bus = await busesOf([server.url]).connect();
+    const { server, bus } = await startBus();
+    const admin = connectTo(server.url);
     const clients = async () =>
       String(await admin.call("CLIENT", "LIST"))
         .trim()

@@ -1,16 +1,16 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { promisify } from "node:util";
-import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { freePort } from "../../support/servers/free-port.ts";
-import { RedisBuses } from "../../support/servers/redis-buses.ts";
-import { REDIS_PROCESS, type RedisProcess } from "../../support/servers/redis-server.ts";
+import { connectTo, placeOf, RedisPlace } from "../../support/servers/redis-place.ts";
+import { REDIS_PROCESS } from "../../support/servers/redis-server.ts";
+import { perTest } from "../../support/servers/shared-server.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 // Long enough for the timeout of a server that does not answer.
 vi.setConfig({ testTimeout: 30_000 });
@@ -19,19 +19,12 @@ const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
-  async function startOne(options: Parameters<typeof startRedis>[0] = {}): Promise<RedisProcess> {
-    const server = await startRedis(options);
-    onTestFinished(() => server.stop());
-    return server;
-  }
-
+  const startOne = perTest(startRedis);
   const startGuarded = () => startOne({ password: "open%sesame" });
 
   /** A message travels over a bus on these servers. */
-  async function expectHeard(...urls: string[]): Promise<void> {
-    const buses = new RedisBuses(urls);
-    onTestFinished(() => buses.close());
-    const bus = await buses.connect();
+  async function expectHeard(url: string): Promise<void> {
+    const bus = await placeOf(url).connect();
     const received = Promise.withResolvers<string>();
     await bus.subscribe("topic", (message) => received.resolve(decode(message)));
     await bus.publish("topic", encode("hello"));
@@ -39,24 +32,21 @@ describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
   }
 
   /** The error when a bus on these servers cannot be opened. */
-  const refusal = (...urls: string[]): Promise<string> =>
-    new RedisBuses(urls).connect().then(
+  const refusal = (...urls: [string, ...string[]]): Promise<string> =>
+    new RedisPlace(...urls).connect().then(
       () => expect.unreachable("it was opened"),
       (error: Error) => `${error.message} ${error.cause ?? ""}`,
     );
 
-  async function makeFolder(): Promise<string> {
-    const folder = await mkdtemp(join(tmpdir(), "interlock-test-"));
-    onTestFinished(() => rm(folder, { recursive: true }));
+  async function openFolder(): Promise<string> {
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
     return folder;
   }
 
-  test("a bus with the server's password opens", async () => {
-    await expectHeard((await startGuarded()).url);
-  });
-
-  test("a wrong or missing password is refused with a sentence that does not contain it", async () => {
-    const { port } = await startGuarded();
+  test("a bus opens with the server's password; a wrong or missing one is refused with a sentence without it", async () => {
+    const { url, port } = await startGuarded();
+    await expectHeard(url);
     const wrong = await refusal(`redis://:hunter2@127.0.0.1:${port}`);
     expect(wrong).toMatch(`INTERLOCK_BUS: redis://127.0.0.1:${port} cannot be used: WRONGPASS`);
     expect(wrong).not.toContain("hunter2");
@@ -65,8 +55,7 @@ describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
 
   test("a Redis user who may not publish, or not subscribe, is refused in a sentence", async () => {
     const server = await startOne();
-    const admin = new Redis(server.url);
-    onTestFinished(() => admin.disconnect());
+    const admin = connectTo(server.url);
     await admin.acl("SETUSER", "mute", "on", ">secret", "+@all", "-publish", "~*", "&*");
     await admin.acl("SETUSER", "deaf", "on", ">secret", "+@all", "~*", "resetchannels");
     for (const user of ["mute", "deaf"]) {
@@ -83,8 +72,7 @@ describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
     expect(await refusal(server.url, gone.url)).toMatch(
       `INTERLOCK_BUS: ${gone.url} cannot be used: connect ECONNREFUSED 127.0.0.1:${gone.port}`,
     );
-    const admin = new Redis(server.url);
-    onTestFinished(() => admin.disconnect());
+    const admin = connectTo(server.url);
     // The connections that were opened to it are closed.
     for (let listening: unknown; listening !== ""; await turn()) {
       listening = await admin.call("CLIENT", "LIST", "TYPE", "pubsub");
@@ -96,7 +84,7 @@ describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
   test("a bus opens through Sentinels to their master, and one reachable Sentinel is enough", async () => {
     const master = await startGuarded();
     const startSentinel = async () => {
-      const file = join(await makeFolder(), "sentinel.conf");
+      const file = join(await openFolder(), "sentinel.conf");
       await writeFile(file, `sentinel monitor main 127.0.0.1 ${master.port} 1\nsentinel auth-pass main open%sesame\n`);
       return startOne({ config: [file, "--sentinel"] });
     };
@@ -110,7 +98,7 @@ describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
   });
 
   test("a rediss address uses encryption, and the server's certificate is verified", async () => {
-    const folder = await makeFolder();
+    const folder = await openFolder();
     const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
     const words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=redis";
     const alternative = ["-addext", "subjectAltName=IP:127.0.0.1"];

@@ -2,23 +2,20 @@ import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import Fastify from "fastify";
 import type { ZodTypeProvider } from "fastify-type-provider-zod";
-import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { RedisTickets } from "../../../src/bus/redis-tickets.ts";
 import { limitRates } from "../../../src/gateway/access/rate-limiter.ts";
 import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
+import { connectTo } from "../../support/servers/redis-place.ts";
 import { OWN_REDIS } from "../../support/servers/redis-server.ts";
+import { perTest } from "../../support/servers/shared-server.ts";
 
 const DAY_MS = 86_400_000;
 const LIMITS = { owner: { max: 4, windowMs: DAY_MS }, refused: { max: 2, windowMs: DAY_MS } };
 
 describeWith([OWN_REDIS], "requests counted over Redis", (startServer) => {
-  const start = async () => {
-    const server = await startServer();
-    onTestFinished(() => server.stop());
-    return server;
-  };
+  const start = perTest(startServer);
 
   /**
    * A gateway that answers with the result of its limits; every caller is Ann. A patient one waits for its counters
@@ -30,7 +27,7 @@ describeWith([OWN_REDIS], "requests counted over Redis", (startServer) => {
     const tickets = await RedisTickets.open({ urls: [url], epoch, clock });
     const app = Fastify().withTypeProvider<ZodTypeProvider>();
     app.decorateRequest("caller", undefined);
-    const counters = isPatient ? new Redis(url) : tickets.connection;
+    const counters = isPatient ? connectTo(url) : tickets.connection;
     const shared = { counters, prefix: `${epoch}.rate.` };
     const limiter = await limitRates(app, { limits: LIMITS, shared, stopwatch: clock });
     app.setErrorHandler((error, _, reply) => reply.code(429).send((error as unknown as { code: string }).code));
@@ -46,7 +43,6 @@ describeWith([OWN_REDIS], "requests counted over Redis", (startServer) => {
     });
     onTestFinished(async () => {
       tickets.close();
-      counters.disconnect();
       await app.close();
     });
     return { ask: async (path = "/") => (await app.inject(path)).body, tickets, counters };
@@ -60,11 +56,8 @@ describeWith([OWN_REDIS], "requests counted over Redis", (startServer) => {
     const answers: string[] = [];
     for (let index = 0; index < 3; index++) answers.push(await one.ask(), await other.ask());
     expect(answers).toEqual(["in", "in", "in", "in", "too_many_requests", "too_many_requests"]);
-    expect([await one.ask("/guess"), await other.ask("/guess"), await one.ask("/guess")]).toEqual([
-      "refused",
-      "refused",
-      "too_many_requests",
-    ]);
+    const guesses = [await one.ask("/guess"), await other.ask("/guess"), await one.ask("/guess")];
+    expect(guesses).toEqual(["refused", "refused", "too_many_requests"]);
     expect(await (await openGateway(url, randomUUID(), patient)).ask()).toBe("in");
     const keys = await one.counters.keys("*");
     expect(keys.filter((key) => !key.startsWith(`${epoch}.rate.`) && key.includes(epoch))).toEqual([]);

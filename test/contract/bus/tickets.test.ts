@@ -1,19 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { inspect } from "node:util";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { MemoryTickets } from "../../../src/bus/memory-tickets.ts";
 import { RedisTickets } from "../../../src/bus/redis-tickets.ts";
 import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { OWN_REDIS, REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
+import { OWN_REDIS, REDIS } from "../../support/servers/redis-server.ts";
+import { perTest, serverOf } from "../../support/servers/shared-server.ts";
 import { ticketContract } from "./tickets-contract.ts";
 
 ticketContract("memory", async () => {
   const clock = new VirtualClock();
   // All gateways of one process share one.
   const tickets = new MemoryTickets(clock);
-  return { connect: async () => tickets, pass: (ms) => clock.advance(ms), close: async () => {} };
+  return { connect: async () => tickets, pass: (ms) => clock.advance(ms) };
 });
 
 describe("tickets in memory", () => {
@@ -26,38 +27,29 @@ describe("tickets in memory", () => {
   });
 });
 
-const open = (url: string, epoch: string) => RedisTickets.open({ urls: [url], epoch, clock: new SystemClock() });
+async function open(url: string, epoch: string): Promise<RedisTickets> {
+  const tickets = await RedisTickets.open({ urls: [url], epoch, clock: new SystemClock() });
+  onTestFinished(() => tickets.close());
+  return tickets;
+}
 
 describeWith([REDIS], "over Redis", (start) => {
-  let server: RedisServer;
-  beforeAll(async () => {
-    server = await start();
-  });
-  afterAll(() => server.stop());
+  const server = serverOf(start);
 
   ticketContract("Redis", async () => {
     const epoch = randomUUID();
-    const opened: RedisTickets[] = [];
+    const { connection } = await open(server().url, epoch);
     return {
-      async connect() {
-        const tickets = await open(server.url, epoch);
-        opened.push(tickets);
-        return tickets;
-      },
+      connect: () => open(server().url, epoch),
       /** Redis has its own clock: poll it until the time is over. */
       async pass() {
-        const { connection } = opened[0]!;
         while ((await connection.exists(`${epoch}.ticket.brief`)) === 1);
-      },
-      async close() {
-        for (const tickets of opened) tickets.close();
       },
     };
   });
 
   test("a failure's message does not contain the ticket, although the driver's error does", async () => {
-    const tickets = await open(server.url, "spoilt");
-    onTestFinished(() => tickets.close());
+    const tickets = await open(server().url, "spoilt");
     await tickets.connection.rpush("spoilt.ticket.hidden", "no text");
     const vendors = await tickets.connection.getdel("spoilt.ticket.hidden").catch((error: unknown) => error);
     expect(inspect(vendors, { depth: 9 })).toContain("hidden");
@@ -67,10 +59,7 @@ describeWith([REDIS], "over Redis", (start) => {
   });
 
   test("tickets of another store are unknown", async () => {
-    const [ours, theirs] = [await open(server.url, "ours"), await open(server.url, "theirs")];
-    onTestFinished(() => {
-      for (const tickets of [ours, theirs]) tickets.close();
-    });
+    const [ours, theirs] = [await open(server().url, "ours"), await open(server().url, "theirs")];
     await ours.put("one", "grant", 30_000);
     expect(await theirs.redeem("one")).toBeUndefined();
     expect(await ours.redeem("one")).toBe("grant");
@@ -79,12 +68,7 @@ describeWith([REDIS], "over Redis", (start) => {
 
 describeWith([OWN_REDIS], "over a frozen Redis", (start) => {
   test("tickets become unavailable within a short time", async () => {
-    const server = await start();
-    const tickets = await open(server.url, "e");
-    onTestFinished(async () => {
-      tickets.close();
-      await server.stop();
-    });
+    const tickets = await open((await perTest(start)()).url, "e");
     await tickets.connection.client("PAUSE", 3_000, "ALL");
     for (const asked of [tickets.put("hidden", "grant", 30_000), tickets.redeem("hidden")]) {
       await expect(asked).rejects.toMatchObject({ code: "unavailable" });

@@ -1,39 +1,135 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type LocalFloors, Mailbox, type Serve } from "../../../src/cluster/mailbox.ts";
 import { AppError, type ErrorCode } from "../../../src/protocol/errors.ts";
+import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
-import { DEADLINE_MS, mailStage, TOPIC } from "../../support/nodes/mail-stage.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import type { BusSubject } from "../bus/bus-contract.ts";
 
+const TOPIC = "floors";
+const DEADLINE_MS = 5_000;
 const ASK_AGAIN_MS = 500;
+const NONSENSE = ["nonsense", "null", "7", "{}"];
+const encode = (text: string) => new TextEncoder().encode(text);
 
-/** The contract of a mailbox over every bus, and over one that loses and repeats messages. */
+/** A node: its mailbox, and the messages that it publishes. */
+interface MailNode {
+  mailbox: Mailbox;
+  bus: UnreliableBus;
+  clock: VirtualClock;
+}
+
+/**
+ * The contract of a mailbox over every bus, over one that loses and repeats messages or is away, for commands in pieces,
+ * and for a node that stops.
+ */
 export function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
   describe(`mailbox over ${name}`, () => {
-    const mail = mailStage(open);
-    const { startNode, pass, envelopeOf, serveAll, replyOf, failureOf } = mail;
+    let subject: BusSubject;
+    let asker: MailNode;
+    let server: MailNode;
+    let nodes: MailNode[];
+    let ids = 0;
+
+    async function startNode(local?: LocalFloors["local"]): Promise<MailNode> {
+      const bus = new UnreliableBus(await subject.connect());
+      const clock = new VirtualClock();
+      const newId = () => `id${++ids}`;
+      const mailbox = new Mailbox({ bus, clock, newId, nodeId: newId(), topicOf: () => TOPIC });
+      if (local) mailbox.serve({ local });
+      await mailbox.start();
+      const node = { mailbox, bus, clock };
+      nodes.push(node);
+      return node;
+    }
+
+    beforeEach(async () => {
+      subject = await open();
+      nodes = [];
+      asker = await startNode();
+      server = await startNode();
+    });
+    afterEach(async () => {
+      for (const { mailbox } of nodes) mailbox.stop();
+      await subject.close();
+    });
+
+    /** Move the clock of every node. */
+    const pass = async (ms: number) => {
+      await server.clock.advance(ms);
+      await asker.clock.advance(ms);
+    };
+
+    const envelopeOf = (commandId = `command${++ids}`): Envelope => ({
+      floorId: "u:ann" as FloorId,
+      caller: "ann",
+      commandId,
+      bodyHash: "hash",
+      deadline: asker.clock.now() + DEADLINE_MS,
+      command: { type: "floor.what_if", agentId: "music" },
+    });
+
+    /** Serve at `server`: answer with the command's id, and record the commands. */
+    async function serveAll(answer: Serve = async ({ commandId }) => replyOf(commandId)) {
+      const served: Envelope[] = [];
+      let wake = () => {};
+      const subscription = await server.mailbox.serveTopic(TOPIC, (envelope) => {
+        served.push(envelope);
+        wake();
+        return answer(envelope);
+      });
+      const until = async (count: number) => {
+        while (served.length < count) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+        }
+      };
+      return { served, until, subscription };
+    }
+
+    const replyOf = (commandId: string): Reply => ({ ok: true, messageId: commandId as never });
+    const failureOf = (asked: Promise<Reply>): Promise<AppError> =>
+      asked.then(
+        () => expect.unreachable("it was answered"),
+        (error) => error,
+      );
+    const ask = (envelope = envelopeOf()) => asker.mailbox.send(envelope);
+
+    /** A node that serves the floor, and what it serves. */
+    async function startNear() {
+      const served: Envelope[] = [];
+      const near = await startNode(() => async (envelope) => {
+        served.push(envelope);
+        return replyOf("here");
+      });
+      return { near, served };
+    }
+
+    /** A command that is answered. */
+    async function exchange(envelope = envelopeOf()): Promise<Envelope> {
+      expect(await ask(envelope)).toEqual(replyOf(envelope.commandId));
+      return envelope;
+    }
 
     test("a request is answered by the node that serves the floor, which gets the envelope unchanged", async () => {
       const { served } = await serveAll();
-      const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
-      expect(served).toEqual([envelope]);
+      expect(served).toEqual([await exchange()]);
     });
 
     test("a refusal is an answer, and has its facts", async () => {
       const refusal: Reply = { ok: false, code: "rejected", message: "later", facts: { decision: { rule: 5 } } };
       await serveAll(async () => refusal);
-      expect(await mail.asker.mailbox.send(envelopeOf())).toEqual(refusal);
+      expect(await ask()).toEqual(refusal);
     });
 
     test.each<ErrorCode>(["busy", "unavailable", "internal", "idempotency_mismatch"])(
       "the error %s is thrown to the caller if the serving node throws it",
       async (code) => {
         await serveAll(() => Promise.reject(new AppError(code, "for this reason")));
-        expect(await failureOf(mail.asker.mailbox.send(envelopeOf()))).toMatchObject({
-          code,
-          message: "for this reason",
-        });
+        expect(await failureOf(ask())).toMatchObject({ code, message: "for this reason" });
       },
     );
 
@@ -45,29 +141,29 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
         },
       ]) {
         const { subscription } = await serveAll(serve);
-        const error = await failureOf(mail.asker.mailbox.send(envelopeOf()));
+        const error = await failureOf(ask());
         expect(error).toMatchObject({ code: "internal", message: new AppError("internal").message });
         subscription.end();
       }
     });
 
     test("an unanswered request is unavailable when its deadline has passed, and not before", async () => {
-      const asked = failureOf(mail.asker.mailbox.send(envelopeOf()));
+      const asked = failureOf(ask());
       let isOver = false;
       void asked.then(() => {
         isOver = true;
       });
-      await mail.asker.clock.advance(DEADLINE_MS - 1);
+      await asker.clock.advance(DEADLINE_MS - 1);
       expect(isOver).toBe(false);
-      await mail.asker.clock.advance(1);
+      await asker.clock.advance(1);
       expect((await asked).code).toBe("unavailable");
     });
 
     test("a lost request is repeated unchanged", async () => {
       const { served } = await serveAll();
-      mail.asker.bus.fates.push("lose", "lose");
+      asker.bus.fates.push("lose", "lose");
       const envelope = envelopeOf();
-      const asked = mail.asker.mailbox.send(envelope);
+      const asked = ask(envelope);
       await pass(2 * ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
@@ -75,9 +171,9 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
 
     test("a lost answer is requested again: the serving node gets the same command twice", async () => {
       const { served, until } = await serveAll();
-      mail.server.bus.fates.push("lose");
+      server.bus.fates.push("lose");
       const envelope = envelopeOf();
-      const asked = mail.asker.mailbox.send(envelope);
+      const asked = ask(envelope);
       await until(1);
       await pass(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
@@ -86,21 +182,19 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
 
     test("a message that arrives twice, in either direction, is answered once", async () => {
       const { until } = await serveAll();
-      mail.asker.bus.fates.push("repeat");
-      mail.server.bus.fates.push("repeat", "repeat");
-      const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
+      asker.bus.fates.push("repeat");
+      server.bus.fates.push("repeat", "repeat");
+      await exchange();
       await until(2);
-      const next = envelopeOf();
-      expect(await mail.asker.mailbox.send(next)).toEqual(replyOf(next.commandId));
+      await exchange();
     });
 
     test("answers that arrive in another order reach the right requests", async () => {
       await serveAll();
-      mail.asker.bus.fates.push("delay", "delay", "delay");
+      asker.bus.fates.push("delay", "delay", "delay");
       const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()];
-      const asked = envelopes.map((envelope) => mail.asker.mailbox.send(envelope));
-      await mail.asker.bus.deliverReversed();
+      const asked = envelopes.map((envelope) => ask(envelope));
+      await asker.bus.deliverReversed();
       expect(await Promise.all(asked)).toEqual(envelopes.map(({ commandId }) => replyOf(commandId)));
     });
 
@@ -109,21 +203,19 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       let count = 0;
       await serveAll(async () => replyOf(`answer${++count}`));
       const envelope = envelopeOf("shared");
-      const answers = [await mail.asker.mailbox.send(envelope), await third.mailbox.send(envelope)];
+      const answers = [await ask(envelope), await third.mailbox.send(envelope)];
       expect(answers).toEqual([replyOf("answer1"), replyOf("answer2")]);
     });
 
     test("an answer that arrives after the deadline is dropped", async () => {
       const gate = Promise.withResolvers<Reply>();
       const { until } = await serveAll(() => gate.promise);
-      const asked = failureOf(mail.asker.mailbox.send(envelopeOf()));
+      const asked = failureOf(ask());
       await until(1);
-      await mail.asker.clock.advance(DEADLINE_MS);
+      await asker.clock.advance(DEADLINE_MS);
       expect((await asked).code).toBe("unavailable");
       gate.resolve(replyOf("late"));
-      const next = envelopeOf();
-      const answered = mail.asker.mailbox.send(next);
-      expect(await answered).toEqual(replyOf("late"));
+      expect(await ask()).toEqual(replyOf("late"));
     });
 
     test.each([
@@ -132,15 +224,14 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       ["differ: the owner's is behind", -600_000],
     ])("a message that arrives after its deadline is never served, if the clocks %s", async (_, byMs) => {
       const { served } = await serveAll();
-      mail.server.clock.jump(byMs);
-      mail.asker.bus.fates.push(...Array.from({ length: DEADLINE_MS / ASK_AGAIN_MS + 1 }, () => "delay" as const));
-      const asked = failureOf(mail.asker.mailbox.send(envelopeOf()));
+      server.clock.jump(byMs);
+      asker.bus.fates.push(...Array.from({ length: DEADLINE_MS / ASK_AGAIN_MS + 1 }, () => "delay" as const));
+      const asked = failureOf(ask());
       await pass(DEADLINE_MS + 1);
       expect((await asked).code).toBe("unavailable");
-      mail.asker.bus.fates.length = 0;
-      await mail.asker.bus.deliverReversed();
-      const next = envelopeOf();
-      expect(await mail.asker.mailbox.send(next)).toEqual(replyOf(next.commandId));
+      asker.bus.fates.length = 0;
+      await asker.bus.deliverReversed();
+      const next = await exchange();
       expect(served.map(({ commandId }) => commandId)).toEqual([next.commandId]);
     });
 
@@ -148,21 +239,20 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       "a request is answered if the owner's clock differs by %i ms, and has the time that the sender gave it",
       async (byMs) => {
         const { served } = await serveAll();
-        mail.server.clock.jump(byMs);
-        const envelope = envelopeOf();
-        expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
-        expect(served).toEqual([{ ...envelope, deadline: mail.server.clock.now() + DEADLINE_MS }]);
+        server.clock.jump(byMs);
+        const envelope = await exchange();
+        expect(served).toEqual([{ ...envelope, deadline: server.clock.now() + DEADLINE_MS }]);
       },
     );
 
     test("a request that waited long on the bus is begun once its sender confirms that it still waits", async () => {
       const { served } = await serveAll();
-      mail.asker.bus.fates.push("delay", "lose");
+      asker.bus.fates.push("delay", "lose");
       const envelope = envelopeOf();
-      const asked = mail.asker.mailbox.send(envelope);
-      mail.server.clock.jump(-600_000);
+      const asked = ask(envelope);
+      server.clock.jump(-600_000);
       await pass(ASK_AGAIN_MS);
-      await mail.asker.bus.deliverReversed();
+      await asker.bus.deliverReversed();
       expect(await asked).toEqual(replyOf(envelope.commandId));
       expect(served).toHaveLength(1);
     });
@@ -170,62 +260,39 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     test("a command of a newer release is unknown: it is unavailable, and not served", async () => {
       const { served } = await serveAll();
       const command = { type: "floor.fly", height: 3 } as unknown as Envelope["command"];
-      expect((await failureOf(mail.asker.mailbox.send({ ...envelopeOf(), command }))).code).toBe("unavailable");
+      expect((await failureOf(ask({ ...envelopeOf(), command }))).code).toBe("unavailable");
       expect(served).toEqual([]);
     });
 
     test("a malformed message gets no answer, and later messages are served", async () => {
       const { served } = await serveAll();
       const replies: string[] = [];
-      await mail.server.bus.subscribe("elsewhere", (message) => void replies.push(new TextDecoder().decode(message)));
-      const nonsense = [
-        "",
-        "nonsense",
-        "null",
-        "7",
-        "[]",
-        "{}",
-        '{"replyTo":7,"askId":"a"}',
-        '{"replyTo":"elsewhere"}',
-      ];
-      for (const text of nonsense) await mail.asker.bus.publish(TOPIC, new TextEncoder().encode(text));
-      await mail.asker.bus.publish(TOPIC, Uint8Array.of(0xff, 0xfe, 0));
-      const envelope = envelopeOf();
-      expect(await mail.asker.mailbox.send(envelope)).toEqual(replyOf(envelope.commandId));
-      expect(served).toEqual([envelope]);
+      await server.bus.subscribe("elsewhere", (message) => void replies.push(new TextDecoder().decode(message)));
+      const incomplete = ['{"replyTo":7,"askId":"a"}', '{"replyTo":"elsewhere"}'];
+      for (const text of ["", ...NONSENSE, "[]", ...incomplete]) await asker.bus.publish(TOPIC, encode(text));
+      await asker.bus.publish(TOPIC, Uint8Array.of(0xff, 0xfe, 0));
+      expect(served).toEqual([await exchange()]);
       expect(replies).toEqual([]);
     });
 
     test("an answer that cannot be parsed is ignored, and the request continues until a valid one arrives", async () => {
       const received = new Promise<string>((resolve) => {
-        void mail.server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
+        void server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
       });
-      mail.asker.bus.fates.push("repeat");
+      asker.bus.fates.push("repeat");
       const envelope = envelopeOf();
-      const asked = mail.asker.mailbox.send(envelope);
+      const asked = ask(envelope);
       const { replyTo, askId } = JSON.parse(await received);
-      const answers = [
-        "nonsense",
-        "null",
-        "7",
-        "{}",
-        JSON.stringify({ askId }),
-        JSON.stringify({ askId, outcome: {} }),
-      ];
-      answers.push(JSON.stringify({ askId, outcome: { reply: { ok: "perhaps" } } }));
-      answers.push(JSON.stringify({ askId, outcome: { error: { code: "no_such_code" } } }));
-      for (const text of answers) await mail.server.bus.publish(replyTo, new TextEncoder().encode(text));
+      const outcomes = [undefined, {}, { reply: { ok: "perhaps" } }, { error: { code: "no_such_code" } }];
+      const answers = [...NONSENSE, ...outcomes.map((outcome) => JSON.stringify({ askId, outcome }))];
+      for (const text of answers) await server.bus.publish(replyTo, encode(text));
       await serveAll();
-      await mail.asker.clock.advance(ASK_AGAIN_MS);
+      await asker.clock.advance(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
     });
 
     test("a request for a floor of this node is served here, and nothing is published", async () => {
-      const served: Envelope[] = [];
-      const near = await startNode(() => async (envelope) => {
-        served.push(envelope);
-        return replyOf("here");
-      });
+      const { near, served } = await startNear();
       near.bus.fates.push("lose");
       const envelope = envelopeOf();
       expect(await near.mailbox.send(envelope)).toEqual(replyOf("here"));
@@ -254,6 +321,102 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
           expect(clock.timerCount).toBe(0);
         }
       }
+    });
+
+    test("a command too large for one message travels in several, and so does its answer", async () => {
+      const text = "五ab\u0001".repeat(60_000);
+      const busy = ({ commandId }: Envelope) => ({
+        ok: false as const,
+        code: "busy" as const,
+        facts: { commandId, text },
+      });
+      const { served } = await serveAll(async (envelope) => busy(envelope));
+      const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()].map((envelope) => ({
+        ...envelope,
+        command: { type: "floor.what_if" as const, agentId: `${envelope.commandId}${text}` },
+      }));
+      const replies = await Promise.all(envelopes.map((envelope) => ask(envelope)));
+      expect(replies).toEqual(envelopes.map(busy));
+      expect(served).toEqual(envelopes);
+    });
+
+    test("a piece that was lost, repeated or delayed is recovered by the repeat of the command", async () => {
+      const { served } = await serveAll();
+      asker.bus.fates.push("repeat", "lose", "delay");
+      const command = { type: "floor.what_if" as const, agentId: "a".repeat(250_000) };
+      const envelope = { ...envelopeOf(), command };
+      const asked = ask(envelope);
+      await pass(ASK_AGAIN_MS);
+      expect(await asked).toEqual(replyOf(envelope.commandId));
+      await asker.bus.deliverReversed();
+      const next = await exchange();
+      expect(served).toEqual([envelope, next]);
+    });
+
+    test("a command too large for several messages is refused, and an answer too large is internal", async () => {
+      const agentId = "a".repeat(5_000_000);
+      const command = { type: "floor.what_if" as const, agentId };
+      expect((await failureOf(ask({ ...envelopeOf(), command }))).code).toBe("too_large");
+      await serveAll(async () => ({ ok: false, code: "busy", facts: { agentId } }));
+      expect((await failureOf(ask())).code).toBe("internal");
+      expect(asker.clock.timerCount).toBe(0);
+    });
+
+    test("malformed pieces are ignored, and later commands are served", async () => {
+      const { served } = await serveAll();
+      const nonsense = ["#", "#\n", "#a 0/0\n{}", "#a 2/2\n{}", "#a 0/99\n{}", "#a 0/2\n{}", "#a 1/3\n{}", "#a 1/2\n}"];
+      for (const text of nonsense) await asker.bus.publish(TOPIC, encode(text));
+      expect(served).toEqual([await exchange()]);
+    });
+
+    test("while the bus is away, a request fails at once with unavailable and sends nothing; afterwards it works again", async () => {
+      const { served } = await serveAll();
+      asker.bus.goAway();
+      expect((await failureOf(ask())).code).toBe("unavailable");
+      expect(asker.clock.timerCount).toBe(0);
+      asker.bus.comeBack();
+      expect(served).toEqual([await exchange()]);
+    });
+
+    test("a request in progress when the bus goes away is unavailable at once", async () => {
+      const gate = Promise.withResolvers<Reply>();
+      const { until } = await serveAll(() => gate.promise);
+      const asked = failureOf(ask());
+      await until(1);
+      asker.bus.goAway();
+      expect((await asked).code).toBe("unavailable");
+      expect(asker.clock.timerCount).toBe(0);
+      gate.resolve(replyOf("late"));
+    });
+
+    test("while the bus is away, a node's own floor refuses client commands but accepts reports and timers", async () => {
+      const { near, served } = await startNear();
+      near.bus.goAway();
+      expect((await failureOf(near.mailbox.send(envelopeOf()))).code).toBe("unavailable");
+      const { caller: _nobody, ...own } = envelopeOf();
+      expect(await near.mailbox.send(own)).toEqual(replyOf("here"));
+      expect(served).toEqual([own]);
+    });
+
+    test("a node that has stopped serving is not asked, and another node may serve", async () => {
+      const first = await serveAll();
+      first.subscription.end();
+      const second = await serveAll();
+      await exchange();
+      expect([first.served.length, second.served.length]).toEqual([0, 1]);
+    });
+
+    test("a node that stops ends its waiting requests and leaves no timer", async () => {
+      const asked = [failureOf(ask()), failureOf(ask())];
+      asker.mailbox.stop();
+      for (const failure of asked) expect((await failure).code).toBe("unavailable");
+      expect(asker.clock.timerCount).toBe(0);
+    });
+
+    test("an answered request leaves no timer", async () => {
+      await serveAll();
+      await ask();
+      expect(asker.clock.timerCount).toBe(0);
     });
   });
 }

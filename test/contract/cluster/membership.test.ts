@@ -1,20 +1,18 @@
 import { randomUUID } from "node:crypto";
-import { Redis } from "ioredis";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { RedisMembership } from "../../../src/cluster/membership.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
+import { connectTo } from "../../support/servers/redis-place.ts";
+import { REDIS } from "../../support/servers/redis-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 
 const LEASE_MS = 60_000;
 
 describeWith([REDIS], "the members over Redis", (start) => {
-  async function open() {
-    const server = (await start()) as RedisServer;
-    const client = new Redis(server.url);
-    onTestFinished(async () => {
-      client.disconnect();
-      await server.stop();
-    });
+  const server = serverOf(start);
+
+  function open() {
+    const client = connectTo(server().url);
     const epoch = randomUUID();
     const of = (nodeId: string, count = 256) =>
       new RedisMembership({ redis: client, epoch, nodeId, leaseMs: LEASE_MS, count });
@@ -22,7 +20,7 @@ describeWith([REDIS], "the members over Redis", (start) => {
   }
 
   test("members are all nodes that renewed within their lease, until they leave", async () => {
-    const { of, client, key } = await open();
+    const { of, client, key } = open();
     expect(await of("one").renew()).toEqual(["one"]);
     expect((await of("two").renew()).toSorted()).toEqual(["one", "two"]);
     await client.zadd(key, Date.now() - 1, "dead");
@@ -32,7 +30,7 @@ describeWith([REDIS], "the members over Redis", (start) => {
   });
 
   test("a member whose lease ends later than any lease can, because the server's clock was ahead, is no member", async () => {
-    const { of, client, key } = await open();
+    const { of, client, key } = open();
     await of("one").renew();
     await client.zadd(key, Date.now() + 3_600_000, "died-while-the-clock-was-ahead", 9e15, "stranger");
     expect(await of("one").renew()).toEqual(["one"]);
@@ -43,7 +41,7 @@ describeWith([REDIS], "the members over Redis", (start) => {
   });
 
   test("a node with another number of partitions is refused while there are members", async () => {
-    const { of } = await open();
+    const { of } = open();
     await of("one").renew();
     await expect(of("two", 128).renew()).rejects.toThrow("INTERLOCK_PARTITIONS is 128 here and 256 on the nodes");
     await of("one").leave();

@@ -5,8 +5,9 @@ import { expect, onTestFinished, test } from "vitest";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import { readPage } from "../../docs/page.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 

@@ -1,7 +1,7 @@
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 import { storeContract } from "../store/store-contract.ts";
 

@@ -5,8 +5,9 @@ import type { Store } from "../../../src/store/store.ts";
 import { SystemClock } from "../../../src/system/system-clock.ts";
 import { StallingProxy } from "../../support/networks/stalling-proxy.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { OWN_POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 

@@ -17,8 +17,9 @@ import { stateQueries } from "../../../src/store/postgres/state-queries.ts";
 import { viewQueries } from "../../../src/store/postgres/view-queries.ts";
 import type { Store, StoredSessionQuery } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, OWN_POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 
 /** The number of sessions, each with a message and two events; there are a hundredth as many floors. */

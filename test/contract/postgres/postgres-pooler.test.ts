@@ -3,8 +3,9 @@ import type { SessionId } from "../../../src/protocol/ids.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { startPgBouncer } from "../../support/servers/pgbouncer.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 

@@ -2,8 +2,9 @@ import { expect, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, type SmallPostgres, smallPostgres } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 
 /** Copies of a server start within seconds on a busy machine. */

@@ -5,8 +5,9 @@ import type { Effect } from "../../../src/protocol/internal/effect.ts";
 import type { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { Chance } from "../../support/runner/chance.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { DAY, FloorWriter, makeMessage, NOON, type WrittenChange } from "../../support/stores/floor-writer.ts";
 
 const A = "a" as SessionId;

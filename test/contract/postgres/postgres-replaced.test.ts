@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 

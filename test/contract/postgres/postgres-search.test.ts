@@ -2,8 +2,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Store, StoredSessionQuery } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 

@@ -1,8 +1,9 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../../support/programs/suites.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 
 /** The lock by which nodes that start take turns. */

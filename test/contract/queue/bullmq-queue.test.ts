@@ -2,11 +2,10 @@ import { fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { AgentId, EffectId, FloorId, FloorSeq, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { EffectId, FloorId, FloorSeq } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import type { Effect, RunEffect } from "../../../src/protocol/internal/effect.ts";
+import type { Effect } from "../../../src/protocol/internal/effect.ts";
 import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
@@ -18,9 +17,11 @@ import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
-import { BullmqQueues } from "../../support/servers/bullmq-queues.ts";
+import { connectTo, placeOf, RedisPlace } from "../../support/servers/redis-place.ts";
 import { REDIS_PROCESS, type RedisProcess } from "../../support/servers/redis-server.ts";
+import { perTest } from "../../support/servers/shared-server.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
+import { carryOut, runOf } from "./queue-contract.ts";
 
 // Long enough for locks to expire and servers to come back.
 vi.setConfig({ testTimeout: 60_000 });
@@ -30,57 +31,13 @@ const RECONNECTIONS = 8;
 const CHILD = fileURLToPath(new URL("../../support/servers/queue-child.ts", import.meta.url));
 
 describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
-  let ids = 0;
+  const startOne = perTest(startRedis);
 
-  async function startOne(options: Parameters<typeof startRedis>[0] = {}): Promise<RedisProcess> {
-    const server = await startRedis(options);
-    onTestFinished(() => server.stop());
-    return server;
-  }
-
-  async function openOn({ url }: RedisProcess): Promise<BullmqQueues> {
-    const queues = new BullmqQueues(url);
-    onTestFinished(() => queues.close());
-    return queues;
-  }
-
-  const runOf = (clock: Clock, rest: Partial<RunEffect> = {}): RunEffect => ({
-    kind: "run",
-    id: `stamp.run.${++ids}` as EffectId,
-    floorId: "u:ann" as FloorId,
-    sessionId: "session" as SessionId,
-    runId: `run${ids}` as RunId,
-    agentId: "music" as AgentId,
-    priority: 50,
-    dueAt: clock.now(),
-    ...rest,
-  });
-
-  /** Takes runs; each runs until `finish`, or ends at once with `atOnce`. */
-  async function take(queue: RunQueue, { atOnce = true, concurrency = 10 } = {}) {
-    const begun: EffectId[] = [];
-    const ends: (() => void)[] = [];
-    let wake = () => {};
-    const processing = await queue.process(
-      "run",
-      ({ id }: Effect) => {
-        begun.push(id);
-        wake();
-        return atOnce ? Promise.resolve() : new Promise<void>((resolve) => void ends.push(resolve));
-      },
-      { concurrency },
-    );
-    const until = async (id: EffectId, times = 1) => {
-      while (begun.filter((each) => each === id).length < times) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    };
-    const finish = () => {
-      for (const end of ends.splice(0)) end();
-    };
-    return { processing, begun, until, finish };
+  /** A server, the store's nodes on it, and the queue of one of them. */
+  async function startQueue() {
+    const server = await startOne();
+    const nodes = placeOf(server.url);
+    return { server, nodes, queue: await nodes.open() };
   }
 
   /** Adds it repeatedly, as sweeps do, until it is taken. */
@@ -151,109 +108,99 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     for (const reason of ["queue_timeout", "max_hold", "max_pause", "resumed"])
       expect(punctual.join()).toContain(reason);
     const server = await startOne();
-    const queues = await openOn(server);
-    expect(await playFloor((clock) => queues.open(clock), server, punctual.length)).toEqual(punctual);
+    const nodes = placeOf(server.url);
+    expect(await playFloor((clock) => nodes.open(clock), server, punctual.length)).toEqual(punctual);
   });
 
   test("a run whose worker was killed is restarted on another node", async () => {
-    const server = await startOne();
-    const queues = await openOn(server);
-    const queue = await queues.open();
-    const child = fork(CHILD, [server.url, queues.epoch]);
+    const { server, nodes, queue } = await startQueue();
+    const child = fork(CHILD, [server.url, nodes.epoch]);
     onTestFinished(() => void child.kill("SIGKILL"));
-    const run = runOf(queues.clock);
+    const run = runOf(nodes.clock);
     await queue.add(run);
     expect(await once(child, "message")).toEqual([run.id, undefined]);
-    const work = await take(queue);
+    const work = await carryOut(queue);
     child.kill("SIGKILL");
-    await work.until(run.id);
+    await work.until(1, run.id);
   });
 
   test("a queue is unavailable while Redis is frozen: it adds nothing, and continues by itself afterwards", async () => {
-    const server = await startOne();
-    const queues = await openOn(server);
-    const queue = await queues.open();
-    const work = await take(queue);
-    const [before, during, after] = [runOf(queues.clock), runOf(queues.clock), runOf(queues.clock)];
+    const { server, nodes, queue } = await startQueue();
+    const work = await carryOut(queue);
+    const [before, during, after] = [runOf(nodes.clock), runOf(nodes.clock), runOf(nodes.clock)];
     await queue.add(before);
-    await work.until(before.id);
+    await work.until(1, before.id);
     server.freeze();
     await expect(queue.add(during)).rejects.toMatchObject(unavailable);
     server.thaw();
     await untilAdded(queue, after);
-    await work.until(after.id);
+    await work.until(1, after.id);
     await untilAdded(queue, during);
-    await work.until(during.id);
+    await work.until(1, during.id);
   });
 
   test("effects are added again to a Redis that was emptied, waiting ones and running ones", async () => {
-    const server = await startOne();
-    const queues = await openOn(server);
-    const queue = await queues.open();
-    const work = await take(queue, { atOnce: false, concurrency: 1 });
-    const [underWay, waiting] = [runOf(queues.clock), runOf(queues.clock)];
+    const { server, nodes, queue } = await startQueue();
+    const work = await carryOut(queue, { atOnce: false, concurrency: 1 });
+    const [underWay, waiting] = [runOf(nodes.clock), runOf(nodes.clock)];
     for (const run of [underWay, waiting]) await queue.add(run);
-    await work.until(underWay.id);
+    await work.until(1, underWay.id);
     await server.kill();
     await expect(queue.add(waiting)).rejects.toMatchObject(unavailable);
     await server.restart();
     for (const run of [underWay, waiting]) await untilAdded(queue, run);
-    work.finish();
-    await work.until(underWay.id, 2);
-    work.finish();
-    await work.until(waiting.id);
-    work.finish();
+    work.finish(underWay);
+    await work.until(2, underWay.id);
+    work.finish(underWay);
+    await work.until(1, waiting.id);
+    work.finish(waiting);
   });
 
   test("effects whose lists Redis lost are added again, and ones that run are not started twice", async () => {
-    const server = await startOne();
-    const queues = await openOn(server);
-    const queue = await queues.open();
-    const late = { dueAt: queues.clock.now() - 10_000 };
-    const [underWay, waiting] = [runOf(queues.clock, late), runOf(queues.clock, late)];
-    const work = await take(queue, { atOnce: false, concurrency: 1 });
+    const { server, nodes, queue } = await startQueue();
+    const late = { dueAt: nodes.clock.now() - 10_000 };
+    const [underWay, waiting] = [runOf(nodes.clock, late), runOf(nodes.clock, late)];
+    const work = await carryOut(queue, { atOnce: false, concurrency: 1 });
     await queue.add(underWay);
-    await work.until(underWay.id);
+    await work.until(1, underWay.id);
     await queue.add(waiting);
-    const redis = new Redis(server.url);
-    onTestFinished(() => redis.disconnect());
-    const lost = await redis.del(...["prioritized", "active"].map((list) => `${queues.epoch}:runs:${list}`));
+    const redis = connectTo(server.url);
+    const lost = await redis.del(...["prioritized", "active"].map((list) => `${nodes.epoch}:runs:${list}`));
     expect(lost).toBe(2);
     for (const run of [underWay, waiting]) await queue.add(run);
-    work.finish();
-    await work.until(waiting.id);
-    expect(work.begun).toEqual([underWay.id, waiting.id]);
-    work.finish();
+    work.finish(underWay);
+    await work.until(1, waiting.id);
+    expect(work.begun).toEqual([underWay, waiting]);
+    work.finish(waiting);
   });
 
   test("a queue takes work although its connections broke during the start", async () => {
     const server = await startOne();
-    const admin = new Redis(server.url);
-    onTestFinished(() => admin.disconnect());
+    const admin = connectTo(server.url);
     for (let round = 0; round < 10; round++) {
-      const queues = await openOn(server);
-      const queue = await queues.open();
-      const taking = take(queue);
+      const nodes = placeOf(server.url);
+      const queue = await nodes.open();
+      const taking = carryOut(queue);
       for (let turns = 0; turns < round; turns++) await turn();
       await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
       const work = await taking;
-      const run = runOf(queues.clock);
+      const run = runOf(nodes.clock);
       await untilAdded(queue, run);
-      await work.until(run.id);
+      await work.until(1, run.id);
     }
   });
 
   test("a queue uses the store's time when a node's own clock is ahead: no run starts early", async () => {
     const server = await startOne();
-    const queues = await openOn(server);
-    const { clock } = queues;
+    const nodes = placeOf(server.url);
+    const { clock } = nodes;
     const behind: Clock = {
       now: () => clock.now() - 300,
       after: (delayMs, callback) => clock.after(delayMs, callback),
     };
     const early: boolean[] = [];
     const done = Promise.withResolvers<void>();
-    await (await queues.open(behind)).process(
+    await (await nodes.open(behind)).process(
       "alarm",
       async ({ dueAt }) => {
         early.push(behind.now() < dueAt);
@@ -261,9 +208,9 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
       },
       { concurrency: 3 },
     );
-    const queue = await queues.open();
+    const queue = await nodes.open();
     for (const delayMs of [0, 10, 400]) {
-      await queue.add(alarmOf(`u:${++ids}` as FloorId, clock.now() + delayMs));
+      await queue.add(alarmOf(`u:${delayMs}` as FloorId, clock.now() + delayMs));
     }
     await done.promise;
     expect(early).toEqual([false, false, false]);
@@ -271,12 +218,12 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
 
   test("a queue uses the store's time when the clock of the node that adds is an hour ahead: nothing is late beyond a sweep", async () => {
     const server = await startOne();
-    const queues = await openOn(server);
-    const { clock } = queues;
-    const [adding, working] = [await queues.open(), await queues.open()];
+    const nodes = placeOf(server.url);
+    const { clock } = nodes;
+    const [adding, working] = [await nodes.open(), await nodes.open()];
     const fired: EffectId[] = [];
     await working.process("alarm", async ({ id }) => void fired.push(id), { concurrency: 3 });
-    const work = await take(working);
+    const work = await carryOut(working);
     const dueAt = clock.now() + 1_000;
     const alarm = alarmOf("u:ann" as FloorId, dueAt);
     const run = runOf(clock, { dueAt });
@@ -293,14 +240,12 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     expect([fired, work.begun]).toEqual([[], []]);
     while (clock.now() < dueAt + 1_000) await turn();
     await sweep();
-    await work.until(run.id);
+    await work.until(1, run.id);
     await vi.waitUntil(() => fired.length === 1);
   });
 
   test("a run leaves no keys in Redis, whether it succeeded, failed or was no longer needed", async () => {
-    const server = await startOne();
-    const queues = await openOn(server);
-    const queue = await queues.open();
+    const { server, nodes, queue } = await startQueue();
     const ended: string[] = [];
     const done = Promise.withResolvers<void>();
     await queue.process(
@@ -312,65 +257,62 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
       },
       { concurrency: 1 },
     );
-    for (let index = 0; index < 9; index++) await queue.add(runOf(queues.clock, { priority: 10 * index }));
+    for (let index = 0; index < 9; index++) await queue.add(runOf(nodes.clock, { priority: 10 * index }));
     await done.promise;
-    const admin = new Redis(server.url);
-    onTestFinished(() => admin.disconnect());
+    const admin = connectTo(server.url);
     let keys: string[];
     do keys = await admin.keys("*");
     while (keys.some((key) => key.includes("stamp.run")));
     expect(keys.length).toBeGreaterThan(0);
-    for (const key of keys) expect(key).toMatch(new RegExp(`^${queues.epoch}:(runs|alarms):`));
+    for (const key of keys) expect(key).toMatch(new RegExp(`^${nodes.epoch}:(runs|alarms):`));
   });
 
   test("stores that share one Redis are separate", async () => {
     const server = await startOne();
-    const [mine, theirs] = [await openOn(server), await openOn(server)];
+    const [mine, theirs] = [placeOf(server.url), placeOf(server.url)];
     const [queue, other] = [await mine.open(), await theirs.open()];
-    const strangers = await take(other);
+    const strangers = await carryOut(other);
     const run = runOf(mine.clock);
     await queue.add(run);
     const foreign = runOf(theirs.clock);
     await other.add(foreign);
-    await strangers.until(foreign.id);
-    const work = await take(queue);
-    await work.until(run.id);
-    expect([strangers.begun, work.begun]).toEqual([[foreign.id], [run.id]]);
+    await strangers.until(1, foreign.id);
+    const work = await carryOut(queue);
+    await work.until(1, run.id);
+    expect([strangers.begun, work.begun]).toEqual([[foreign], [run]]);
   });
 
   test("a stopping node starts no run: another node gets the runs in transit", async () => {
     const server = await startOne();
-    const queues = await openOn(server);
-    const [stopping, staying] = [await queues.open(), await queues.open()];
+    const nodes = placeOf(server.url);
+    const [stopping, staying] = [await nodes.open(), await nodes.open()];
     for (let round = 0; round < 10; round++) {
-      const runs = Array.from({ length: 20 }, () => runOf(queues.clock));
+      const runs = Array.from({ length: 20 }, () => runOf(nodes.clock));
       for (const run of runs) await stopping.add(run);
-      const leaving = await take(stopping, { concurrency: 1 });
-      await leaving.until(runs[0]!.id);
+      const leaving = await carryOut(stopping, { concurrency: 1 });
+      await leaving.until(1, runs[0]!.id);
       // At a different moment of fetching each time.
       for (let turns = 0; turns < round; turns++) await turn();
-      const stopped = leaving.processing.stop();
+      const stopped = leaving.stop();
       const begun = [...leaving.begun];
       await stopped;
       expect(leaving.begun).toEqual(begun);
-      const left = await take(staying);
-      for (const { id } of runs) if (!begun.includes(id)) await left.until(id);
-      await left.processing.stop();
+      const left = await carryOut(staying);
+      for (const run of runs) if (!leaving.beginnings().includes(run.id)) await left.until(1, run.id);
+      await left.stop();
     }
   });
 
   test("a queue stops and closes while Redis is away, when the running work has ended", async () => {
     for (const trouble of ["freeze", "kill"] as const) {
-      const server = await startOne();
-      const queues = await openOn(server);
-      const queue = await queues.open();
-      const work = await take(queue, { atOnce: false });
-      const run = runOf(queues.clock);
+      const { server, nodes, queue } = await startQueue();
+      const work = await carryOut(queue, { atOnce: false });
+      const run = runOf(nodes.clock);
       await queue.add(run);
-      await work.until(run.id);
+      await work.until(1, run.id);
       await server[trouble]();
-      const stopped = work.processing.stop();
-      work.finish();
+      const stopped = work.stop();
+      work.finish(run);
       await stopped;
       await queue.close();
       await expect(queue.add(run)).rejects.toMatchObject(unavailable);
@@ -378,26 +320,18 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
   });
 
   test("a closed queue leaves no connection behind", async () => {
-    const server = await startOne();
-    const queue = await (await openOn(server)).open();
-    await take(queue);
-    await take(queue).catch((error: Error) => expect(error.message).toBe("the queue runs already has a handler"));
+    const { server, queue } = await startQueue();
+    await carryOut(queue);
+    await expect(carryOut(queue)).rejects.toThrow("the queue runs already has a handler");
     await queue.close();
-    const admin = new Redis(server.url);
-    onTestFinished(() => admin.disconnect());
-    while (
-      String(await admin.call("CLIENT", "LIST"))
-        .trim()
-        .includes("\n")
-    )
-      await turn();
+    const admin = connectTo(server.url);
+    while (/\n./.test(String(await admin.call("CLIENT", "LIST")))) await turn();
   });
 
   test("opening a queue fails with a sentence if Redis is missing or refuses the login", async () => {
     const { port } = await startOne({ password: "open sesame" });
     const refusal = (url: string) => {
-      const queues = new BullmqQueues(url);
-      return openBullmqQueue({ urls: [url], epoch: "epoch", clock: queues.clock, log: queues.log }).then(
+      return new RedisPlace(url).open().then(
         () => expect.unreachable("it was opened"),
         (error: Error) => error.message,
       );
@@ -416,9 +350,8 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     const options = { urls: [server.url] as const, epoch: "e1", clock: new SystemClock(), log };
     const queue = await openBullmqQueue(options);
     onTestFinished(() => queue.close());
-    await take(queue);
-    const admin = new Redis(server.url);
-    onTestFinished(() => admin.disconnect());
+    await carryOut(queue);
+    const admin = connectTo(server.url);
     const connections = async () => {
       await queue.add(runOf(options.clock)).catch(() => {});
       return Number(/total_connections_received:(\d+)/.exec(await admin.info("stats"))![1]);

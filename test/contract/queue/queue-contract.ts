@@ -5,89 +5,91 @@ import type { Queued, RunQueue } from "../../../src/queue/run-queue.ts";
 import type { Clock } from "../../../src/shared/ports/clock.ts";
 
 /** A queue under test, and its clock, which is real. */
-export interface QueueSubject {
+interface QueueSubject {
   queue: RunQueue;
   clock: Clock;
-  close(): Promise<void>;
+}
+
+let ids = 0;
+
+/** A run that is due. */
+export const runOf = (clock: Clock, rest: Partial<RunEffect> = {}): RunEffect => ({
+  kind: "run",
+  id: `stamp.run.${++ids}` as EffectId,
+  floorId: "u:ann" as FloorId,
+  sessionId: "session" as SessionId,
+  runId: `run${ids}` as RunId,
+  agentId: "music" as AgentId,
+  priority: 50,
+  dueAt: clock.now(),
+  ...rest,
+});
+
+/** Executes one kind of effects; each runs until `finish`, or ends at once with `atOnce`. */
+export async function carryOut(
+  queue: RunQueue,
+  { kind = "run" as Queued["kind"], concurrency = 100, atOnce = true } = {},
+) {
+  const begun: Queued[] = [];
+  const ends = new Map<EffectId, PromiseWithResolvers<void>>();
+  let wake = () => {};
+  const handle = (effect: Queued) => {
+    begun.push(effect);
+    wake();
+    if (atOnce) return Promise.resolve();
+    const end = Promise.withResolvers<void>();
+    ends.set(effect.id, end);
+    return end.promise;
+  };
+  const processing = await queue.process(kind, handle, { concurrency });
+  const beginnings = () => begun.map(({ id }) => id);
+  return {
+    setConcurrency: (more: number) => processing.setConcurrency(more),
+    stop: () => processing.stop(),
+    begun,
+    beginnings,
+    /** Resolves when as many have begun, counting those with an id only if one is given. */
+    async until(count: number, id?: EffectId) {
+      while (beginnings().filter((each) => id === undefined || each === id).length < count) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+    finish: ({ id }: Queued) => ends.get(id)!.resolve(),
+    fail: ({ id }: Queued) => ends.get(id)!.reject(new Error("it broke")),
+  };
 }
 
 /** The contract of the port, for every queue. */
 export function queueContract(name: string, open: () => Promise<QueueSubject>): void {
   describe(`queue: ${name}`, () => {
-    let subject: QueueSubject;
     let queue: RunQueue;
-    let ids = 0;
+    let clock: Clock;
     beforeEach(async () => {
-      subject = await open();
-      queue = subject.queue;
+      ({ queue, clock } = await open());
     });
-    afterEach(() => subject.close());
+    afterEach(() => queue.close());
 
-    const floorId = "u:ann" as FloorId;
-    const runOf = (rest: Partial<RunEffect> = {}): RunEffect => ({
-      kind: "run",
-      id: `stamp.run.${++ids}` as EffectId,
-      floorId,
-      sessionId: "session" as SessionId,
-      runId: `run${ids}` as RunId,
-      agentId: "music" as AgentId,
-      priority: 50,
-      dueAt: subject.clock.now(),
-      ...rest,
-    });
-    const alarmIn = (delayMs: number, of = `u:${++ids}`): Alarm =>
-      alarmOf(of as FloorId, subject.clock.now() + delayMs);
-
-    /** Executes one kind of effects; each runs until `finish`, or ends at once with `atOnce`. */
-    async function carryOut(kind: Queued["kind"], concurrency = 100, { atOnce = true } = {}) {
-      const begun: Queued[] = [];
-      const ends = new Map<EffectId, PromiseWithResolvers<void>>();
-      let wake = () => {};
-      const processing = await queue.process(
-        kind,
-        (effect: Queued) => {
-          begun.push(effect);
-          wake();
-          if (atOnce) return Promise.resolve();
-          const end = Promise.withResolvers<void>();
-          ends.set(effect.id, end);
-          return end.promise;
-        },
-        { concurrency },
-      );
-      return {
-        setConcurrency: (more: number) => processing.setConcurrency(more),
-        stop: () => processing.stop(),
-        begun,
-        beginnings: () => begun.map(({ id }) => id),
-        until: async (count: number) => {
-          while (begun.length < count) {
-            await new Promise<void>((resolve) => {
-              wake = resolve;
-            });
-          }
-        },
-        finish: ({ id }: Queued) => ends.get(id)!.resolve(),
-        fail: ({ id }: Queued) => ends.get(id)!.reject(new Error("it broke")),
-      };
-    }
+    const newRun = (rest: Partial<RunEffect> = {}) => runOf(clock, rest);
+    const alarmIn = (delayMs: number, of = `u:${++ids}`): Alarm => alarmOf(of as FloorId, clock.now() + delayMs);
 
     test("a queue delivers an effect once and unchanged", async () => {
-      const work = await carryOut("run");
-      const run = runOf({ priority: 100 });
+      const work = await carryOut(queue);
+      const run = newRun({ priority: 100 });
       await queue.add(run);
       await work.until(1);
       expect(work.begun).toEqual([run]);
-      const next = runOf();
+      const next = newRun();
       await queue.add(next);
       await work.until(2);
       expect(work.begun).toEqual([run, next]);
     });
 
     test("a queue keeps an added effect until a handler executes it", async () => {
-      const runs = [runOf(), runOf(), runOf()];
+      const runs = [newRun(), newRun(), newRun()];
       for (const run of runs) await queue.add(run);
-      const work = await carryOut("run");
+      const work = await carryOut(queue);
       await work.until(3);
       expect(work.beginnings()).toEqual(runs.map(({ id }) => id));
     });
@@ -95,24 +97,24 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     test("a queue counts the runs that are due and have no handler, and since when the oldest waits", async () => {
       const none = { count: 0, since: undefined };
       expect(await queue.waitingRuns()).toEqual(none);
-      const now = subject.clock.now();
-      const [first, older] = [runOf({ priority: 90, dueAt: now }), runOf({ priority: 10, dueAt: now - 5_000 })];
-      for (const run of [first, older, runOf({ dueAt: now + 60_000 })]) await queue.add(run);
+      const now = clock.now();
+      const [first, older] = [newRun({ priority: 90, dueAt: now }), newRun({ priority: 10, dueAt: now - 5_000 })];
+      for (const run of [first, older, newRun({ dueAt: now + 60_000 })]) await queue.add(run);
       expect(await queue.waitingRuns()).toEqual({ count: 2, since: now - 5_000 });
-      const work = await carryOut("run", 100, { atOnce: false });
+      const work = await carryOut(queue, { atOnce: false });
       await work.until(2);
       await expect.poll(() => queue.waitingRuns()).toEqual(none);
       for (const run of [first, older]) work.finish(run);
     });
 
     test("an effect that the queue already has, waiting or running, is not added twice", async () => {
-      const run = runOf();
+      const run = newRun();
       await queue.add(run);
       await queue.add(run);
-      const work = await carryOut("run", 100, { atOnce: false });
+      const work = await carryOut(queue, { atOnce: false });
       await work.until(1);
       await queue.add(run);
-      const next = runOf();
+      const next = newRun();
       await queue.add(next);
       await work.until(2);
       expect(work.beginnings()).toEqual([run.id, next.id]);
@@ -125,7 +127,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       await queue.process(
         "alarm",
         async ({ dueAt }) => {
-          early.push(subject.clock.now() < dueAt);
+          early.push(clock.now() < dueAt);
           if (early.length === 5) done.resolve();
         },
         { concurrency: 100 },
@@ -136,7 +138,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a floor has one alarm in the queue: a new one takes the place of one that has not come yet", async () => {
-      const alarms = await carryOut("alarm");
+      const alarms = await carryOut(queue, { kind: "alarm" });
       const [early, late, other] = [alarmIn(300, "u:ann"), alarmIn(600, "u:ann"), alarmIn(900, "u:bob")];
       for (const alarm of [early, other, late]) await queue.add(alarm);
       await alarms.until(2);
@@ -148,7 +150,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("an alarm that is set while the floor's former one is carried out comes too", async () => {
-      const alarms = await carryOut("alarm", 1, { atOnce: false });
+      const alarms = await carryOut(queue, { kind: "alarm", concurrency: 1, atOnce: false });
       const [first, next] = [alarmIn(0, "u:ann"), alarmIn(50, "u:ann")];
       await queue.add(first);
       await alarms.until(1);
@@ -160,21 +162,21 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a queue delivers an effect that is due now before one that is due later", async () => {
-      const work = await carryOut("run", 1);
-      const later = runOf({ dueAt: subject.clock.now() + 100, priority: 100 });
+      const work = await carryOut(queue, { concurrency: 1 });
+      const later = newRun({ dueAt: clock.now() + 100, priority: 100 });
       await queue.add(later);
-      const now = runOf({ priority: 1 });
+      const now = newRun({ priority: 1 });
       await queue.add(now);
       await work.until(2);
       expect(work.beginnings()).toEqual([now.id, later.id]);
     });
 
     test("a queue delivers runs of higher priority first, and equals in order of arrival", async () => {
-      const work = await carryOut("run", 1, { atOnce: false });
-      const first = runOf();
+      const work = await carryOut(queue, { concurrency: 1, atOnce: false });
+      const first = newRun();
       await queue.add(first);
       await work.until(1);
-      const waiting = [20, 90, 0, 20, 100, 50].map((priority) => runOf({ priority }));
+      const waiting = [20, 90, 0, 20, 100, 50].map((priority) => newRun({ priority }));
       for (const run of waiting) await queue.add(run);
       const begun = [first, ...[4, 1, 5, 0, 3, 2].map((index) => waiting[index]!)];
       for (const [index, run] of begun.entries()) {
@@ -185,8 +187,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a queue runs no more effects at once than its limit, and more when the limit is raised", async () => {
-      const work = await carryOut("run", 2, { atOnce: false });
-      const runs = [runOf(), runOf(), runOf(), runOf(), runOf()];
+      const work = await carryOut(queue, { concurrency: 2, atOnce: false });
+      const runs = [newRun(), newRun(), newRun(), newRun(), newRun()];
       for (const run of runs) await queue.add(run);
       await work.until(2);
       work.finish(runs[0]!);
@@ -198,9 +200,9 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a queue keeps runs and alarms apart: neither waits for the other", async () => {
-      const runs = await carryOut("run", 1, { atOnce: false });
-      const alarms = await carryOut("alarm", 1);
-      const run = runOf();
+      const runs = await carryOut(queue, { concurrency: 1, atOnce: false });
+      const alarms = await carryOut(queue, { kind: "alarm", concurrency: 1 });
+      const run = newRun();
       await queue.add(run);
       await runs.until(1);
       await queue.add(alarmIn(0));
@@ -210,8 +212,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a queue forgets an effect whose handler fails: it can be added again, and other effects are not affected", async () => {
-      const work = await carryOut("run", 1, { atOnce: false });
-      const [run, next] = [runOf(), runOf()];
+      const work = await carryOut(queue, { concurrency: 1, atOnce: false });
+      const [run, next] = [newRun(), newRun()];
       await queue.add(run);
       await work.until(1);
       work.fail(run);
@@ -225,8 +227,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a stopping queue starts no further work, and reports when all running work has ended", async () => {
-      const work = await carryOut("run", 1, { atOnce: false });
-      const [run, never] = [runOf(), runOf()];
+      const work = await carryOut(queue, { concurrency: 1, atOnce: false });
+      const [run, never] = [newRun(), newRun()];
       for (const effect of [run, never]) await queue.add(effect);
       await work.until(1);
       let isStopped = false;
@@ -240,14 +242,15 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual([run.id]);
     });
 
-    test("a queue without running work stops at once", async () => {
-      const work = await carryOut("run");
+    test("a queue has one handler for each kind, and without running work it stops at once", async () => {
+      const work = await carryOut(queue);
+      await expect(carryOut(queue)).rejects.toThrow("already has a handler");
       await work.stop();
     });
 
     test("a queue executes many effects, each once", async () => {
-      const work = await carryOut("run", 16);
-      const runs = Array.from({ length: 500 }, (_, index) => runOf({ priority: index % 101 }));
+      const work = await carryOut(queue, { concurrency: 16 });
+      const runs = Array.from({ length: 500 }, (_, index) => newRun({ priority: index % 101 }));
       await Promise.all(runs.map((run) => queue.add(run)));
       await work.until(500);
       expect(new Set(work.beginnings()).size).toBe(500);
@@ -256,7 +259,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
 
     test("a closed queue accepts no work: unavailable", async () => {
       await queue.close();
-      await expect(queue.add(runOf())).rejects.toMatchObject({ name: "AppError", code: "unavailable" });
+      await expect(queue.add(newRun())).rejects.toMatchObject({ name: "AppError", code: "unavailable" });
     });
   });
 }

@@ -1,30 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { BullmqQueues } from "../../support/servers/bullmq-queues.ts";
-import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
+import { placeOf } from "../../support/servers/redis-place.ts";
+import { REDIS } from "../../support/servers/redis-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 import { queueContract } from "./queue-contract.ts";
 
 queueContract("memory", async () => {
   const clock = new SystemClock();
   const queue = new MemoryQueue(clock);
-  return { queue, clock, close: () => queue.close() };
+  return { queue, clock };
 });
 
 describeWith([REDIS], "over Redis", (start) => {
-  let server: RedisServer;
-  beforeAll(async () => {
-    server = await start();
-  });
-  afterAll(() => server.stop());
-
+  const server = serverOf(start);
   queueContract("BullMQ", async () => {
-    const queues = new BullmqQueues(server.url);
-    return { queue: await queues.open(), clock: queues.clock, close: () => queues.close() };
+    const nodes = placeOf(server().url);
+    return { queue: await nodes.open(), clock: nodes.clock };
   });
 });
 
@@ -70,11 +66,5 @@ describe("the memory queue", () => {
     const queue = new MemoryQueue(clock);
     await expect(queue.add(alarm("far", clock.now() + 2 ** 31))).rejects.toThrow(RangeError);
     expect(clock.timerCount).toBe(0);
-  });
-
-  test("the memory queue has one handler for each kind", async () => {
-    const queue = new MemoryQueue(new VirtualClock());
-    await queue.process("alarm", async () => {}, { concurrency: 1 });
-    await expect(queue.process("alarm", async () => {}, { concurrency: 1 })).rejects.toThrow("already has a handler");
   });
 });

@@ -4,8 +4,9 @@ import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 import type { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { makeDatabase, openNode, serverOf } from "../../support/servers/postgres-place.ts";
+import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 
 /** How much of a spoken reply counts as heard, and how often it is stored. */
 

@@ -3,10 +3,10 @@ import type { HeardReport } from "../../../src/protocol/internal/node-report.ts"
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
 import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
 import { type SentSpan, TraceCollector } from "../../support/servers/trace-collector.ts";
+import { serverOf } from "../../support/servers/shared-server.ts";
 
 const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = { traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` };

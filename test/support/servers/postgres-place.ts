@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, onTestFinished } from "vitest";
+import { onTestFinished } from "vitest";
 import {
   openPostgresStore,
   type PostgresOptions,
@@ -7,20 +7,8 @@ import {
 import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 
-/** The timeout to set a server up or to stop it, on a busy machine. */
+/** The timeout to drop a database or to close a store, on a busy machine. */
 const PATIENCE_MS = 60_000;
-
-/** The server of a suite, from its first test to its last. */
-export function serverOf(start: () => Promise<PostgresServer>): () => PostgresServer {
-  let server: PostgresServer | undefined;
-  beforeAll(async () => {
-    server = await start();
-  }, PATIENCE_MS);
-  afterAll(async () => {
-    await server?.stop();
-  }, PATIENCE_MS);
-  return () => server!;
-}
 
 /** The URL of an empty database that is dropped after the test. */
 export async function makeDatabase(server: PostgresServer): Promise<string> {

@@ -4,9 +4,9 @@ import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
-import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
 import { REDIS } from "../../../support/servers/redis-server.ts";
+import { serverOf } from "../../../support/servers/shared-server.ts";
 
 const [ANN, BOB] = [keyOf("ann"), keyOf("bob")];
 /** A key that begins as an operator's. */

@@ -4,8 +4,8 @@ import { OpenApiDocument } from "../../../support/documents/openapi-document.ts"
 import { type Schema, samplesOf } from "../../../support/documents/openapi-samples.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../../support/programs/suites.ts";
-import { serverOf } from "../../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../../support/servers/postgres-server.ts";
+import { serverOf } from "../../../support/servers/shared-server.ts";
 
 /** A valid id, name, text and base64: this test's agent, user and session have this name. */
 const GOOD = "talk";
