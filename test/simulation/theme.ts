@@ -32,65 +32,50 @@ export interface Theme {
   shares?: true;
 }
 
-const AWAY_MS = 400;
-const STUFF_MS = 2_000;
+/** What most themes share. */
+const USUAL = { hitsDrivers: 20, awayMs: 400, cuts: 70, stuffMs: 2_000, vanishes: 0, binds: 50 };
 
 /** Everything at once. */
 const BUSY: Theme = {
+  ...USUAL,
   stormMs: [1_500, 4_000],
   paceMs: [150, 300, 600],
   commandKinds: ["chat", "chat", "chat", "verb", "verb", "verb", "rename", "ofFloor", "look", "other", "other"],
   strikeMs: [700, 1_500, 4_000],
   blows: ["crash", "crash", "sleep", "sleep", "breakBus", "breakBus", "split", "storeGoes", "forgetJobs"],
   hitsDrivers: 50,
-  awayMs: AWAY_MS,
-  cuts: 70,
-  stuffMs: STUFF_MS,
-  vanishes: 0,
-  binds: 50,
 };
 
 /** Long runs, and workers that stall and continue. */
 const WORKING: Theme = {
+  ...USUAL,
   stormMs: [5_000, 9_000],
   paceMs: [900, 1_500],
   commandKinds: ["chat", "chat", "chat", "chat", "verb", "other"],
   strikeMs: [500, 1_000],
   blows: ["sleep", "sleep", "sleep", "sleep", "breakBus", "breakBus", "crash", "split"],
   hitsDrivers: 85,
-  awayMs: AWAY_MS,
-  cuts: 70,
-  stuffMs: STUFF_MS,
-  vanishes: 0,
-  binds: 50,
 };
 
 /** Several nodes that believe that they own a floor, with different states of it. */
 const PARTED: Theme = {
+  ...USUAL,
   stormMs: [2_000, 4_000],
   paceMs: [150, 300],
   commandKinds: ["verb", "verb", "verb", "look", "look", "look", "chat", "ofFloor"],
   strikeMs: [500, 1_000],
   blows: ["split", "split", "split", "split", "breakBus", "sleep"],
-  hitsDrivers: 20,
-  awayMs: AWAY_MS,
-  cuts: 70,
-  stuffMs: STUFF_MS,
-  vanishes: 0,
-  binds: 50,
 };
 
 /** Readers that are away while sessions are bound to their connections, used, and ended. */
 const ABSENT: Theme = {
+  ...USUAL,
   stormMs: [4_000, 7_000],
   paceMs: [150, 300],
   commandKinds: ["verb", "verb", "verb", "verb", "rename", "chat", "ofFloor", "other"],
   strikeMs: [1_500, 4_000],
   blows: ["crash", "breakBus", "storeGoes", "sleep"],
-  hitsDrivers: 20,
   awayMs: 4_000,
-  cuts: 70,
-  stuffMs: STUFF_MS,
   vanishes: 60,
   binds: 90,
 };
@@ -106,17 +91,14 @@ const ISOLATED: Theme = {
 
 /** Readers that do not read for so long that their gateway has to cut them off. */
 const SLOW: Theme = {
+  ...USUAL,
   stormMs: [4_000, 7_000],
   paceMs: [150],
   commandKinds: ["chat", "verb", "rename", "rename", "ofFloor", "other"],
   strikeMs: [1_500, 4_000],
   blows: ["crash", "breakBus", "sleep"],
-  hitsDrivers: 20,
-  awayMs: AWAY_MS,
   cuts: 20,
   stuffMs: 60_000,
-  vanishes: 0,
-  binds: 50,
 };
 
 /** A database's clock that is wrong for a moment. */
@@ -131,15 +113,14 @@ const ERRING: Theme = {
 
 /** Messages so large that pages of logs and conversations end after one or two of them. */
 const HEAVY: Theme = {
+  ...USUAL,
   stormMs: [3_000, 5_000],
   paceMs: [300, 600],
   commandKinds: ["heavy", "heavy", "chat", "verb", "ofFloor", "other"],
   strikeMs: [1_500, 4_000],
   blows: ["crash", "breakBus", "storeGoes", "sleep"],
-  hitsDrivers: 20,
   awayMs: 3_000,
   cuts: 80,
-  stuffMs: STUFF_MS,
   vanishes: 30,
   binds: 40,
 };

@@ -25,14 +25,21 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
     return { url, nodes: await Promise.all(Array.from({ length: count }, () => openNode(url, { connections: 6 }))) };
   }
 
+  /** A transaction that locks floors until it is committed. */
+  async function lock(url: string, floors: readonly FloorWriter[]): Promise<pg.Client> {
+    const holder = new pg.Client(url);
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query("BEGIN");
+    await holder.query("SELECT FROM interlock.floors WHERE id = ANY ($1) FOR UPDATE", [floors.map(({ id }) => id)]);
+    return holder;
+  }
+
   async function countDeadlocks(nodes: readonly PostgresStore[], url: string): Promise<unknown> {
     // A connection reports its statistics when it ends.
     await Promise.all(nodes.map((node) => node.close()));
-    const [row] = await askDatabase(
-      url,
-      "SELECT deadlocks::integer FROM pg_stat_database WHERE datname = current_database()",
-    );
-    return row!["deadlocks"];
+    const counted = "SELECT deadlocks::integer FROM pg_stat_database WHERE datname = current_database()";
+    return (await askDatabase(url, counted))[0]!["deadlocks"];
   }
 
   test("of several writers of a floor's next version exactly one wins each time, and the stored rows are the winner's", async () => {
@@ -75,18 +82,15 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
   test("changes that need each other's keys, in any order, never wait for each other", async () => {
     const { nodes, url } = await openNodes(3);
     const chance = new Chance(20);
-    const names = Array.from({ length: 40 }, (_, n) => `n${n}`);
-    const shuffled = () =>
-      names
-        .map((name) => ({ name, place: chance.next() }))
-        .sort((one, other) => one.place - other.place)
-        .slice(0, 30)
-        .map(({ name }) => name);
+    const shuffled = () => {
+      const names = Array.from({ length: 40 }, (_, n) => ({ name: `n${n}`, place: chance.next() }));
+      return names.sort((one, other) => one.place - other.place).slice(0, 30);
+    };
     let committed = 0;
     for (let round = 0; round < 36; round++) {
       const changes = Array.from({ length: 12 }, (_, n) => {
         const floor = new FloorWriter(nodes[n % 3]!, `u:${round}.${n}`);
-        const keys = shuffled().map((name) => `${name}.${round}`);
+        const keys = shuffled().map(({ name }) => `${name}.${round}`);
         // One kind at a time, because a change that lost one key is not checked further.
         const kinds = [
           { sessions: keys.map((key) => floor.session(key)) },
@@ -145,11 +149,7 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
     const { nodes, url } = await openNodes(1);
     const floors = Array.from({ length: 24 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
     await Promise.all(floors.map((floor) => floor.write()));
-    const holder = new pg.Client(url);
-    await holder.connect();
-    onTestFinished(() => holder.end());
-    await holder.query("BEGIN");
-    await holder.query("SELECT FROM interlock.floors WHERE id = 'u:13' FOR UPDATE");
+    const holder = await lock(url, [floors[13]!]);
     const held = floors[13]!.write();
     const others = floors.filter((_, n) => n !== 13).map((floor) => floor.write());
     expect(new Set(await Promise.all(others))).toEqual(new Set(["committed"]));
@@ -162,13 +162,11 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
     const floors = Array.from({ length: 8 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
     for (const floor of floors) await floor.write();
     const [locked, others] = [floors.slice(0, 4), floors.slice(4)];
-    const holder = new pg.Client(url);
-    await holder.connect();
-    onTestFinished(() => holder.end());
-    await holder.query("BEGIN");
-    await holder.query("SELECT FROM interlock.floors WHERE id = ANY ($1) FOR UPDATE", [locked.map(({ id }) => id)]);
-    const refused = await Promise.allSettled(locked.map((floor) => floor.write()));
-    for (const each of refused) expect(each).toMatchObject({ reason: { code: "unavailable" } });
+    const holder = await lock(url, locked);
+    // Sent together: only those that wait for a lock are unavailable in the end.
+    const outcomes = await Promise.allSettled([...locked, others[0]!].map((floor) => floor.write()));
+    const unavailable = locked.map(() => ({ reason: { code: "unavailable" } }));
+    expect(outcomes).toMatchObject([...unavailable, { value: "committed" }]);
     const held = locked.map((floor) => floor.write());
     expect(new Set(await Promise.all(others.map((floor) => floor.write())))).toEqual(new Set(["committed"]));
     await holder.query("COMMIT");
@@ -209,8 +207,7 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
     expect([...heads.values()]).toEqual(floors.map(() => 25));
     // Each left the effects of its last turn, and all receipts are old enough to be pruned.
     expect(await nodes[0]!.dueEffects({ until: NOON, limit: 1_000 })).toHaveLength(EFFECTS * floors.length);
-    const receipts = await askDatabase(url, "SELECT FROM interlock.receipts");
-    expect(receipts).toEqual([]);
+    expect(await askDatabase(url, "SELECT FROM interlock.receipts")).toEqual([]);
     expect(await countDeadlocks(nodes, url)).toBe(0);
   });
 
@@ -262,8 +259,8 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
       ],
     });
     expect(await nodes[1]!.commit(change)).toBe("committed");
-    const query = { page: 0, pageSize: 1, includeArchived: false };
-    expect((await nodes[0]!.listSessions({ ...query, q: "left harbour" })).total).toBe(1);
+    const query = { page: 0, pageSize: 1, includeArchived: false, q: "left harbour" };
+    expect((await nodes[0]!.listSessions(query)).total).toBe(1);
     expect((await nodes[0]!.findMessage(A, draft.id))?.content).toBe("turn left at the harbour");
   });
 });

@@ -1,25 +1,52 @@
-import { describe, expect, test } from "vitest";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { readPage } from "../../docs/page.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
+import { startPgBouncer } from "../../support/servers/pgbouncer.ts";
 import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
 import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
-import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
+import { KeptLog, makeFolder, StandingClock } from "../../support/stores/sqlite-place.ts";
+
+const run = promisify(execFile);
+const BACKUP =
+  "a pg_dump that was taken while a node runs is restored as docs/operate/operations.md shows, and goes on";
+/** The lock by which nodes that start take turns. */
+const TURN = 0x464c6f72;
+const ROUNDS = 20;
+
+/** Keeps the reasons of errors, too. */
+class ReasonLog extends KeptLog {
+  readonly reasons: unknown[] = [];
+
+  override error(facts: { reason?: unknown }, message: string): void {
+    this.reasons.push(facts.reason);
+    super.error(facts, message);
+  }
+}
+
+/** The error of something that fails. */
+const failureOf = (asked: Promise<unknown>): Promise<Error> =>
+  asked.then(
+    () => expect.unreachable(),
+    (error: Error) => error,
+  );
 
 describeWith([POSTGRES], "a PostgreSQL store", (start) => {
   const server = serverOf(start);
   const empty = () => makeDatabase(server());
+  const nameOf = (url: string) => new URL(url).pathname.slice(1);
+  const opened = () => ({ clock: new StandingClock(), log: new KeptLog() });
 
   /** The server's URL with a change. */
-  function altered(
-    url: string,
-    over: { password?: string; username?: string; pathname?: string; port?: string },
-  ): string {
-    return Object.assign(new URL(url), over).href;
-  }
+  const altered = (url: string, over: Partial<URL>): string => Object.assign(new URL(url), over).href;
 
   describe("opening", () => {
     test("eight nodes that start at once on an empty database create the store once", async () => {
@@ -29,15 +56,6 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       const applied = await askDatabase(url, "SELECT version FROM interlock.migrations ORDER BY version");
       expect(applied).toEqual(applied.map((_, index) => ({ version: index + 1 })));
       expect(applied.length).toBeGreaterThan(0);
-    });
-
-    test("every node reads what another node wrote", async () => {
-      const url = await empty();
-      const [one, other] = [await openNode(url), await openNode(url)];
-      const floor = new FloorWriter(one);
-      await floor.write({ sessions: [floor.session("a")] });
-      expect(await other.confirm(floor.id, 1)).toBe(true);
-      expect((await other.loadSession("a" as SessionId))?.session).toEqual(floor.session("a"));
     });
 
     test("a node that shares a store without a bus warns, and names the others, whichever of them has none", async () => {
@@ -104,7 +122,7 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       await askDatabase(
         url,
         `CREATE ROLE tenant_${process.pid} LOGIN PASSWORD 'hush';
-         REVOKE CREATE ON DATABASE ${new URL(url).pathname.slice(1)} FROM PUBLIC`,
+         REVOKE CREATE ON DATABASE ${nameOf(url)} FROM PUBLIC`,
       );
       const poor = altered(url, { username: `tenant_${process.pid}`, password: "hush" });
       await expect(openNode(poor)).rejects.toThrow(/could not be migrated by 0001_initial\.sql: .*permission denied/);
@@ -132,10 +150,7 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       ] as const;
       const secrets = ["opensesame", decodeURIComponent(new URL(url).password)];
       for (const [address, sentence] of refusals) {
-        const error = await openPostgresStore({ url: address, clock: new StandingClock(), log: new KeptLog() }).then(
-          () => expect.unreachable(),
-          (reason: Error) => reason,
-        );
+        const error = await failureOf(openPostgresStore({ url: address, ...opened() }));
         expect(error.message).toMatch(sentence);
         const errorText = JSON.stringify([error.message, error.stack, error.cause, String(error.cause)]);
         for (const secret of secrets) expect(errorText).not.toContain(secret);
@@ -144,7 +159,7 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
 
     test("a database whose encoding cannot store every text is refused", async () => {
       const url = await empty();
-      const name = `${new URL(url).pathname.slice(1)}_latin`;
+      const name = `${nameOf(url)}_latin`;
       await askDatabase(
         url,
         `CREATE DATABASE ${name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
@@ -157,7 +172,7 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       const url = await empty();
       const log = new KeptLog();
       const store = await openNode(url, { log });
-      await askDatabase(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_read_only = on`);
+      await askDatabase(url, `ALTER DATABASE ${nameOf(url)} SET default_transaction_read_only = on`);
       await expect(store.confirm(new FloorWriter(store).id, 0)).rejects.toMatchObject({ code: "unavailable" });
       await expect(new FloorWriter(store).write()).rejects.toMatchObject({ code: "unavailable" });
       expect(log.lines).toEqual(["the database does not answer statements"]);
@@ -167,7 +182,7 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
   test("a database that may lose acknowledged commits causes a warning", async () => {
     const url = await empty();
     const log = new KeptLog();
-    await askDatabase(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`);
+    await askDatabase(url, `ALTER DATABASE ${nameOf(url)} SET synchronous_commit = off`);
     await openNode(url, { log });
     expect(log.lines).toEqual([expect.stringContaining("synchronous_commit is off")]);
   });
@@ -199,12 +214,158 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
     const store = await openNode(await empty());
     const floor = new FloorWriter(store);
     const message = makeMessage("nobody", "m", { content: "a secret" });
-    const failure = await floor.write({ messages: [{ kind: "add", message }] }).then(
-      () => expect.unreachable(),
-      (error: Error) => error,
-    );
+    const failure = await failureOf(floor.write({ messages: [{ kind: "add", message }] }));
     expect(failure.message).toBe("there is no session nobody on this floor (P0002)");
     expect(failure).not.toHaveProperty("code", "unavailable");
     expect(JSON.stringify([failure, failure.stack])).not.toContain("a secret");
+  });
+
+  describeWith(["pgbouncer"], "behind PgBouncer", (pgbouncer) => {
+    test("a pooler in transaction mode is refused at the start, with the remedy", async () => {
+      const url = await startPgBouncer(pgbouncer, await empty(), "transaction");
+      await expect(openPostgresStore({ url, ...opened() })).rejects.toThrow(
+        /^a pooler in front of the database "\w+" at 127\.0\.0\.1:\d+ \(INTERLOCK_STORE\) moves clients between connections: use its session mode, or connect to the server$/,
+      );
+    });
+
+    test("nodes behind a pooler in session mode share a store", async () => {
+      const url = await startPgBouncer(pgbouncer, await empty(), "session");
+      const [one, other] = [await openNode(url, { connections: 2 }), await openNode(url, { connections: 2 })];
+      const floor = new FloorWriter(one);
+      await floor.write({ sessions: [floor.session("a")] });
+      expect((await other.loadSession("a" as SessionId))?.session).toEqual(floor.session("a"));
+    });
+  });
+
+  describe("in a database with settings of its own", () => {
+    async function makeWith(setting: string): Promise<string> {
+      const url = await empty();
+      await askDatabase(url, `ALTER DATABASE ${nameOf(url)} SET ${setting}`);
+      return url;
+    }
+
+    test("commits to different floors do not fail each other where transactions are serializable by default", async () => {
+      const url = await makeWith("default_transaction_isolation = 'serializable'");
+      const stores = [await openNode(url), await openNode(url)];
+      const floors = Array.from({ length: 16 }, (_, n) => new FloorWriter(stores[n % 2]!, `u:${n}`));
+      for (let round = 0; round < ROUNDS; round++) {
+        const writing = floors.map((floor, n) => floor.write({ sessions: [floor.session(`s${n}-${round}`)] }));
+        const outcomes = await Promise.allSettled(writing);
+        expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);
+      }
+    });
+
+    test("a starting node waits for its turn for longer than statements may take by default", async () => {
+      const url = await makeWith("statement_timeout = '200ms'");
+      const other = new pg.Client(url);
+      await other.connect();
+      onTestFinished(() => other.end());
+      await other.query(`SET statement_timeout = 0; SELECT pg_advisory_lock(${TURN})`);
+      const opening = openNode(url);
+      // Seen if it fails before it is awaited below.
+      opening.catch(() => {});
+      const waiting = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+      await expect.poll(async () => (await other.query(waiting)).rowCount).toBe(1);
+      await other.query(`SELECT pg_sleep(0.5); SELECT pg_advisory_unlock(${TURN})`);
+      expect(await new FloorWriter(await opening).write()).toBe("committed");
+    });
+  });
+
+  describeWith(["pgDump"], "of which there is a backup", () => {
+    test(BACKUP, async ({ skip }) => {
+      const [url, restored] = [await empty(), await empty()];
+      const [row] = await askDatabase(url, "SELECT current_setting('server_version_num')::int / 10000 AS major");
+      const [, version] = /\) (\d+)/.exec((await run("pg_dump", ["--version"])).stdout)!;
+      skip(Number(version) < Number(row!["major"]), "pg_dump refuses a server that is newer");
+      const node = await openNode(url);
+      const floor = new FloorWriter(node);
+      await floor.write({ sessions: [floor.session("a")] });
+      const { folder, remove } = await makeFolder();
+      onTestFinished(remove);
+      const file = join(folder, "dump");
+      await run("pg_dump", ["--format=custom", `--file=${file}`, url]);
+      const later = new FloorWriter(node, "u:bob");
+      await later.write({ sessions: [later.session("b")] });
+      await run("pg_restore", ["--exit-on-error", `--dbname=${restored}`, file]);
+      const shown = readPage("docs/operate/operations.md").blocks.find(({ text }) =>
+        text.startsWith('psql "$INTERLOCK_STORE" -c'),
+      )!;
+      await askDatabase(restored, /"(UPDATE [^"]+)"/.exec(shown.text)![1]!);
+      const next = await openNode(restored);
+      expect([next.epoch, next.secret]).toEqual(["r1", node.secret]);
+      expect((await next.loadSession("a" as SessionId))?.session).toEqual(floor.session("a"));
+      expect(await next.loadSession("b" as SessionId)).toBeUndefined();
+      floor.continueIn(next);
+      await floor.write({ sessions: [floor.session("c")] });
+      expect((await next.loadSession("c" as SessionId))?.session).toEqual(floor.session("c"));
+    });
+  });
+
+  describe("that was replaced", () => {
+    /** A node's store with a floor. */
+    async function openWritten(over: Parameters<typeof openNode>[1] = {}) {
+      const url = await empty();
+      const store = await openNode(url, over);
+      const floor = new FloorWriter(store);
+      await floor.write();
+      return { url, store, floor };
+    }
+
+    const ask = (sql: string) => askDatabase(server().url, sql);
+
+    /** The database gets another name when its connections are closed; nodes may try to connect at any moment. */
+    async function rename(url: string, to: string): Promise<void> {
+      const name = nameOf(url);
+      await ask(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+      await ask(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '${name}'`);
+      await ask(`ALTER DATABASE ${name} RENAME TO ${to}`);
+      await ask(`ALTER DATABASE ${to} ALLOW_CONNECTIONS true`);
+    }
+
+    const EMPTY = "it has no store, but this node opened one: correct its address, or restart the node";
+
+    test.each([
+      ["an empty database", undefined, EMPTY],
+      ["a restored store with a new epoch", "r1", "it is another store than this node opened (r1): restart the node"],
+    ])(
+      "while %s is at its address, a node commits nothing and reads nothing; then it continues",
+      async (_, epoch, why) => {
+        const log = new ReasonLog();
+        const { url, store, floor } = await openWritten({ log, connections: 4 });
+        await rename(url, `${nameOf(url)}_own`);
+        await ask(`CREATE DATABASE ${nameOf(url)} TEMPLATE ${epoch ? `${nameOf(url)}_own` : "template1"}`);
+        if (epoch) await askDatabase(url, `UPDATE interlock.meta SET epoch = '${epoch}'`);
+        const told = (asked: Promise<unknown>) => asked.then(() => "answered").catch(({ code }) => code);
+        const outcomes = () =>
+          Promise.all([floor.write(), store.loadFloor(floor.id), store.confirm("u:none" as FloorId, 0)].map(told));
+        for (let n = 0; n < 3; n++) expect(await outcomes()).toEqual(Array.from({ length: 3 }, () => "unavailable"));
+        expect(store.isReplaced).toBe(true);
+        expect(log.reasons).toEqual([expect.stringContaining(why)]);
+        await rename(url, `${nameOf(url)}_other`);
+        await ask(`ALTER DATABASE ${nameOf(url)}_own RENAME TO ${nameOf(url)}`);
+        expect(await floor.write()).toBe("committed");
+        expect(store.isReplaced).toBe(false);
+      },
+    );
+
+    test("a store that gets a new epoch under a node's connections is refused from the next comparison of the time on", async () => {
+      const { url, store, floor } = await openWritten();
+      await askDatabase(url, "UPDATE interlock.meta SET epoch = 'r2'");
+      await expect(store.timeOffset()).rejects.toMatchObject({ code: "unavailable" });
+      expect(store.isReplaced).toBe(true);
+      for (const asked of [floor.write(), store.loadFloor(floor.id)]) {
+        await expect(asked).rejects.toMatchObject({ code: "unavailable" });
+      }
+      const [row] = await askDatabase(url, `SELECT version FROM interlock.floors WHERE id = '${floor.id}'`);
+      expect(Number(row!["version"])).toBe(floor.version);
+    });
+
+    test("a statement whose table is gone is unavailable, and the fault of no request", async () => {
+      const { url, store, floor } = await openWritten();
+      await askDatabase(url, "DROP SCHEMA interlock CASCADE");
+      await expect(store.loadFloor(floor.id)).rejects.toMatchObject({ code: "unavailable" });
+      await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
+    });
   });
 });

@@ -295,20 +295,6 @@ describe("the writer's cached rows", () => {
     expect((await again.listSessions({ ...page, q: "second" })).total).toBe(0);
     expect((await again.listSessions({ ...page, q: "third" })).total).toBe(1);
   });
-
-  test("a change with a receipt whose key is taken, or with two receipts of one key, is not written", async () => {
-    const store = await open();
-    const ann = new FloorWriter(store);
-    const bob = new FloorWriter(store, "u:bob");
-    await ann.write({ receipts: [ann.receipt("taken")] });
-    await bob.write({});
-    const receipts = [bob.receipt("new"), bob.receipt("taken")];
-    expect(await store.commit(bob.change({ sessions: [bob.session("b")], receipts }))).toBe("conflict");
-    expect(await store.findReceipts([{ caller: "ann", commandId: "new" }])).toEqual([]);
-    expect(await store.loadSession("b" as SessionId)).toBeUndefined();
-    expect(await store.confirm(bob.id, 1)).toBe(true);
-    expect(await store.commit(bob.change({ receipts: [bob.receipt("new")] }))).toBe("committed");
-  });
 });
 
 describe("stored data", () => {

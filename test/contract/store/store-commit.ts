@@ -96,12 +96,14 @@ export function commitContract(stage: StoreStage): void {
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
       const receipt = ann.receipt("c-1", { reply: '{"ok":true,"text":"…"}' });
       expect(await ann.write({ receipts: [receipt] })).toBe("committed");
-      expect(await bob.write({ receipts: [bob.receipt("c-1")], sessions: [bob.session("b")] })).toBe("conflict");
+      // All of them or none.
+      const receipts = [bob.receipt("c-0"), bob.receipt("c-1", { reply: "" })];
+      expect(await bob.write({ receipts, sessions: [bob.session("b")] })).toBe("conflict");
       expect(await ann.write({ receipts: [ann.receipt("c-1")] })).toBe("conflict");
       expect(await store.loadFloor(bob.id)).toBeUndefined();
       expect(await store.loadSession("b" as SessionId)).toBeUndefined();
       expect(await bob.write({ receipts: [bob.receipt("c-1", { caller: "bob" })] })).toBe("committed");
-      const keys = ["c-1", "c-2"].map((commandId) => ({ caller: "ann", commandId }));
+      const keys = ["c-0", "c-1", "c-2"].map((commandId) => ({ caller: "ann", commandId }));
       expect(await store.findReceipts(keys)).toEqual([receipt]);
     });
 

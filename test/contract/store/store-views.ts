@@ -336,17 +336,5 @@ export function viewContract(stage: StoreStage): void {
       const none = { entries: [], head: 0, lowWater: 0 };
       expect(await store.readFloorLogBack("u:nobody" as FloorId, undefined, 9)).toEqual(none);
     });
-
-    test("a floor shows its last decisions, the newest last, and no other floor's", async () => {
-      const { store } = stage;
-      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
-      const decide = (floor: FloorWriter, say: string) => floor.event("arbitration", { say });
-      await bob.write({ events: [decide(bob, "bob's")] });
-      await ann.write({
-        events: [decide(ann, "1"), ann.event("floor_updated", {}), decide(ann, "2"), decide(ann, "3")],
-      });
-      const { decisions } = await store.viewFloor(ann.id, { sessions: 1, decisions: 2 });
-      expect(decisions).toEqual([{ say: "2" }, { say: "3" }]);
-    });
   });
 }

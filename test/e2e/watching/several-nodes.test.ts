@@ -5,8 +5,8 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
 import { REDIS, type RedisServer } from "../../support/servers/redis-server.ts";
-import { type SentSpan, TraceCollector } from "../../support/servers/trace-collector.ts";
 import { serverOf } from "../../support/servers/shared-server.ts";
+import { type SentSpan, TraceCollector } from "../../support/servers/trace-collector.ts";
 
 const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = { traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` };

@@ -8,7 +8,6 @@ import { onTestFinished } from "vitest";
 import type { FinishReason, MessageStatus } from "../../../src/protocol/message.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { BARE_ENV } from "../agents/bare-env.ts";
-import { readCatalog } from "../catalogs/catalog.ts";
 import { KeptLog, makeFolder, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
 
@@ -80,8 +79,10 @@ export async function makeInstallation(
   await writeFile(config, text);
   let isChecked = settings["INTERLOCK_STORE"] === undefined;
   atEnd(async () => {
-    if (!isChecked || !(await stat(config)).isFile()) return;
-    if ((await readFile(config, "utf8")) === text) await checkFile(file, text);
+    if (!isChecked || !(await stat(config)).isFile() || !existsSync(file)) return;
+    if ((await readFile(config, "utf8")) !== text) return;
+    // The file after the nodes, opened without them.
+    await checkStoredFloors(openSqliteStore({ file, clock: new StandingClock(), log: new KeptLog() }), text);
   });
   const common = { PORT: "0", INTERLOCK_STORE: `sqlite:${file}`, INTERLOCK_CONFIG: config, ...settings };
   const begin = ({ settings: more = {}, ...options }: StartOptions = {}) => {
@@ -101,17 +102,6 @@ export async function makeInstallation(
       return server;
     },
   };
-}
-
-/** The file after the nodes, opened without them. */
-async function checkFile(file: string, catalog: string): Promise<void> {
-  if (!existsSync(file)) return;
-  const store = await openSqliteStore({ file, clock: new StandingClock(), log: new KeptLog() });
-  try {
-    await checkStoredFloors(store, readCatalog(catalog));
-  } finally {
-    await store.close();
-  }
 }
 
 /** A real node in a separate process, on a free port. */

@@ -1,6 +1,5 @@
-import { afterAll, afterEach, beforeAll, onTestFinished } from "vitest";
+import { afterEach, onTestFinished } from "vitest";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { readCatalog } from "../catalogs/catalog.ts";
 import { describeWith } from "../programs/suites.ts";
 import { askDatabase, OWN_POSTGRES, POSTGRES, type PostgresServer } from "../servers/postgres-server.ts";
 import { REDIS_PROCESS, type RedisOptions, type RedisProcess } from "../servers/redis-server.ts";
@@ -29,15 +28,9 @@ export function describeClusters(
 ): void {
   describeWith([own ? OWN_POSTGRES : POSTGRES, REDIS_PROCESS], name, (startPostgres, startRedis) => {
     const postgres = serverOf(startPostgres);
-    let server: RedisProcess | undefined;
-    beforeAll(async () => {
-      server = await startRedis();
-    });
-    afterAll(async () => {
-      await server?.stop();
-    });
+    const redis = serverOf(startRedis);
     printLogsOfFailures();
-    suite({ postgres, redis: () => server!, startRedis });
+    suite({ postgres, redis, startRedis });
   });
 }
 
@@ -60,16 +53,6 @@ export interface ClusterOptions {
   atEnd?: AtEnd;
 }
 
-/** The nodes' database. */
-async function checkDatabase(url: string, catalog: string): Promise<void> {
-  const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog() });
-  try {
-    await checkStoredFloors(store, readCatalog(catalog));
-  } finally {
-    await store.close();
-  }
-}
-
 /** Nodes in separate processes, over a separate database. All of them end with the test. */
 export class Cluster {
   readonly storeUrl: string;
@@ -86,7 +69,8 @@ export class Cluster {
   ): Promise<Cluster> {
     const { url, drop } = await postgres().makeDatabase();
     atEnd(drop);
-    atEnd(() => checkDatabase(url, JSON.stringify(catalog)));
+    const ports = { clock: new StandingClock(), log: new KeptLog() };
+    atEnd(() => checkStoredFloors(openPostgresStore({ url, ...ports }), JSON.stringify(catalog)));
     const shared = { INTERLOCK_STORE: url, INTERLOCK_BUS: bus().url, LOG_LEVEL: "warn", ...settings };
     return new Cluster(url, await makeInstallation(catalog, shared, atEnd));
   }

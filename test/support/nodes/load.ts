@@ -2,7 +2,6 @@ import { expect } from "vitest";
 import { type Client, createClient } from "../../../src/client/client.ts";
 import { ClientError } from "../../../src/client/client-error.ts";
 import { Chance } from "../runner/chance.ts";
-import { checkLog, checkRequests, readStoreLog, unfinishedRuns } from "../stores/store-log.ts";
 import type { ChildServer } from "./child-server.ts";
 import type { Cluster } from "./cluster.ts";
 
@@ -11,7 +10,7 @@ const SETTLE_MS = 25_000;
 const LOOK_MS = 200;
 
 /** A request, its key and its outcome. */
-export interface TrackedRequest {
+interface TrackedRequest {
   kind: "create" | "chat" | "rename" | "pause" | "resume" | "archive";
   sessionId: string;
   key: string;
@@ -21,21 +20,13 @@ export interface TrackedRequest {
 
 type Outcome = { ok: true; answer: { session?: { id: string }; runId?: string } } | { ok: false; refusal: unknown };
 
+const saying = (word: string) => ({ kind: "scripted", replies: [{ say: [word, word, word], delay: "10ms" }] });
+
 /** Agents that take some 30 ms to answer, and may interrupt one another. */
 export const LOAD_CATALOG = {
   agents: [
-    {
-      name: "singer",
-      priority: 50,
-      when_busy: "enqueue",
-      adapter: { kind: "scripted", replies: [{ say: ["la ", "la ", "la "], delay: "10ms" }] },
-    },
-    {
-      name: "dancer",
-      priority: 50,
-      when_busy: "interrupt",
-      adapter: { kind: "scripted", replies: [{ say: ["step ", "step ", "step "], delay: "10ms" }], yields: "abort" },
-    },
+    { name: "singer", priority: 50, when_busy: "enqueue", adapter: saying("la ") },
+    { name: "dancer", priority: 50, when_busy: "interrupt", adapter: { ...saying("step "), yields: "abort" } },
   ],
   policy: { ties: "newest" },
 };
@@ -146,7 +137,7 @@ export class LoadClient {
   }
 }
 
-export interface LoadOptions {
+interface LoadOptions {
   users: number;
   /** The number of clients per user; they compete for the user's floor. */
   clientsEach: number;
@@ -271,4 +262,86 @@ async function repeatAll(each: LoadClient, client: Client): Promise<void> {
     request.outcome ??= again!;
     expect(withoutNotice(again), `${request.key} again`).toEqual(withoutNotice(request.outcome));
   }
+}
+
+/** A logged event as the database stores it. */
+interface StoredEvent {
+  floor: string;
+  floorSeq: number;
+  session: string | null;
+  seq: number | null;
+  type: string;
+  data: Record<"id" | "role" | "content" | "title" | "runId" | "from" | "to", string>;
+}
+
+/** All events of all floors, each floor's in their order. */
+async function readStoreLog(cluster: Cluster): Promise<StoredEvent[]> {
+  const rows = await cluster.sql(`
+    SELECT f.id AS floor, e.floor_seq AS "floorSeq", s.id AS session, e.seq, e.type, e.json
+    FROM interlock.events e JOIN interlock.floors f USING (floor_key) LEFT JOIN interlock.sessions s USING (session_key)
+    ORDER BY f.id, e.floor_seq`);
+  return rows.map(({ json, floorSeq, seq, ...rest }) => {
+    const places = { floorSeq: Number(floorSeq), seq: seq === null ? null : Number(seq) };
+    return { ...rest, ...places, data: JSON.parse(json as string) } as StoredEvent;
+  });
+}
+
+/**
+ * The invariants of a log from which nothing was deleted: numbers without gaps, each transition continues the last one,
+ * at most one active session on a floor at any time, and no run ends twice.
+ */
+function checkLog(log: readonly StoredEvent[]): void {
+  const heads = new Map<string, number>();
+  const states = new Map<string, string>();
+  const active = new Map<string, Set<string>>();
+  const ended = new Set<string>();
+  const next = (name: string) => {
+    const seq = (heads.get(name) ?? 0) + 1;
+    heads.set(name, seq);
+    return seq;
+  };
+  for (const { floor, floorSeq, session, seq, type, data } of log) {
+    const where = `${floor} ${floorSeq}`;
+    expect(floorSeq, where).toBe(next(floor));
+    if (session === null) continue;
+    expect(seq, where).toBe(next(`session ${session}`));
+    if (type === "session_created") states.set(session, "created");
+    if (type === "complete") {
+      expect(ended.has(data.runId), `${where}: run ${data.runId} ends twice`).toBe(false);
+      ended.add(data.runId);
+    }
+    if (type !== "session_transition") continue;
+    expect(data.from, where).toBe(states.get(session));
+    states.set(session, data.to);
+    const holders = active.get(floor) ?? new Set();
+    active.set(floor, holders);
+    if (data.to.startsWith("active")) holders.add(session);
+    else holders.delete(session);
+    expect([...holders].slice(1), `${where}: two are active`).toEqual([]);
+  }
+}
+
+/** Each answered command is in the log once, and each refused one is not. */
+function checkRequests(tracked: readonly TrackedRequest[], log: readonly StoredEvent[]): void {
+  const counts = new Map<string, number>();
+  const count = (name: string) => counts.set(name, (counts.get(name) ?? 0) + 1);
+  for (const { type, data } of log) {
+    if (type === "session_created") count(`create ${data.id}`);
+    if (type === "message" && data.role === "user") count(`chat ${data.content}`);
+    if (type === "session_updated" && data.title) count(`rename ${data.title}`);
+  }
+  for (const { kind, key, sessionId, outcome } of tracked) {
+    if (kind !== "create" && kind !== "chat" && kind !== "rename") continue;
+    const name = `${kind} ${kind === "create" ? sessionId : key}`;
+    expect(counts.get(name) ?? 0, name).toBe(outcome?.ok ? 1 : 0);
+  }
+}
+
+/** Every accepted run has ended. */
+function unfinishedRuns(tracked: readonly TrackedRequest[], log: readonly StoredEvent[]): string[] {
+  const ended = new Set(log.filter(({ type }) => type === "complete").map(({ data }) => data.runId));
+  return tracked.flatMap(({ outcome }) => {
+    const runId = outcome?.ok ? outcome.answer.runId : undefined;
+    return runId === undefined || ended.has(runId) ? [] : [runId];
+  });
 }

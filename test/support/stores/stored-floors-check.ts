@@ -4,29 +4,33 @@ import { readSnapshot } from "../../../src/actors/host/snapshot.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { checkArrangement, must } from "../../../src/policy/arrangement-check.ts";
 import type { FloorId, FloorSeq } from "../../../src/protocol/ids.ts";
-import type { FloorStore, LogStore, ViewStore } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { readCatalog } from "../catalogs/catalog.ts";
 import { FloorLogCheck } from "../floors/floor-log-check.ts";
 
 const PAGE = 500;
 
 /**
  * Check every floor of a store that no node uses any more, its log and its state, against the invariants of
- * docs/use/arbitration.md. Throws `Broken` with the floor's id.
- * @returns the number of floors
+ * docs/use/arbitration.md, and close it. Throws `Broken` with the floor's id.
  */
-export async function checkStoredFloors(store: FloorStore & LogStore & ViewStore, catalog: Catalog): Promise<number> {
-  let count = 0;
-  let after: FloorId | undefined;
-  for (;;) {
-    const page = await store.listFloors({ limit: PAGE, ...(after !== undefined && { after }) });
-    for (const { floorId } of page.floors) await checkFloor(store, floorId, catalog);
-    count += page.floors.length;
-    after = page.floors.at(-1)?.floorId;
-    if (!page.hasMore) return count;
+export async function checkStoredFloors(opening: Promise<Store>, catalogText: string): Promise<void> {
+  const store = await opening;
+  const catalog = readCatalog(catalogText);
+  try {
+    let after: FloorId | undefined;
+    for (let hasMore = true; hasMore; ) {
+      const page = await store.listFloors({ limit: PAGE, ...(after !== undefined && { after }) });
+      for (const { floorId } of page.floors) await checkFloor(store, floorId, catalog);
+      after = page.floors.at(-1)?.floorId;
+      hasMore = page.hasMore;
+    }
+  } finally {
+    await store.close();
   }
 }
 
-async function checkFloor(store: FloorStore & LogStore & ViewStore, floorId: FloorId, catalog: Catalog): Promise<void> {
+async function checkFloor(store: Store, floorId: FloorId, catalog: Catalog): Promise<void> {
   const check = new FloorLogCheck(catalog, false);
   let place: FloorSeq = 0;
   let at = Number.NEGATIVE_INFINITY;
