@@ -1,8 +1,7 @@
 import { parseArgs } from "node:util";
 import { type Outcome, playHistory } from "./history.ts";
 import { PLANTED } from "./planted.ts";
-import { playMany } from "./play-many.ts";
-import { report } from "./report.ts";
+import { playMany, report } from "./play-many.ts";
 import { THEMES, type ThemeName } from "./theme.ts";
 import type { Staging } from "./world.ts";
 

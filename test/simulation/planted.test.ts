@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { LEFT_OUT, planted } from "../support/floors/left-out-rules.ts";
 import { PLANTED } from "./planted.ts";
-import { playMany } from "./play-many.ts";
-import { report } from "./report.ts";
+import { playMany, report } from "./play-many.ts";
 
 const faulty = vi.hoisted(() => () => import("../support/floors/left-out-rules.ts"));
 vi.mock("../../src/actors/floor/arbitration.ts", async (load) =>

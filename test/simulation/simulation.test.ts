@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { playHistory } from "./history.ts";
-import { playMany } from "./play-many.ts";
-import { report } from "./report.ts";
+import { playMany, report } from "./play-many.ts";
 
 /**
  * The number of histories, and the first seed: `SIMULATION_HISTORIES=20000 SIMULATION_FROM=1000000 npm test`. The default

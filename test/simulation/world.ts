@@ -5,7 +5,7 @@ import type { FloorChange } from "../../src/store/store.ts";
 import { Chance } from "../support/runner/chance.ts";
 import type { MemoryStore } from "../support/stores/memory-store.ts";
 import { Watch } from "./checks/watch.ts";
-import { describeChange, describeMessage } from "./description.ts";
+import { describeChange } from "./description.ts";
 import { Members } from "./nodes/members.ts";
 import { type Seams, SOUND } from "./nodes/seams.ts";
 import { drawCatalog } from "./services/catalogue.ts";
@@ -61,7 +61,6 @@ export class World {
     this.chance = new Chance(seed);
     const { chance } = this;
     this.trace = new Trace(clock);
-    const { trace } = this;
     this.seams = { ...SOUND, ...seams };
     // It is drawn in any case, so that naming a theme changes nothing else.
     const drawn = drawTheme(chance);
@@ -71,9 +70,9 @@ export class World {
     this.watch = new Watch(this.catalog);
     this.memory = this.seams.openStore();
     this.memory.onCommit = (change) => this.#observe(change);
-    this.databaseClock = new DatabaseClock({ clock, chance, isAway: () => this.storeWeather.isAway });
-    this.network = new Network({ clock, chance, trace, describe: describeMessage });
-    this.queue = new JobQueue({ clock, chance, trace });
+    this.databaseClock = new DatabaseClock(this);
+    this.network = new Network(this);
+    this.queue = new JobQueue(this);
     this.members = new Members(clock, chance);
     this.floorIds = ["u:ann", "u:bob/rear", "u:eve"].slice(0, chance.pick([1, 1, 1, 1, 1, 2, 2, 2, 3])) as FloorId[];
   }

@@ -36,7 +36,7 @@ export class AccumulatedTexts {
   }
 
   /** A message is complete: the deltas are its beginning, or, if its worker was lost, more than was stored. */
-  finish({ id, role, content, status }: Message): void {
+  #finish({ id, role, content, status }: Message): void {
     if (role !== "assistant") return;
     this.#finished.add(id);
     const text = this.#texts.get(id) ?? "";
@@ -45,8 +45,10 @@ export class AccumulatedTexts {
     must(fits, () => `of ${id} a reader had ${JSON.stringify(text)}, and it is ${JSON.stringify(content)}`);
   }
 
-  endRun(runId: string): void {
-    this.#endedRuns.add(runId);
+  /** A logged event of the session. */
+  follow(type: string, data: object): void {
+    if (type === "message") this.#finish(data as Message);
+    else if (type === "complete") this.#endedRuns.add((data as { runId: string }).runId);
   }
 
   /** The assembled text of an unfinished message. */

@@ -147,12 +147,10 @@ export class ConnectionReading implements Reading {
   }
 
   #follow(bound: Bound, type: string, data: object): void {
-    if (type === "message") this.#texts.finish(data as Message);
-    else if (type === "complete") this.#texts.endRun((data as { runId: string }).runId);
-    else if (type === "session_transition") {
-      const { to } = data as { to: string };
-      bound.hasEnd = to === "archived" || to === "deleted";
-    }
+    this.#texts.follow(type, data);
+    if (type !== "session_transition") return;
+    const { to } = data as { to: string };
+    bound.hasEnd = to === "archived" || to === "deleted";
   }
 }
 

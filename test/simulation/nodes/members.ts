@@ -33,23 +33,8 @@ export class Members {
   /** The list as one process reads it. */
   link(life: Life, nodeId: string, leaseMs: number): Membership & { read(): Promise<string[]> } {
     return {
-      read: () =>
-        life.call((done, failed) => {
-          this.#travel(() => {
-            if (this.#happens(this.weather.fail)) return failed(new AppError("unavailable"));
-            const members = this.#present(nodeId);
-            this.#travel(() => done(members));
-          });
-        }),
-      renew: () =>
-        life.call((done, failed) => {
-          this.#travel(() => {
-            if (this.#happens(this.weather.fail)) return failed(new AppError("unavailable"));
-            this.#until.set(nodeId, this.#clock.now() + leaseMs);
-            const members = this.#present(nodeId);
-            this.#travel(() => done(members));
-          });
-        }),
+      read: () => this.#read(life, nodeId, () => {}),
+      renew: () => this.#read(life, nodeId, () => void this.#until.set(nodeId, this.#clock.now() + leaseMs)),
       leave: () =>
         life.call((done) => {
           this.#travel(() => {
@@ -58,6 +43,17 @@ export class Members {
           });
         }),
     };
+  }
+
+  #read(life: Life, nodeId: string, renew: () => void): Promise<string[]> {
+    return life.call((done, failed) => {
+      this.#travel(() => {
+        if (this.#happens(this.weather.fail)) return failed(new AppError("unavailable"));
+        renew();
+        const members = this.#present(nodeId);
+        this.#travel(() => done(members));
+      });
+    });
   }
 
   #present(asking: string): string[] {

@@ -1,7 +1,7 @@
 import { AppError } from "../../../src/protocol/errors.ts";
-import type { Chance } from "../../support/runner/chance.ts";
 import type { Life } from "../nodes/life.ts";
-import type { SimClock } from "../sim-clock.ts";
+import type { Surroundings } from "../surroundings.ts";
+import type { StoreWeather } from "./store-link.ts";
 
 /** The delay of a query, and of its answer, in ms. */
 const TRAVEL_MS = 4;
@@ -9,26 +9,19 @@ const TRAVEL_MS = 4;
 /** The time after an error within which each process has compared its clock again, even one that slept, in ms. */
 const RIGHT_MS = 20_000;
 
-export interface DatabaseClockOptions {
-  clock: SimClock;
-  chance: Chance;
-  /** Whether all queries fail. */
-  isAway: () => boolean;
-}
-
 /** The database's clock, which all nodes follow: the world's time, except for errors. */
 export class DatabaseClock {
-  readonly #options: DatabaseClockOptions;
+  readonly #world: Surroundings & { readonly storeWeather: StoreWeather };
   /** How far it is ahead of the true time, in ms; negative if it is behind. */
   #errorMs = 0;
   #mayErrAt = 0;
 
-  constructor(options: DatabaseClockOptions) {
-    this.#options = options;
+  constructor(world: Surroundings & { readonly storeWeather: StoreWeather }) {
+    this.#world = world;
   }
 
   now(): number {
-    return this.#options.clock.now() + this.#errorMs;
+    return this.#world.clock.now() + this.#errorMs;
   }
 
   get errs(): boolean {
@@ -48,18 +41,18 @@ export class DatabaseClock {
   correct(): void {
     if (!this.errs) return;
     this.#errorMs = 0;
-    this.#mayErrAt = this.#options.clock.now() + RIGHT_MS;
+    this.#mayErrAt = this.#world.clock.now() + RIGHT_MS;
   }
 
   /** Read it from a process. */
   read(life: Life): Promise<number> {
-    const { clock, chance, isAway } = this.#options;
+    const { clock, chance } = this.#world;
     const travel = () => 1 + chance.below(TRAVEL_MS);
     return life.call((done, failed) => {
       clock.after(travel(), () => {
         const now = this.now();
         clock.after(travel(), () => {
-          if (isAway()) failed(new AppError("unavailable"));
+          if (this.#world.storeWeather.isAway) failed(new AppError("unavailable"));
           else done(now);
         });
       });

@@ -2,10 +2,8 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { EffectId } from "../../../src/protocol/ids.ts";
 import type { Processing, Queued, RunQueue } from "../../../src/queue/run-queue.ts";
 import type { Clock } from "../../../src/shared/ports/clock.ts";
-import type { Chance } from "../../support/runner/chance.ts";
 import type { Life } from "../nodes/life.ts";
-import type { SimClock } from "../sim-clock.ts";
-import type { Trace } from "../trace.ts";
+import type { Surroundings } from "../surroundings.ts";
 
 /** The chance of each fault of a job, in percent. */
 export interface QueueWeather {
@@ -46,42 +44,31 @@ interface Job {
   isReady: boolean;
 }
 
-export interface JobQueueOptions {
-  clock: SimClock;
-  chance: Chance;
-  trace: Trace;
-}
-
 /**
  * A queue between nodes with the behaviour of the real one: an id that it has is not added again, a job whose process
  * stopped renewing is handed to another, and all jobs may be lost at any time.
  */
 export class JobQueue {
-  readonly #options: JobQueueOptions;
+  readonly #world: Surroundings;
   readonly #jobs = new Map<EffectId, Job>();
   readonly #consumers = new Set<Consumer>();
   weather = FAIR_QUEUE;
 
-  constructor(options: JobQueueOptions) {
-    this.#options = options;
-  }
-
-  /** The number of its jobs. */
-  get size(): number {
-    return this.#jobs.size;
+  constructor(world: Surroundings) {
+    this.#world = world;
   }
 
   start(): void {
     const look = () => {
       this.#renewLocks();
-      this.#options.clock.after(STALLED_MS, look);
+      this.#world.clock.after(STALLED_MS, look);
     };
-    this.#options.clock.after(STALLED_MS, look);
+    this.#world.clock.after(STALLED_MS, look);
   }
 
   /** All jobs are lost; processes that work on a job are not notified. */
   forget(): void {
-    this.#options.trace.add("queue", `forgets ${this.#jobs.size} jobs`);
+    this.#world.trace.add("queue", `forgets ${this.#jobs.size} jobs`);
     this.#jobs.clear();
   }
 
@@ -90,7 +77,7 @@ export class JobQueue {
     life.onDeath(() => {
       for (const consumer of this.#consumers) if (consumer.life === life) this.#consumers.delete(consumer);
     });
-    const { clock, chance } = this.#options;
+    const { clock, chance } = this.#world;
     return {
       add: (effect) =>
         life.call((done, failed) => {
@@ -134,7 +121,7 @@ export class JobQueue {
 
   #add(effect: Queued, delayMs: number): void {
     if (this.#jobs.has(effect.id)) return;
-    const { clock, chance, trace } = this.#options;
+    const { clock, chance, trace } = this.#world;
     const job: Job = { effect, isReady: false };
     this.#jobs.set(effect.id, job);
     const isLate = this.weather.late > 0 && chance.percent(this.weather.late);
@@ -151,7 +138,7 @@ export class JobQueue {
   }
 
   #handOut(job: Job): void {
-    const { chance } = this.#options;
+    const { chance } = this.#world;
     const isTwice = this.weather.twice > 0 && chance.percent(this.weather.twice);
     for (let count = isTwice ? 2 : 1; count > 0; count--) {
       const free = [...this.#consumers].filter(
@@ -163,7 +150,7 @@ export class JobQueue {
   }
 
   #giveTo(consumer: Consumer, job: Job): void {
-    const { clock, chance, trace } = this.#options;
+    const { clock, chance, trace } = this.#world;
     const { effect } = job;
     const hold = { consumer, until: clock.now() + LOCK_MS };
     job.holder = hold;
@@ -187,7 +174,7 @@ export class JobQueue {
 
   /** A process that is awake renews its locks; the jobs of one that sleeps go to another. */
   #renewLocks(): void {
-    const { clock, trace } = this.#options;
+    const { clock, trace } = this.#world;
     for (const job of this.#jobs.values()) {
       if (!job.holder) continue;
       if (job.holder.consumer.life.isAwake) job.holder.until = clock.now() + LOCK_MS;

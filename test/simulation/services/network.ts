@@ -1,9 +1,8 @@
 import type { Bus, Listener, Subscription, Unsubscribe } from "../../../src/bus/bus.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
-import type { Chance } from "../../support/runner/chance.ts";
+import { describeMessage } from "../description.ts";
 import type { Life } from "../nodes/life.ts";
-import type { SimClock } from "../sim-clock.ts";
-import type { Trace } from "../trace.ts";
+import type { Surroundings } from "../surroundings.ts";
 
 /** The chance of each fault of a message, in percent. */
 export interface NetworkWeather {
@@ -24,24 +23,16 @@ const PUBLISH_MS = 100;
 /** The time that a node needs to notice that no message arrives, in ms. */
 const NOTICE_MS = 1_200;
 
-export interface NetworkOptions {
-  clock: SimClock;
-  chance: Chance;
-  trace: Trace;
-  /** Describes a message in a few words. */
-  describe: (topic: string, message: Uint8Array) => string;
-}
-
 /** The network between the nodes, with all faults that a bus may have. */
 export class Network {
-  readonly options: NetworkOptions;
+  readonly world: Surroundings;
   readonly #buses = new Set<NodeBus>();
   weather = FAIR;
   /** Groups of nodes that only hear one another. */
   #island: ReadonlySet<string> = new Set();
 
-  constructor(options: NetworkOptions) {
-    this.options = options;
+  constructor(world: Surroundings) {
+    this.world = world;
   }
 
   attach(life: Life, nodeName: string): NodeBus {
@@ -78,7 +69,7 @@ export class Network {
   }
 
   #send(from: NodeBus, to: NodeBus, topic: string, message: Uint8Array): void {
-    const { chance, clock } = this.options;
+    const { chance, clock } = this.world;
     const { lose, repeat, late, lateMs } = this.weather;
     if (lose > 0 && chance.percent(lose)) return this.#tell(from, to, topic, message, "lost");
     if (late > 0 && chance.percent(late)) {
@@ -99,8 +90,8 @@ export class Network {
   }
 
   #tell(from: NodeBus, to: NodeBus, topic: string, message: Uint8Array, fate: string): void {
-    const { trace, describe } = this.options;
-    const what = () => `→ ${to.life.name}: ${describe(topic, message)}`;
+    const { trace } = this.world;
+    const what = () => `→ ${to.life.name}: ${describeMessage(topic, message)}`;
     trace.add(from.life.name, fate === "" ? what : () => `${what()} (${fate})`);
   }
 }
@@ -153,7 +144,7 @@ export class NodeBus implements Bus {
     this.#state = state;
     this.#breaks += 1;
     const nth = this.#breaks;
-    this.#network.options.clock.after(NOTICE_MS, () => {
+    this.#network.world.clock.after(NOTICE_MS, () => {
       this.life.enter(() => {
         if (this.#state === "fine" || this.#breaks !== nth) return;
         this.#isKnownAway = true;
@@ -183,7 +174,7 @@ export class NodeBus implements Bus {
 
   publish(topic: string, message: Uint8Array): Promise<void> {
     if (this.#state === "cut") {
-      return this.life.call((done) => this.#network.options.clock.after(PUBLISH_MS, () => done(undefined)));
+      return this.life.call((done) => this.#network.world.clock.after(PUBLISH_MS, () => done(undefined)));
     }
     if (!this.life.acts()) return new Promise(() => {});
     this.#network.carry(this, topic, message);
@@ -207,7 +198,7 @@ export class NodeBus implements Bus {
     if (this.#isKnownAway) throw new AppError("unavailable", "the bus is away");
     // The same function may subscribe twice: each subscription is separate.
     const own: Listener = (message) => listener(message);
-    const { clock, chance } = this.#network.options;
+    const { clock, chance } = this.#network.world;
     await this.life.call((done) => {
       const subscribe = () => {
         if (this.#state === "cut") return void this.#waiting.push(subscribe);

@@ -3,8 +3,7 @@ import type { Store } from "../../../src/store/store.ts";
 import type { Chance } from "../../support/runner/chance.ts";
 import type { MemoryStore } from "../../support/stores/memory-store.ts";
 import type { Life } from "../nodes/life.ts";
-import type { SimClock } from "../sim-clock.ts";
-import type { Trace } from "../trace.ts";
+import type { Surroundings } from "../surroundings.ts";
 
 /** The chance of each fault of a request to the store, in percent. */
 export interface StoreWeather {
@@ -33,11 +32,8 @@ export const FAIR_STORE: StoreWeather = {
 /** The delay of a request without faults, and of its answer, in ms. */
 const TRAVEL_MS = 4;
 
-export interface StoreLinkOptions {
+interface StoreLinkOptions extends Surroundings {
   memory: MemoryStore;
-  clock: SimClock;
-  chance: Chance;
-  trace: Trace;
   weather: () => StoreWeather;
 }
 
