@@ -1,11 +1,7 @@
 import { expect } from "vitest";
 import { SessionReader } from "../support/clients/session-reader.ts";
-import {
-  type AnswerBody,
-  type ChildServer,
-  type Installation,
-  makeInstallation,
-} from "../support/nodes/child-server.ts";
+import { type ChildServer, type Installation, makeInstallation } from "../support/nodes/child-server.ts";
+import type { AnswerBody } from "../support/nodes/node-under-test.ts";
 import { Chance } from "../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 12 }, (_, n) => `la${n} `);

@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type AnswerBody, type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
+import type { AnswerBody } from "../../support/nodes/node-under-test.ts";
 import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 20 }, (_, n) => `la${n} `);

@@ -5,11 +5,11 @@ import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import type { FinishReason, MessageStatus } from "../../../src/protocol/message.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { BARE_ENV } from "../agents/bare-env.ts";
 import { KeptLog, makeFolder, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
+import type { AnswerBody } from "./node-under-test.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 /** The arguments of `npm start`: V8's options, the program and its command. */
@@ -186,11 +186,11 @@ export class ChildServer {
     return this.#url!;
   }
 
-  /** Its complete stderr. */
   get stdout(): string {
     return this.#stdout;
   }
 
+  /** Its complete stderr. */
   get stderr(): string {
     return this.#stderr;
   }
@@ -262,40 +262,4 @@ export class ChildServer {
 export interface ToldEvent {
   type: string;
   data: Record<string, unknown>;
-}
-
-/** The fields of all answers; a field that an answer lacks is undefined in spite of its type. */
-export interface AnswerBody {
-  success: boolean;
-  position: string;
-  errorCode: string;
-  commandId: string;
-  sessionId: string;
-  messageId: string;
-  runId: string;
-  deleted: boolean;
-  archived: string[];
-  status: string;
-  missing: string[];
-  session: {
-    id: string;
-    title: string;
-    summary?: string;
-    summaryId?: string;
-    mode?: string;
-    state: string;
-    activity: string;
-    messageCount: number;
-  };
-  sessions: AnswerBody["session"][];
-  messages: {
-    id: string;
-    role: string;
-    content: string;
-    status: MessageStatus;
-    runId: string;
-    finishReason?: FinishReason;
-    summary?: { upTo: string };
-  }[];
-  holder: { id: string } | null;
 }

@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
+import { SmallServer } from "./small-server.ts";
 
 /**
  * A model provider for coding agents, in the wire formats of OpenAI's responses and chat completions. The user's
@@ -28,34 +28,14 @@ type Json = Record<string, unknown>;
 
 export async function startModelServer(): Promise<ModelServer> {
   const requests: string[] = [];
-  const server = createServer((request, response) => {
-    readBody(request).then(
-      (body) => {
-        requests.push(JSON.stringify(body["input"] ?? body["messages"] ?? ""));
-        if (request.url?.endsWith("/responses")) answerResponses(body, response);
-        else if (request.url?.endsWith("/chat/completions")) answerChat(body, response);
-        else response.writeHead(404).end("{}");
-      },
-      () => response.destroy(),
-    );
+  const server = await SmallServer.start((response, { url, body: text }) => {
+    const body: Json = text === "" ? {} : JSON.parse(text);
+    requests.push(JSON.stringify(body["input"] ?? body["messages"] ?? ""));
+    if (url.endsWith("/responses")) answerResponses(body, response);
+    else if (url.endsWith("/chat/completions")) answerChat(body, response);
+    else response.writeHead(404).end("{}");
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  return {
-    baseUrl: `http://127.0.0.1:${port}/v1`,
-    requests,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
-}
-
-async function readBody(request: IncomingMessage): Promise<Json> {
-  let text = "";
-  for await (const chunk of request.setEncoding("utf8")) text += chunk;
-  return text === "" ? {} : JSON.parse(text);
+  return { baseUrl: `${server.url}/v1`, requests, close: () => server[Symbol.asyncDispose]() };
 }
 
 /** @returns undefined for a refusal */
@@ -71,9 +51,8 @@ function answerTo(wholeMessage: string, result: string | undefined): Answer | un
 
 function refuse(response: ServerResponse): void {
   response.writeHead(429, { "content-type": "application/json", "retry-after": "1" });
-  response.end(
-    JSON.stringify({ error: { message: "Rate limit reached", type: "rate_limit_error", code: "rate_limit" } }),
-  );
+  const error = { message: "Rate limit reached", type: "rate_limit_error", code: "rate_limit" };
+  response.end(JSON.stringify({ error }));
 }
 
 function begin(response: ServerResponse): (event: Json) => void {
@@ -114,31 +93,19 @@ function answerResponses(body: Json, response: ServerResponse): void {
   const id = `resp_${Math.trunc(performance.now() * 1_000)}`;
   send({ type: "response.created", response: { id } });
   if (answer.text !== undefined) {
-    const item = {
-      type: "message",
-      role: "assistant",
-      id: `msg_${id}`,
-      content: [{ type: "output_text", text: answer.text }],
-    };
+    const { text } = answer;
+    const item = { type: "message", role: "assistant", id: `msg_${id}`, content: [{ type: "output_text", text }] };
+    const place = { item_id: item.id, output_index: 0, content_index: 0 };
     send({ type: "response.output_item.added", output_index: 0, item: { ...item, content: [] } });
-    send({
-      type: "response.output_text.delta",
-      item_id: item.id,
-      output_index: 0,
-      content_index: 0,
-      delta: answer.text,
-    });
+    send({ type: "response.output_text.delta", ...place, delta: text });
     send({ type: "response.output_item.done", output_index: 0, item });
   } else {
     const args = { cmd: answer.command, sandbox_permissions: "require_escalated", justification: "The user wants it." };
     const call = answer.tool
       ? { namespace: "mcp__interlock", name: answer.tool.name, arguments: answer.tool.input }
       : { name: "exec_command", arguments: JSON.stringify(args) };
-    send({
-      type: "response.output_item.done",
-      output_index: 0,
-      item: { type: "function_call", id: `fc_${id}`, call_id: `call_${id}`, ...call },
-    });
+    const item = { type: "function_call", id: `fc_${id}`, call_id: `call_${id}`, ...call };
+    send({ type: "response.output_item.done", output_index: 0, item });
   }
   const usage = { input_tokens: 11, output_tokens: 7, total_tokens: 18, input_tokens_details: { cached_tokens: 0 } };
   send({ type: "response.completed", response: { id, usage } });
@@ -153,14 +120,9 @@ function answerChat(body: Json, response: ServerResponse): void {
   const shell = tools.map((tool) => tool.function?.name ?? "").find((name) => /^(shell|bash)$/i.test(name)) ?? "Bash";
   const id = `chatcmpl_${Math.trunc(performance.now() * 1_000)}`;
   const send = begin(response);
+  const common = { id, object: "chat.completion.chunk", created: 1, model: "fake" };
   const chunk = (delta: Json, finish: string | null = null) =>
-    send({
-      id,
-      object: "chat.completion.chunk",
-      created: 1,
-      model: "fake",
-      choices: [{ index: 0, delta, finish_reason: finish }],
-    });
+    send({ ...common, choices: [{ index: 0, delta, finish_reason: finish }] });
   chunk({ role: "assistant", content: "" });
   if (answer.text !== undefined) {
     chunk({ content: answer.text });
@@ -172,13 +134,6 @@ function answerChat(body: Json, response: ServerResponse): void {
     chunk({ tool_calls: [{ index: 0, id: `call_${id}`, type: "function", function: call }] });
     chunk({}, "tool_calls");
   }
-  send({
-    id,
-    object: "chat.completion.chunk",
-    created: 1,
-    model: "fake",
-    choices: [],
-    usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 },
-  });
+  send({ ...common, choices: [], usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } });
   response.end("data: [DONE]\n\n");
 }

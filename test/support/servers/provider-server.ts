@@ -1,7 +1,7 @@
 import { EventEmitter, once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { type TokenCounts, WIRES, type Wire, type WireCall, type WireEnding, type WireError } from "./provider-wire.ts";
+import { SmallServer } from "./small-server.ts";
 
 /** The server's reaction to one request. */
 export type ProviderReply =
@@ -58,36 +58,27 @@ export async function startProviderServer(): Promise<ProviderServer> {
   const arrivals = new EventEmitter();
   let choose: (request: ProviderRequest) => ProviderReply | undefined = () => undefined;
 
-  const server = createServer(async (request, response) => {
-    const body = await readBody(request);
+  const server = await SmallServer.start(async (response, { url: path, method, headers, body }) => {
     const closed = new Promise<void>((resolve) => response.once("close", resolve));
-    const arrived = { path: request.url ?? "", headers: request.headers, body, closed };
+    const arrived = { path, headers, body, closed };
     requests.push(arrived);
     arrivals.emit("request", arrived);
-    const wire = Object.values(WIRES).find(({ path }) => request.url?.endsWith(path));
+    const wire = Object.values(WIRES).find((each) => path.endsWith(each.path));
     const unscripted = { kind: "refusal", status: 500, error: { message: "no reply was scripted" } } as const;
     const reply = replies.shift() ?? choose(arrived) ?? unscripted;
-    if (wire && request.method === "POST") await play(reply, wire, response);
+    if (wire && method === "POST") await play(reply, wire, response);
     else response.writeHead(404).end();
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
 
   return {
-    baseUrl: `http://127.0.0.1:${port}/v1`,
+    baseUrl: `${server.url}/v1`,
     requests,
     willReply: (...more) => void replies.push(...more),
     replyBy(by) {
       choose = by;
     },
     nextRequest: async () => (await once(arrivals, "request"))[0] as ProviderRequest,
-    async close() {
-      const closed = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
+    close: () => server[Symbol.asyncDispose](),
   };
 }
 
@@ -115,10 +106,4 @@ async function play(reply: ProviderReply, wire: Wire, response: ServerResponse):
   await new Promise<void>((resolve) => response.write(frames, () => resolve()));
   if (ending === "cut" || ending === "breaks") response.destroy();
   else if (ending !== "never" && ending !== "lingers") response.end();
-}
-
-async function readBody(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString("utf8");
 }

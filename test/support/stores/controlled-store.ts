@@ -1,10 +1,11 @@
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { CommitOutcome, FloorChange, Store } from "../../../src/store/store.ts";
 import { turn } from "../runner/virtual-clock.ts";
-import { withMethods } from "./temporary-store.ts";
 
 /** The result of a commit: done, not done, or done with a lost answer. */
 type CommitFate = "commit" | { refuseWith: unknown } | { loseAnswerWith: unknown } | "conflict";
+
+type Method = (...given: unknown[]) => unknown;
 
 /** A store whose commits the test can hold and let fail. */
 export class ControlledStore {
@@ -26,31 +27,13 @@ export class ControlledStore {
   #underWay = 0;
 
   constructor(store: Store) {
-    const commit = (change: FloorChange) => this.#commit(store, change);
-    const counted = [
-      "loadFloor",
-      "loadSession",
-      "loadSessions",
-      "findReceipts",
-      "confirm",
-      "findMessage",
-      "listMessages",
-      "loadDue",
-      "dueEffects",
-      "dueAlarms",
-    ] as const;
-    const methods: Partial<Store> = { commit };
-    for (const name of counted) {
-      const own = store[name].bind(store) as (...given: unknown[]) => unknown;
-      // Called at once if nothing delays it, because the order of calls matters.
-      const call = (...given: unknown[]) => {
-        this.calls.set(name, this.callsOf(name) + 1);
-        const wait = this.waiting.get(name);
-        return wait ? wait.then(() => this.#call(name, own, given)) : this.#call(name, own, given);
-      };
-      Object.assign(methods, { [name]: call });
-    }
-    this.store = withMethods(store, methods);
+    this.store = new Proxy(store, {
+      get: (target, name: keyof Store) => {
+        if (name === "commit") return (change: FloorChange) => this.#commit(target, change);
+        const own = target[name] as string | Method;
+        return typeof own === "string" ? own : (...given: unknown[]) => this.#ask(name, () => own.apply(target, given));
+      },
+    });
   }
 
   callsOf(method: string): number {
@@ -78,12 +61,19 @@ export class ControlledStore {
     for (let quiet = 0; quiet < 5; quiet = this.#underWay === 0 ? quiet + 1 : 0) await turn();
   }
 
-  async #call(name: string, own: (...given: unknown[]) => unknown, given: unknown[]): Promise<unknown> {
+  /** Called at once if nothing delays it, because the order of calls matters. */
+  #ask(name: string, call: () => unknown): Promise<unknown> {
+    this.calls.set(name, this.callsOf(name) + 1);
+    const wait = this.waiting.get(name);
+    return wait ? wait.then(() => this.#call(name, call)) : this.#call(name, call);
+  }
+
+  async #call(name: string, call: () => unknown): Promise<unknown> {
     if (this.away.has(name)) throw new AppError("unavailable");
     if (this.missing.has(name)) return undefined;
     this.#underWay += 1;
     try {
-      return await own(...given);
+      return await call();
     } finally {
       this.#underWay -= 1;
     }
