@@ -24,28 +24,22 @@ import { SimClock } from "./sim-clock.ts";
  * the histories that found them, in the simulation of that time.
  */
 
-describe("a follower that opens when a run has just ended (history 370)", () => {
-  test("a follower that opens just after a run ended ignores late deltas of the run", async () => {
-    const store = new MemoryStore();
-    const bus = new UnreliableBus();
-    const feed = new FloorFeed(store, bus);
-    await feed.create("a");
-    await feed.open("a", "m");
-    await feed.finish("a", "m", "");
-    await feed.transit("a", "active.idle", "paused");
-    const options = { bus, store, now: () => NOON, log: new KeptLog() };
-    const follower = await Follower.open("u:ann" as FloorId, options);
-    onTestFinished(() => follower.close());
-    feed.delta("a", "m", 0, "of the message that is finished");
-    feed.delta("a", "n", 0, "of the run that is complete");
-    feed.delta("a", "o", 0, "of a session that is paused", { runId: "other" });
-    await turn();
-    expect(follower.drafts.of("a" as SessionId)).toEqual([]);
-    await feed.transit("a", "paused", "active.running");
-    feed.delta("a", "o", 0, "of one that goes on", { runId: "other" });
-    await turn();
-    expect(follower.drafts.of("a" as SessionId)).toMatchObject([{ text: "of one that goes on" }]);
-  });
+test("a follower that opens just after a run ended ignores late deltas of the run (history 370)", async () => {
+  const { feed, follow } = openSide();
+  await feed.create("a");
+  await feed.open("a", "m");
+  await feed.finish("a", "m", "");
+  await feed.transit("a", "active.idle", "paused");
+  const follower = await follow();
+  feed.delta("a", "m", 0, "of the message that is finished");
+  feed.delta("a", "n", 0, "of the run that is complete");
+  feed.delta("a", "o", 0, "of a session that is paused", { runId: "other" });
+  await turn();
+  expect(follower.drafts.of("a" as SessionId)).toEqual([]);
+  await feed.transit("a", "paused", "active.running");
+  feed.delta("a", "o", 0, "of one that goes on", { runId: "other" });
+  await turn();
+  expect(follower.drafts.of("a" as SessionId)).toMatchObject([{ text: "of one that goes on" }]);
 });
 
 /** A gateway over a store and a bus, and a floor with writes. */
@@ -85,29 +79,51 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
     const position = () => [...heard.matchAll(/^id: (.*)$/gm)].at(-1)?.[1];
     return { heard: () => heard, placesOf, position, leave: () => wire.leave() };
   };
-  return { store, bus, gateway, feed: new FloorFeed(store, bus), pass, read, served, life, clock };
+  const follow = async (of: Store = store) => {
+    const follower = await Follower.open("u:ann" as FloorId, { bus, store: of, now: () => NOON, log: new KeptLog() });
+    onTestFinished(() => follower.close());
+    return follower;
+  };
+  /** A reader of a connection to sessions of the floor, each from this place; `add` binds another one. */
+  const bind = async (follower: Follower, sessions: readonly string[], seq: number) => {
+    let slot = 0;
+    const bindingOf = (session: string) => ({
+      slot: slot++,
+      sessionId: session as SessionId,
+      seq,
+      isEndRecorded: false,
+    });
+    let floor: ConnectionFloor;
+    const reader = await read(async (wire) => {
+      const writer = new SseWriter(wire.asResponse, {}, clock.now());
+      const connection = { writer, position: "p", recordEnd: async () => {}, release() {}, drop() {} };
+      floor = new ConnectionFloor(connection, { store: served, clock: life.clock }, follower, sessions.map(bindingOf));
+      writer.source = { advance: () => floor.track.advance() };
+      floor.track.advance();
+    });
+    return { reader, add: (session: string) => floor.add([bindingOf(session)]) };
+  };
+  return { store, bus, gateway, feed: new FloorFeed(store, bus), pass, read, follow, bind, served };
 }
 
-describe("a reader that reconnects to a gateway behind it", () => {
-  test("a reader that reconnects to a gateway behind its position does not see a finished message as unfinished", async () => {
-    const { gateway, feed, bus, pass, read } = openSide();
-    const target = { floorId: "u:ann" as FloorId, sessionId: "a" as SessionId };
-    await feed.create("a");
-    await feed.open("a", "m");
-    // Another reader follows the floor, so the unfinished text is known.
-    const other = await read((wire) => gateway.open(target, undefined, wire));
-    feed.delta("a", "m", 0, "la la");
-    await pass();
-    expect(other.heard()).toContain('"delta"');
-    bus.fate = () => "lose";
-    await feed.finish("a", "m", "la la la");
-    bus.fate = () => "deliver";
-    const position = logPosition("sim1", (await feed.logOf("a"))!.head);
-    const reader = await read((wire) => gateway.open(target, position, wire));
-    expect(reader.heard()).not.toContain('"streaming":true');
-    // The follower noticed that messages had been lost.
-    expect(other.heard()).toContain('"complete"');
-  });
+test("a reader that reconnects to a gateway behind its position does not see a finished message as unfinished", async () => {
+  const { gateway, feed, bus, pass, read } = openSide();
+  const target = { floorId: "u:ann" as FloorId, sessionId: "a" as SessionId };
+  await feed.create("a");
+  await feed.open("a", "m");
+  // Another reader follows the floor, so the unfinished text is known.
+  const other = await read((wire) => gateway.open(target, undefined, wire));
+  feed.delta("a", "m", 0, "la la");
+  await pass();
+  expect(other.heard()).toContain('"delta"');
+  bus.fate = () => "lose";
+  await feed.finish("a", "m", "la la la");
+  bus.fate = () => "deliver";
+  const position = logPosition("sim1", (await feed.logOf("a"))!.head);
+  const reader = await read((wire) => gateway.open(target, position, wire));
+  expect(reader.heard()).not.toContain('"streaming":true');
+  // The follower noticed that messages had been lost.
+  expect(other.heard()).toContain('"complete"');
 });
 
 describe("a connection", () => {
@@ -143,7 +159,7 @@ describe("a connection", () => {
 
   test("a connection that is bound to a session while its floor's history is read gets all events, from the first", async () => {
     let log: Promise<void> = Promise.resolve();
-    const { feed, pass, read, served, life, clock, bus } = openSide((store) => ({
+    const { feed, pass, bind, follow, served } = openSide((store) => ({
       readFloorLog: async (id, after, limit) => {
         const slice = await store.readFloorLog(id, after, limit);
         await log;
@@ -152,30 +168,18 @@ describe("a connection", () => {
     }));
     for (const session of ["c", "a", "b"]) await feed.create(session);
     await feed.log("c");
-    const follower = await Follower.open(feed.id, { bus, store: served, now: () => NOON, log: new KeptLog() });
-    onTestFinished(() => follower.close());
+    const follower = await follow(served);
     const slow = Promise.withResolvers<void>();
     log = slow.promise;
-    const bindings = ["a", "b", "c"].map((session, slot) => {
-      return { slot, sessionId: session as SessionId, seq: 0, isEndRecorded: false };
-    });
-    let floor: ConnectionFloor | undefined;
-    const reader = await read(async (wire) => {
-      const writer = new SseWriter(wire.asResponse, {}, clock.now());
-      const connection = { writer, position: "p", recordEnd: async () => {}, release() {}, drop() {} };
-      const context = { store: served, clock: life.clock };
-      floor = new ConnectionFloor(connection, context, follower, bindings.slice(0, 2));
-      writer.source = { advance: () => floor!.track.advance() };
-      floor.track.advance();
-    });
-    floor!.add(bindings.slice(2));
+    const { reader, add } = await bind(follower, ["a", "b"], 0);
+    add("c");
     slow.resolve();
     await pass();
     expect(["a", "b", "c"].map(reader.placesOf)).toEqual([[1], [1], [1, 2]]);
   });
 
   test("a connection to several sessions that change during its reads misses nothing (history 502468)", async () => {
-    const { feed, pass, read, served, life, clock, bus, store } = openSide((own) => ({
+    const { feed, pass, bind, follow } = openSide((own) => ({
       readSessionLog: async (id, after, limit) => {
         // One of them was read: then both change.
         if (id === "b" && own.headOf(feed.id) === 2) await happen();
@@ -187,40 +191,27 @@ describe("a connection", () => {
       return feed.commit([event("a"), event("b"), event("a")]);
     };
     for (const session of ["a", "b"]) await feed.create(session);
-    const follower = await Follower.open(feed.id, { bus, store, now: () => NOON, log: new KeptLog() });
-    onTestFinished(() => follower.close());
-    const bindings = ["a", "b"].map((session, slot) => {
-      return { slot, sessionId: session as SessionId, seq: 1, isEndRecorded: false };
-    });
-    const reader = await read(async (wire) => {
-      const writer = new SseWriter(wire.asResponse, {}, clock.now());
-      const connection = { writer, position: "p", recordEnd: async () => {}, release() {}, drop() {} };
-      const context = { store: served, clock: life.clock };
-      const floor = new ConnectionFloor(connection, context, follower, bindings);
-      writer.source = { advance: () => floor.track.advance() };
-      floor.track.advance();
-    });
+    const follower = await follow();
+    const { reader } = await bind(follower, ["a", "b"], 1);
     await pass();
     expect(["a", "b"].map(reader.placesOf)).toEqual([[2, 3], [2]]);
   });
 });
 
-describe("a session that is deleted while a reader connects", () => {
-  test("a reader that connects while its session is deleted gets the session's last event", async () => {
-    const store = new MemoryStore();
-    const bus = new UnreliableBus();
-    const feed = new FloorFeed(store, bus);
-    await feed.create("a");
-    let isThere = true;
-    const viewSession = async (id: SessionId, messages: number) => {
-      if (isThere) await feed.delete("a");
-      isThere = false;
-      return store.viewSession(id, messages);
-    };
-    const { url } = await openGateway({ store: withMethods(store, { viewSession }), bus, clock: new VirtualClock() });
-    const stream = EventStream.begin(`${url}/session/a/events?lastEventId=sim1.1`);
-    onTestFinished(() => stream.cut());
-    await stream.until(({ ending }) => ending !== undefined);
-    expect(stream.typesHeard()).toEqual(["session_transition", "bye"]);
-  });
+test("a reader that connects while its session is deleted gets the session's last event", async () => {
+  const store = new MemoryStore();
+  const bus = new UnreliableBus();
+  const feed = new FloorFeed(store, bus);
+  await feed.create("a");
+  let isThere = true;
+  const viewSession = async (id: SessionId, messages: number) => {
+    if (isThere) await feed.delete("a");
+    isThere = false;
+    return store.viewSession(id, messages);
+  };
+  const { url } = await openGateway({ store: withMethods(store, { viewSession }), bus, clock: new VirtualClock() });
+  const stream = EventStream.begin(`${url}/session/a/events?lastEventId=sim1.1`);
+  onTestFinished(() => stream.cut());
+  await stream.until(({ ending }) => ending !== undefined);
+  expect(stream.typesHeard()).toEqual(["session_transition", "bye"]);
 });

@@ -118,94 +118,82 @@ function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Repl
   return { tell, log };
 }
 
-describe("a floor that another node commits to while it is read (history 172)", () => {
-  const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
+const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
 
-  const about = { sessionId: "music", runId: "run", attempt: 1 };
-  const report = (n: number, offset: number): LooseCommand => ({
-    ...{ type: "run.report", ...about, n },
-    parts: [
-      ...(n === 1 ? [{ kind: "open" as const, messageId: "m", agent: author }] : []),
-      { kind: "append", messageId: "m", offset, text: "la" },
-    ],
-  });
-
-  test("a floor that another node commits to during a read is read again, and the torn read is no fault", async () => {
-    const store = new MemoryStore();
-    const { tell } = makeHost(store);
-    const session = { sessionId: "music", agentId: "music", userId: "ann" };
-    await tell({ type: "session.create", sessionId: "music", session, activate: true });
-    await tell({ type: "session.chat", sessionId: "music", turn: { messageId: "t", runId: "run", content: "play" } });
-    await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", hasNoDriver: false });
-    await tell(report(1, 0));
-    let isFirst = true;
-    const loadDrafts = async (id: FloorId, after?: number) => {
-      // The other node accepts the next report after the floor's row was read.
-      if (isFirst) await tell(report(2, 2));
-      isFirst = false;
-      return store.loadDrafts(id, after);
-    };
-    const other = makeHost(withMethods(store, { loadDrafts }));
-    const standing = { standing: "go", answers: [] };
-    expect(await other.tell(report(2, 2))).toMatchObject({ ok: true, standing });
-    expect(await other.tell(report(3, 4))).toMatchObject({ ok: true, standing });
-    expect(other.log.lines).toEqual([]);
-    expect(store.messagesOf("music" as SessionId).at(-1)?.content).toBe("lalala");
-  });
+/** A report of the same text for each of these messages of the run. */
+const report = (messageIds: readonly string[], n: number, offset: number): LooseCommand => ({
+  ...{ type: "run.report", sessionId: "music", runId: "run", attempt: 1, n },
+  parts: messageIds.flatMap((messageId) => [
+    ...(n === 1 ? [{ kind: "open" as const, messageId, agent: author }] : []),
+    { kind: "append" as const, messageId, offset, text: "la" },
+  ]),
 });
 
-describe("a floor whose unfinished messages fill several pages", () => {
-  test("a floor whose unfinished messages fill several pages continues on another node with all of them", async () => {
-    const store = new MemoryStore();
-    const { tell } = makeHost(store);
-    const agent = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
-    const messageIds = ["m0", "m1", "m2"];
-    const report = (n: number, offset: number): LooseCommand => ({
-      ...{ type: "run.report", sessionId: "music", runId: "run", attempt: 1, n },
-      parts: messageIds.flatMap((messageId) => [
-        ...(n === 1 ? [{ kind: "open" as const, messageId, agent }] : []),
-        { kind: "append" as const, messageId, offset, text: "la" },
-      ]),
-    });
-    const session = { sessionId: "music", agentId: "music", userId: "ann" };
-    await tell({ type: "session.create", sessionId: "music", session, activate: true });
-    await tell({ type: "session.chat", sessionId: "music", turn: { messageId: "t", runId: "run", content: "play" } });
-    await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", hasNoDriver: false });
-    await tell(report(1, 0));
-    const loadDrafts = async (id: FloorId, after = 0) => {
-      const { messages } = await store.loadDrafts(id);
-      return { messages: messages.slice(after, after + 1), next: after + 1 < messages.length ? after + 1 : undefined };
-    };
-    const other = makeHost(withMethods(store, { loadDrafts }));
-    expect(await other.tell(report(2, 2))).toMatchObject({ ok: true, standing: { standing: "go" } });
-    const contents = store.messagesOf("music" as SessionId).map(({ content }) => content);
-    expect(contents).toEqual(["play", "lala", "lala", "lala"]);
-  });
+/** A host over a store, with a run that has begun these messages. */
+async function beginRun(store: Store, messageIds: readonly string[]) {
+  const host = makeHost(store);
+  const { tell } = host;
+  const session = { sessionId: "music", agentId: "music", userId: "ann" };
+  await tell({ type: "session.create", sessionId: "music", session, activate: true });
+  await tell({ type: "session.chat", sessionId: "music", turn: { messageId: "t", runId: "run", content: "play" } });
+  await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", hasNoDriver: false });
+  await tell(report(messageIds, 1, 0));
+  return host;
+}
+
+test("a floor that another node commits to during a read is read again, and the torn read is no fault (history 172)", async () => {
+  const store = new MemoryStore();
+  const { tell } = await beginRun(store, ["m"]);
+  let isFirst = true;
+  const loadDrafts = async (id: FloorId, after?: number) => {
+    // The other node accepts the next report after the floor's row was read.
+    if (isFirst) await tell(report(["m"], 2, 2));
+    isFirst = false;
+    return store.loadDrafts(id, after);
+  };
+  const other = makeHost(withMethods(store, { loadDrafts }));
+  const standing = { standing: "go", answers: [] };
+  expect(await other.tell(report(["m"], 2, 2))).toMatchObject({ ok: true, standing });
+  expect(await other.tell(report(["m"], 3, 4))).toMatchObject({ ok: true, standing });
+  expect(other.log.lines).toEqual([]);
+  expect(store.messagesOf("music" as SessionId).at(-1)?.content).toBe("lalala");
 });
 
-describe("a batch that cannot be read completely (history 1850)", () => {
-  test("a batch that cannot be read completely is given up, and no dropped actor receives a command", async () => {
-    const warn = vi.spyOn(console, "warn");
-    onTestFinished(() => warn.mockRestore());
-    const store = new MemoryStore();
-    const { tell } = makeHost(store);
-    for (const id of ["a", "b"]) {
-      const session = { sessionId: id, agentId: "music", userId: "ann" };
-      await tell({ type: "session.create", sessionId: id, session, activate: false });
-    }
-    const slow = Promise.withResolvers<void>();
-    const loadSession = async (id: SessionId) => {
-      if (id === "a") throw new AppError("unavailable");
-      await slow.promise;
-      return store.loadSession(id);
-    };
-    const other = makeHost(withMethods(store, { loadSession }));
-    const asked = ["a", "b"].map((sessionId) => other.tell({ type: "session.abort", sessionId }));
-    const settled = Promise.allSettled(asked);
-    await turn();
-    slow.resolve();
-    expect(await settled).toMatchObject([{ reason: { code: "unavailable" } }, { reason: { code: "unavailable" } }]);
-    await turn();
-    expect(warn).not.toHaveBeenCalled();
-  });
+test("a floor whose unfinished messages fill several pages continues on another node with all of them", async () => {
+  const store = new MemoryStore();
+  const messageIds = ["m0", "m1", "m2"];
+  await beginRun(store, messageIds);
+  const loadDrafts = async (id: FloorId, after = 0) => {
+    const { messages } = await store.loadDrafts(id);
+    return { messages: messages.slice(after, after + 1), next: after + 1 < messages.length ? after + 1 : undefined };
+  };
+  const other = makeHost(withMethods(store, { loadDrafts }));
+  expect(await other.tell(report(messageIds, 2, 2))).toMatchObject({ ok: true, standing: { standing: "go" } });
+  const contents = store.messagesOf("music" as SessionId).map(({ content }) => content);
+  expect(contents).toEqual(["play", "lala", "lala", "lala"]);
+});
+
+test("a batch that cannot be read completely is given up, and no dropped actor receives a command (history 1850)", async () => {
+  const warn = vi.spyOn(console, "warn");
+  onTestFinished(() => warn.mockRestore());
+  const store = new MemoryStore();
+  const { tell } = makeHost(store);
+  for (const id of ["a", "b"]) {
+    const session = { sessionId: id, agentId: "music", userId: "ann" };
+    await tell({ type: "session.create", sessionId: id, session, activate: false });
+  }
+  const slow = Promise.withResolvers<void>();
+  const loadSession = async (id: SessionId) => {
+    if (id === "a") throw new AppError("unavailable");
+    await slow.promise;
+    return store.loadSession(id);
+  };
+  const other = makeHost(withMethods(store, { loadSession }));
+  const asked = ["a", "b"].map((sessionId) => other.tell({ type: "session.abort", sessionId }));
+  const settled = Promise.allSettled(asked);
+  await turn();
+  slow.resolve();
+  expect(await settled).toMatchObject([{ reason: { code: "unavailable" } }, { reason: { code: "unavailable" } }]);
+  await turn();
+  expect(warn).not.toHaveBeenCalled();
 });
