@@ -38,7 +38,7 @@ describe("a history", () => {
       const { world } = await playHistory(seed);
       for (const [what, count] of world.counts) seen.set(what, (seen.get(what) ?? 0) + count);
     }
-    for (const what of [
+    const promised = [
       "commits",
       "conflicts",
       "runs done",
@@ -63,8 +63,7 @@ describe("a history", () => {
       "nodes that died",
       "nodes that slept",
       "questions answered",
-    ]) {
-      expect([what, seen.get(what) ?? 0]).toEqual([what, expect.toSatisfy((count: number) => count > 0)]);
-    }
+    ];
+    expect(promised.filter((what) => !seen.has(what))).toEqual([]);
   });
 });

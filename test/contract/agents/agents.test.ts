@@ -45,29 +45,22 @@ contractOf("scripted", async (): Promise<AgentSubject> => {
   };
 });
 
-contractOf("acp", async (): Promise<AgentSubject> => {
-  const subject = programSubject({}, acpAdapter());
-  return {
-    agent: subject.agent,
-    speaks: () => "speak",
-    stalls: () => "stall",
-    fails: () => "limited",
-    released: () => gone(subject.tag),
-    close: () => subject.close(),
-  };
-});
-
-contractOf("command, jsonl", async (): Promise<AgentSubject> => {
-  const subject = programSubject({}, { ...commandAdapter("jsonl"), format: "jsonl" });
-  return {
-    agent: subject.agent,
-    speaks: () => "speak",
-    stalls: () => "stall",
-    fails: () => "fail",
-    released: () => gone(subject.tag),
-    close: () => subject.close(),
-  };
-});
+for (const [name, adapter, failing] of [
+  ["acp", acpAdapter(), "limited"],
+  ["command, jsonl", { ...commandAdapter("jsonl"), format: "jsonl" }, "fail"],
+] as const) {
+  contractOf(name, async (): Promise<AgentSubject> => {
+    const subject = programSubject({}, adapter);
+    return {
+      agent: subject.agent,
+      speaks: () => "speak",
+      stalls: () => "stall",
+      fails: () => failing,
+      released: () => gone(subject.tag),
+      close: () => subject.close(),
+    };
+  });
+}
 
 for (const provider of Object.keys(WIRES)) {
   contractOf(`ai-sdk, ${provider}`, async (): Promise<AgentSubject> => {

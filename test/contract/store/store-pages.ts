@@ -3,6 +3,7 @@ import type { LogEntry } from "../../../src/protocol/event.ts";
 import type { MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { LogLine, Message } from "../../../src/protocol/message.ts";
 import { ANSWER_BYTES, LOG_BYTES } from "../../../src/store/row-page.ts";
+import type { DraftPage, MessageRange, StoredLogPage, StoredMessagePage } from "../../../src/store/store.ts";
 import { makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
@@ -13,6 +14,16 @@ const HEAVY = "x".repeat(100_000);
 
 /** The bytes of all but the last row of a page: a page ends with the row that reaches its limit. */
 const beforeLast = (texts: readonly string[]) => texts.slice(0, -1).reduce((sum, text) => sum + text.length, 0);
+
+/** Pages, each read with the one before it, up to one after which nothing comes. */
+async function allPages<P extends { hasMore?: boolean } | DraftPage>(
+  read: (last: P | undefined) => Promise<P>,
+  hasMore: (page: P) => boolean = (page) => "hasMore" in page && page.hasMore === true,
+): Promise<P[]> {
+  const pages = [await read(undefined)];
+  while (hasMore(pages.at(-1)!)) pages.push(await read(pages.at(-1)));
+  return pages;
+}
 
 /** Large rows: a page ends at its limit in bytes, whatever number of rows was asked for. */
 export function pageContract(stage: StoreStage): void {
@@ -77,15 +88,14 @@ export function pageContract(stage: StoreStage): void {
       for (const message of drafts) {
         await floor.write({ sessions: [floor.session(message.sessionId)], messages: [{ kind: "add", message }] });
       }
-      const pages: Message[][] = [];
-      let next: number | undefined;
-      do {
-        const page = await store.loadDrafts(floor.id, next);
-        pages.push(page.messages);
-        next = page.next;
-      } while (next !== undefined);
-      expect(pages.flat()).toEqual(drafts);
-      for (const page of pages) expect(beforeLast(page.map(({ content }) => content))).toBeLessThan(ANSWER_BYTES);
+      const pages = await allPages<DraftPage>(
+        (before) => store.loadDrafts(floor.id, before?.next),
+        ({ next }) => next !== undefined,
+      );
+      expect(pages.flatMap(({ messages }) => messages)).toEqual(drafts);
+      for (const { messages } of pages) {
+        expect(beforeLast(messages.map(({ content }) => content))).toBeLessThan(ANSWER_BYTES);
+      }
       expect(pages).toHaveLength(Math.ceil((COUNT * HEAVY.length) / ANSWER_BYTES));
     });
 
@@ -100,23 +110,14 @@ export function pageContract(stage: StoreStage): void {
         expect(contents.length).toBeGreaterThan(9);
         expect(Math.min(beforeLast(contents), beforeLast(contents.toReversed()))).toBeLessThan(ANSWER_BYTES);
       };
-      let forward: Message[] = [];
-      for (let hasMore = true; hasMore; ) {
-        const after = forward.at(-1)?.id;
-        const page = await store.listMessages(A, { ...(after ? { after } : { after: "m0" as MessageId }), limit: 500 });
-        if (page!.hasMore) check(page!.messages);
-        forward = [...forward, ...page!.messages];
-        hasMore = page!.hasMore;
-      }
-      expect(forward).toEqual(messages.slice(1));
-      let backward: Message[] = [];
-      for (let hasMore = true; hasMore; ) {
-        const page = await store.listMessages(A, { before: backward[0]?.id, limit: 500 });
-        if (page!.hasMore) check(page!.messages);
-        backward = [...page!.messages, ...backward];
-        hasMore = page!.hasMore;
-      }
-      expect(backward).toEqual(messages);
+      const read = async (range: Partial<MessageRange>) => (await store.listMessages(A, { ...range, limit: 500 }))!;
+      const forward = await allPages<StoredMessagePage>((last) =>
+        read({ after: last?.messages.at(-1)?.id ?? ("m0" as MessageId) }),
+      );
+      const backward = await allPages<StoredMessagePage>((last) => read({ before: last?.messages[0]?.id }));
+      for (const page of [...forward, ...backward]) if (page.hasMore) check(page.messages);
+      expect(forward.flatMap((page) => page.messages)).toEqual(messages.slice(1));
+      expect(backward.toReversed().flatMap((page) => page.messages)).toEqual(messages);
       const view = await store.viewSession(A, 500);
       check(view!.messages);
       expect(view).toMatchObject({ messages: messages.slice(-view!.messages.length), hasMore: true });
@@ -131,15 +132,12 @@ export function pageContract(stage: StoreStage): void {
       });
       const logs = lines.map((line) => ({ sessionId: A, messageId: message.id, line }));
       await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message }], logs });
-      let read: LogLine[] = [];
-      for (let hasMore = true; hasMore; ) {
-        const after = read.at(-1)?.id;
-        const page = await store.listLogs(A, message.id, { ...(after !== undefined && { after }), limit: 1_000 });
-        expect(beforeLast(page.logs.map(({ text }) => text))).toBeLessThan(ANSWER_BYTES);
-        read = [...read, ...page.logs];
-        hasMore = page.hasMore;
-      }
-      expect(read).toEqual(lines);
+      const pages = await allPages<StoredLogPage>((last) => {
+        const after = last?.logs.at(-1)?.id;
+        return store.listLogs(A, message.id, { ...(after !== undefined && { after }), limit: 1_000 });
+      });
+      for (const { logs } of pages) expect(beforeLast(logs.map(({ text }) => text))).toBeLessThan(ANSWER_BYTES);
+      expect(pages.flatMap(({ logs }) => logs)).toEqual(lines);
     });
   });
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { PruneLimits, StagedId } from "../../../src/store/store.ts";
-import { DAY, FloorWriter, HOUR, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import { DAY, FloorWriter, HOUR, makeMessage, NOON, type WrittenChange } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;
@@ -17,6 +17,14 @@ export function stagedContract(stage: StoreStage): void {
   const prune = (limits: Partial<PruneLimits>) =>
     stage.store.prune({ now: NOON, receiptsBefore: NOON - DAY, limit: 100, ...limits });
 
+  /** A change by which staged messages become a session. */
+  const adopt = (id: string = A, stagedAs: StagedId = STAGED, change: WrittenChange = {}) =>
+    stage.floor.write({
+      sessions: [stage.floor.session(id)],
+      staged: [{ sessionId: id as SessionId, stagedAs }],
+      ...change,
+    });
+
   describe("staged sessions", () => {
     test("staged sessions are visible only once a change adopts them, and then have all their messages, in order", async () => {
       const { store, floor } = stage;
@@ -31,8 +39,8 @@ export function stagedContract(stage: StoreStage): void {
 
       const session = floor.session("a", { messageCount: 5 });
       const event = floor.event("session_created", session, { session: "a" });
-      const staged = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ newIds: [A], sessions: [session], events: [event], staged })).toBe("committed");
+      const change = { newIds: [A], sessions: [session], events: [event] };
+      expect(await adopt(A, STAGED, change)).toBe("committed");
       expect(await contents()).toEqual(["word0", "word1", "word2", "word3", "word4"]);
       expect((await store.loadSession(A))?.session).toEqual(session);
       expect((await store.whereIs(A))?.floorId).toBe(floor.id);
@@ -56,8 +64,7 @@ export function stagedContract(stage: StoreStage): void {
     test("a change with missing staged sessions is a conflict, and leaves nothing", async () => {
       const { store, floor } = stage;
       await floor.write();
-      const staged = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ sessions: [floor.session("a")], staged })).toBe("conflict");
+      expect(await adopt()).toBe("conflict");
       expect(await store.loadSession(A)).toBeUndefined();
       expect((await store.loadFloor(floor.id))?.version).toBe(1);
     });
@@ -66,12 +73,10 @@ export function stagedContract(stage: StoreStage): void {
       const { store, floor } = stage;
       await floor.write({ sessions: [floor.session("a")] });
       await store.stageMessages(STAGED, messages(1), NOON);
-      const staged = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ newIds: [A], sessions: [floor.session("a")], staged })).toBe("conflict");
+      expect(await adopt("a", STAGED, { newIds: [A] })).toBe("conflict");
       const b = "b" as SessionId;
-      const mine = [{ sessionId: b, stagedAs: STAGED }];
-      expect(await floor.write({ newIds: [b], sessions: [floor.session("b")], staged: mine })).toBe("committed");
-      expect(await floor.write({ sessions: [floor.session("c")], staged: mine })).toBe("conflict");
+      expect(await adopt(b, STAGED, { newIds: [b] })).toBe("committed");
+      expect(await adopt("c")).toBe("conflict");
       expect(await contents(b)).toEqual(["word0"]);
     });
 
@@ -82,8 +87,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await store.copyBlob(source, A, IMAGE.hash, NOON)).toBe(true);
       expect(await store.copyBlob(source, A, "6".repeat(64), NOON)).toBe(false);
       await store.stageMessages(STAGED, [makeMessage("a", "m", { images: [IMAGE] })], NOON);
-      const staged = [{ sessionId: A, stagedAs: STAGED }];
-      await floor.write({ sessions: [floor.session("a")], staged });
+      await adopt();
       // An image that no message uses is pruned after a day; the copy is in use.
       await prune({ now: NOON + 9 * DAY });
       expect((await store.getBlob(A, IMAGE.hash))?.bytes).toEqual(new Uint8Array([1, 2, 3]));
@@ -103,24 +107,19 @@ export function stagedContract(stage: StoreStage): void {
       while (await prune({ stagedBefore: NOON + 1, limit: 2 }));
       await prune({ now: NOON + DAY });
       expect(await store.getBlob(A, IMAGE.hash)).toBeUndefined();
-      const floor = new FloorWriter(store);
-      const adopt = (stagedAs: StagedId) =>
-        floor.write({ sessions: [floor.session("a")], staged: [{ sessionId: A, stagedAs }] });
-      expect(await adopt(STAGED)).toBe("conflict");
-      expect(await adopt("~two")).toBe("committed");
+      expect(await adopt()).toBe("conflict");
+      expect(await adopt("a", "~two")).toBe("committed");
     });
 
     test("a discarded staged session is pruned next, and one that became a session is kept", async () => {
-      const { store, floor } = stage;
+      const { store } = stage;
       await store.stageMessages(STAGED, messages(1), NOON);
       await store.stageMessages("~two", messages(1), NOON);
-      await floor.write({ sessions: [floor.session("a")], staged: [{ sessionId: A, stagedAs: "~two" }] });
+      await adopt("a", "~two");
       for (const id of [STAGED, "~two", "~three"] as const) await store.discardStaged(id);
       await prune({ stagedBefore: 1 });
       expect(await contents()).toEqual(["word0"]);
-      const b = "b" as SessionId;
-      const staged = [{ sessionId: b, stagedAs: STAGED }];
-      expect(await floor.write({ sessions: [floor.session("b")], staged })).toBe("conflict");
+      expect(await adopt("b")).toBe("conflict");
     });
 
     test("one pass prunes any number of small staged sessions", async () => {
@@ -128,19 +127,14 @@ export function stagedContract(stage: StoreStage): void {
       const ids: StagedId[] = ["~one", "~two", "~three"];
       for (const id of ids) await store.stageMessages(id, messages(1), NOON);
       await prune({ stagedBefore: NOON + 1 });
-      const floor = new FloorWriter(store);
-      for (const stagedAs of ids) {
-        const staged = [{ sessionId: A, stagedAs }];
-        expect(await floor.write({ sessions: [floor.session("a")], staged })).toBe("conflict");
-      }
+      for (const stagedAs of ids) expect(await adopt("a", stagedAs)).toBe("conflict");
     });
 
     test("a staged session has each message id once: a second message with the id is refused, and adds nothing", async () => {
       const { store } = stage;
       await store.stageMessages(STAGED, messages(2), NOON);
       await expect(store.stageMessages(STAGED, [...messages(1, 2), ...messages(1)], NOON)).rejects.toThrow();
-      const floor = new FloorWriter(store);
-      await floor.write({ sessions: [floor.session("a")], staged: [{ sessionId: A, stagedAs: STAGED }] });
+      await adopt();
       expect(await contents()).toEqual(["word0", "word1"]);
       expect(await store.findMessage(A, "m2" as MessageId)).toBeUndefined();
     });

@@ -34,15 +34,8 @@ function exported(): string {
   for (let n = 0; n < MESSAGES; n++) {
     const role = n % 2 === 0 ? "user" : "assistant";
     const images = n === 0 ? { images: [{ hash: HASH }] } : {};
-    lines.push({
-      type: "message",
-      id: `m${n}`,
-      role,
-      content: `whale ${n}`,
-      status: "success",
-      createdAt: n,
-      ...images,
-    });
+    const message = { type: "message", id: `m${n}`, role, content: `whale ${n}` };
+    lines.push({ ...message, status: "success", createdAt: n, ...images });
   }
   lines.push({ type: "end", messages: MESSAGES });
   return lines.map((line) => JSON.stringify(line)).join("\n");

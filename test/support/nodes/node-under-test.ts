@@ -181,25 +181,11 @@ export class NodeUnderTest {
     return this.newUser(`${name}-`);
   }
 
-  get(path: string, options?: RequestOptions): Promise<Answer> {
-    return this.#ask("GET", path, undefined, options);
-  }
-
-  post(path: string, body?: unknown, options?: RequestOptions): Promise<Answer> {
-    return this.#ask("POST", path, body, options);
-  }
-
-  put(path: string, body: unknown, options?: RequestOptions): Promise<Answer> {
-    return this.#ask("PUT", path, body, options);
-  }
-
-  patch(path: string, body: unknown, options?: RequestOptions): Promise<Answer> {
-    return this.#ask("PATCH", path, body, options);
-  }
-
-  delete(path: string, options?: RequestOptions): Promise<Answer> {
-    return this.#ask("DELETE", path, undefined, options);
-  }
+  readonly get = (path: string, options?: RequestOptions) => this.#ask("GET", path, undefined, options);
+  readonly post = (path: string, body?: unknown, options?: RequestOptions) => this.#ask("POST", path, body, options);
+  readonly put = (path: string, body: unknown, options?: RequestOptions) => this.#ask("PUT", path, body, options);
+  readonly patch = (path: string, body: unknown, options?: RequestOptions) => this.#ask("PATCH", path, body, options);
+  readonly delete = (path: string, options?: RequestOptions) => this.#ask("DELETE", path, undefined, options);
 
   /** One request, sent as given. */
   async send(method: string, path: string, headers: OutgoingHttpHeaders = {}, content?: string): Promise<Answer> {

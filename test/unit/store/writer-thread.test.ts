@@ -5,7 +5,7 @@ import { openWriter, prepareFile } from "../../../src/store/sqlite/database-file
 import { identityOf } from "../../../src/store/sqlite/file-identity.ts";
 import type { Job } from "../../../src/store/sqlite/writer/writer-job.ts";
 import { JobFailed, MAX_WAITING_WRITES, WriterThread } from "../../../src/store/sqlite/writer/writer-thread.ts";
-import { makePlace } from "../../support/stores/opened-store.ts";
+import { makePlace } from "../../support/stores/temporary-store.ts";
 
 const unavailable = { name: "AppError", code: "unavailable" };
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
