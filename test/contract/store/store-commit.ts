@@ -97,9 +97,9 @@ export function commitContract(stage: StoreStage): void {
       const receipt = ann.receipt("c-1", { reply: '{"ok":true,"text":"…"}' });
       expect(await ann.write({ receipts: [receipt] })).toBe("committed");
       // All of them or none.
-      const receipts = [bob.receipt("c-0"), bob.receipt("c-1", { reply: "" })];
+      const receipts = [bob.receipt("c-0"), bob.receipt("c-1")];
       expect(await bob.write({ receipts, sessions: [bob.session("b")] })).toBe("conflict");
-      expect(await ann.write({ receipts: [ann.receipt("c-1")] })).toBe("conflict");
+      expect(await ann.write({ receipts: [ann.receipt("c-0"), ann.receipt("c-1")] })).toBe("conflict");
       expect(await store.loadFloor(bob.id)).toBeUndefined();
       expect(await store.loadSession("b" as SessionId)).toBeUndefined();
       expect(await bob.write({ receipts: [bob.receipt("c-1", { caller: "bob" })] })).toBe("committed");
