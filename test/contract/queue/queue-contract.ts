@@ -74,6 +74,15 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     const newRun = (rest: Partial<RunEffect> = {}) => runOf(clock, rest);
     const alarmIn = (delayMs: number, of = `u:${++ids}`): Alarm => alarmOf(of as FloorId, clock.now() + delayMs);
 
+    /** A run that takes the queue's only place until it is finished. */
+    async function begin() {
+      const work = await carryOut(queue, { concurrency: 1, atOnce: false });
+      const run = newRun();
+      await queue.add(run);
+      await work.until(1);
+      return { work, run };
+    }
+
     test("a queue delivers an effect once and unchanged", async () => {
       const work = await carryOut(queue);
       const run = newRun({ priority: 100 });
@@ -172,10 +181,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a queue delivers runs of higher priority first, and equals in order of arrival", async () => {
-      const work = await carryOut(queue, { concurrency: 1, atOnce: false });
-      const first = newRun();
-      await queue.add(first);
-      await work.until(1);
+      const { work, run: first } = await begin();
       const waiting = [20, 90, 0, 20, 100, 50].map((priority) => newRun({ priority }));
       for (const run of waiting) await queue.add(run);
       const begun = [first, ...[4, 1, 5, 0, 3, 2].map((index) => waiting[index]!)];
@@ -200,11 +206,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a queue keeps runs and alarms apart: neither waits for the other", async () => {
-      const runs = await carryOut(queue, { concurrency: 1, atOnce: false });
       const alarms = await carryOut(queue, { kind: "alarm", concurrency: 1 });
-      const run = newRun();
-      await queue.add(run);
-      await runs.until(1);
+      const { work: runs, run } = await begin();
       await queue.add(alarmIn(0));
       await alarms.until(1);
       expect([runs.begun.length, alarms.begun.length]).toEqual([1, 1]);
@@ -212,10 +215,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a queue forgets an effect whose handler fails: it can be added again, and other effects are not affected", async () => {
-      const work = await carryOut(queue, { concurrency: 1, atOnce: false });
-      const [run, next] = [newRun(), newRun()];
-      await queue.add(run);
-      await work.until(1);
+      const { work, run } = await begin();
+      const next = newRun();
       work.fail(run);
       await queue.add(next);
       await work.until(2);
@@ -227,10 +228,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test("a stopping queue starts no further work, and reports when all running work has ended", async () => {
-      const work = await carryOut(queue, { concurrency: 1, atOnce: false });
-      const [run, never] = [newRun(), newRun()];
-      for (const effect of [run, never]) await queue.add(effect);
-      await work.until(1);
+      const { work, run } = await begin();
+      await queue.add(newRun());
       let isStopped = false;
       const stopped = work.stop().then(() => {
         isStopped = true;

@@ -5,19 +5,15 @@ import type { EffectId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Effect } from "../../../src/protocol/internal/effect.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { Chance } from "../../support/runner/chance.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import { KeptLog, makeFolder, StandingClock } from "../../support/stores/sqlite-place.ts";
 
-/** Numbers that repeat with every run of the test: a linear congruential generator. */
-function* numbers(seed: number): Generator<number, never> {
-  for (let state = seed; ; state = (state * 1_103_515_245 + 12_345) % 2_147_483_648) yield state >>> 8;
-}
-
 /** A vocabulary: `count` words of `letters` letters each from an alphabet. */
 function makeWords(count: number, lengths: readonly number[], alphabet: readonly string[]): string[] {
-  const random = numbers(7);
-  const pick = <T>(list: readonly T[]): T => list[random.next().value % list.length]!;
-  return Array.from({ length: count }, () => Array.from({ length: pick(lengths) }, () => pick(alphabet)).join(""));
+  const chance = new Chance(7);
+  const wordOf = (length: number) => Array.from({ length }, () => chance.pick(alphabet)).join("");
+  return Array.from({ length: count }, () => wordOf(chance.pick(lengths)));
 }
 
 const LATIN = makeWords(2_000, [2, 3, 4, 5, 6, 8, 10], [..."aabcdeeefghiiklmnnoopqrrssttuuvwz"]);
@@ -25,8 +21,8 @@ const HAN = Array.from({ length: 800 }, (_, n) => String.fromCodePoint(0x4e00 + 
 const CHINESE = makeWords(500, [1, 2, 2, 2, 3], HAN);
 
 function speak(words: readonly string[], glue: string, count: number, turn: number): string {
-  const random = numbers(turn + 1);
-  return Array.from({ length: count }, () => words[random.next().value % words.length]).join(glue);
+  const chance = new Chance(turn + 1);
+  return Array.from({ length: count }, () => chance.pick(words)).join(glue);
 }
 
 /** Turns in one session as a host writes them. Resolves with the bytes of their messages. */
@@ -42,11 +38,11 @@ async function talk(floor: FloorWriter, turns: number, say: (count: number, turn
     const run = { kind: "run", id: `run.${turn}`, floorId: floor.id, dueAt: 0, sessionId: "a", runId, agentId: "m" };
     const event = (type: Parameters<FloorWriter["event"]>[0], data: unknown) =>
       floor.event(type, data, { session: "a" });
-    const session = () => floor.session("a", { messageCount: 2 * turn, lastActivityAt: turn });
-    const reply1 = JSON.stringify({ ok: true, sessionId: "a", session: session(), messageId: user.id, runId });
+    const session = floor.session("a", { messageCount: 2 * turn, lastActivityAt: turn });
+    const row = { sessions: [session], memory: `{"claim":"${"c".repeat(400)}"}` };
+    const reply1 = JSON.stringify({ ok: true, sessionId: "a", session, messageId: user.id, runId });
     await floor.write({
-      sessions: [session()],
-      memory: `{"claim":"${"c".repeat(400)}"}`,
+      ...row,
       messages: [{ kind: "add", message: user }],
       events: [
         event("message", user),
@@ -56,8 +52,7 @@ async function talk(floor: FloorWriter, turns: number, say: (count: number, turn
       receipts: [floor.receipt(`command-${turn}-0123456789abcdef`, { bodyHash: "b".repeat(64), reply: reply1 })],
     });
     await floor.write({
-      sessions: [session()],
-      memory: `{"claim":"${"c".repeat(400)}"}`,
+      ...row,
       messages: [{ kind: "add", message: answer }],
       events: [
         event("message", answer),

@@ -66,19 +66,16 @@ function suite(openFloor: () => Promise<HostStage>): void {
     await play(stage, 10);
     await stage.clock.advance(2_000);
     const before = stage.store.changes.length;
-    const outcomes = [
+    for (const [upTo, expected, messageId] of [
       [10, { ok: true, playedUpTo: 10 }],
       [3, { ok: true, playedUpTo: 10 }],
       [TEXT.length + 1, { ok: false, code: "bad_request", message: `The reply ends at 22, before 23.` }],
-    ] as const;
-    for (const [upTo, expected] of outcomes) {
-      expect(await play(stage, upTo)).toMatchObject(expected);
+      [1, { ok: false, code: "not_found" }, "m-r1"],
+      [1, { ok: false, code: "not_found" }, "unknown"],
+    ] as const) {
+      expect(await play(stage, upTo, messageId)).toMatchObject(expected);
       await stage.clock.advance(1_000);
     }
-    expect(await play(stage, 1, "m-r1")).toMatchObject({ ok: false, code: "not_found" });
-    await stage.clock.advance(1_000);
-    expect(await play(stage, 1, "unknown")).toMatchObject({ ok: false, code: "not_found" });
-    await stage.clock.advance(1_000);
     expect(stage.store.changes).toHaveLength(before);
     await stage.run("music", "r2");
     expect(await play(stage, 20)).toMatchObject({ ok: true, playedUpTo: 10 });
@@ -115,13 +112,15 @@ function suite(openFloor: () => Promise<HostStage>): void {
     ]);
   });
 
+  const chat = (stage: HostStage, runId: string, playedUpTo: number) => {
+    const turn = { messageId: `m-${runId}`, runId, content: "no", playedUpTo };
+    return stage.ask({ type: "session.chat", sessionId: "music", turn });
+  };
+
   test("a turn may say what was heard of the reply before it, and is refused if it says too much", async () => {
     const stage = await openSpoken();
-    const turn = (runId: string, playedUpTo: number) => ({ messageId: `m-${runId}`, runId, content: "no", playedUpTo });
-    const chat = (runId: string, upTo: number) =>
-      stage.ask({ type: "session.chat", sessionId: "music", turn: turn(runId, upTo) });
-    expect(await chat("r2", 23)).toMatchObject({ ok: false, code: "bad_request" });
-    expect(await chat("r3", 10)).toMatchObject({ ok: true, runId: "r3", playedUpTo: 10 });
+    expect(await chat(stage, "r2", 23)).toMatchObject({ ok: false, code: "bad_request" });
+    expect(await chat(stage, "r3", 10)).toMatchObject({ ok: true, runId: "r3", playedUpTo: 10 });
     expect((await storedOf(stage)).playedUpTo).toBe(10);
     expect((await storedOf(stage, "m-r3")).content).toBe("no");
   });
@@ -129,9 +128,7 @@ function suite(openFloor: () => Promise<HostStage>): void {
   test("a turn that says less than was known begins all the same, and its answer has the position that counts", async () => {
     const stage = await openSpoken();
     await play(stage, 10);
-    const turn = { messageId: "m-r2", runId: "r2", content: "no", playedUpTo: 4 };
-    const answer = await stage.ask({ type: "session.chat", sessionId: "music", turn });
-    expect(answer).toMatchObject({ ok: true, runId: "r2", playedUpTo: 10 });
+    expect(await chat(stage, "r2", 4)).toMatchObject({ ok: true, runId: "r2", playedUpTo: 10 });
     expect((await storedOf(stage)).playedUpTo).toBe(10);
   });
 }

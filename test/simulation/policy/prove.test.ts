@@ -60,67 +60,47 @@ const AGENTS = [
   { name: "chime", priority: 95, critical: true, beneath: { all: -6 } },
 ];
 
+/** Rules in which the front is given by other moves. */
+const giving = (change: (moves: ReturnType<GiveFront>["moves"]) => ReturnType<GiveFront>["moves"]) => ({
+  giveFront: (giveFront: GiveFront, ...given: Parameters<GiveFront>) => {
+    const { floor, moves } = giveFront(...given);
+    return { floor, moves: change(moves) };
+  },
+});
+
+const pausesNobody = giving((moves) => moves.filter(({ becomes }) => becomes !== "paused"));
+const soundsFirst = giving((moves) => moves.toReversed());
+
+const letsEqualsThrough = {
+  decide: (decide: Decide, ...given: Parameters<Decide>) => {
+    const decision = decide(...given);
+    return decision.reason === "equal_priority" ? { ...decision, outcome: "granted", reason: "preempted" } : decision;
+  },
+};
+
+const ducksCritical = {
+  settle: (settle: Settle, ...given: Parameters<Settle>) => {
+    const { floor, ...settled } = settle(...given);
+    const ducked = floor.ducked.map((claim) => (claim.critical ? { ...claim, level: -6 } : claim));
+    return { ...settled, floor: { ...floor, ducked } };
+  },
+};
+
+const wakesDisabled = {
+  settle: (settle: Settle, floor: Parameters<Settle>[0], rules: Parameters<Settle>[1], ...given: never[]) => {
+    const agents = new Map([...rules.agents].map(([id, agent]) => [id, { ...agent, enabled: true }]));
+    return (settle as (...all: unknown[]) => unknown)(floor, { ...rules, agents }, ...given);
+  },
+};
+
 const PLANTED: readonly [fault: string, found: string, moves: number, rules: Record<string, unknown>][] = [
-  [
-    "an arbiter that forgets to pause the holder",
-    "invariant 1:",
-    2,
-    {
-      giveFront: (giveFront: GiveFront, ...given: Parameters<GiveFront>) => {
-        const { floor, moves } = giveFront(...given);
-        return { floor, moves: moves.filter(({ becomes }) => becomes !== "paused") };
-      },
-    },
-  ],
+  ["an arbiter that forgets to pause the holder", "invariant 1:", 2, pausesNobody],
   ["one that resumes a user-paused session", "invariant 4: its user paused", 2, { forget: keepsPaused("user") }],
-  [
-    "one that lets an equal priority through",
-    "invariant rules 5 and 6:",
-    2,
-    {
-      decide: (decide: Decide, ...given: Parameters<Decide>) => {
-        const decision = decide(...given);
-        return decision.reason === "equal_priority"
-          ? { ...decision, outcome: "granted", reason: "preempted" }
-          : decision;
-      },
-    },
-  ],
-  [
-    "sound before silence",
-    "invariant 1:",
-    2,
-    {
-      giveFront: (giveFront: GiveFront, ...given: Parameters<GiveFront>) => {
-        const { floor, moves } = giveFront(...given);
-        return { floor, moves: moves.toReversed() };
-      },
-    },
-  ],
-  [
-    "a critical agent that is ducked",
-    "invariant 11:",
-    2,
-    {
-      settle: (settle: Settle, ...given: Parameters<Settle>) => {
-        const { floor, ...settled } = settle(...given);
-        const ducked = floor.ducked.map((claim) => (claim.critical ? { ...claim, level: -6 } : claim));
-        return { ...settled, floor: { ...floor, ducked } };
-      },
-    },
-  ],
+  ["one that lets an equal priority through", "invariant rules 5 and 6:", 2, letsEqualsThrough],
+  ["sound before silence", "invariant 1:", 2, soundsFirst],
+  ["a critical agent that is ducked", "invariant 11:", 2, ducksCritical],
   ["a stale session that is woken", "invariant 14:", 2, { forget: keepsPaused("yield") }],
-  [
-    "a disabled agent that is woken",
-    "invariant 17:",
-    4,
-    {
-      settle: (settle: Settle, floor: Parameters<Settle>[0], rules: Parameters<Settle>[1], ...given: never[]) => {
-        const agents = new Map([...rules.agents].map(([id, agent]) => [id, { ...agent, enabled: true }]));
-        return (settle as (...all: unknown[]) => unknown)(floor, { ...rules, agents }, ...given);
-      },
-    },
-  ],
+  ["a disabled agent that is woken", "invariant 17:", 4, wakesDisabled],
 ];
 
 const proveAll = (catalog: Catalog, sessions = 2) => prove({ catalog, sessions, budgetMs: 0, now: () => 0 });
@@ -249,13 +229,9 @@ test("one changed rule changes check, simulate, prove and the server together", 
       server: decisionOf(server.create("talk"))?.outcome,
     };
   };
-  expect(look()).toMatchObject({
-    check: "refused",
-    simulate: { outcome: "rejected" },
-    prove: 0,
-    server: "rejected",
-  });
-  planted.rules = PLANTED.find(([fault]) => fault.includes("equal"))![3];
+  const refused = { check: "refused", simulate: { outcome: "rejected" }, prove: 0, server: "rejected" };
+  expect(look()).toMatchObject(refused);
+  planted.rules = letsEqualsThrough;
   const changed = look();
   expect(changed).toMatchObject({ check: "pauses", simulate: { outcome: "granted" }, server: "granted" });
   expect(changed.prove).toBeGreaterThan(0);

@@ -63,11 +63,11 @@ export class LoadClient {
   readonly #client: Client;
   #sessionId: string | undefined;
 
-  constructor(options: { name: string; userId: string; chance: Chance; client: Client }) {
-    this.name = options.name;
-    this.userId = options.userId;
-    this.#chance = options.chance;
-    this.#client = options.client;
+  constructor(name: string, userId: string, chance: Chance, client: Client) {
+    this.name = name;
+    this.userId = userId;
+    this.#chance = chance;
+    this.#client = client;
   }
 
   /** Send the next request, or repeat the last one. */
@@ -166,7 +166,7 @@ export class Load {
       this.failures.set(userId, failures);
       const client = clientOf(nodes, (why) => failures.push(why));
       for (let n = 0; n < clientsEach; n++) {
-        this.clients.push(new LoadClient({ name: `${userId}-${n}`, userId, chance, client }));
+        this.clients.push(new LoadClient(`${userId}-${n}`, userId, chance, client));
       }
     }
   }

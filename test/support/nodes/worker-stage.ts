@@ -15,6 +15,7 @@ import { makeCatalog } from "../catalogs/catalog.ts";
 import { HostStage } from "../floors/host-stage.ts";
 import { UnreliableBus } from "../networks/unreliable-bus.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
+import { withMethods } from "../stores/temporary-store.ts";
 
 const scripted = (changes: Record<string, unknown>) => ({ adapter: { kind: "scripted", ...changes } });
 
@@ -100,17 +101,12 @@ export class WorkerUnderTest {
 
   /** The bus, as long as this process is connected. */
   #busOf(bus: Bus): Bus {
-    return {
+    return withMethods(bus, {
       publish: async (topic, message) => {
         if (!this.isCutOff) await bus.publish(topic, message);
       },
       subscribe: (topic, listener) => bus.subscribe(topic, (message) => !this.isCutOff && listener(message)),
-      hasSubscribers: (topic) => bus.hasSubscribers(topic),
-      isAway: (topic) => bus.isAway(topic),
-      onAway: (listener) => bus.onAway(listener),
-      onRecovered: (listener) => bus.onRecovered(listener),
-      close: () => bus.close(),
-    };
+    });
   }
 
   async #ask(floors: HostStage, envelope: Envelope): Promise<Reply> {

@@ -18,13 +18,13 @@ export async function openTemporaryStore(clock: Clock = new StandingClock()): Pr
   return store;
 }
 
-/** The store with some of its methods replaced. */
-export function withMethods(store: Store, methods: Partial<Store>): Store {
-  return new Proxy(store, {
+/** A store, or another port, with some of its methods replaced. */
+export function withMethods<T extends object = Store>(port: T, methods: Partial<T>): T {
+  return new Proxy(port, {
     get(target, name) {
-      const replaced = methods[name as keyof Store];
+      const replaced = methods[name as keyof T];
       if (replaced !== undefined) return replaced;
-      const own = target[name as keyof Store];
+      const own = target[name as keyof T];
       return typeof own === "function" ? (own as (...given: unknown[]) => unknown).bind(target) : own;
     },
   });
