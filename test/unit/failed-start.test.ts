@@ -6,13 +6,14 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { Mailbox } from "../../src/cluster/mailbox.ts";
 import { RollCall } from "../../src/cluster/roll-call.ts";
-import { readSettings, type Settings } from "../../src/config/settings.ts";
+import type { Settings } from "../../src/config/settings.ts";
 import { type App, createApp } from "../../src/node/app.ts";
 import { DefinedCatalog } from "../../src/node/defined-catalog.ts";
 import { Orchestrator } from "../../src/node/orchestrator.ts";
 import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { Worker } from "../../src/runs/worker.ts";
 import type { Logger } from "../../src/shared/ports/logger.ts";
+import { settingsOf } from "../support/catalogs/settings.ts";
 import { keysFile } from "../support/clients/callers.ts";
 
 /** Some start a node dozens of times. */
@@ -32,25 +33,24 @@ async function makeNodes() {
   await writeFile(config, JSON.stringify({ agents: [{ name: "general" }, { name: "lasting", adapter }] }));
   const keys = join(folder, "keys.json");
   await writeFile(keys, keysFile([{ owner: "ann", key: KEY, operator: true }]));
-  const reading = readSettings({
+  const settings = settingsOf({
     PORT: "0",
     INTERLOCK_STORE: `sqlite:${join(folder, "interlock.db")}`,
     INTERLOCK_CONFIG: config,
     INTERLOCK_AUTH: `keys:${keys}`,
     LOG_LEVEL: "silent",
   });
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
   /** The facts and the sentences of warnings and errors. */
   const logged: object[] = [];
   const keep = (facts: object, message: string) => void logged.push({ ...facts, message });
   const log: Logger = { debug() {}, info() {}, warn: keep, error: keep };
-  const make = (settings: Settings = reading.settings) => createApp({ settings, env: {}, log });
+  const make = (own: Settings = settings) => createApp({ settings: own, env: {}, log });
   /** The processes that the agent `lasting` has started, as far as they live. */
   const programs = () => {
     const all = existsSync(pids) ? readFileSync(pids, "utf8").trim().split("\n").map(Number) : [];
     return all.filter((pid) => existsSync(`/proc/${pid}`));
   };
-  return { make, settings: reading.settings, logged, programs };
+  return { make, settings, logged, programs };
 }
 
 /** What keeps this process alive: sockets, timers, threads, programs, watched files. */

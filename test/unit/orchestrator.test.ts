@@ -2,12 +2,12 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { Bus } from "../../src/bus/bus.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { Mailbox } from "../../src/cluster/mailbox.ts";
-import { readSettings } from "../../src/config/settings.ts";
 import { Orchestrator } from "../../src/node/orchestrator.ts";
 import type { RunEffect } from "../../src/protocol/internal/effect.ts";
 import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { newId } from "../../src/system/new-id.ts";
 import { SystemClock } from "../../src/system/system-clock.ts";
+import { settingsOf } from "../support/catalogs/settings.ts";
 import { stillMetrics } from "../support/nodes/still-metrics.ts";
 import { FloorWriter } from "../support/stores/floor-writer.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
@@ -27,20 +27,10 @@ test("due effects are armed again as soon as a bus returns that may have lost th
   const run = { id: "wish", kind: "run", floorId: writer.id, sessionId: "s", runId: "r", agentId: "music" };
   await writer.write({ effectsAdded: [{ ...run, priority: 20, dueAt: clock.now() } as RunEffect] });
   const added = vi.spyOn(queue, "add");
-  const reading = readSettings({});
-  if (!reading.ok) throw new Error("the default settings are faulty");
   const log = new KeptLog();
   const orchestrator = new Orchestrator({
-    settings: reading.settings,
-    deployment: {
-      store,
-      bus,
-      queue,
-      clock,
-      stopwatch: clock,
-      hasOwnTime: true,
-      storeFaults: () => [],
-    },
+    settings: settingsOf({}),
+    deployment: { store, bus, queue, clock, stopwatch: clock, hasOwnTime: true, storeFaults: () => [] },
     catalog: () => Promise.reject(new Error("nobody asks for agents")) as never,
     mailbox: new Mailbox({ bus, clock, newId, nodeId: "alone", topicOf: String }),
     nodeId: "alone",

@@ -1,4 +1,12 @@
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+
+/** The catalogue of a text. @throws Error with the faults */
+export function catalogOf(text: string): Catalog {
+  const reading = readCatalog(text);
+  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+  return reading.catalog;
+}
 
 /** The faults of a catalogue's text as `line:column path: message`. */
 export function faultsOf(text: string): string[] {

@@ -1,17 +1,6 @@
 import { expect, it } from "vitest";
 import { parseRateLimits, USUAL_RATE_LIMITS, USUAL_RATE_LIMITS_TEXT } from "../../../src/config/rate-limits.ts";
-import { readSettings, type Settings } from "../../../src/config/settings.ts";
-
-function settingsOf(env: Record<string, string>): Settings {
-  const reading = readSettings(env);
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  return reading.settings;
-}
-
-function faultsOf(env: Record<string, string>): string[] {
-  const reading = readSettings(env);
-  return reading.ok ? [] : reading.faults.map(({ name, message }) => `${name}: ${message}`);
-}
+import { settingFaultsOf as faultsOf, settingsOf } from "../../support/catalogs/settings.ts";
 
 const JWT = { INTERLOCK_AUTH: "jwt:https://id.example/keys" };
 const KEYS = { INTERLOCK_AUTH: "keys:/etc/interlock/keys.yaml" };

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CatalogFile } from "../../../src/config/catalog/catalog.ts";
 import { compareCatalogs } from "../../../src/config/catalog/catalog-change.ts";
-import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { catalogOf } from "../../support/catalogs/catalog-faults.ts";
 
 const AGENTS = "agents: [{ name: a }, { name: b }]";
 
@@ -15,12 +15,6 @@ const CHANGES: Readonly<Record<string, string>> = {
   restrictions: "[{ name: reverse, when: reverse_gear }]",
   user_preferences: "{ alice: { agent_priority_overrides: { a: 7 } } }",
 };
-
-function catalogOf(text: string) {
-  const reading = readCatalog(text);
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  return reading.catalog;
-}
 
 test("the changes tried here cover every key of the file", () => {
   const keys = Object.keys(CatalogFile.shape).filter((key) => key !== "agents");

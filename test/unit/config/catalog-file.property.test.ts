@@ -11,28 +11,7 @@ import { catalogSchema } from "../../../src/config/catalog/catalog-schema.ts";
 const shipped = readFileSync(new URL("../../../config/agents_config.yaml", import.meta.url), "utf8");
 
 const inserted = fc.oneof(
-  fc.constantFrom(
-    "",
-    "\t",
-    "\n",
-    "  ",
-    ":",
-    "- ",
-    '"',
-    "'",
-    "{",
-    "[",
-    "]",
-    "}",
-    "&a ",
-    "*a",
-    "!x ",
-    "---\n",
-    "? ",
-    "#",
-    "|",
-    "%",
-  ),
+  fc.constantFrom("", ...'\t|\n|  |:|- |"|{|[|]|}|&a |*a|!x |---\n|? |#|%'.split("|"), "'", "|"),
   fc.string({ maxLength: 8, unit: "binary" }),
 );
 const edit = fc.record({ at: fc.nat(shipped.length), removed: fc.nat(60), inserted });

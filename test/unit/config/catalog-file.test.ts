@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
-import { faultsOf, lines } from "../../support/catalogs/catalog-faults.ts";
+import { catalogOf, faultsOf, lines } from "../../support/catalogs/catalog-faults.ts";
 
 it("a valid file becomes a catalogue with every default filled in", () => {
-  const reading = readCatalog("agents:\n  - name: music_agent\n");
-  expect(reading.ok && reading.catalog.agents.get("music_agent")).toMatchObject({
+  const { agents, defaultAgentId } = catalogOf("agents:\n  - name: music_agent\n");
+  expect(agents.get("music_agent")).toMatchObject({
     id: "music_agent",
     label: "Music Agent",
     priority: 50,
@@ -17,34 +17,19 @@ it("a valid file becomes a catalogue with every default filled in", () => {
     whenBlocked: ["reject"],
     adapter: { kind: "scripted", yields: "hold" },
   });
-  expect(reading.ok && reading.catalog.defaultAgentId).toBe("music_agent");
+  expect(defaultAgentId).toBe("music_agent");
 });
 
 it("a valid file's version is the first 12 hex digits of its text's SHA-256", () => {
   const text = "agents: [{ name: a }]\n";
-  const reading = readCatalog(text);
-  const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
-  expect(reading.ok && reading.catalog.hash).toBe(hash);
+  expect(catalogOf(text).hash).toBe(createHash("sha256").update(text).digest("hex").slice(0, 12));
 });
 
-it("a valid file may use anchors and aliases", () => {
-  const reading = readCatalog(
-    lines(
-      "agents:",
-      "  - name: a",
-      "    adapter: &quiet { kind: scripted, replies: [{ say: hm }] }",
-      "  - name: b",
-      "    adapter: *quiet",
-    ),
-  );
-  expect(reading.ok && reading.catalog.agents.get("b")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
-});
-
-it("a valid file may give all of a thousand agents the value of one anchor", () => {
+it("a valid file may use anchors and aliases, and give all of a thousand agents the value of one anchor", () => {
   const others = Array.from({ length: 999 }, (_, index) => `  - { name: b${index}, adapter: *quiet }`);
   const first = "  - { name: a, adapter: &quiet { kind: scripted, replies: [{ say: hm }] } }";
-  const reading = readCatalog(lines("agents:", first, ...others));
-  expect(reading.ok && reading.catalog.agents.get("b998")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
+  const { agents } = catalogOf(lines("agents:", first, ...others));
+  for (const name of ["b0", "b998"]) expect(agents.get(name)?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
 });
 
 it("a valid file may have a byte order mark and Windows line ends", () => {
@@ -52,10 +37,8 @@ it("a valid file may have a byte order mark and Windows line ends", () => {
 });
 
 const external = "adapter: { kind: external }";
-const defaultOf = (...agents: string[]) => {
-  const reading = readCatalog(lines("agents:", ...agents.map((agent) => `  - { ${agent} }`)));
-  return reading.ok && reading.catalog.defaultAgentId;
-};
+const defaultOf = (...agents: string[]) =>
+  catalogOf(lines("agents:", ...agents.map((agent) => `  - { ${agent} }`))).defaultAgentId;
 
 it("the default agent is the first enabled one that takes turns; without one, the first that is enabled", () => {
   expect(defaultOf(`name: a, ${external}`, "name: b, enabled: false", "name: c", "name: d")).toBe("c");
@@ -81,11 +64,9 @@ it.each([
 });
 
 const summaryOf = (text: string) => {
-  const reading = readCatalog(
-    lines("agents:", "  - name: a", `    adapter: { kind: ai-sdk, provider: openai, model: m${text} }`),
-  );
-  const adapter = reading.ok ? reading.catalog.agents.get("a")!.adapter : undefined;
-  return adapter?.kind === "ai-sdk" ? adapter.summary : "none";
+  const model = `{ name: a, adapter: { kind: ai-sdk, provider: openai, model: m${text} } }`;
+  const { adapter } = catalogOf(`agents: [${model}]`).agents.get("a")!;
+  return adapter.kind === "ai-sdk" ? adapter.summary : "none";
 };
 
 it("summaries of an agent with a model are off by default, and have defaults", () => {

@@ -1,8 +1,7 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { loadKeys, readKeys } from "../../../src/config/keys-file.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
 
 const HASH = "a".repeat(64);
 const OTHER = "0123456789abcdef".repeat(4);
@@ -13,13 +12,7 @@ function faultsOf(text: string): string[] {
   return reading.ok ? [] : reading.faults.map(({ line, path, message }) => `${line} ${path}: ${message}`);
 }
 
-async function fileOf(content: string | Uint8Array): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "interlock-keys-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
-  const path = join(folder, "keys.yaml");
-  await writeFile(path, content);
-  return path;
-}
+const fileOf = (content: string | Uint8Array) => writeTemporary("keys.yaml", content, onTestFinished);
 
 it("a file of keys names the owner of each key, and the operators", async () => {
   const text = `keys:\n  - owner: ann\n    sha256: ${HASH}\n  - { owner: "the ops", operator: true, sha256: ${OTHER} }\n`;

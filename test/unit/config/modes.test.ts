@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { inMode } from "../../../src/config/catalog/catalog.ts";
-import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { withDefinitions } from "../../../src/config/catalog/definition.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { faultsOf } from "../../support/catalogs/catalog-faults.ts";
 
 const adapter = { kind: "ai-sdk", provider: "openai", model: "m" };
 const CATALOG = makeCatalog([
@@ -58,11 +58,9 @@ test.each([
   ["an invalid name", "modes: [{ name: A B }]", "modes[0].name: must be 1 to 64 of a-z 0-9 _ -"],
   ["a key that modes lack", "modes: [{ name: a, model: m }]", "modes[0].model: is not a known key"],
 ])("a mode with %s is a fault at its place", (_, keys, fault) => {
-  const reading = readCatalog(
-    `agents:\n  - { name: a, ${keys}, adapter: { kind: ai-sdk, provider: openai, model: m } }\n`,
-  );
-  const faults = reading.ok ? [] : reading.faults.map(({ line, path, message }) => `${line} ${path}: ${message}`);
-  expect(faults).toEqual([expect.stringContaining(`2 agents[0].${fault}`)]);
+  const faults = faultsOf(`agents:\n  - { name: a, ${keys}, adapter: { kind: ai-sdk, provider: openai, model: m } }\n`);
+  expect(faults).toEqual([expect.stringMatching(/^2:/)]);
+  expect(faults[0]).toContain(` agents[0].${fault}`);
 });
 
 test.each([
@@ -70,10 +68,6 @@ test.each([
   ["external", "kind: external", "agents[0].modes: must not be used with adapter external"],
   ["acp, with instructions", "kind: acp, profile: codex", "agents[0].modes[0].instructions: must not be used"],
 ])("modes of an agent of kind %s are a fault", (_, kind, fault) => {
-  const reading = readCatalog(
-    `agents:\n  - { name: a, modes: [{ name: b, instructions: c }], adapter: { ${kind} } }\n`,
-  );
-  expect(reading.ok ? [] : reading.faults.map(({ path, message }) => `${path}: ${message}`)).toEqual([
-    expect.stringContaining(fault),
-  ]);
+  const faults = faultsOf(`agents:\n  - { name: a, modes: [{ name: b, instructions: c }], adapter: { ${kind} } }\n`);
+  expect(faults).toEqual([expect.stringContaining(fault)]);
 });

@@ -1,18 +1,7 @@
 import { expect, it } from "vitest";
 import { isLoopback } from "../../../src/config/network.ts";
-import { readSettings, SETTINGS, type Settings } from "../../../src/config/settings.ts";
-
-function settingsOf(env: Record<string, string>, flags: string[] = []): Settings {
-  const reading = readSettings(env, flags);
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  return reading.settings;
-}
-
-/** Each fault as `name: message`. */
-function faultsOf(env: Record<string, string>, flags: string[] = []): string[] {
-  const reading = readSettings(env, flags);
-  return reading.ok ? [] : reading.faults.map(({ name, message }) => `${name}: ${message}`);
-}
+import { SETTINGS, type Settings } from "../../../src/config/settings.ts";
+import { settingFaultsOf as faultsOf, settingsOf } from "../../support/catalogs/settings.ts";
 
 it("without any setting a node runs the embedded shape on loopback", () => {
   expect(settingsOf({ PATH: "/bin", HOME: "/root" })).toEqual({
@@ -284,9 +273,9 @@ it("the name of a property that every object has is an unknown flag", () => {
 });
 
 it("a flag needs a value, and may be given only once", () => {
-  expect(faultsOf({}, ["--port"])).toEqual(["--port: needs a value"]);
-  expect(faultsOf({}, ["--port="])).toEqual(["--port: needs a value"]);
-  expect(faultsOf({}, ["--port", "--host", "::1"])).toEqual(["--port: needs a value"]);
+  for (const flags of [["--port"], ["--port="], ["--port", "--host", "::1"]]) {
+    expect(faultsOf({}, flags)).toEqual(["--port: needs a value"]);
+  }
   expect(faultsOf({}, ["--port", "1", "--port=2"])).toEqual(["--port: is given twice"]);
 });
 

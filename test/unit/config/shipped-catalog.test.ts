@@ -3,18 +3,12 @@ import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { decide } from "../../../src/actors/floor/arbitration.ts";
 import { EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
-import type { Catalog } from "../../../src/config/catalog/catalog.ts";
-import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { loneClaimOf } from "../../../src/policy/lone-claims.ts";
+import { catalogOf } from "../../support/catalogs/catalog-faults.ts";
 
 const path = fileURLToPath(new URL("../../../config/agents_config.yaml", import.meta.url));
 const text = readFileSync(path, "utf8");
-
-function catalogOf(source: string): Catalog {
-  const reading = readCatalog(source);
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  return reading.catalog;
-}
 
 const agentOf = (id: string, catalog = catalogOf(text)) => catalog.agents.get(id)!;
 
@@ -115,35 +109,21 @@ it("the agents that the shipped catalogue delegates to are enabled", () => {
   }
 });
 
-it("a call interrupts the music", () => {
-  expect(meet("music_agent", "phone_agent")).toMatchObject({
-    outcome: "granted",
-    reason: "preempted",
-    say: "The music is paused.",
-  });
-});
-
-it("small talk is refused during navigation, with a sentence for the driver", () => {
-  expect(meet("navigation_agent", "chat_agent")).toMatchObject({
-    outcome: "rejected",
-    reason: "lower_priority",
-    say: "Navigation is under way; Chat has to wait.",
-  });
-});
-
-it("a window is not closed while a plan is being made", () => {
-  expect(meet("planner_agent", "vehicle_control_agent")).toMatchObject({
-    outcome: "rejected",
-    reason: "lower_priority",
-  });
-});
-
-it("the weather interrupts the music", () => {
-  expect(meet("music_agent", "weather_agent")).toMatchObject({ outcome: "granted", reason: "preempted" });
-});
-
-it("a call is refused during navigation too, without further settings", () => {
-  expect(meet("navigation_agent", "phone_agent")).toMatchObject({ outcome: "rejected", reason: "not_interruptible" });
+it.each([
+  ["a call interrupts the music", "music", "phone", "granted", "preempted", "The music is paused."],
+  ["the weather interrupts the music", "music", "weather", "granted", "preempted", "The music is paused."],
+  [
+    "small talk is refused during navigation, with a sentence for the driver",
+    ...["navigation", "chat", "rejected", "lower_priority", "Navigation is under way; Chat has to wait."],
+  ],
+  ["a window is not closed while a plan is being made", "planner", "vehicle_control", "rejected", "lower_priority"],
+  [
+    "a call is refused during navigation too, without further settings",
+    ...["navigation", "phone", "rejected", "not_interruptible"],
+  ],
+])("%s", (_, holder, challenger, outcome, reason, say) => {
+  const decision = { outcome, reason, ...(say !== undefined && { say }) };
+  expect(meet(`${holder}_agent`, `${challenger}_agent`)).toMatchObject(decision);
 });
 
 const uncomment = (source: string, from: RegExp): string =>

@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
-import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { type WatchedCatalog, type WatchOptions, watchCatalog } from "../../../src/config/catalog/watched-catalog.ts";
+import { catalogOf } from "../../support/catalogs/catalog-faults.ts";
 import { HandClock, POLL_MS, RealClock, ReceivedLog, SETTLE_MS } from "../../support/catalogs/watched-file.ts";
 
 const A = "agents: [{ name: a }]\n";
@@ -15,12 +16,6 @@ const BAD = "agents: [{ name: a, priority: 700 }]\n";
 const REPLACED = "the catalogue was replaced";
 const FAULTY = "the catalogue has faults; the previous one stays in use";
 const MENDED = "the catalogue has no faults again and is unchanged";
-
-function catalogOf(text: string): Catalog {
-  const reading = readCatalog(text);
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  return reading.catalog;
-}
 
 let folder: string;
 let path: string;
@@ -51,6 +46,15 @@ function follow(options: Partial<WatchOptions> = {}): WatchedCatalog {
     ...options,
   });
   return watched;
+}
+
+/** Watch the file, which has this text, by polls and with a clock that the test moves; one poll has found it. */
+async function followByHand(text = A, options: Partial<WatchOptions> = {}) {
+  await writeFile(path, text);
+  const clock = new HandClock();
+  const watching = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS, ...options });
+  await clock.poll();
+  return { clock, ...watching };
 }
 
 const names = (catalog: Catalog) => [...catalog.agents.keys()];
@@ -165,12 +169,9 @@ it.each([
   ["faulty", "agents: [{ name: a"],
   ["empty", ""],
 ])("a file that is written in parts is read once it stays the same, although a part of it is %s", async (_, part) => {
-  await writeFile(path, A);
-  const clock = new HandClock();
   const seen: Catalog[] = [];
   const onChange = (catalog: Catalog) => seen.push(catalog);
-  const { current, status } = follow({ clock, onChange, settleMs: SETTLE_MS, pollMs: POLL_MS });
-  await clock.poll();
+  const { clock, current, status } = await followByHand(A, { onChange });
   for (const text of [part, `${part} `, `${part}  `, ABC]) {
     await writeFile(path, text);
     await clock.settle();
@@ -184,10 +185,7 @@ it.each([
 });
 
 it("a file that is written in parts is read once it stays the same, although the clock was set back", async () => {
-  await writeFile(path, A);
-  const clock = new HandClock();
-  const { current } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
-  await clock.poll();
+  const { clock, current } = await followByHand();
   await writeFile(path, AB);
   await clock.settle();
   await clock.looked();
@@ -225,10 +223,7 @@ it("reverting a faulty file clears its faults and keeps the catalogue", async ()
 });
 
 it("a file that is missing for a moment is not a fault", async () => {
-  await writeFile(path, A);
-  const clock = new HandClock();
-  const { current } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
-  await clock.poll();
+  const { clock, current } = await followByHand();
   await unlink(path);
   await clock.poll();
   await writeFile(path, AB);
@@ -239,10 +234,7 @@ it("a file that is missing for a moment is not a fault", async () => {
 });
 
 it("a file that is missing for longer is a fault, reported once, until it returns", async () => {
-  await writeFile(path, A);
-  const clock = new HandClock();
-  const { current, status } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
-  await clock.poll();
+  const { clock, current, status } = await followByHand();
   await unlink(path);
   for (let polls = 0; polls < 5; polls++) await clock.poll();
   expect(await log.next()).toMatchObject({ level: "error", text: FAULTY });
@@ -259,9 +251,7 @@ it("polling notices a change behind a link into another folder", async () => {
   try {
     await writeFile(join(elsewhere, "real.yaml"), A);
     await symlink(join(elsewhere, "real.yaml"), path);
-    const clock = new HandClock();
-    const { status } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
-    await clock.poll();
+    const { clock, status } = await followByHand();
     await writeFile(join(elsewhere, "real.yaml"), AB);
     await clock.poll();
     expect(await clock.settleUntil(log.next())).toMatchObject({ text: REPLACED });
@@ -275,10 +265,7 @@ it("polling finds the folder again after it was replaced, and watches the new on
   const inner = join(folder, "inner");
   path = join(inner, "agents.yaml");
   await mkdir(inner);
-  await writeFile(path, A);
-  const clock = new HandClock();
-  const { current } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
-  await clock.poll();
+  const { clock, current } = await followByHand();
   await rename(inner, join(folder, "old"));
   await mkdir(inner);
   await writeFile(path, AB);

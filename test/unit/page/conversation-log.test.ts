@@ -10,38 +10,22 @@ import {
 import { PictureBook } from "../../../page/log/floor-picture.ts";
 import { countUpTo, type LogEvent } from "../../../page/log/log-event.ts";
 import { eventIndices } from "../../../page/log/log-index.ts";
+import { AT, logEvent } from "../../support/documents/log-event.ts";
 
-const AT = Date.parse("2026-11-22T08:00:00.000Z");
+type Entry = { type: string; data: object; sessionId?: string; requestId?: string };
 
 /** Events at the places 1, 2, 3 … of a floor's log, one second apart. */
-function logOf(...entries: { type: string; data: unknown; sessionId?: string; requestId?: string }[]): LogEvent[] {
-  return entries.map((entry, index) => ({
-    ...entry,
-    position: `abc.${index + 1}`,
-    timestamp: new Date(AT + index * 1_000).toISOString(),
-  })) as unknown as LogEvent[];
-}
+const logOf = (...entries: Entry[]) =>
+  entries.map((entry, index) => ({ ...logEvent(index, entry.type, entry.data), ...entry }) as LogEvent);
 
-const message = (id: string, path: string[], at: number, content = id, calls?: string[]) => ({
-  type: "message",
-  sessionId: "s",
-  data: {
-    id,
-    sessionId: "s",
-    role: "assistant",
-    content,
-    status: "success",
-    createdAt: AT + at,
-    streaming: false,
-    agent: {
-      kind: path.length > 1 ? "sub" : "master",
-      name: path.at(-1),
-      depth: path.length - 1,
-      path,
-      ...(calls && { calls }),
-    },
-  },
-});
+const inLog = <Data extends object>(type: string, data: Data) => ({ type, sessionId: "s", data });
+
+const message = (id: string, path: string[], at: number, content = id, calls?: string[]) => {
+  const kind = path.length > 1 ? "sub" : "master";
+  const agent = { kind, name: path.at(-1), depth: path.length - 1, path, ...(calls && { calls }) };
+  const about = { id, sessionId: "s", role: "assistant", content, status: "success", streaming: false };
+  return inLog("message", { ...about, createdAt: AT + at, agent });
+};
 
 const said = (id: string, path: string[], calls: string[], at: number) => message(id, path, at, id, calls);
 
@@ -70,25 +54,18 @@ function counted(log: LogEvent[]): { log: LogEvent[]; reads: () => number } {
 }
 
 /** A user's message; `queued` ones wait for their turn. */
-const input = (id: string, status: "queued" | "success" = "queued") => ({
-  type: "message",
-  sessionId: "s",
-  data: {
-    id,
+const input = (id: string, status: "queued" | "success" = "queued") => {
+  const about = { id, sessionId: "s", role: "user", content: id, status, streaming: false };
+  return inLog("message", { ...about, runId: `run of ${id}`, createdAt: AT });
+};
+const ended = (id: string, cancelled: boolean) =>
+  inLog("complete", {
     sessionId: "s",
-    role: "user",
-    content: id,
-    status,
     runId: `run of ${id}`,
-    createdAt: AT,
-    streaming: false,
-  },
-});
-const ended = (id: string, cancelled: boolean) => ({
-  type: "complete",
-  sessionId: "s",
-  data: { sessionId: "s", runId: `run of ${id}`, tokenCount: 0, usage: {}, ...(cancelled && { cancelled }) },
-});
+    tokenCount: 0,
+    usage: {},
+    ...(cancelled && { cancelled }),
+  });
 
 /** The tree, with names of calls and ids of messages. */
 const brief = (nodes: readonly CallNode[]): unknown[] =>
@@ -97,11 +74,16 @@ const brief = (nodes: readonly CallNode[]): unknown[] =>
     return node.item.kind === "message" ? node.item.message.id : "tool";
   });
 
-const move = (sessionId: string, from: string, to: string, event: string) => ({
+const move = (sessionId: string, from: string, to: string, event: string, more: object = {}) => ({
   type: "session_transition",
   sessionId,
-  data: { from, to, event },
+  data: { from, to, event, ...more },
 });
+/** The message with other data. */
+const changed = (id: string, at: number, more: object) => {
+  const { data, ...rest } = message(id, ["a"], at);
+  return { ...rest, data: { ...data, ...more } };
+};
 
 test("a transcript has the messages of one session up to a moment, and no other session's", () => {
   const other = { ...message("x", ["a"], 3), sessionId: "other" };
@@ -111,9 +93,9 @@ test("a transcript has the messages of one session up to a moment, and no other 
 });
 
 test("a transcript shows a question until it is settled or its run ends", () => {
-  const ask = { type: "user_question_request", sessionId: "s", requestId: "q", data: { question: "?", options: [] } };
-  const settled = { type: "interaction_resolved", sessionId: "s", requestId: "q", data: { by: "client" } };
-  const over = { type: "complete", sessionId: "s", data: { sessionId: "s", runId: "r" } };
+  const ask = { ...inLog("user_question_request", { question: "?", options: [] }), requestId: "q" };
+  const settled = { ...inLog("interaction_resolved", { by: "client" }), requestId: "q" };
+  const over = inLog("complete", { sessionId: "s", runId: "r" });
   expect(transcriptIn(logOf(ask)).interactions).toHaveLength(1);
   expect(transcriptIn(logOf(ask, settled)).interactions).toEqual([]);
   expect(transcriptIn(logOf(ask, over)).interactions).toEqual([]);
@@ -160,10 +142,7 @@ test("a transcript separates the alternating messages of two sub-agents of one n
 });
 
 test("a transcript does not confuse calls of two runs that have the same id", () => {
-  const asked = (id: string, at: number) => {
-    const { data, ...rest } = message(id, [], at);
-    return { ...rest, data: { ...data, role: "user", agent: undefined } };
-  };
+  const asked = (id: string, at: number) => changed(id, at, { role: "user", agent: undefined });
   const path = ["main", "weather"];
   const tree = treeOf(asked("u1", 1), said("w1", path, ["0"], 2), asked("u2", 3), said("w2", path, ["0"], 4));
   expect(brief(tree)).toEqual(["u1", { weather: ["w1"] }, "u2", { weather: ["w2"] }]);
@@ -172,10 +151,8 @@ test("a transcript does not confuse calls of two runs that have the same id", ()
 });
 
 test("a transcript knows why the session was last paused before a moment", () => {
-  const paused = (sessionId: string, event: "yield" | "preempt", reason: string) => {
-    const { data, ...rest } = move(sessionId, "active.idle", "paused", event);
-    return { ...rest, data: { ...data, reason } };
-  };
+  const paused = (sessionId: string, event: "yield" | "preempt", reason: string) =>
+    move(sessionId, "active.idle", "paused", event, { reason });
   const log = logOf(
     paused("s", "yield", "after_turn"),
     paused("s", "preempt", "restricted"),
@@ -195,17 +172,11 @@ test("a transcript finds the last message before a moment within a thousand even
   const long = logOf(words("s", "u1"), ...Array.from({ length: 1_000 }, (_, index) => words("other", `o${index}`)));
   expect(lastWordsOf(long, "s", 1_000)).toBe("u1");
   expect(lastWordsOf(long, "s", 1_001)).toBeUndefined();
-  const summary = {
-    ...message("sum", ["a"], 9),
-    data: { ...message("sum", ["a"], 9).data, summary: { upTo: "u1" } },
-  };
+  const summary = changed("sum", 9, { summary: { upTo: "u1" } });
   expect(lastWordsOf(logOf(words("s", "u1"), summary), "s", 2)).toBe("u1");
 });
 
-const by = (role: string, id: string, at: number, more: object = {}) => {
-  const { data, ...rest } = message(id, ["a"], at);
-  return { ...rest, data: { ...data, role, ...more } };
-};
+const by = (role: string, id: string, at: number, more: object = {}) => changed(id, at, { role, ...more });
 const idsOf = (...entries: Parameters<typeof logOf>) => brief(treeOf(...entries));
 
 test("a summary is shown where its covered messages end, though it was written during a later turn", () => {
@@ -223,12 +194,7 @@ test("a summary is shown where its covered messages end, though it was written d
 });
 
 test("at a moment a waiting message is shown until it was withdrawn, and as begun after its turn began", () => {
-  const ask = {
-    type: "user_question_request",
-    sessionId: "s",
-    requestId: "q",
-    data: { requestId: "q", question: "Which?" },
-  };
+  const ask = { ...inLog("user_question_request", { requestId: "q", question: "Which?" }), requestId: "q" };
   const log = logOf(
     input("one", "success"),
     move("s", "active.idle", "active.running", "turn"),
@@ -260,11 +226,7 @@ test("at a moment a waiting message is shown until it was withdrawn, and as begu
 });
 
 test("a waiting message whose wait was refused stays, with its error", () => {
-  const refused = {
-    type: "error",
-    sessionId: "s",
-    data: { errorCode: "rejected", message: "No.", runId: "run of one" },
-  };
+  const refused = inLog("error", { errorCode: "rejected", message: "No.", runId: "run of one" });
   const { messages } = transcriptIn(logOf(input("one"), refused, ended("one", true)));
   expect(messages.map(({ id, status }) => `${id} ${status}`)).toEqual(["one error"]);
 });
@@ -274,10 +236,16 @@ test("a summary of messages that are not loaded is shown before the loaded ones"
   expect(idsOf(...log)).toEqual(["sum", "u2", "a2"]);
 });
 
+const created = (id: string) => ({
+  type: "session_created",
+  sessionId: id,
+  data: { id, agentId: "a", state: "created", activity: "idle", title: id },
+});
+
 test("a floor's picture at a moment does not depend on how it was reached: forwards, backwards or in leaps", () => {
   const ids = Array.from({ length: 40 }, (_, index) => `s${index}`);
   const life = ids.flatMap((id) => [
-    { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
+    created(id),
     move(id, "created", "active.idle", "activate"),
     ...Array.from({ length: 60 }, () => [
       move(id, "active.idle", "active.running", "turn"),
@@ -296,10 +264,7 @@ test("a floor's picture at a moment does not depend on how it was reached: forwa
 
 test("a step of the moment reads no event of the log again, and a session's conversation only the session's own", () => {
   const ids = Array.from({ length: 100 }, (_, index) => `s${index}`);
-  const life = ids.flatMap((id) => [
-    { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
-    { ...message(`${id} says`, ["a"], 0), sessionId: id },
-  ]);
+  const life = ids.flatMap((id) => [created(id), { ...message(`${id} says`, ["a"], 0), sessionId: id }]);
   const { log, reads } = counted(logOf(...life));
   const book = new PictureBook(log);
   book.at(log.length);
@@ -316,9 +281,9 @@ test("a step of the moment reads no event of the log again, and a session's conv
 
 test("a floor's picture drops the mode of a session whose agent was switched", () => {
   const log = logOf(
-    { type: "session_created", sessionId: "s", data: { id: "s", agentId: "a", state: "created", activity: "idle" } },
-    { type: "session_updated", sessionId: "s", data: { mode: "work" } },
-    { type: "agent_switched", sessionId: "s", data: { previousAgentId: "a", currentAgentId: "b", agentName: "B" } },
+    created("s"),
+    inLog("session_updated", { mode: "work" }),
+    inLog("agent_switched", { previousAgentId: "a", currentAgentId: "b", agentName: "B" }),
   );
   const book = new PictureBook(log);
   expect(book.sessionAt(2, "s")).toMatchObject({ agentId: "a", mode: "work" });

@@ -2,24 +2,17 @@ import { expect, test } from "vitest";
 import { decisionBehind } from "../../../page/floor/decision-behind.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 
-const asked = (id: string, change: Partial<Decision> = {}): Decision =>
-  ({
-    outcome: "granted",
-    reason: "floor_free",
-    challenger: { sessionId: id, agentId: "a", priority: 1 },
-    ...change,
-  }) as Decision;
+const asked = (id: string, change: Partial<Decision> = {}) => {
+  const challenger = { sessionId: id, agentId: "a", priority: 1 };
+  return { outcome: "granted", reason: "floor_free", challenger, ...change } as Decision;
+};
 const holder = (id: string) =>
   ({ sessionId: id, agentId: "a", priority: 1, interruptible: true }) as Decision["holder"];
 const standing = (state: string, pausedBy?: string) => ({ id: "s", state, ...(pausedBy && { pausedBy }) }) as never;
 
 const began = asked("s");
 const interrupted = asked("phone", { reason: "preempted", holder: holder("s") } as Partial<Decision>);
-const refused = asked("s", {
-  outcome: "rejected",
-  reason: "lower_priority",
-  holder: holder("phone"),
-} as Partial<Decision>);
+const refused = asked("s", { outcome: "rejected", reason: "lower_priority", holder: holder("phone") });
 const ducked = asked("prompt", {
   reason: "preempted",
   holder: holder("s"),

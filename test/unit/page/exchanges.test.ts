@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import type { LogEvent } from "../../../page/log/log-event.ts";
 import {
   columnOf,
   columnsOf,
@@ -8,19 +7,11 @@ import {
   firstFrom,
   type Party,
 } from "../../../page/sequence/exchanges.ts";
+import { AT, logEvent } from "../../support/documents/log-event.ts";
 
-const AT = Date.parse("2026-11-22T08:00:00.000Z");
-const event = (index: number, type: string, data: unknown, sessionId?: string): LogEvent =>
-  ({
-    type,
-    data,
-    sessionId,
-    position: `abc.${index + 1}`,
-    timestamp: new Date(AT + index * 1_000).toISOString(),
-  }) as unknown as LogEvent;
 const written = ({ role, sessionId }: Party) => (sessionId === undefined ? role : `${role} ${sessionId}`);
 const read = (...parts: [type: string, data: unknown, sessionId?: string][]) =>
-  exchangeIndex().of(parts.map(([type, data, id], index) => event(index, type, data, id))).all;
+  exchangeIndex().of(parts.map(([type, data, id], index) => logEvent(index, type, data, id))).all;
 const ways = (...parts: Parameters<typeof read>) =>
   read(...parts).map(({ from, to }) => `${written(from)} > ${written(to)}`);
 
@@ -64,13 +55,13 @@ test("a user's message is shown once, and an agent's message when it is complete
 
 test("exchanges are extended as the log grows, and read again when older events are added", () => {
   const index = exchangeIndex();
-  const events = [event(5, "floor_updated", { flags: {} })];
+  const events = [logEvent(5, "floor_updated", { flags: {} })];
   const first = index.of(events);
   expect(first.all).toHaveLength(1);
-  events.push(event(6, "floor_updated", { flags: {} }));
+  events.push(logEvent(6, "floor_updated", { flags: {} }));
   expect(index.of(events)).toBe(first);
   expect(first.all.map(({ index }) => index)).toEqual([0, 1]);
-  events.unshift(event(4, "floor_updated", { flags: {} }));
+  events.unshift(logEvent(4, "floor_updated", { flags: {} }));
   expect(index.of(events).all.map(({ index }) => index)).toEqual([0, 1, 2]);
 });
 
@@ -79,41 +70,27 @@ const turns = (ids: string[]) =>
 const columns = (shown: Exchange[], maxSessions: number, chosen?: string, part = { first: 0, end: shown.length }) =>
   columnsOf(shown, part, maxSessions, chosen);
 const names = (...given: Parameters<typeof columns>) =>
-  columns(...given).map((each) => (each ? written(each) : "others"));
+  columns(...given)
+    .map((each) => (each ? written(each) : "others"))
+    .join(", ");
 
 test("the columns are the newest sessions, and one for all others", () => {
   const shown = read(...turns(["a", "b", "c", "a"]));
-  expect(names(shown, 3)).toEqual([
-    "client",
-    "arbiter",
-    "session a",
-    "run a",
-    "session b",
-    "run b",
-    "session c",
-    "run c",
-  ]);
-  expect(names(shown, 2)).toEqual(["client", "arbiter", "session a", "run a", "session c", "run c", "others"]);
-  expect(names(shown, 1, "b")).toEqual(["client", "arbiter", "session b", "run b", "others"]);
+  expect(names(shown, 3)).toBe("client, arbiter, session a, run a, session b, run b, session c, run c");
+  expect(names(shown, 2)).toBe("client, arbiter, session a, run a, session c, run c, others");
+  expect(names(shown, 1, "b")).toBe("client, arbiter, session b, run b, others");
   expect(columnOf(columns(shown, 1, "b"), { role: "run", sessionId: "c" })).toBe(4);
 });
 
 test("the columns are those of the shown part alone", () => {
   const shown = read(...turns(["a", "b", "c", "a"]));
-  expect(names(shown, 3, undefined, { first: 1, end: 3 })).toEqual([
-    "client",
-    "arbiter",
-    "session b",
-    "run b",
-    "session c",
-    "run c",
-  ]);
-  expect(names(shown, 1, "a", { first: 1, end: 3 })).toEqual(["client", "arbiter", "session c", "run c", "others"]);
+  expect(names(shown, 3, undefined, { first: 1, end: 3 })).toBe("client, arbiter, session b, run b, session c, run c");
+  expect(names(shown, 1, "a", { first: 1, end: 3 })).toBe("client, arbiter, session c, run c, others");
 });
 
 test("the number of columns is limited for a log with ten thousand sessions", () => {
   const shown = read(...turns(Array.from({ length: 10_000 }, (_, index) => `s${index}`)));
-  expect(names(shown, 6, "s1")).toHaveLength(2 + 6 * 2 + 1);
+  expect(columns(shown, 6, "s1")).toHaveLength(2 + 6 * 2 + 1);
 });
 
 test("a span is found by its times, and a moment by its place", () => {

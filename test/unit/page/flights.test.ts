@@ -1,23 +1,19 @@
 import { expect, test } from "vitest";
-import type { LogEvent } from "../../../page/log/log-event.ts";
 import { eventsInFlight, flightIndex, sessionsInFlight } from "../../../page/timeline/flights.ts";
 import { kindIndex, kindOf } from "../../../page/timeline/kinds.ts";
+import { logEvent } from "../../support/documents/log-event.ts";
 
 const log = (...parts: [sessionId: string, type: string, data: object][]) =>
-  parts.map(
-    ([sessionId, type, data], index) =>
-      ({ type, data, sessionId, position: `a.${index + 1}`, timestamp: new Date(index).toISOString() }) as LogEvent,
-  );
-const move = (id: string, to: string, activity?: object): [string, string, object] => [
+  parts.map(([sessionId, type, data], index) => logEvent(index, type, data, sessionId));
+type Part = Parameters<typeof log>[number];
+const move = (id: string, to: string, more: object = {}): Part => [
   id,
   "session_transition",
-  { event: "turn", to, ...(activity && { activity }) },
+  { event: "turn", to, ...more },
 ];
-const decide = (id: string, outcome: string, reason = ""): [string, string, object] => [
-  id,
-  "arbitration",
-  { outcome, reason, challenger: { sessionId: id } },
-];
+const decide = (id: string, outcome: string, reason = ""): Part => {
+  return [id, "arbitration", { outcome, reason, challenger: { sessionId: id } }];
+};
 
 const EVENTS = log(
   ["a", "session_created", { id: "a" }],
@@ -28,18 +24,14 @@ const EVENTS = log(
   move("a", "paused"),
   decide("b", "granted"),
   move("b", "active.idle"),
-  move("a", "paused", { from: "running", to: "idle" }),
+  move("a", "paused", { activity: { from: "running", to: "idle" } }),
   ["a", "message", {}],
 );
 const inFlight = (count: number) => [...sessionsInFlight(flightIndex().of(EVENTS), count)];
 
 test("a session is in flight while it has a turn, even a held one, or waits for the floor", () => {
-  expect(inFlight(2)).toEqual([]);
-  expect(inFlight(3)).toEqual(["a"]);
-  expect(inFlight(5)).toEqual(["a", "b"]);
-  expect(inFlight(6)).toEqual(["a", "b"]);
-  expect(inFlight(7)).toEqual(["a"]);
-  expect(inFlight(9)).toEqual([]);
+  const flights = [2, 3, 5, 6, 7, 9].map(inFlight);
+  expect(flights).toEqual([[], ["a"], ["a", "b"], ["a", "b"], ["a"], []]);
 });
 
 test("the events of a session's work range from its beginning to its end", () => {

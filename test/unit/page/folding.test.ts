@@ -1,16 +1,11 @@
 import { expect, test } from "vitest";
-import type { LogEvent } from "../../../page/log/log-event.ts";
 import { lengthText } from "../../../page/moment/time-text.ts";
 import { foldedAxis, gapIndex } from "../../../page/timeline/folding.ts";
+import { logEvent } from "../../support/documents/log-event.ts";
 
 /** A log with an event at each of these seconds. */
 const gapsOf = (...seconds: number[]) =>
-  gapIndex().of(
-    seconds.map(
-      (second, index) =>
-        ({ type: "usage", position: `a.${index + 1}`, timestamp: new Date(second * 1_000).toISOString() }) as LogEvent,
-    ),
-  );
+  gapIndex().of(seconds.map((second, index) => logEvent(index, "usage", {}, undefined, second * 1_000)));
 
 const gaps = gapsOf(100, 105, 205, 206, 7_406, 7_410);
 const axis = foldedAxis(gaps);
@@ -47,11 +42,7 @@ test("events at the same time, or with times that go back, make no gap", () => {
 });
 
 test("a duration is shown in its largest unit, in the reader's language", () => {
-  expect([12_000, 120_000, 7_200_000, 200_000_000].map((ms) => lengthText(ms, "en"))).toEqual([
-    "12s",
-    "2m",
-    "2h",
-    "2d",
-  ]);
+  const lengths = [12_000, 120_000, 7_200_000, 200_000_000].map((ms) => lengthText(ms, "en"));
+  expect(lengths).toEqual(["12s", "2m", "2h", "2d"]);
   expect(lengthText(7_200_000, "zh")).toBe("2小时");
 });

@@ -1,33 +1,22 @@
 import { expect, test } from "vitest";
-import type { LogEvent } from "../../../page/log/log-event.ts";
 import { firstAbove, laneIndex, lanesWithin, moved, pinched, zoomed } from "../../../page/timeline/lanes/lanes.ts";
-
-const AT = Date.parse("2026-11-22T08:00:00.000Z");
-
-const event = (index: number, type: string, data: unknown, sessionId?: string): LogEvent =>
-  ({
-    type,
-    data,
-    sessionId,
-    position: `abc.${index + 1}`,
-    timestamp: new Date(AT + index * 1_000).toISOString(),
-  }) as unknown as LogEvent;
+import { AT, logEvent } from "../../support/documents/log-event.ts";
 
 test("lanes show the states of each session over time, and its end", () => {
   const { lanes, marks, from, to } = laneIndex().of([
-    event(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
-    event(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
-    event(2, "session_transition", { from: "created", to: "active.idle", event: "activate" }, "a"),
-    event(3, "session_transition", { from: "active.idle", to: "active.running", event: "turn" }, "a"),
-    event(4, "session_transition", { from: "active.running", to: "ducked.running", event: "duck", level: -14 }, "a"),
-    event(5, "arbitration", {
+    logEvent(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
+    logEvent(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
+    logEvent(2, "session_transition", { from: "created", to: "active.idle", event: "activate" }, "a"),
+    logEvent(3, "session_transition", { from: "active.idle", to: "active.running", event: "turn" }, "a"),
+    logEvent(4, "session_transition", { from: "active.running", to: "ducked.running", event: "duck", level: -14 }, "a"),
+    logEvent(5, "arbitration", {
       outcome: "rejected",
       reason: "lower_priority",
       challenger: { sessionId: "never made" },
     }),
-    event(6, "session_transition", { from: "ducked.running", to: "paused", event: "preempt" }, "a"),
-    event(7, "session_updated", { title: "B" }, "a"),
-    event(8, "session_transition", { from: "paused", to: "archived", event: "archive" }, "a"),
+    logEvent(6, "session_transition", { from: "ducked.running", to: "paused", event: "preempt" }, "a"),
+    logEvent(7, "session_updated", { title: "B" }, "a"),
+    logEvent(8, "session_transition", { from: "paused", to: "archived", event: "archive" }, "a"),
   ]);
   expect(lanes).toEqual([
     {
@@ -49,9 +38,9 @@ test("lanes show the states of each session over time, and its end", () => {
 test("a lane shows that a wait ended without the floor", () => {
   for (const reason of ["queue_timeout", "lease_expired"]) {
     const { lanes } = laneIndex().of([
-      event(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
-      event(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
-      event(2, "arbitration", { outcome: "rejected", reason, challenger: { sessionId: "a" } }, "a"),
+      logEvent(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
+      logEvent(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
+      logEvent(2, "arbitration", { outcome: "rejected", reason, challenger: { sessionId: "a" } }, "a"),
     ]);
     expect(lanes[0]?.looks, reason).toEqual(["created", "queued", "created"]);
   }

@@ -1,17 +1,10 @@
 import { expect, test } from "vitest";
 import { densityIndex, heightsOf } from "../../../page/log/log-density.ts";
 import type { LogEvent } from "../../../page/log/log-event.ts";
+import { logEvent } from "../../support/documents/log-event.ts";
 
 const logAt = (times: readonly number[]): LogEvent[] =>
-  times.map(
-    (at, index) =>
-      ({
-        type: "message",
-        data: {},
-        position: `e.${index + 1}`,
-        timestamp: new Date(at).toISOString(),
-      }) as unknown as LogEvent,
-  );
+  times.map((at, index) => logEvent(index, "message", {}, undefined, at));
 const errorAt = (event: LogEvent) => ({ ...event, type: "error" }) as LogEvent;
 
 test("an event soon after another is tall, and one after a long time is low", () => {
@@ -34,13 +27,8 @@ test("a log of any length has a bounded number of stretches, which keep every ev
   expect(stretches.reduce((sum, { count }) => sum + count, 0)).toBe(100_001);
   const bad = stretches.flatMap(({ isBad }, at) => (isBad ? [at] : []));
   expect(bad).toEqual([0, Math.floor(50_000 / size), Math.floor(100_000 / size)]);
-  expect(
-    new Set(
-      heightsOf({ firstAt: -10, size, stretches })
-        .slice(1, -1)
-        .map((height) => height.toFixed(3)),
-    ).size,
-  ).toBe(1);
+  const heights = heightsOf({ firstAt: -10, size, stretches }).slice(1, -1);
+  expect(new Set(heights.map((height) => height.toFixed(3))).size).toBe(1);
 });
 
 test("a log without events has no stretches", () => {

@@ -4,20 +4,16 @@ import type { LogEvent } from "../../../page/log/log-event.ts";
 import { arrowLabelOf, type Box } from "../../../page/machine/chart.ts";
 import { acceptedIn, arrowOf, transitionIndex, transitionsOf } from "../../../page/machine/standing.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
+import { logEvent } from "../../support/documents/log-event.ts";
 
 const [arbiter, session] = (await drawCharts()) as [Chart, Chart];
 type Chart = Awaited<ReturnType<typeof drawCharts>>[number];
 const [lifecycle, activity] = session.regions as [Chart["regions"][number], Chart["regions"][number]];
 
-const transition = (seq: number, data: object, sessionId = "a") =>
-  ({
-    type: "session_transition",
-    seq,
-    sessionId,
-    data,
-    timestamp: "2026-11-22T08:00:00Z",
-    position: `x.${seq}`,
-  }) as unknown;
+const transition = (seq: number, data: object, sessionId = "a"): unknown => ({
+  ...logEvent(seq, "session_transition", data, sessionId),
+  seq,
+});
 
 test("the page's charts have a place for each state and arrow, in both directions, and no two states overlap", () => {
   const overlaps = (one: Box, other: Box) =>
