@@ -71,12 +71,6 @@ export class FloorStage {
     this.now = until;
   }
 
-  /** Let time pass up to the next deadline, and carry it out. */
-  passToDue(): Delivery {
-    this.now = Math.max(this.now, this.due!);
-    return this.deliver({ type: "alarm" });
-  }
-
   beat(sessionId: string): Delivery {
     return this.deliver({ type: "session.heartbeat", sessionId });
   }
@@ -173,4 +167,13 @@ export class FloorStage {
 export function decisionOf(reply: Reply): LoggedData<"arbitration"> | undefined {
   if (reply.ok) return reply.decision;
   return reply.facts?.["decision"] as LoggedData<"arbitration"> | undefined;
+}
+
+/** A catalogue that throws in the machine that reads such an agent. */
+export function withThrowing(catalog: Catalog, isBomb: (agentId: string) => boolean): Catalog {
+  const get = (id: string) => {
+    if (isBomb(id)) throw new Error("it went off");
+    return catalog.agents.get(id);
+  };
+  return { ...catalog, agents: Object.assign(new Map(catalog.agents), { get }) };
 }

@@ -1,6 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
-import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
+import { play } from "../../support/floors/floor-script.ts";
+import { FloorStage } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 import { DONE, playing, REFUSED, withMusic } from "../../support/floors/playing-floor.ts";
 
@@ -16,13 +17,9 @@ test("a holder with nothing running gives the floor up after idle_timeout", () =
 
 test("a session paused longer than max_pause is archived, and each pause counts anew", () => {
   const floor = playing({ max_pause: "30m" });
-  floor.on("music", "pause");
-  floor.pass(1_700_000);
-  floor.on("music", "resume");
-  floor.pass(200_000);
+  play(floor, "pause music; pass 1700000; resume music; pass 200000");
   expect(floor.state("music")).toBe("active.running");
-  floor.on("music", "pause");
-  floor.pass(1_800_000);
+  play(floor, "pause music; pass 1800000");
   expect(floor.transitions().at(-1)).toBe("music paused→archived");
 });
 
@@ -37,141 +34,131 @@ test("after a turn that ends while its session is paused, a transition says that
   ]);
 });
 
-describe("a deadline", () => {
-  const agents = [
-    { name: "music", priority: 20, max_pause: "30m", resume_within: "10m" },
-    { name: "brief", priority: 20, max_pause: "5m" },
-    { name: "phone", priority: 90 },
-  ];
-  const preempted = () => {
-    const floor = new FloorStage(makeCatalog(agents));
-    floor.create("music");
-    floor.create("phone");
-    return floor;
-  };
+const agents = [
+  { name: "music", priority: 20, max_pause: "30m", resume_within: "10m" },
+  { name: "brief", priority: 20, max_pause: "5m" },
+  { name: "phone", priority: 90 },
+];
+const preempted = () => {
+  const floor = new FloorStage(makeCatalog(agents));
+  play(floor, "start music; start phone");
+  return floor;
+};
 
-  test("a preempted session that is silent for longer than resume_within is woken by no release, and can be resumed", () => {
-    const floor = preempted();
-    floor.pass(600_000);
-    const given = { from: "paused", to: "paused", event: "yield", reason: "resume_within" };
-    expect(floor.events("session_transition").at(-1)).toMatchObject(given);
-    floor.on("phone", "archive");
-    expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
-    expect(floor.on("music", "resume").ok).toBe(true);
-    expect(floor.state("music")).toBe("active.idle");
-  });
-
-  test("resume_within counts from the request of a session that its user paused and that has to wait", () => {
-    const floor = new FloorStage(makeCatalog([{ ...agents[0]!, when_blocked: "queue" }, agents[2]!]));
-    floor.create("music");
-    floor.create("phone");
-    floor.on("music", "pause");
-    floor.pass(300_000);
-    expect(decisionOf(floor.on("music", "resume"))).toMatchObject({ outcome: "queued" });
-    floor.pass(400_000);
-    floor.on("music", "resume");
-    floor.pass(199_999);
-    expect(floor.view("music")).toMatchObject({ pausedBy: "preemption" });
-    floor.pass(1);
-    expect(floor.view("music")).toMatchObject({ pausedBy: "yield" });
-  });
-
-  test("a command finds done what was due before it, each at its own moment, although no alarm came", () => {
-    const floor = preempted();
-    floor.now += 2_000_000;
-    const facts = floor.factsOf(() => floor.on("phone", "archive"));
-    const start = floor.now - 2_000_000;
-    const times = facts.flatMap((fact) => (fact.type === "at" ? [fact.now - start] : []));
-    expect(times).toEqual([600_000, 1_800_000, 2_000_000]);
-    const moves = ["music paused→paused", "music paused→archived", "phone active.idle→archived"];
-    expect(floor.transitions(facts)).toEqual(moves);
-  });
-
-  test("a switch of the agent and a new catalogue move it at once, measured from when the state began", () => {
-    const floor = preempted();
-    floor.pass(200_000);
-    const pausedAt = floor.now - 200_000;
-    expect(floor.due).toBe(pausedAt + 600_000);
-    floor.ask({ type: "session.switch_agent", sessionId: "music", agentId: "brief" });
-    expect(floor.due).toBe(pausedAt + 300_000);
-    floor.catalog = makeCatalog([agents[0]!, { ...agents[1]!, max_pause: "7m" }, agents[2]!]);
-    expect(floor.due).toBe(pausedAt + 420_000);
-    floor.catalog = makeCatalog([{ ...agents[0]! }, { name: "phone", priority: 90 }]);
-    // Its agent has left, and it keeps the length that it had with it.
-    floor.restart();
-    expect(floor.due).toBe(pausedAt + 300_000);
-  });
-
-  test.each([
-    ["its answer_within", "20s", 20_000],
-    ["the node's setting, without answer_within", undefined, 300_000],
-  ])("a question of an agent waits for %s", (_, answerWithin, waitMs) => {
-    const floor = playing({ answer_within: answerWithin });
-    const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
-    floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
-    expect(floor.events("user_question_request")).toMatchObject([{ expiresAt: floor.now + waitMs }]);
-    floor.pass(waitMs);
-    expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
-  });
+test("a preempted session that is silent for longer than resume_within is woken by no release, and can be resumed", () => {
+  const floor = preempted();
+  floor.pass(600_000);
+  const given = { from: "paused", to: "paused", event: "yield", reason: "resume_within" };
+  expect(floor.events("session_transition").at(-1)).toMatchObject(given);
+  floor.on("phone", "archive");
+  expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
+  expect(floor.on("music", "resume").ok).toBe(true);
+  expect(floor.state("music")).toBe("active.idle");
 });
 
-describe("a session that ends with its turn", () => {
-  const chatOnce = (floor: FloorStage) => {
-    const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
-    const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
-    floor.ask({ type: "session.chat", sessionId: "music", turn, session });
-  };
-  /** A floor on which such a session waits behind a phone call with its turn `m1`. */
-  const waiting = () => {
-    const floor = new FloorStage(withMusic({ when_blocked: "queue", queue_timeout: "30s" }));
-    floor.create("phone");
-    chatOnce(floor);
-    expect(floor.state("music")).toBe("created");
-    return floor;
-  };
-  const running = () => {
-    const floor = waiting();
-    floor.on("phone", "archive");
-    floor.claim("music", "run-m1");
-    expect(floor.state("music")).toBe("active.running");
-    return floor;
-  };
+test("resume_within counts from the request of a session that its user paused and that has to wait", () => {
+  const floor = new FloorStage(makeCatalog([{ ...agents[0]!, when_blocked: "queue" }, agents[2]!]));
+  const decisions = play(floor, "start music; start phone; pause music; pass 300000; resume music");
+  expect(decisions.at(-1)).toBe("queued lower_priority");
+  play(floor, "pass 400000; resume music; pass 199999");
+  expect(floor.view("music")).toMatchObject({ pausedBy: "preemption" });
+  floor.pass(1);
+  expect(floor.view("music")).toMatchObject({ pausedBy: "yield" });
+});
 
-  test.each<[string, (floor: FloorStage) => unknown]>([
-    ["", (floor) => floor.report("music", "run-m1", 1, DONE)],
-    [" that failed", (floor) => floor.report("music", "run-m1", 1, REFUSED)],
-    [" that was aborted", (floor) => floor.on("music", "abort")],
-  ])("it is archived after its turn%s, and after a restart between", (_, end) => {
-    const floor = running();
-    floor.restart();
-    end(floor);
-    expect(floor.events("complete")).toHaveLength(1);
-    expect(floor.state("music")).toBe("archived");
-    expect(floor.actors.context.floor.holder).toBeUndefined();
-  });
+test("a command finds done what was due before it, each at its own moment, although no alarm came", () => {
+  const floor = preempted();
+  floor.now += 2_000_000;
+  const facts = floor.factsOf(() => floor.on("phone", "archive"));
+  const start = floor.now - 2_000_000;
+  const times = facts.flatMap((fact) => (fact.type === "at" ? [fact.now - start] : []));
+  expect(times).toEqual([600_000, 1_800_000, 2_000_000]);
+  const moves = ["music paused→paused", "music paused→archived", "phone active.idle→archived"];
+  expect(floor.transitions(facts)).toEqual(moves);
+});
 
-  test.each<[string, (floor: FloorStage) => unknown]>([
-    ["is withdrawn", (floor) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })],
-    ["is aborted", (floor) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" })],
-    ["has waited for the floor for too long", (floor) => floor.pass(30_000)],
-  ])("it is archived when its waiting turn %s", (_, end) => {
-    const floor = waiting();
-    end(floor);
-    expect(floor.state("music")).toBe("archived");
-    floor.on("phone", "archive");
-    expect(floor.actors.context.floor.holder).toBeUndefined();
-  });
+test("a switch of the agent and a new catalogue move a deadline at once, measured from when the state began", () => {
+  const floor = preempted();
+  floor.pass(200_000);
+  const pausedAt = floor.now - 200_000;
+  expect(floor.due).toBe(pausedAt + 600_000);
+  floor.ask({ type: "session.switch_agent", sessionId: "music", agentId: "brief" });
+  expect(floor.due).toBe(pausedAt + 300_000);
+  floor.catalog = makeCatalog([agents[0]!, { ...agents[1]!, max_pause: "7m" }, agents[2]!]);
+  expect(floor.due).toBe(pausedAt + 420_000);
+  floor.catalog = makeCatalog([{ ...agents[0]! }, { name: "phone", priority: 90 }]);
+  // Its agent has left, and it keeps the length that it had with it.
+  floor.restart();
+  expect(floor.due).toBe(pausedAt + 300_000);
+});
 
-  test("it is archived only after the further turns that were sent to it", () => {
-    const floor = new FloorStage(withMusic({ when_busy: "enqueue" }));
-    chatOnce(floor);
-    floor.chat("music", "m2");
-    for (const [turn, after] of Object.entries({ m1: "active.running", m2: "archived" })) {
-      floor.claim("music", `run-${turn}`);
-      floor.report("music", `run-${turn}`, 1, DONE);
-      expect(floor.state("music")).toBe(after);
-    }
-  });
+test.each([
+  ["its answer_within", "20s", 20_000],
+  ["the node's setting, without answer_within", undefined, 300_000],
+])("a question of an agent waits for %s", (_, answerWithin, waitMs) => {
+  const floor = playing({ answer_within: answerWithin });
+  const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
+  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+  expect(floor.events("user_question_request")).toMatchObject([{ expiresAt: floor.now + waitMs }]);
+  floor.pass(waitMs);
+  expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
+});
+
+const chatOnce = (floor: FloorStage) => {
+  const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
+  const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
+  floor.ask({ type: "session.chat", sessionId: "music", turn, session });
+};
+/** A floor on which such a session waits behind a phone call with its turn `m1`. */
+const waiting = () => {
+  const floor = new FloorStage(withMusic({ when_blocked: "queue", queue_timeout: "30s" }));
+  floor.create("phone");
+  chatOnce(floor);
+  expect(floor.state("music")).toBe("created");
+  return floor;
+};
+const running = () => {
+  const floor = waiting();
+  floor.on("phone", "archive");
+  floor.claim("music", "run-m1");
+  expect(floor.state("music")).toBe("active.running");
+  return floor;
+};
+
+test.each<[string, (floor: FloorStage) => unknown]>([
+  ["", (floor) => floor.report("music", "run-m1", 1, DONE)],
+  [" that failed", (floor) => floor.report("music", "run-m1", 1, REFUSED)],
+  [" that was aborted", (floor) => floor.on("music", "abort")],
+])("a session that ends with its turn is archived after its turn%s, and after a restart between", (_, end) => {
+  const floor = running();
+  floor.restart();
+  end(floor);
+  expect(floor.events("complete")).toHaveLength(1);
+  expect(floor.state("music")).toBe("archived");
+  expect(floor.actors.context.floor.holder).toBeUndefined();
+});
+
+test.each<[string, (floor: FloorStage) => unknown]>([
+  ["is withdrawn", (floor) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })],
+  ["is aborted", (floor) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" })],
+  ["has waited for the floor for too long", (floor) => floor.pass(30_000)],
+])("a session that ends with its turn is archived when its waiting turn %s", (_, end) => {
+  const floor = waiting();
+  end(floor);
+  expect(floor.state("music")).toBe("archived");
+  floor.on("phone", "archive");
+  expect(floor.actors.context.floor.holder).toBeUndefined();
+});
+
+test("a session that ends with its turn is archived only after the further turns that were sent to it", () => {
+  const floor = new FloorStage(withMusic({ when_busy: "enqueue" }));
+  chatOnce(floor);
+  floor.chat("music", "m2");
+  for (const [turn, after] of Object.entries({ m1: "active.running", m2: "archived" })) {
+    floor.claim("music", `run-${turn}`);
+    floor.report("music", `run-${turn}`, 1, DONE);
+    expect(floor.state("music")).toBe(after);
+  }
 });
 
 const outcome = (floor: FloorStage, agentId: string) => {
@@ -203,9 +190,7 @@ test("a switch of the agent changes the session's priority and preempts no sessi
 test("a floor is stored without sessions that do not compete and have nothing running", () => {
   const floor = playing();
   floor.create("weather", { activate: false });
-  floor.on("music", "pause");
-  floor.create("planner");
-  floor.on("planner", "pause");
+  play(floor, "pause music; start planner; pause planner");
   floor.actors.drainTouched();
   floor.actors.evict();
   expect(floor.actors.drainTouched()).toEqual([]);
@@ -217,8 +202,7 @@ test("a floor keeps only its competing sessions and the most recently used other
   const floor = playing();
   for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
   floor.actors.evict();
-  expect(floor.actors.sessionIds.sort()).toEqual(
-    ["music", ...Array.from({ length: 16 }, (_, n) => `w${n + 24}`)].sort(),
-  );
+  const recent = Array.from({ length: 16 }, (_, n) => `w${n + 24}`);
+  expect(floor.actors.sessionIds.sort()).toEqual(["music", ...recent]);
   expect(floor.on("w39", "archive").ok).toBe(true);
 });

@@ -6,7 +6,7 @@ import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorLogCheck } from "../../support/floors/floor-log-check.ts";
 import { NOON } from "../../support/stores/floor-writer.ts";
 
-/** Logs with one fault each, which the checker of a floor's log must find. */
+/** Logs with one fault each, which the checker of a floor's log must find. `invariants.property.test.ts` checks correct ones. */
 
 const AGENTS = [
   { name: "phone", priority: 90, interruptible: false, max_hold: "1m" },
@@ -50,19 +50,6 @@ const PLAIN = [
   { name: "phone", priority: 90 },
   { name: "music", priority: 20 },
 ];
-
-test("a correct log has no fault", () => {
-  check([
-    ...MUSIC_PLAYS,
-    created("phone"),
-    decided("granted", "preempted", "phone", 90, CALL),
-    goes("music", "preempt", "active.idle", "paused", { reason: "preempted", ...by("phone") }),
-    starts("phone"),
-    goes("phone", "archive", "active.idle", "archived"),
-    decided("granted", "resumed", "music", 20),
-    goes("music", "resume", "paused", "active.idle"),
-  ]);
-});
 
 test.each<[what: string, invariant: string, told: Told[], agents?: object[]]>([
   ["two sessions that are active at once", "1:", [...MUSIC_PLAYS, created("phone"), starts("phone")]],

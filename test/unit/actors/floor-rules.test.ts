@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
@@ -184,42 +184,40 @@ const RELOADS: Readonly<Record<string, readonly [before: Catalog, after: Catalog
 
 const partsOf = (row: string) => row.split("|").map((part) => part.trim());
 
-describe("rule", () => {
-  test.each(Object.entries(ROWS))("%s", (_, row) => {
-    const [catalog = "", script = "", picture, decision] = partsOf(row);
-    const floor = new FloorStage(CATALOGS[catalog]!);
-    const decisions = play(floor, script);
-    expect(pictureOf(floor)).toBe(picture);
-    if (decision) expect(decisions).toContain(decision);
-    // A floor that is restored goes on the same way.
-    floor.restart();
-    expect(pictureOf(floor)).toBe(picture);
-  });
+test.each(Object.entries(ROWS))("rule %s", (_, row) => {
+  const [catalog = "", script = "", picture, decision] = partsOf(row);
+  const floor = new FloorStage(CATALOGS[catalog]!);
+  const decisions = play(floor, script);
+  expect(pictureOf(floor)).toBe(picture);
+  if (decision) expect(decisions).toContain(decision);
+  // A floor that is restored goes on the same way.
+  floor.restart();
+  expect(pictureOf(floor)).toBe(picture);
+});
 
-  test.each(Object.entries(RELOADS))("%s", (_, [before, after, row]) => {
-    const [script = "", then, picture] = partsOf(row);
-    const floor = new FloorStage(before);
-    play(floor, script);
-    floor.catalog = after;
-    floor.ask({ type: "floor.what_if", agentId: "call" });
-    if (then) play(floor, then);
-    expect(pictureOf(floor)).toBe(picture);
-    const { holder = [], ducked, paused, queued } = floor.actors.context.floor;
-    for (const { sessionId, agentId, priority } of [holder, ducked, paused, queued].flat()) {
-      expect(floor.view(sessionId)).toMatchObject({ priority: after.agents.get(agentId)?.priority ?? priority });
-    }
-  });
+test.each(Object.entries(RELOADS))("rule %s", (_, [before, after, row]) => {
+  const [script = "", then, picture] = partsOf(row);
+  const floor = new FloorStage(before);
+  play(floor, script);
+  floor.catalog = after;
+  floor.ask({ type: "floor.what_if", agentId: "call" });
+  if (then) play(floor, then);
+  expect(pictureOf(floor)).toBe(picture);
+  const { holder = [], ducked, paused, queued } = floor.actors.context.floor;
+  for (const { sessionId, agentId, priority } of [holder, ducked, paused, queued].flat()) {
+    expect(floor.view(sessionId)).toMatchObject({ priority: after.agents.get(agentId)?.priority ?? priority });
+  }
+});
 
-  test("E: the sessions of an agent that returns are eligible again, and the floor settles", () => {
-    const before = catalogOf([APP, CALL]);
-    const floor = new FloorStage(before);
-    play(floor, "start x:app; start c:call");
-    floor.catalog = catalogOf([CALL]);
-    play(floor, "end c");
-    floor.catalog = before;
-    floor.ask({ type: "floor.what_if", agentId: "call" });
-    expect(pictureOf(floor)).toBe("A=x");
-  });
+test("rule E: the sessions of an agent that returns are eligible again, and the floor settles", () => {
+  const before = catalogOf([APP, CALL]);
+  const floor = new FloorStage(before);
+  play(floor, "start x:app; start c:call");
+  floor.catalog = catalogOf([CALL]);
+  play(floor, "end c");
+  floor.catalog = before;
+  floor.ask({ type: "floor.what_if", agentId: "call" });
+  expect(pictureOf(floor)).toBe("A=x");
 });
 
 test("docs/use/arbitration.md lists exactly the rules with a letter that have cases here", () => {

@@ -11,18 +11,16 @@ const BENEATH = { when_preempted: "duck", when_blocked: "duck" };
 const FIRM_PHONE = { name: "phone", priority: 90, interruptible: false };
 const MUSIC = { name: "music", priority: 20 };
 
-test.each<readonly [name: string, agents: object[], policy: object, script: string, picture: string]>([
+test.each<readonly [name: string, agents: object[], script: string, picture: string]>([
   [
     "a queued session is heard at once, and leaves the queue",
     [FIRM_PHONE, { name: "chat", priority: 10, when_blocked: "queue" }],
-    {},
     "start p:phone; start c:chat; switch c:ecall",
     "A=p D=c@0",
   ],
   [
     "a silenced session is heard again at once",
     [FIRM_PHONE, MUSIC],
-    {},
     "start m:music; start p:phone; switch m:ecall",
     "A=p D=m@0",
   ],
@@ -33,7 +31,6 @@ test.each<readonly [name: string, agents: object[], policy: object, script: stri
       { name: "dialog", priority: 20, interruptible: false, ...BENEATH },
       { name: "music", priority: 50 },
     ],
-    {},
     "start m:music; start p:phone; start d:dialog; switch m:ecall",
     "A=p D=m@0 P=d",
   ],
@@ -43,20 +40,18 @@ test.each<readonly [name: string, agents: object[], policy: object, script: stri
       { name: "phone", priority: 90, beneath: { all: -14 } },
       { name: "dialog", priority: 20, ...BENEATH },
     ],
-    { resume_delay: "1s" },
     "start p:phone; start d:dialog; end p; switch d:ecall",
     "D=d@0 R=d",
   ],
   [
     "a session that its user paused stays paused",
     [FIRM_PHONE, MUSIC],
-    {},
     "start m:music; pause m; start p:phone; switch m:ecall",
     "A=p",
   ],
-])("when its agent becomes critical, %s", (_, agents, policy, script, picture) => {
+])("when its agent becomes critical, %s", (_, agents, script, picture) => {
   const all = [...agents, { name: "ecall", priority: 50, critical: true }];
-  const floor = new FloorStage(makeCatalog(all as never, { policy }));
+  const floor = new FloorStage(makeCatalog(all as never, { policy: { resume_delay: "1s" } }));
   play(floor, script);
   expect(pictureOf(floor)).toBe(picture);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import { alarmOf } from "../../../src/protocol/internal/effect.ts";
@@ -114,15 +114,8 @@ test("a commit of text only is published as a checkpoint with the stored length"
   ];
   await stage.ask({ type: "run.report", sessionId: "music", runId: "r1", attempt: 1, n: 1, parts }, { caller: null });
   await stage.settle();
-  const checkpoint = {
-    kind: "checkpoint",
-    floorId: "u:ann",
-    sessionId: "music",
-    messageId: "a1",
-    runId: "r1",
-    length: 5,
-  };
-  expect(messages).toEqual([checkpoint]);
+  const about = { floorId: "u:ann", sessionId: "music", messageId: "a1", runId: "r1" };
+  expect(messages).toEqual([{ kind: "checkpoint", ...about, length: 5 }]);
 });
 
 test("the number of floors in memory is limited: the least recently used one is dropped, and later loaded unchanged", async () => {
@@ -210,72 +203,68 @@ test.each(INVALID)("an invalid command is refused: %j", async (type) => {
   expect(stage.store.callsOf("loadFloor")).toBe(1);
 });
 
-describe("sessions outside the memory", () => {
-  const PAUSED = makeCatalog([{ name: "music", priority: 20, max_pause: "30m" }]);
-  const LATER = makeCatalog([{ name: "music", priority: 20, max_pause: "45m" }]);
+const PAUSED = makeCatalog([{ name: "music", priority: 20, max_pause: "30m" }]);
+const LATER = makeCatalog([{ name: "music", priority: 20, max_pause: "45m" }]);
 
-  /** A floor with seventy sessions that their user has paused; most of them are not in memory. Some have equal deadlines. */
-  async function crowd() {
-    const stage = await HostStage.open();
-    stage.catalog = PAUSED;
-    const ids = Array.from({ length: 70 }, (_, n) => `s${String(n).padStart(2, "0")}`);
-    for (const [n, id] of ids.entries()) {
-      await stage.create(id, "music");
-      await stage.on(id, "pause");
-      if (n < 5 || n > 60) await stage.clock.advance(1);
-    }
-    return { stage, ids };
+/** A floor with seventy sessions that their user has paused; most of them are not in memory. Some have equal deadlines. */
+async function crowd() {
+  const stage = await HostStage.open();
+  stage.catalog = PAUSED;
+  const ids = Array.from({ length: 70 }, (_, n) => `s${String(n).padStart(2, "0")}`);
+  for (const [n, id] of ids.entries()) {
+    await stage.create(id, "music");
+    await stage.on(id, "pause");
+    if (n < 5 || n > 60) await stage.clock.advance(1);
   }
+  return { stage, ids };
+}
 
-  async function archived(stage: HostStage) {
-    const { entries } = await stage.store.store.readFloorLog("u:ann" as FloorId, 0, 1_000);
-    const isExpiry = ({ json }: { json: string }) => json.includes('"reason":"max_pause"');
-    return { entries, expired: entries.filter(isExpiry) };
-  }
+async function archived(stage: HostStage) {
+  const { entries } = await stage.store.store.readFloorLog("u:ann" as FloorId, 0, 1_000);
+  const isExpiry = ({ json }: { json: string }) => json.includes('"reason":"max_pause"');
+  return { entries, expired: entries.filter(isExpiry) };
+}
 
-  test("a crowd of them ends, each at its deadline and in order, before the next command, 32 with each commit", async () => {
-    const { stage, ids } = await crowd();
-    const { entries: before } = await archived(stage);
-    const pausedAt = before.filter(({ json }) => json.includes('"event":"pause"')).map(({ at }) => at);
-    // No command reads the deadlines of the others.
-    expect(stage.store.callsOf("loadDue")).toBe(0);
-    expect(stage.armed.at(-1)).toEqual(alarmOf("u:ann" as FloorId, pausedAt[0]! + 1_800_000));
-    stage.host.retireIdle();
-    await stage.clock.advance(3_600_000);
-    const commits = stage.store.changes.length;
-    await stage.create("next", "music");
-    const { entries, expired } = await archived(stage);
-    expect(expired.map(({ sessionId }) => sessionId)).toEqual(ids);
-    expect(expired.map(({ at }) => at)).toEqual(pausedAt.map((at) => at + 1_800_000));
-    expect(entries.findIndex(({ sessionId }) => sessionId === "next")).toBeGreaterThan(
-      entries.indexOf(expired.at(-1)!),
-    );
-    expect(stage.store.changes.slice(commits).map(({ sessions }) => sessions.length)).toEqual([32, 32, 6, 1]);
-    expect(stage.store.changes.at(-1)!.alarm).toBeUndefined();
-  });
+test("a crowd of sessions outside the memory ends, each at its deadline and in order, before the next command, 32 with each commit", async () => {
+  const { stage, ids } = await crowd();
+  const { entries: before } = await archived(stage);
+  const pausedAt = before.filter(({ json }) => json.includes('"event":"pause"')).map(({ at }) => at);
+  // No command reads the deadlines of the others.
+  expect(stage.store.callsOf("loadDue")).toBe(0);
+  expect(stage.armed.at(-1)).toEqual(alarmOf("u:ann" as FloorId, pausedAt[0]! + 1_800_000));
+  stage.host.retireIdle();
+  await stage.clock.advance(3_600_000);
+  const commits = stage.store.changes.length;
+  await stage.create("next", "music");
+  const { entries, expired } = await archived(stage);
+  expect(expired.map(({ sessionId }) => sessionId)).toEqual(ids);
+  expect(expired.map(({ at }) => at)).toEqual(pausedAt.map((at) => at + 1_800_000));
+  expect(entries.findIndex(({ sessionId }) => sessionId === "next")).toBeGreaterThan(entries.indexOf(expired.at(-1)!));
+  expect(stage.store.changes.slice(commits).map(({ sessions }) => sessions.length)).toEqual([32, 32, 6, 1]);
+  expect(stage.store.changes.at(-1)!.alarm).toBeUndefined();
+});
 
-  test("their deadlines that a new catalogue moves come when it says", async () => {
-    const { stage, ids } = await crowd();
-    stage.host.retireIdle();
-    stage.catalog = LATER;
-    await stage.clock.advance(1_900_000);
-    await stage.ask({ type: "alarm" });
-    expect((await archived(stage)).expired).toEqual([]);
-    await stage.clock.advance(800_000);
-    await stage.ask({ type: "alarm" });
-    expect((await archived(stage)).expired).toHaveLength(ids.length);
-  });
+test("deadlines of sessions outside the memory that a new catalogue moves come when it says", async () => {
+  const { stage, ids } = await crowd();
+  stage.host.retireIdle();
+  stage.catalog = LATER;
+  await stage.clock.advance(1_900_000);
+  await stage.ask({ type: "alarm" });
+  expect((await archived(stage)).expired).toEqual([]);
+  await stage.clock.advance(800_000);
+  await stage.ask({ type: "alarm" });
+  expect((await archived(stage)).expired).toHaveLength(ids.length);
+});
 
-  test("an alarm for a session that was resumed in the meantime changes nothing but the alarm", async () => {
-    const stage = await HostStage.open();
-    stage.catalog = PAUSED;
-    await stage.create("music", "music");
-    await stage.on("music", "pause");
-    await stage.on("music", "resume");
-    const { entries } = await archived(stage);
-    await stage.clock.advance(1_800_000);
-    await stage.ask({ type: "alarm" }, { caller: null });
-    expect((await archived(stage)).entries).toEqual(entries);
-    expect(stage.store.changes.at(-1)).toMatchObject({ sessions: [], events: [], alarm: undefined });
-  });
+test("an alarm for a session that was resumed in the meantime changes nothing but the alarm", async () => {
+  const stage = await HostStage.open();
+  stage.catalog = PAUSED;
+  await stage.create("music", "music");
+  await stage.on("music", "pause");
+  await stage.on("music", "resume");
+  const { entries } = await archived(stage);
+  await stage.clock.advance(1_800_000);
+  await stage.ask({ type: "alarm" }, { caller: null });
+  expect((await archived(stage)).entries).toEqual(entries);
+  expect(stage.store.changes.at(-1)).toMatchObject({ sessions: [], events: [], alarm: undefined });
 });

@@ -1,17 +1,8 @@
 import { expect, test } from "vitest";
-import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
+import { withThrowing } from "../../support/floors/floor-stage.ts";
 import type { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
-
-/** A catalogue that throws in the machine that reads such an agent. */
-function withThrowing(catalog: Catalog, isBomb: (agentId: string) => boolean): Catalog {
-  const get = (id: string) => {
-    if (isBomb(id)) throw new Error("it went off");
-    return catalog.agents.get(id);
-  };
-  return { ...catalog, agents: Object.assign(new Map(catalog.agents), { get }) };
-}
 
 /** The two renamings fail in this way. */
 async function expectFailures(stage: HostStage, code: string): Promise<void> {

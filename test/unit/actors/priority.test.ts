@@ -18,47 +18,38 @@ const catalog = makeCatalog(
     user_preferences: { ann: { agent_priority_overrides: { music: 50 } } },
   },
 );
-const of = (agent: string, context: { now?: number; userId?: string; flags?: Record<string, boolean> } = {}) =>
-  effectivePriority(catalog.agents.get(agent)!, catalog, { now: noon, userId: undefined, flags: {}, ...context });
+const shanghai = (hour: number, minute = 0) => ({ now: Date.UTC(2026, 5, 1, hour - 8, minute) });
+const emergency = { flags: { emergency: true } };
 
-test("the effective priority is the agent's own if no rule applies", () => {
-  expect(of("music")).toEqual({ value: 20, explained: [{ step: "agent", value: 20 }] });
-});
-
-test("the effective priority starts with the user's override, and its explanation lists it", () => {
-  expect(of("music", { userId: "ann" }).explained).toEqual([
-    { step: "agent", value: 20 },
-    { step: "override", value: 50 },
-  ]);
-  expect(of("music", { userId: "bob" }).value).toBe(20);
-});
-
-test("the effective priority follows the time of day in the rule's zone, including its start and excluding its end", () => {
-  const shanghai = (hour: number, minute = 0) => Date.UTC(2026, 5, 1, hour - 8, minute);
-  expect(of("music", { now: shanghai(21, 59) }).value).toBe(20);
-  expect(of("music", { now: shanghai(22) }).value).toBe(10);
-  expect(of("music", { now: shanghai(24 + 6, 59) }).value).toBe(10);
-  expect(of("music", { now: shanghai(24 + 7) }).value).toBe(20);
-  expect(of("phone", { now: shanghai(22) }).value).toBe(90);
-});
-
-test("the effective priority adds the rules of the floor's flags in the order of the file", () => {
-  const night = Date.UTC(2026, 5, 1, 15);
-  expect(of("music", { now: night, flags: { emergency: true } }).explained).toEqual([
-    { step: "agent", value: 20 },
-    { step: "rule:night", adjust: -10, value: 10 },
-    { step: "rule:emergency", adjust: 20, value: 30 },
-  ]);
-  expect(of("music", { flags: { emergency: false } }).value).toBe(20);
-});
-
-test("the effective priority of a critical agent does not change with rules for all agents", () => {
-  const unchanged = { value: 95, explained: [{ step: "agent", value: 95 }] };
-  expect(of("chime", { flags: { emergency: true } })).toEqual(unchanged);
-});
-
-test("the effective priority is clamped to 0..100 at the end, and its explanation lists that", () => {
-  const night = Date.UTC(2026, 5, 1, 15);
-  expect(of("phone", { flags: { emergency: true } }).explained.at(-1)).toEqual({ step: "clamp", value: 100 });
-  expect(of("chat", { now: night }).value).toBe(0);
+test.each<
+  [
+    what: string,
+    agent: string,
+    context: { now?: number; userId?: string; flags?: Record<string, boolean> },
+    explained: string,
+  ]
+>([
+  ["is the agent's own if no rule applies", "music", {}, "agent 20"],
+  ["starts with the user's override", "music", { userId: "ann" }, "agent 20, override 50"],
+  ["has no other user's override", "music", { userId: "bob" }, "agent 20"],
+  ["follows no rule before its time of day in the rule's zone", "music", shanghai(21, 59), "agent 20"],
+  ["follows a rule as its time of day begins", "music", shanghai(22), "agent 20, rule:night -10 10"],
+  ["follows a rule to the end of its time of day", "music", shanghai(24 + 6, 59), "agent 20, rule:night -10 10"],
+  ["follows no rule as its time of day ends", "music", shanghai(24 + 7), "agent 20"],
+  ["follows no rule for other agents", "phone", shanghai(22), "agent 90"],
+  [
+    "adds the rules of the floor's flags in the order of the file",
+    "music",
+    { ...shanghai(23), ...emergency },
+    "agent 20, rule:night -10 10, rule:emergency 20 30",
+  ],
+  ["follows no rule whose flag is off", "music", { flags: { emergency: false } }, "agent 20"],
+  ["of a critical agent does not change with rules for all agents", "chime", emergency, "agent 95"],
+  ["is clamped to 100 at the end", "phone", emergency, "agent 90, rule:emergency 20 110, clamp 100"],
+  ["is clamped to 0 at the end", "chat", shanghai(23), "agent 5, rule:night -10 -5, clamp 0"],
+])("the effective priority %s, and its explanation says so", (_, agent, context, wanted) => {
+  const given = { now: noon, userId: undefined, flags: {}, ...context };
+  const { value, explained } = effectivePriority(catalog.agents.get(agent)!, catalog, given);
+  expect(explained.map((step) => Object.values(step).join(" ")).join(", ")).toBe(wanted);
+  expect(value).toBe(explained.at(-1)!.value);
 });

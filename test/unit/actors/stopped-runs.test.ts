@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Fact } from "../../../src/actors/facts.ts";
 import { masterRef } from "../../../src/protocol/message.ts";
 import type { FloorStage } from "../../support/floors/floor-stage.ts";
@@ -72,35 +72,33 @@ const trunk = (toolCallId: string) => ({ toolCallId, function: { name: "open_tru
 const confirmation = (toolCallId: string) =>
   ({ kind: "confirmation", requestId: "q1", toolCall: trunk(toolCallId), isSensitive: true }) as const;
 
-describe("a call without a result", () => {
-  const agent = masterRef("music");
-  const failed = { kind: "failed", code: "internal", message: "It broke." } as const;
+const agent = masterRef("music");
+const failed = { kind: "failed", code: "internal", message: "It broke." } as const;
 
-  test.each<[string, (floor: FloorStage) => unknown]>([
-    ["an abort", (floor) => floor.on("music", "abort")],
-    ["a pause", (floor) => floor.on("music", "pause")],
-    ["its session's end", (floor) => floor.on("music", "archive")],
-    ["a failure", (floor) => floor.report("music", "run-m1", 3, { outcome: failed })],
-    ["the loss of its worker", (floor) => floor.report("music", "run-m1", 3, LOST)],
-    ["a confirmation that nobody gives", (floor) => floor.pass(300_000)],
-  ])("gets one from %s, which says whether it began", (_, end) => {
-    const floor = playing({ adapter: scripted({ yields: "abort" }) });
-    const parts = ["ends", "runs", "waits"].map((id) => ({ kind: "tool_call" as const, call: trunk(id), agent }));
-    const result = { toolCallId: "ends", toolName: "open_trunk", content: "open", status: "success" as const, agent };
-    floor.report("music", "run-m1", 2, {
-      parts: [...parts, { kind: "tool_result", ...result }, { kind: "ask", interaction: confirmation("waits") }],
-    });
-    end(floor);
-    const ended = (toolCallId: string, content: string) => ({ ...result, toolCallId, content, status: "error" });
-    expect(floor.events("tool_result")).toEqual([
-      result,
-      ended("waits", "The call did not begin: the turn ended before it was confirmed."),
-      ended("runs", "The turn ended before the call did. What the call has done is not known."),
-    ]);
-    // Once: another end of the same attempt adds nothing.
-    floor.on("music", "abort");
-    expect(floor.events("tool_result")).toHaveLength(3);
+test.each<[string, (floor: FloorStage) => unknown]>([
+  ["an abort", (floor) => floor.on("music", "abort")],
+  ["a pause", (floor) => floor.on("music", "pause")],
+  ["its session's end", (floor) => floor.on("music", "archive")],
+  ["a failure", (floor) => floor.report("music", "run-m1", 3, { outcome: failed })],
+  ["the loss of its worker", (floor) => floor.report("music", "run-m1", 3, LOST)],
+  ["a confirmation that nobody gives", (floor) => floor.pass(300_000)],
+])("a call without a result gets one from %s, which says whether it began", (_, end) => {
+  const floor = playing({ adapter: scripted({ yields: "abort" }) });
+  const parts = ["ends", "runs", "waits"].map((id) => ({ kind: "tool_call" as const, call: trunk(id), agent }));
+  const result = { toolCallId: "ends", toolName: "open_trunk", content: "open", status: "success" as const, agent };
+  floor.report("music", "run-m1", 2, {
+    parts: [...parts, { kind: "tool_result", ...result }, { kind: "ask", interaction: confirmation("waits") }],
   });
+  end(floor);
+  const ended = (toolCallId: string, content: string) => ({ ...result, toolCallId, content, status: "error" });
+  expect(floor.events("tool_result")).toEqual([
+    result,
+    ended("waits", "The call did not begin: the turn ended before it was confirmed."),
+    ended("runs", "The turn ended before the call did. What the call has done is not known."),
+  ]);
+  // Once: another end of the same attempt adds nothing.
+  floor.on("music", "abort");
+  expect(floor.events("tool_result")).toHaveLength(3);
 });
 
 const question = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a", "b"] };

@@ -5,12 +5,12 @@ import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
 import { BrokenActors, FloorActors, type SavedFloor } from "../../../src/actors/host/floor-actors.ts";
 import { memoryOf } from "../../../src/actors/session/session-context.ts";
 import type { SessionInput } from "../../../src/actors/session/session-machine.ts";
-import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
 import { play } from "../../support/floors/floor-script.ts";
-import { FloorStage, type LooseCommand } from "../../support/floors/floor-stage.ts";
+import { FloorStage, type LooseCommand, withThrowing } from "../../support/floors/floor-stage.ts";
 import { persistWhole, throughRows } from "../../support/floors/persisted-floor.ts";
+import { author, sung } from "../../support/floors/playing-floor.ts";
 
 /** Properties of XState 5 that the code must work around (docs/inside/architecture.md), each with its workaround. */
 
@@ -21,7 +21,6 @@ const CATALOG = makeCatalog([
   { name: "stacker", priority: 95, when_busy: "enqueue" },
   { name: "alarm", priority: 100 },
 ]);
-const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
 const question = (requestId: string) => ({ kind: "question" as const, requestId, question: "Which?", options: ["a"] });
 
 /**
@@ -29,18 +28,8 @@ const question = (requestId: string) => ({ kind: "question" as const, requestId,
  * queued behind it.
  */
 function busyFloor(): FloorStage {
-  const floor = new FloorStage(CATALOG);
-  floor.create("music");
-  floor.chat("music", "m1");
-  floor.claim("music", "run-m1");
-  floor.report("music", "run-m1", 1, {
-    parts: [
-      { kind: "open", messageId: "a1", agent: author },
-      { kind: "append", messageId: "a1", offset: 0, text: "la" },
-    ],
-  });
-  floor.create("stacker");
-  floor.create("patient");
+  const floor = sung(new FloorStage(CATALOG));
+  play(floor, "start stacker; start patient");
   floor.chat("stacker", "m2");
   floor.claim("stacker", "run-m2");
   floor.report("stacker", "run-m2", 1, { parts: [{ kind: "ask", interaction: question("q1") }] });
@@ -200,16 +189,6 @@ describe("XState silently ignores an event that a state does not handle", () => 
 });
 
 describe("an exception within a machine stops the XState actor for good, and perhaps the process", () => {
-  /** A catalogue that throws for one agent. */
-  function withThrowing(agentId: string): Catalog {
-    const agents = new Map(CATALOG.agents);
-    const get = (id: string) => {
-      if (id === agentId) throw new Error("it went off");
-      return CATALOG.agents.get(id);
-    };
-    return { ...CATALOG, agents: Object.assign(agents, { get }) };
-  }
-
   const ring = (floor: FloorStage) => floor.create("alarm");
   test.each([
     ["the arbiter", "alarm", ring],
@@ -218,7 +197,7 @@ describe("an exception within a machine stops the XState actor for good, and per
   ])("an exception ends the actors of its floor and nothing else: thrown by %s", (_, throwing, ask) => {
     const floor = busyFloor();
     const saved = throughRows(floor.actors);
-    floor.catalog = withThrowing(throwing);
+    floor.catalog = withThrowing(CATALOG, (agentId) => agentId === throwing);
     expect(() => ask(floor)).toThrow(BrokenActors);
     // The actors are unusable afterwards and report it; the command is not written.
     const warn = vi.spyOn(console, "warn");
@@ -273,7 +252,7 @@ describe("an XState snapshot grows with the machine's context", () => {
     floor.report("music", runId, 3, { outcome: { kind: "done", summary: `turn ${turn}` } });
     floor.claim("music", `run-b${turn}`, turn);
     floor.report("music", `run-b${turn}`, 1, { parts: [{ kind: "ask", interaction: question(`q${turn}`) }] });
-    floor.passToDue();
+    floor.pass(floor.due! - floor.now);
     floor.report("music", `run-b${turn}`, 2, { outcome: { kind: "stopped" } });
     expect(floor.state("music")).toBe("active.failed");
   }

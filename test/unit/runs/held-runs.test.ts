@@ -7,12 +7,6 @@ const STOP_MS = 9_000;
 const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
 
-/** Agents that hold their runs, with how they differ. */
-const AGENTS = [
-  ["by an agent that is restartable", "music"],
-  ["by an agent that is not restartable", "once"],
-] as const;
-
 /** The agent says this, and ends. */
 async function finishWith({ clock }: WorkerStage, { last }: Puppet, ...words: string[]): Promise<void> {
   last.say(...words);
@@ -90,27 +84,24 @@ test("held runs occupy no place that another run could use", async () => {
   expect(worker.counts).toEqual({ underWay: 2, held: 0 });
 });
 
-test.each(AGENTS)(
-  "the number of held runs is limited: the longest held one ends, and restarts when it is resumed, %s",
-  async (_, agent) => {
-    const { stage, worker, puppet } = await openSinging({ agent, maxHeld: 2 });
-    for (const user of ["bob", "cid"]) await sing(stage, user, agent);
-    for (const user of ["ann", "bob", "cid"]) {
-      await stage.ring(user);
-      await stage.clock.advance(1_000);
-    }
-    expect(worker.counts).toEqual({ underWay: 0, held: 2 });
-    expect(worker.ended).toEqual([`${agent} lost`]);
-    expect(puppet.runs.map(({ isOver }) => isOver)).toEqual([true, false, false]);
-    expect(await stage.stateOf("ann")).toBe("paused/running");
-    // It must not be started until it is resumed.
-    expect((await stage.effects()).map(({ floorId }) => floorId)).not.toContain("u:ann");
-    await stage.hangUp("ann");
-    expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
-    expect(await stage.eventsOf("ann", "error")).toEqual([]);
-    expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
-  },
-);
+test("the number of held runs is limited: the longest held one ends, and restarts when it is resumed", async () => {
+  const { stage, worker, puppet } = await openSinging({ agent: "once", maxHeld: 2 });
+  for (const user of ["bob", "cid"]) await sing(stage, user, "once");
+  for (const user of ["ann", "bob", "cid"]) {
+    await stage.ring(user);
+    await stage.clock.advance(1_000);
+  }
+  expect(worker.counts).toEqual({ underWay: 0, held: 2 });
+  expect(worker.ended).toEqual(["once lost"]);
+  expect(puppet.runs.map(({ isOver }) => isOver)).toEqual([true, false, false]);
+  expect(await stage.stateOf("ann")).toBe("paused/running");
+  // It must not be started until it is resumed.
+  expect((await stage.effects()).map(({ floorId }) => floorId)).not.toContain("u:ann");
+  await stage.hangUp("ann");
+  expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
+  expect(await stage.eventsOf("ann", "error")).toEqual([]);
+  expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
+});
 
 test("a run that is held for too long is ended, and one that continued in time is not", async () => {
   const { stage, worker } = await openSinging();
@@ -131,26 +122,22 @@ test("a run that is held for too long is ended, and one that continued in time i
 });
 
 test.each([
-  ["at once", "music", 0],
-  ["at once, although its agent is not restartable", "once", 0],
-  ["seconds later, although its agent is not restartable", "once", STOP_MS - 1_000],
-])(
-  "a held run that is resumed while it is being ended starts again without a failure: resumed %s",
-  async (_, agent, ms) => {
-    const { stage, puppet } = await openSinging({ agent });
-    await stage.ring("ann");
-    puppet.last.isStubborn = true;
-    await stage.clock.advance(HOLD_TIMEOUT_MS + ms);
-    // It was told to end, and has not ended yet.
-    await stage.hangUp("ann");
-    await stage.clock.advance(STOP_MS - ms);
-    expect(await stage.eventsOf("ann", "error")).toEqual([]);
-    expect(puppet.runs.map(({ turn }) => turn.attempt)).toEqual([1, 2]);
-    await finishWith(stage, puppet, "li");
-    expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
-    expect(await stage.effects()).toEqual([]);
-  },
-);
+  ["at once", 0],
+  ["seconds later", STOP_MS - 1_000],
+])("a held run that is resumed %s while it is being ended starts again without a failure", async (_, ms) => {
+  const { stage, puppet } = await openSinging({ agent: "once" });
+  await stage.ring("ann");
+  puppet.last.isStubborn = true;
+  await stage.clock.advance(HOLD_TIMEOUT_MS + ms);
+  // It was told to end, and has not ended yet.
+  await stage.hangUp("ann");
+  await stage.clock.advance(STOP_MS - ms);
+  expect(await stage.eventsOf("ann", "error")).toEqual([]);
+  expect(puppet.runs.map(({ turn }) => turn.attempt)).toEqual([1, 2]);
+  await finishWith(stage, puppet, "li");
+  expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
+  expect(await stage.effects()).toEqual([]);
+});
 
 const patience = { graceMs: 2_000, giveBackMs: 1_000 };
 
@@ -186,22 +173,19 @@ test("a stopping worker gives back runs that do not end in time, and another wor
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
 });
 
-test.each(AGENTS)(
-  "a stopping worker gives back held runs at once: each starts again when it is resumed, %s",
-  async (_, agent) => {
-    const { stage, worker, puppet } = await openSinging({ agent });
-    await stage.ring("ann");
-    const stopped = worker.worker.stop(patience);
-    await stage.clock.advance(0);
-    await stopped;
-    expect(worker.ended).toEqual([`${agent} lost`]);
-    expect(await stage.stateOf("ann")).toBe("paused/running");
-    await stage.startWorker();
-    await stage.hangUp("ann");
-    expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
-    expect(await stage.eventsOf("ann", "error")).toEqual([]);
-  },
-);
+test("a stopping worker gives back held runs at once: each starts again when it is resumed", async () => {
+  const { stage, worker, puppet } = await openSinging({ agent: "once" });
+  await stage.ring("ann");
+  const stopped = worker.worker.stop(patience);
+  await stage.clock.advance(0);
+  await stopped;
+  expect(worker.ended).toEqual(["once lost"]);
+  expect(await stage.stateOf("ann")).toBe("paused/running");
+  await stage.startWorker();
+  await stage.hangUp("ann");
+  expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
+  expect(await stage.eventsOf("ann", "error")).toEqual([]);
+});
 
 test("a stopping worker reports runs whose agent is not restartable as lost", async () => {
   const { stage, worker } = await openSinging({ agent: "once" });

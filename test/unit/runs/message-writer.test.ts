@@ -59,7 +59,7 @@ test("a character whose halves arrived in two pieces is put together", () => {
   }
 });
 
-test("half a character without its other half becomes U+FFFD, and so does NUL", () => {
+test("NUL and half a character without its other half become U+FFFD", () => {
   const { writer, appended, deltas } = makeWriter();
   writer.write("text", "a\0\uD83C");
   writer.write("reasoning", "hm \uD83C");

@@ -25,13 +25,18 @@ function makeReporter() {
     onStanding: (standing) => void standings.push(standing),
     onLost: (error) => void lost.push(error),
   });
+  /** More output, and the time until the next. */
+  const give = async (ms: number, ...parts: ReportPart[]) => {
+    for (const part of parts) reporter.add(part);
+    await clock.advance(ms);
+  };
   /** What is ready is sent at once. */
   const flush = async (...parts: Parameters<Reporter["add"]>[0][]) => {
     for (const part of parts) reporter.add(part);
     reporter.flush();
     await clock.advance(0);
   };
-  return { clock, floor, reporter, standings, lost, flush };
+  return { clock, floor, reporter, standings, lost, give, flush };
 }
 
 const append = (offset: number, text: string, messageId = "m"): ReportPart => ({
@@ -66,14 +71,9 @@ test("a question that is withdrawn before it was reported is withdrawn in the re
 });
 
 test("a report contains the output of a quarter of a second, with the words of a message joined", async () => {
-  const { clock, floor, reporter } = makeReporter();
-  reporter.add(append(0, "la "));
-  await clock.advance(100);
-  reporter.add(append(3, "li "));
-  reporter.add(usage);
-  reporter.add(append(6, "lu"));
-  reporter.add(append(0, "another", "n"));
-  await clock.advance(149);
+  const { clock, floor, give } = makeReporter();
+  await give(100, append(0, "la "));
+  await give(149, append(3, "li "), usage, append(6, "lu"), append(0, "another", "n"));
   expect(floor.asked).toEqual([]);
   await clock.advance(1);
   const parts = [append(0, "la li "), usage, append(6, "lu"), append(0, "another", "n")];
@@ -81,29 +81,22 @@ test("a report contains the output of a quarter of a second, with the words of a
 });
 
 test("a report is made at once when 4 KiB wait", async () => {
-  const { clock, floor, reporter } = makeReporter();
-  reporter.add(append(0, "x".repeat(4_095)));
-  await clock.advance(0);
+  const { floor, give } = makeReporter();
+  await give(0, append(0, "x".repeat(4_095)));
   expect(floor.asked).toEqual([]);
-  reporter.add(append(4_095, "x"));
-  await clock.advance(0);
+  await give(0, append(4_095, "x"));
   expect(floor.reports).toMatchObject([{ n: 1, parts: [append(0, "x".repeat(4_096))] }]);
 });
 
 test("reports are numbered and sent one at a time: later output goes into the next", async () => {
-  const { clock, floor, reporter } = makeReporter();
+  const { clock, floor, give } = makeReporter();
   floor.hold();
-  reporter.add(append(0, "a"));
-  await clock.advance(250);
-  for (let n = 1; n <= 20; n++) {
-    reporter.add(append(n, "b"));
-    await clock.advance(100);
-  }
+  await give(250, append(0, "a"));
+  for (let n = 1; n <= 20; n++) await give(100, append(n, "b"));
   expect(floor.reports.map(({ n }) => n)).toEqual([1]);
   floor.release();
   await clock.advance(0);
-  reporter.add(append(21, "c"));
-  await clock.advance(250);
+  await give(250, append(21, "c"));
   expect(floor.reports.map(({ n, parts }) => [n, parts])).toEqual([
     [1, [append(0, "a")]],
     [2, [append(1, "b".repeat(20))]],
@@ -113,13 +106,11 @@ test("reports are numbered and sent one at a time: later output goes into the ne
 });
 
 test("a report has a maximum size, in text and in parts, and keeps the order", async () => {
-  const { clock, floor, reporter } = makeReporter();
+  const { floor, give } = makeReporter();
   const words = Array.from({ length: 5 }, (_, n) => append(0, "x".repeat(10_000), `m${n}`));
-  for (const part of words) reporter.add(part);
   // Two agents that write in turn, one character at a time.
   const turns = Array.from({ length: 2 * MAX_REPORT_PARTS }, (_, n) => append(n, "x", n % 2 ? "a" : "b"));
-  for (const part of turns) reporter.add(part);
-  await clock.advance(0);
+  await give(0, ...words, ...turns);
   expect(floor.parts).toEqual([...words, ...turns]);
   expect(floor.reports.some(({ parts }) => parts.length === MAX_REPORT_PARTS)).toBe(true);
   for (const { parts } of floor.reports) {
@@ -131,9 +122,8 @@ test("a report has a maximum size, in text and in parts, and keeps the order", a
 });
 
 test("a report may contain one part that is larger than the maximum", async () => {
-  const { clock, floor, reporter } = makeReporter();
-  reporter.add(append(0, "x".repeat(MAX_REPORT_UNITS + 1)));
-  await clock.advance(0);
+  const { floor, give } = makeReporter();
+  await give(0, append(0, "x".repeat(MAX_REPORT_UNITS + 1)));
   expect(floor.reports).toHaveLength(1);
 });
 
@@ -244,15 +234,14 @@ test.each<[string, number, ReportPart]>([
 });
 
 test("an attempt without output asks every 5 s whether it is still wanted, counted from the floor's last answer", async () => {
-  const { clock, floor, reporter, standings } = makeReporter();
+  const { clock, floor, standings, give } = makeReporter();
   await clock.advance(4_999);
   expect(floor.asked).toEqual([]);
   await clock.advance(1);
   expect(floor.asked).toEqual([{ type: "run.still", ...ABOUT }]);
   expect(standings).toEqual([GO]);
   await clock.advance(3_000);
-  reporter.add(append(0, "la"));
-  await clock.advance(250);
+  await give(250, append(0, "la"));
   expect(floor.reports).toHaveLength(1);
   await clock.advance(4_999);
   expect(floor.stills).toHaveLength(1);
@@ -286,11 +275,10 @@ test("an attempt without output asks again when it was not answered", async () =
 });
 
 test("an attempt sends its next report once the last request is answered: one request at a time", async () => {
-  const { clock, floor, reporter } = makeReporter();
+  const { clock, floor, give } = makeReporter();
   floor.hold();
   await clock.advance(5_000);
-  reporter.add(append(0, "la"));
-  await clock.advance(10_000);
+  await give(10_000, append(0, "la"));
   expect(floor.asked.map(({ type }) => type)).toEqual(["run.still"]);
   floor.release();
   await clock.advance(0);
@@ -298,7 +286,7 @@ test("an attempt sends its next report once the last request is answered: one re
 });
 
 test("the end is sent at once with the last report, and is complete once the floor has acknowledged it", async () => {
-  const { clock, floor, reporter, standings, flush } = makeReporter();
+  const { clock, floor, reporter, standings, flush, give } = makeReporter();
   floor.hold();
   await flush();
   for (let n = 0; n < 2 * MAX_REPORT_PARTS + 1; n++) reporter.add(append(n, "x", `m${n}`));
@@ -315,9 +303,15 @@ test("the end is sent at once with the last report, and is complete once the flo
   // The floor's answer to the last report concerns no run.
   expect(standings).toHaveLength(length - 1);
   expect(clock.timerCount).toBe(0);
-  reporter.add(usage);
-  await clock.advance(60_000);
+  await give(60_000, usage);
   expect(floor.asked).toHaveLength(length);
+});
+
+test("the end leaves no timer", () => {
+  const { clock, reporter } = makeReporter();
+  expect(clock.timerCount).toBe(1);
+  reporter.close();
+  expect(clock.timerCount).toBe(0);
 });
 
 test("a closed reporter ends silently, even while a report is in progress", async () => {
@@ -329,5 +323,5 @@ test("a closed reporter ends silently, even while a report is in progress", asyn
   reporter.close();
   expect(await isDone(finished, clock)).toBe(true);
   await clock.advance(60_000);
-  expect([floor.asked.length, standings, clock.timerCount]).toEqual([length, [], 0]);
+  expect([floor.asked.length, standings]).toEqual([length, []]);
 });
