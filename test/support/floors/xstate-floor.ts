@@ -85,13 +85,8 @@ export class XstateFloor {
     }
   }
 
-  send(event: Extract<ArbiterEvent, { type: "bring" | "evict" }>): void {
-    this.#arbiter.send(event);
-    if (event.type === "evict") for (const id of event.sessionIds) this.#before.delete(id);
-  }
-
   bring(input: SessionInput): void {
-    this.send({ type: "bring", input });
+    this.#arbiter.send({ type: "bring", input });
   }
 
   /** The persisted snapshot after a round trip through JSON. */

@@ -50,8 +50,6 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
   finishing: catalogOf([A("call", 90), A("caller", 50, QUEUE)], FLAGGED("finish")),
   heldBeneath: catalogOf([A("call", 90, { beneath: { prompt: 0 } }), A("prompt", 80, AT_MOST), A("music", 20)]),
   held: catalogOf([A("prompt", 80, { max_hold: "2s" })]),
-  silent: catalogOf([A("call", 90), A("music", 20, { resume_within: "2s" })]),
-  unpaused: catalogOf([A("call", 90), A("prompt", 80, { max_pause: "0ms" })]),
   due: catalogOf([A("music", 20), A("talk", 50, { max_hold: "1s" }), A("note", 30)]),
   lengths: catalogOf([A("short", 20, { max_hold: "1s" }), A("long", 20)]),
 };
@@ -113,10 +111,6 @@ const ROWS: Readonly<Record<string, string>> = {
     "heldBeneath | start m:music; start c:call; start p:prompt; pass 1500; end c; pass 500 | A=m",
   "H: max_hold begins anew when the session is heard again":
     "held | start p:prompt; pass 1500; pause p; resume p; pass 1500 | A=p",
-  "H: a session that was silent for longer than resume_within does not come back by itself":
-    "silent | start m:music; start c:call; pass 2000; end c | ",
-  "T: a prompt that may not be paused is over when it is interrupted, and does not come back":
-    "unpaused | start p:prompt; start c:call; end c | ",
   "T: what is due happens before a command, although no alarm came":
     "due | start m:music; start t:talk; miss 5000; start n:note | A=n P=m | granted preempted",
   "T: after a switch of the agent the lengths of the new one apply":

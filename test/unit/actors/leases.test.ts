@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { play } from "../../support/floors/floor-script.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 
 const external = { adapter: { kind: "external" } };
@@ -22,9 +23,11 @@ const AGENTS = [
   { name: "chat", priority: 50 },
 ];
 
+const CATALOG = makeCatalog(AGENTS);
+
 /** A floor with a session of each of these agents, started in this order. */
-function stageWith(agents: readonly string[], extra: Parameters<typeof makeCatalog>[1] = {}): FloorStage {
-  const stage = new FloorStage(makeCatalog(AGENTS, extra));
+function stageWith(agents: readonly string[], catalog = CATALOG): FloorStage {
+  const stage = new FloorStage(catalog);
   for (const agentId of agents) stage.create(agentId);
   return stage;
 }
@@ -109,7 +112,7 @@ test.each([
 ])(
   "a session whose lease lapses loses the floor that is reserved for it to the next waiting session: %s",
   (id, all) => {
-    const stage = stageWith(all, { policy: { resume_delay: "1h" } });
+    const stage = stageWith(all, makeCatalog(AGENTS, { policy: { resume_delay: "1h" } }));
     stage.on("call", "archive");
     expect(stage.actors.context.floor.reserved?.sessionId).toBe(id);
     stage.pass(6_000);
@@ -215,8 +218,7 @@ test("a participant that beats every third of its lease survives any jump of the
 test("a lease continues over preemption, a return and a wait", () => {
   const stage = stageWith(["radio"]);
   const { due } = stage;
-  stage.create("call");
-  stage.on("call", "archive");
+  play(stage, "start call; end call");
   expect(stage.due).toBe(due);
   expect(stage.state("radio")).toBe("active.idle");
 });
@@ -224,11 +226,10 @@ test("a lease continues over preemption, a return and a wait", () => {
 test("a switch of the agent starts the new agent's lease at once, and an agent without a lease ends it", () => {
   const stage = stageWith(["radio"]);
   stage.pass(1_000);
-  const change = (agentId: string) => stage.ask({ type: "session.switch_agent", sessionId: "radio", agentId });
-  change("prompt");
+  play(stage, "switch radio:prompt");
   expect(stage.view("radio")).toMatchObject({ leaseMs: 3_000, leaseUntil: stage.now + 3_000 });
   expect(stage.due).toBe(stage.now + 3_000);
-  change("chat");
+  play(stage, "switch radio:chat");
   expect(stage.view("radio")).not.toHaveProperty("leaseMs");
   expect(stage.due).toBeUndefined();
 });

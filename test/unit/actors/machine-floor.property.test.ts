@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import {
   type ActorRefFrom,
   createActor,
@@ -81,13 +81,11 @@ function playBoth(setting: World, steps: Step[]): void {
   for (const id of SESSIONS) if (floor.state(id)) carryOut({ type: "session.stop", sessionId: id });
 }
 
-describe("a floor that is run by machine tables", () => {
-  test("a floor run by machine tables emits, answers and writes what XState's own actors would, in any history", () => {
-    fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), playBoth), {
-      numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300),
-    });
-  }, 120_000);
-});
+test("a floor run by machine tables emits, answers and writes what XState's own actors would, in any history", () => {
+  fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), playBoth), {
+    numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300),
+  });
+}, 120_000);
 
 const CATALOG = makeCatalog([{ name: "music", idle_timeout: "10m", max_pause: "30m", queue_timeout: "30s" }]);
 const given = { now: 1_000_000, time: 1_000_000, stamp: "e0", catalog: CATALOG, interactionTimeoutMs: 300_000 };
@@ -224,35 +222,33 @@ function playByTable(value: unknown, context: SessionContext, event: SessionEven
   return { value: state.at.value, context: state.context, emitted, words };
 }
 
-describe("every state of a session", () => {
-  test("every state of a session is tested with every kind of event", () => {
-    const known = new Set<string>();
-    const walk = ({ ownEvents, states }: typeof sessionMachine.root) => {
-      for (const type of ownEvents) known.add(type);
-      for (const child of Object.values(states)) walk(child as never);
-    };
-    walk(sessionMachine.root);
-    const sessionTypes = new Set(SESSION_EVENTS.map(({ type }) => type as string));
-    const untested = [...known].filter((type) => !sessionTypes.has(type));
-    expect(untested, "add an event of these types to SESSION_EVENTS").toEqual([]);
-    expect(SESSION.table.configurations.length).toBe(
-      Object.keys(sessionMachine.root.states["lifecycle"]!.states).length *
-        Object.keys(sessionMachine.root.states["activity"]!.states).length,
-    );
-  });
-
-  test.each(SESSION.table.configurations.map(({ value }) => [JSON.stringify(value), value] as const))(
-    "a session's table gives the same result as XState for any event: %s",
-    (_, value) => {
-      for (const context of Object.values(CONTEXTS)) {
-        for (const event of SESSION_EVENTS) {
-          const wanted = playByXstate(value, context, event);
-          expect(playByTable(value, context, event), event.type).toEqual(wanted);
-        }
-      }
-    },
+test("every state of a session is tested with every kind of event", () => {
+  const known = new Set<string>();
+  const walk = ({ ownEvents, states }: typeof sessionMachine.root) => {
+    for (const type of ownEvents) known.add(type);
+    for (const child of Object.values(states)) walk(child as never);
+  };
+  walk(sessionMachine.root);
+  const sessionTypes = new Set(SESSION_EVENTS.map(({ type }) => type as string));
+  const untested = [...known].filter((type) => !sessionTypes.has(type));
+  expect(untested, "add an event of these types to SESSION_EVENTS").toEqual([]);
+  expect(SESSION.table.configurations.length).toBe(
+    Object.keys(sessionMachine.root.states["lifecycle"]!.states).length *
+      Object.keys(sessionMachine.root.states["activity"]!.states).length,
   );
 });
+
+test.each(SESSION.table.configurations.map(({ value }) => [JSON.stringify(value), value] as const))(
+  "a session's table gives the same result as XState for any event: %s",
+  (_, value) => {
+    for (const context of Object.values(CONTEXTS)) {
+      for (const event of SESSION_EVENTS) {
+        const wanted = playByXstate(value, context, event);
+        expect(playByTable(value, context, event), event.type).toEqual(wanted);
+      }
+    }
+  },
+);
 
 const ARBITER = new MachinePlayer(arbiterMachine);
 const RESERVED = { sessionId: claim.sessionId, since: 5, until: 6 };
@@ -291,43 +287,41 @@ const ARBITER_EVENTS = [
   { type: "nonsense", given },
 ] as unknown as ArbiterEvent[];
 
-describe("every state of an arbiter", () => {
-  test.each(
-    ARBITER.table.configurations.flatMap(({ value }) =>
-      FLOORS.map(([name, floor, throwing]) => [value as string, name, floor, throwing] as const),
-    ),
-  )(
-    "an arbiter's table gives the same result as XState for any event: %s, with a floor that is %s",
-    (value, _, floor, throwing) => {
-      const thrown: string[] = [];
-      for (const event of ARBITER_EVENTS) {
-        const context = { floorId: FLOOR, floor, flags: {} } as never;
-        const snapshot = arbiterMachine.resolveState({ value, context } as never);
-        const byXstate = outcomeOf(() => {
-          const [next, actions] = transition(arbiterMachine, snapshot, event as never);
-          const emitted = actions.flatMap(({ type, params }: { type: string; params?: unknown }) =>
-            type === "xstate.emit" ? [(params as { event: Emitted }).event] : [],
-          );
-          return { value: next.value, context: next.context, emitted };
-        });
-        const byTable = outcomeOf(() => {
-          const { state, emitted, orders } = ARBITER.step(ARBITER.restore(value, context), event as never);
-          const missing = orders.find(
-            (order) =>
-              order.kind === "send" &&
-              typeof order.to === "object" &&
-              !orders.some((other) => other.kind === "spawn" && other.id === (order.to as { id: string }).id),
-          );
-          if (missing) throw new Error("XState sends to no child that is not there");
-          return { value: state.at.value, context: state.context, emitted };
-        });
-        expect(byTable, event.type).toEqual(byXstate);
-        if (byTable === "it threw") thrown.push(event.type);
-      }
-      expect(thrown).toEqual(throwing);
-    },
-  );
-});
+test.each(
+  ARBITER.table.configurations.flatMap(({ value }) =>
+    FLOORS.map(([name, floor, throwing]) => [value as string, name, floor, throwing] as const),
+  ),
+)(
+  "an arbiter's table gives the same result as XState for any event: %s, with a floor that is %s",
+  (value, _, floor, throwing) => {
+    const thrown: string[] = [];
+    for (const event of ARBITER_EVENTS) {
+      const context = { floorId: FLOOR, floor, flags: {} } as never;
+      const snapshot = arbiterMachine.resolveState({ value, context } as never);
+      const byXstate = outcomeOf(() => {
+        const [next, actions] = transition(arbiterMachine, snapshot, event as never);
+        const emitted = actions.flatMap(({ type, params }: { type: string; params?: unknown }) =>
+          type === "xstate.emit" ? [(params as { event: Emitted }).event] : [],
+        );
+        return { value: next.value, context: next.context, emitted };
+      });
+      const byTable = outcomeOf(() => {
+        const { state, emitted, orders } = ARBITER.step(ARBITER.restore(value, context), event as never);
+        const missing = orders.find(
+          (order) =>
+            order.kind === "send" &&
+            typeof order.to === "object" &&
+            !orders.some((other) => other.kind === "spawn" && other.id === (order.to as { id: string }).id),
+        );
+        if (missing) throw new Error("XState sends to no child that is not there");
+        return { value: state.at.value, context: state.context, emitted };
+      });
+      expect(byTable, event.type).toEqual(byXstate);
+      if (byTable === "it threw") thrown.push(event.type);
+    }
+    expect(thrown).toEqual(throwing);
+  },
+);
 
 function outcomeOf<T>(work: () => T): T | "it threw" {
   try {

@@ -61,17 +61,6 @@ test("a pause stops the run of an agent that cannot hold; the run restarts after
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
 });
 
-test("a pause that ends before the old attempt has stopped waits for it, so that no two attempts run", async () => {
-  const { stage, puppet } = await openSinging({ agent: "restless" });
-  puppet.last.isStubborn = true;
-  await stage.ring("ann");
-  await stage.hangUp("ann");
-  await stage.clock.advance(STOP_MS - 1);
-  expect(puppet.runs).toHaveLength(1);
-  await stage.clock.advance(1);
-  expect(puppet.last.turn.attempt).toBe(2);
-});
-
 test("held runs occupy no place that another run could use", async () => {
   const { stage, worker, puppet } = await openSinging({ concurrency: 1 });
   await stage.create("bob");

@@ -147,15 +147,6 @@ test("a stop of an agent that then fails is a stop, not a failure", async () => 
   expect([stage.outcome(), stage.log.lines]).toEqual(["stopped", []]);
 });
 
-test("a stop ends whatever the agent waits for: a delay, a question", async () => {
-  const stage = await drive();
-  const { control } = stage.run;
-  const waiting = [control.sleep(60_000), control.askUser({ kind: "question", question: "?", options: [] })];
-  const failures = Promise.allSettled(waiting);
-  stage.driver.stop("it is over");
-  expect((await failures).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-});
-
 test("a stop before the agent's first part is a stop", async () => {
   const stage = await drive();
   stage.driver.stop("it is over");
@@ -246,15 +237,16 @@ test("a question is withdrawn by its signal, and a late answer to it changes not
   expect(kinds(stage).filter((kind) => kind === "ask")).toHaveLength(1);
 });
 
-test("the end of a run settles its questions, and withdraws none", async () => {
+test("a stop ends whatever the agent waits for, a delay or a question, and withdraws no question", async () => {
   const stage = await drive();
   const need = new AbortController();
-  const asked = stage.run.control.askUser(question, need.signal);
-  asked.catch(() => {});
+  const waiting = [stage.run.control.sleep(60_000), stage.run.control.askUser(question, need.signal)];
+  const failures = Promise.allSettled(waiting);
   await stage.clock.advance(0);
   stage.driver.stop("over");
   need.abort();
-  await expect(asked).rejects.toThrow("over");
+  const over = { status: "rejected", reason: { message: "over" } };
+  expect(await failures).toMatchObject([over, over]);
   await stage.clock.advance(0);
   expect(stage.floor.reports.filter(({ withdrawn }) => withdrawn)).toEqual([]);
 });
