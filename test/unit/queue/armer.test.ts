@@ -9,17 +9,17 @@ import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { ControlledStore } from "../../support/stores/controlled-store.ts";
 import { DAY, FloorWriter, HOUR } from "../../support/stores/floor-writer.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
-import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const SWEEP_MS = 10_000;
 const PAGE = 1_000;
 
-/** An armer over a real store. Its floors' alarms go off when they come. */
+/** An armer over a store in memory. Its floors' alarms go off when they come. */
 class ArmerStage {
-  readonly clock: VirtualClock;
-  readonly store: ControlledStore;
-  readonly queue: MemoryQueue;
+  readonly store = new ControlledStore(new MemoryStore());
+  readonly clock: VirtualClock = new VirtualClock({ settle: () => this.store.idle() });
+  readonly queue = new MemoryQueue(this.clock);
   readonly armer: Armer;
   readonly log = new KeptLog();
   /** The floors whose alarms came, in order. */
@@ -33,14 +33,12 @@ class ArmerStage {
   readonly failures: Error[] = [];
   readonly #writers = new Map<string, FloorWriter>();
 
-  private constructor(clock: VirtualClock, store: ControlledStore, floorHashes?: readonly number[]) {
-    this.clock = clock;
-    this.store = store;
-    this.queue = new MemoryQueue(clock);
+  constructor(floorHashes?: readonly number[]) {
+    const { store, clock, queue, log } = this;
     let ids = 0;
     this.armer = new Armer({
       store: store.store,
-      queue: this.queue,
+      queue,
       clock,
       wallNow: () => clock.now() + DAY,
       waitingCount: () => this.waiting,
@@ -51,19 +49,13 @@ class ArmerStage {
       onNotQueued: () => {
         this.notQueued += 1;
       },
-      log: this.log,
+      log,
     });
     onTestFinished(() => this.armer.stop());
   }
 
-  static async open({ floorHashes }: { floorHashes?: number[] } = {}): Promise<ArmerStage> {
-    const clock: VirtualClock = new VirtualClock({ settle: () => store.idle() });
-    const store = new ControlledStore(await openTemporaryStore(clock));
-    return new ArmerStage(clock, store, floorHashes);
-  }
-
-  static async openStarted(): Promise<ArmerStage> {
-    const stage = await ArmerStage.open();
+  static async started(): Promise<ArmerStage> {
+    const stage = new ArmerStage();
     await stage.armer.start();
     return stage;
   }
@@ -103,7 +95,7 @@ class ArmerStage {
 }
 
 test("a committed alarm comes once, when it is due, as a command of the system", async () => {
-  const stage = await ArmerStage.openStarted();
+  const stage = await ArmerStage.started();
   await stage.commit("u:ann", 3_000);
   await stage.clock.advance(2_999);
   expect(stage.fired).toEqual([]);
@@ -116,7 +108,7 @@ test("a committed alarm comes once, when it is due, as a command of the system",
 });
 
 test("an alarm that a former node left behind comes when it is due, at once if that time has passed", async () => {
-  const stage = await ArmerStage.open();
+  const stage = new ArmerStage();
   for (const [name, inMs] of Object.entries({ past: -DAY, soon: 1_000, later: HOUR })) await stage.set(name, inMs);
   await stage.armer.start();
   await stage.clock.advance(0);
@@ -130,7 +122,7 @@ test("an alarm that a former node left behind comes when it is due, at once if t
 });
 
 test("an alarm far in the future is not armed early: no timer waits for weeks", async () => {
-  const stage = await ArmerStage.openStarted();
+  const stage = await ArmerStage.started();
   await stage.clock.advance(0);
   const { timerCount } = stage.clock;
   await stage.commit("u:ann", 20 * DAY);
@@ -138,7 +130,7 @@ test("an alarm far in the future is not armed early: no timer waits for weeks", 
 });
 
 test("an alarm armed twice, by its commit and by a sweep, comes once", async () => {
-  const stage = await ArmerStage.openStarted();
+  const stage = await ArmerStage.started();
   await stage.commit("u:ann", SWEEP_MS + 5_000);
   stage.armer.sweep();
   await stage.clock.advance(3 * SWEEP_MS);
@@ -146,7 +138,7 @@ test("an alarm armed twice, by its commit and by a sweep, comes once", async () 
 });
 
 test("an alarm whose floor is unavailable comes again after the next sweep", async () => {
-  const stage = await ArmerStage.openStarted();
+  const stage = await ArmerStage.started();
   stage.failures.push(new AppError("unavailable"));
   await stage.commit("u:ann", 0);
   await stage.clock.advance(0);
@@ -156,7 +148,7 @@ test("an alarm whose floor is unavailable comes again after the next sweep", asy
 });
 
 test("an alarm that the queue has no room for is armed by the next sweep", async () => {
-  const stage = await ArmerStage.openStarted();
+  const stage = await ArmerStage.started();
   const { add } = stage.queue;
   stage.queue.add = () => Promise.reject(new AppError("unavailable"));
   await stage.commit("u:ann", 1_000);
@@ -172,7 +164,7 @@ test("an alarm that the queue has no room for is armed by the next sweep", async
 });
 
 test("a crowd of late alarms lets the commands of clients go first, for a second at most; a punctual one does not", async () => {
-  const stage = await ArmerStage.open();
+  const stage = new ArmerStage();
   stage.waiting = 1;
   for (const name of ["u:ann", "u:bob"]) await stage.set(name, -HOUR);
   await stage.armer.start();
@@ -192,7 +184,7 @@ test("a crowd of late alarms lets the commands of clients go first, for a second
 });
 
 test("a node asks at most sixteen floors at once to carry out what is due, and hands runs to the queue before", async () => {
-  const stage = await ArmerStage.open();
+  const stage = new ArmerStage();
   const names = Array.from({ length: 40 }, (_, n) => `u:user${n}`);
   for (const name of names) await stage.set(name, -500);
   await stage.wantRun("run");
@@ -212,7 +204,7 @@ test("a node asks at most sixteen floors at once to carry out what is due, and h
 });
 
 test("a sweep reads all alarms, in pages", async () => {
-  const stage = await ArmerStage.open();
+  const stage = new ArmerStage();
   const names = Array.from({ length: 2 * PAGE + 1 }, (_, n) => `u:user${n}`);
   await Promise.all(names.map((name) => stage.set(name, -1_000)));
   const added: string[] = [];
@@ -223,7 +215,7 @@ test("a sweep reads all alarms, in pages", async () => {
 });
 
 test("a sweep hands runs to the queue, where a worker takes them", async () => {
-  const stage = await ArmerStage.open();
+  const stage = new ArmerStage();
   await stage.wantRun("run");
   await stage.armer.start();
   await stage.clock.advance(SWEEP_MS);
@@ -234,7 +226,7 @@ test("a sweep hands runs to the queue, where a worker takes them", async () => {
 });
 
 test("while the store or the floor is away, the log has one line a minute about sweeps, and one about alarms", async () => {
-  const stage = await ArmerStage.openStarted();
+  const stage = await ArmerStage.started();
   stage.failures.push(...Array.from({ length: 7 * 20 }, () => new AppError("unavailable")));
   for (let index = 0; index < 20; index += 1) await stage.commit(`u:user${index}`, 0);
   await stage.clock.advance(5 * SWEEP_MS);
@@ -250,7 +242,7 @@ test("while the store or the floor is away, the log has one line a minute about 
 });
 
 test("a sweep that fails is followed by another", async () => {
-  const stage = await ArmerStage.open();
+  const stage = new ArmerStage();
   await stage.set("u:ann", 0);
   stage.store.away.add("dueEffects");
   await stage.armer.start();
@@ -263,7 +255,7 @@ test("a sweep that fails is followed by another", async () => {
 });
 
 test("a sweep requested while another reads starts when that one has ended", async () => {
-  const stage = await ArmerStage.open();
+  const stage = new ArmerStage();
   const gate = Promise.withResolvers<void>();
   stage.store.waiting.set("dueEffects", gate.promise);
   await stage.armer.start();
@@ -280,7 +272,7 @@ test.each([
   ["what belongs to this node's floors", 0, ["u:ann"]],
   ["nothing of other nodes' floors", 1, []],
 ])("a sweep reads %s", async (_, apart, fired) => {
-  const stage = await ArmerStage.open({ floorHashes: [floorHash("u:ann" as never) + apart] });
+  const stage = new ArmerStage([floorHash("u:ann" as never) + apart]);
   await stage.set("u:ann", 0);
   await stage.armer.start();
   await stage.clock.advance(SWEEP_MS);
@@ -288,7 +280,7 @@ test.each([
 });
 
 test("no sweep follows once the armer stops", async () => {
-  const stage = await ArmerStage.openStarted();
+  const stage = await ArmerStage.started();
   await stage.clock.advance(0);
   await stage.armer.stop();
   expect(stage.clock.timerCount).toBe(0);
