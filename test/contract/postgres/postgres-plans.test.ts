@@ -1,6 +1,6 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import type { AgentId, EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import {
   type Database,
   poolConfig,
@@ -15,12 +15,13 @@ import { serverFaultOf } from "../../../src/store/postgres/sql-state.ts";
 import { stagedQueries } from "../../../src/store/postgres/staged-queries.ts";
 import { stateQueries } from "../../../src/store/postgres/state-queries.ts";
 import { viewQueries } from "../../../src/store/postgres/view-queries.ts";
-import type { Store, StoredSessionQuery } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, OWN_POSTGRES } from "../../support/servers/postgres-server.ts";
 import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import { SESSION_QUERIES } from "../store/session-queries.ts";
 
 /** The number of sessions, each with a message and two events; there are a hundredth as many floors. */
 const SESSIONS = 50_000;
@@ -144,20 +145,6 @@ function isWide(node: PlanNode): boolean {
   return type.startsWith("Index") && node["Index Cond"] === undefined;
 }
 
-const LISTS: Partial<StoredSessionQuery>[] = [
-  {},
-  { includeArchived: true },
-  { userId: "u7" },
-  { ownerId: "o7" },
-  { ownerId: "o7", userId: "u7", state: "paused" },
-  { state: "archived" },
-  { agentId: "a1" as AgentId },
-  { workspaceId: "w7" },
-  { q: "jazz" },
-  { q: "…" },
-  { q: "导航 t7", ownerId: "o7", state: "created" },
-];
-
 /** Call every method of a store, on existing rows. */
 async function askAll(db: Database, name: string): Promise<void> {
   const changes = new FloorCommit(db);
@@ -215,7 +202,7 @@ async function askAll(db: Database, name: string): Promise<void> {
   await views.readFloorLogBack(floor.id, undefined, 10);
   for (const state of [undefined, "held", "waiting", "idle"] as const) await views.listFloors({ state, limit: 10 });
   await views.heads([floor.id, "u:1" as FloorId]);
-  for (const query of LISTS) await list.listSessions({ page: 0, pageSize: 10, includeArchived: false, ...query });
+  for (const query of SESSION_QUERIES) await list.listSessions(query);
 
   const connection = { id: name as never, slots: [], expiresAt: 1 };
   for (const version of [0, 1]) await small.saveConnection({ ...connection, version });

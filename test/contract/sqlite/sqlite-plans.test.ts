@@ -1,14 +1,13 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
-import type { AgentId } from "../../../src/protocol/ids.ts";
 import { prepareFile } from "../../../src/store/sqlite/database-file.ts";
 import { FileGuard } from "../../../src/store/sqlite/file-identity.ts";
 import { JobWriter } from "../../../src/store/sqlite/rows/job-writer.ts";
 import { SqliteSessionList } from "../../../src/store/sqlite/session-list.ts";
 import { StateReader } from "../../../src/store/sqlite/state-reader.ts";
 import { ViewReader } from "../../../src/store/sqlite/view-reader.ts";
-import type { StoredSessionQuery } from "../../../src/store/store.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
+import { SESSION_QUERIES } from "../store/session-queries.ts";
 
 /** Scans that the query intends. */
 const MEANT = [
@@ -23,20 +22,6 @@ const MEANT = [
   /^SCAN agent_definitions$/,
   // Counting them reads them all, in the smallest index.
   /^SCAN sessions USING COVERING INDEX/,
-];
-
-const LISTS: Partial<StoredSessionQuery>[] = [
-  {},
-  { includeArchived: true },
-  { userId: "ann" },
-  { ownerId: "o" },
-  { ownerId: "o", userId: "ann", state: "paused" },
-  { state: "archived" },
-  { agentId: "a" as AgentId },
-  { workspaceId: "w" },
-  { q: "jazz" },
-  { q: "…" },
-  { q: "导航", ownerId: "o", state: "created" },
 ];
 
 /** Records the prepared statements. */
@@ -67,7 +52,7 @@ test("every statement finds its rows by an index", async () => {
   new StateReader(db, () => {});
   new ViewReader(db, () => {});
   const list = new SqliteSessionList(db);
-  for (const query of LISTS) list.list({ page: 0, pageSize: 10, includeArchived: false, ...query });
+  for (const query of SESSION_QUERIES) list.list(query);
 
   const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT)/.test(sql));
   expect(statements.length).toBeGreaterThan(60);

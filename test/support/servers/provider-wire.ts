@@ -42,6 +42,7 @@ export interface Wire {
 
 const named = (type: string, data: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 const unnamed = (data: object) => `data: ${JSON.stringify(data)}\n\n`;
+const joined = <T>(all: readonly T[], frameOf: (each: T, index: number) => string) => all.map(frameOf).join("");
 
 /** Provider `openai`: the Responses API. */
 const responses: Wire = {
@@ -65,18 +66,16 @@ const responses: Wire = {
     return outputItem(1, { type: "message", id: "msg_1" }, frames);
   },
   calls: (calls) =>
-    calls
-      .map(({ id, name, arguments: text }, index) => {
-        const item = { type: "function_call", id: `fc_${id}`, call_id: id, name };
-        const output_index = 2 + index;
-        return [
-          named("response.output_item.added", { output_index, item: { ...item, arguments: "" } }),
-          named("response.function_call_arguments.delta", { item_id: item.id, output_index, delta: text }),
-          named("response.function_call_arguments.done", { item_id: item.id, output_index, arguments: text }),
-          named("response.output_item.done", { output_index, item: { ...item, arguments: text, status: "completed" } }),
-        ].join("");
-      })
-      .join(""),
+    joined(calls, ({ id, name, arguments: text }, index) => {
+      const item = { type: "function_call", id: `fc_${id}`, call_id: id, name };
+      const output_index = 2 + index;
+      return [
+        named("response.output_item.added", { output_index, item: { ...item, arguments: "" } }),
+        named("response.function_call_arguments.delta", { item_id: item.id, output_index, delta: text }),
+        named("response.function_call_arguments.done", { item_id: item.id, output_index, arguments: text }),
+        named("response.output_item.done", { output_index, item: { ...item, arguments: text, status: "completed" } }),
+      ].join("");
+    }),
   close({ input, output, cacheRead = 0 }, ending) {
     const usage = {
       input_tokens: input,
@@ -103,14 +102,12 @@ function outputItem(output_index: number, item: object, frames: readonly string[
 const completions: Wire = {
   path: "/chat/completions",
   open: () => chunk({ role: "assistant", content: "" }),
-  reasoning: (deltas) => deltas.map((delta) => chunk({ reasoning_content: delta })).join(""),
-  text: (deltas) => deltas.map((delta) => chunk({ content: delta })).join(""),
+  reasoning: (deltas) => joined(deltas, (delta) => chunk({ reasoning_content: delta })),
+  text: (deltas) => joined(deltas, (delta) => chunk({ content: delta })),
   calls: (calls) =>
-    calls
-      .map(({ id, name, arguments: text }, index) =>
-        chunk({ tool_calls: [{ index, id, type: "function", function: { name, arguments: text } }] }),
-      )
-      .join(""),
+    joined(calls, ({ id, name, arguments: text }, index) =>
+      chunk({ tool_calls: [{ index, id, type: "function", function: { name, arguments: text } }] }),
+    ),
   close({ input, output, cacheRead = 0 }, ending) {
     const usage = {
       prompt_tokens: input,
@@ -140,25 +137,19 @@ const messages: Wire = {
     const message = { id: "msg_1", type: "message", role: "assistant", content: [], model: "model", usage };
     return named("message_start", { message });
   },
-  reasoning: (deltas) =>
-    contentBlock(
-      0,
-      { type: "thinking", thinking: "", signature: "" },
-      deltas.map((thinking) => ({ type: "thinking_delta", thinking })),
-    ),
-  text: (deltas) =>
-    contentBlock(
-      1,
-      { type: "text", text: "" },
-      deltas.map((text) => ({ type: "text_delta", text })),
-    ),
+  reasoning(deltas) {
+    const thoughts = deltas.map((thinking) => ({ type: "thinking_delta", thinking }));
+    return contentBlock(0, { type: "thinking", thinking: "", signature: "" }, thoughts);
+  },
+  text(deltas) {
+    const texts = deltas.map((text) => ({ type: "text_delta", text }));
+    return contentBlock(1, { type: "text", text: "" }, texts);
+  },
   calls: (calls) =>
-    calls
-      .map(({ id, name, arguments: text }, index) => {
-        const input = { type: "input_json_delta", partial_json: text };
-        return contentBlock(2 + index, { type: "tool_use", id, name, input: {} }, [input]);
-      })
-      .join(""),
+    joined(calls, ({ id, name, arguments: text }, index) => {
+      const input = { type: "input_json_delta", partial_json: text };
+      return contentBlock(2 + index, { type: "tool_use", id, name, input: {} }, [input]);
+    }),
   close({ input, output, cacheRead = 0, cacheWrite = 0 }, ending) {
     const usage = {
       input_tokens: input - cacheRead - cacheWrite,
@@ -184,12 +175,12 @@ function contentBlock(index: number, content_block: object, deltas: readonly obj
 const contents: Wire = {
   path: ":streamGenerateContent?alt=sse",
   open: () => "",
-  reasoning: (deltas) => deltas.map((text) => candidate([{ text, thought: true }])).join(""),
-  text: (deltas) => deltas.map((text) => candidate([{ text }])).join(""),
+  reasoning: (deltas) => joined(deltas, (text) => candidate([{ text, thought: true }])),
+  text: (deltas) => joined(deltas, (text) => candidate([{ text }])),
   calls: (calls) =>
-    calls
-      .map(({ id, name, arguments: text }) => candidate([{ functionCall: { id, name, args: JSON.parse(text) } }]))
-      .join(""),
+    joined(calls, ({ id, name, arguments: text }) =>
+      candidate([{ functionCall: { id, name, args: JSON.parse(text) } }]),
+    ),
   close({ input, output, cacheRead = 0 }, ending) {
     const usageMetadata = {
       promptTokenCount: input,
