@@ -9,8 +9,8 @@ export interface BusSubject {
   close(): Promise<void>;
 }
 
-const encode = (text: string) => new TextEncoder().encode(text);
-const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+export const encode = (text: string) => new TextEncoder().encode(text);
+export const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 /** The contract of the port, for every bus. */
 export function busContract(name: string, open: () => Promise<BusSubject>): void {

@@ -10,12 +10,10 @@ import { turn } from "../../support/runner/virtual-clock.ts";
 import { connectTo, placeOf } from "../../support/servers/redis-place.ts";
 import { REDIS_PROCESS, type RedisProcess } from "../../support/servers/redis-server.ts";
 import { perTest } from "../../support/servers/shared-server.ts";
+import { decode, encode } from "./bus-contract.ts";
 
 // Long enough for servers to start and stop.
 vi.setConfig({ testTimeout: 30_000 });
-
-const encode = (text: string) => new TextEncoder().encode(text);
-const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   const startOne = perTest(startRedis);

@@ -11,12 +11,10 @@ import { connectTo, placeOf, RedisPlace } from "../../support/servers/redis-plac
 import { REDIS_PROCESS } from "../../support/servers/redis-server.ts";
 import { perTest } from "../../support/servers/shared-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
+import { decode, encode } from "./bus-contract.ts";
 
 // Long enough for the timeout of a server that does not answer.
 vi.setConfig({ testTimeout: 30_000 });
-
-const encode = (text: string) => new TextEncoder().encode(text);
-const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
   const startOne = perTest(startRedis);

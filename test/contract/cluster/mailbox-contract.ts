@@ -6,13 +6,12 @@ import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
-import type { BusSubject } from "../bus/bus-contract.ts";
+import { type BusSubject, decode, encode } from "../bus/bus-contract.ts";
 
 const TOPIC = "floors";
 const DEADLINE_MS = 5_000;
 const ASK_AGAIN_MS = 500;
 const NONSENSE = ["nonsense", "null", "7", "{}"];
-const encode = (text: string) => new TextEncoder().encode(text);
 
 /** A node: its mailbox, and the messages that it publishes. */
 interface MailNode {
@@ -267,7 +266,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     test("a malformed message gets no answer, and later messages are served", async () => {
       const { served } = await serveAll();
       const replies: string[] = [];
-      await server.bus.subscribe("elsewhere", (message) => void replies.push(new TextDecoder().decode(message)));
+      await server.bus.subscribe("elsewhere", (message) => void replies.push(decode(message)));
       const incomplete = ['{"replyTo":7,"askId":"a"}', '{"replyTo":"elsewhere"}'];
       for (const text of ["", ...NONSENSE, "[]", ...incomplete]) await asker.bus.publish(TOPIC, encode(text));
       await asker.bus.publish(TOPIC, Uint8Array.of(0xff, 0xfe, 0));
@@ -277,7 +276,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
 
     test("an answer that cannot be parsed is ignored, and the request continues until a valid one arrives", async () => {
       const received = new Promise<string>((resolve) => {
-        void server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
+        void server.bus.subscribe(TOPIC, (message) => resolve(decode(message)));
       });
       asker.bus.fates.push("repeat");
       const envelope = envelopeOf();
