@@ -21,6 +21,17 @@ const MPRIS_SCRIPT = "/usr/lib/mpv-mpris/mpris.so";
 
 const run = promisify(execFile);
 
+interface Parts {
+  readonly env: NodeJS.ProcessEnv;
+  readonly folder: string;
+  readonly song: string;
+  readonly stack: AsyncDisposableStack;
+  readonly meter: Meter;
+  readonly port: number;
+  bus: ChildProcess;
+  node: ChildProcess;
+}
+
 /**
  * A desktop of its own: a session bus, PipeWire or PulseAudio with one null sink, a node with `config/car.yaml`, and the
  * bridge. Players are real programs. Everything ends with `close`.
@@ -32,34 +43,14 @@ export class Desktop implements AsyncDisposable {
   readonly lines: string[] = [];
   /** With these variables a program is one of this desktop. */
   readonly env: NodeJS.ProcessEnv;
-  readonly #folder: string;
-  readonly #song: string;
-  readonly #stack: AsyncDisposableStack;
-  readonly #port: number;
-  #bus: ChildProcess;
-  #node: ChildProcess;
+  readonly #parts: Parts;
   #bridge: ChildProcess;
 
-  private constructor(parts: {
-    env: NodeJS.ProcessEnv;
-    folder: string;
-    song: string;
-    stack: AsyncDisposableStack;
-    meter: Meter;
-    port: number;
-    bus: ChildProcess;
-    node: ChildProcess;
-  }) {
-    const { env, folder, song, stack, meter, port, bus, node } = parts;
-    this.env = env;
-    this.#folder = folder;
-    this.#song = song;
-    this.#stack = stack;
-    this.meter = meter;
-    this.#port = port;
-    this.#bus = bus;
-    this.#node = node;
-    this.client = createClient({ baseUrl: `http://127.0.0.1:${port}`, patienceMs: 10_000 });
+  private constructor(parts: Parts) {
+    this.#parts = parts;
+    this.env = parts.env;
+    this.meter = parts.meter;
+    this.client = createClient({ baseUrl: `http://127.0.0.1:${parts.port}`, patienceMs: 10_000 });
     this.#bridge = this.#startBridge();
   }
 
@@ -100,32 +91,32 @@ export class Desktop implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stopBridge("SIGTERM");
-    for (const child of [this.#node, this.#bus]) await end(child, "SIGKILL");
-    await this.#stack.disposeAsync();
+    for (const child of [this.#parts.node, this.#parts.bus]) await end(child, "SIGKILL");
+    await this.#parts.stack.disposeAsync();
   }
 
   /** Start mpv with the song, as anybody would start it. */
   mpv(...options: string[]): ChildProcess {
     const usual = ["--no-config", "--no-video", "--no-terminal", "--loop-file=inf", `--script=${MPRIS_SCRIPT}`];
-    return this.#player("mpv", [...usual, "--ao=pulse", ...options, this.#song]);
+    return this.#player("mpv", [...usual, "--ao=pulse", ...options, this.#parts.song]);
   }
 
   /** Start VLC with the song, as anybody would start it. */
   async vlc(): Promise<ChildProcess> {
     const usual = ["--intf=dummy", "--no-video", "--aout=pulse", "--control=dbus", "--loop", "--no-volume-save"];
-    return this.#player(await vlcIn(this.#folder), [...usual, this.#song]);
+    return this.#player(await vlcIn(this.#parts.folder), [...usual, this.#parts.song]);
   }
 
   /** A player that cannot pause. */
   stubborn(): ChildProcess {
-    return this.#player(process.execPath, [join(import.meta.dirname, "stubborn-player.ts"), this.#song]);
+    return this.#player(process.execPath, [join(import.meta.dirname, "stubborn-player.ts"), this.#parts.song]);
   }
 
   /** Show notifications, as a desktop does. @returns the title and the text of each, in their order */
   async notifications(): Promise<string[]> {
     const shown: string[] = [];
     const bus = sessionBus({ busAddress: this.env["DBUS_SESSION_BUS_ADDRESS"]! });
-    this.#stack.defer(() => bus.disconnect());
+    this.#parts.stack.defer(() => bus.disconnect());
     (bus as unknown as NodeJS.EventEmitter).on("error", () => {});
     bus.addMethodHandler((asked) => {
       if (asked.member !== "Notify") return false;
@@ -139,12 +130,12 @@ export class Desktop implements AsyncDisposable {
 
   /** A program without controls, whose stream has a role. */
   stream(role: string): ChildProcess {
-    return this.#player("paplay", [`--property=media.role=${role}`, this.#song]);
+    return this.#player("paplay", [`--property=media.role=${role}`, this.#parts.song]);
   }
 
   #player(command: string, args: readonly string[]): ChildProcess {
     const child = spawn(command, args, { env: this.env, stdio: "ignore" });
-    this.#stack.defer(() => end(child, "SIGKILL"));
+    this.#parts.stack.defer(() => end(child, "SIGKILL"));
     return child;
   }
 
@@ -175,7 +166,7 @@ export class Desktop implements AsyncDisposable {
   }
 
   #startBridge(): ChildProcess {
-    const args = [CLI, "players", join(ROOT, "config/players.yaml"), "--url", `http://127.0.0.1:${this.#port}`];
+    const args = [CLI, "players", join(ROOT, "config/players.yaml"), "--url", `http://127.0.0.1:${this.#parts.port}`];
     const bridge = spawn(process.execPath, [...args, "--user", "ann"], {
       env: this.env,
       stdio: ["ignore", "pipe", "pipe"],
@@ -214,18 +205,18 @@ export class Desktop implements AsyncDisposable {
   }
 
   async killNode(): Promise<void> {
-    await end(this.#node, "SIGKILL");
+    await end(this.#parts.node, "SIGKILL");
   }
 
   /** Start the node again, on its port and its store. */
   async restartNode(): Promise<void> {
-    this.#node = (await startNode(this.#folder, this.#port)).node;
+    this.#parts.node = (await startNode(this.#parts.folder, this.#parts.port)).node;
   }
 
   /** End the session bus, and start it again at its address. */
   async restartBus(): Promise<void> {
-    await end(this.#bus, "SIGKILL");
-    this.#bus = await startSessionBus(join(this.#folder, "bus"), this.env);
+    await end(this.#parts.bus, "SIGKILL");
+    this.#parts.bus = await startSessionBus(join(this.#parts.folder, "bus"), this.env);
   }
 }
 
