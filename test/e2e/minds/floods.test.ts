@@ -1,10 +1,9 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, expect, test } from "vitest";
 import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
+import { SmallServer } from "../../support/servers/small-server.ts";
 
 const MEGABYTE = 1_048_576;
 const LIMIT = 4_194_304;
@@ -13,8 +12,7 @@ const PIECE = "~".repeat(65_536);
 /** A provider that sends a hundred megabytes as fast as they are read. */
 let sent = 0;
 let hungUp: Promise<unknown>;
-const sea = createServer(async (request, response) => {
-  request.resume();
+const sea = await SmallServer.start(async (response) => {
   sent = 0;
   const closed = once(response, "close");
   hungUp = closed;
@@ -28,19 +26,17 @@ const sea = createServer(async (request, response) => {
   }
   response.end(wire.close({ input: 1, output: 1 }, "whole"));
 });
-await new Promise<void>((resolve) => sea.listen(0, "127.0.0.1", resolve));
 const provider = await startProviderServer();
 afterAll(async () => {
   await provider.close();
-  sea.closeAllConnections();
-  await new Promise((resolve) => sea.close(resolve));
+  await sea[Symbol.asyncDispose]();
 });
 
 const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m" };
 const CATALOG = {
   agents: [
     { name: "model", adapter: { ...model, base_url: provider.baseUrl } },
-    { name: "sea", adapter: { ...model, base_url: `http://127.0.0.1:${(sea.address() as AddressInfo).port}/v1` } },
+    { name: "sea", adapter: { ...model, base_url: `${sea.url}/v1` } },
     { name: "general" },
   ],
 };

@@ -7,9 +7,9 @@ import { BARE_ENV } from "../../support/agents/bare-env.ts";
 import { gone, running } from "../../support/agents/processes.ts";
 import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { type ModelServer, SENTENCE, startModelServer } from "../../support/servers/model-server.ts";
+import { SENTENCE, startModelServer } from "../../support/servers/model-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const BIN = fileURLToPath(new URL("../../real-agents/node_modules/.bin/", import.meta.url));
@@ -30,124 +30,107 @@ export interface RealAgent {
 }
 
 /** A node with the agent, in a folder that outlives the node, and a model that answers the agent. */
-class Stage {
-  readonly tag = `tag-${randomUUID()}`;
-  readonly model: ModelServer;
-  readonly workFolder: string;
-  readonly #begin: () => Promise<ChildServer>;
-  #server: ChildServer;
-  #reader: SessionReader;
+async function openStage({ profile, command, config, homeVariable, env }: RealAgent) {
+  const model = await startModelServer();
+  onTestFinished(() => model.close());
+  const { folder, remove } = await makeFolder();
+  onTestFinished(remove);
+  const [home, workFolder] = [join(folder, "home"), join(folder, "work")];
+  for (const each of [home, workFolder]) mkdirSync(each);
+  writeFileSync(join(home, "config.toml"), config(model.baseUrl));
+  const tag = `tag-${randomUUID()}`;
+  const adapter = {
+    kind: "acp",
+    profile,
+    command: join(BIN, command),
+    cwd: workFolder,
+    env: Object.keys(env),
+    set: { ...BARE_ENV, HOME: home, [homeVariable]: home, TEST_TAG: tag },
+    start_timeout: "2m",
+  };
+  const agents = [{ name: "coder", tools: [{ name: "clock", confirm: true }], adapter }];
+  const installation = await makeInstallation({ agents }, env);
+  let server = await installation.start();
+  await server.post("/session/create", { id: "s", activate: true });
+  const reader = await new SessionReader(`${server.url}/session/s/events`).open();
+  const events = () => reader.transcript.logs.get("s") ?? [];
   /** The number of the session's events that were read. */
-  #seen = 0;
-
-  private constructor(
-    model: ModelServer,
-    workFolder: string,
-    begin: () => Promise<ChildServer>,
-    server: ChildServer,
-    reader: SessionReader,
-    tag: string,
-  ) {
-    this.model = model;
-    this.workFolder = workFolder;
-    this.#begin = begin;
-    this.#server = server;
-    this.#reader = reader;
-    this.tag = tag;
-  }
-
-  static async open({ profile, command, config, homeVariable, env }: RealAgent): Promise<Stage> {
-    const model = await startModelServer();
-    onTestFinished(() => model.close());
-    const { folder, remove } = await makeFolder();
-    onTestFinished(remove);
-    const [home, work] = [join(folder, "home"), join(folder, "work")];
-    for (const each of [home, work]) mkdirSync(each);
-    writeFileSync(join(home, "config.toml"), config(model.baseUrl));
-    const tag = `tag-${randomUUID()}`;
-    const adapter = {
-      kind: "acp",
-      profile,
-      command: join(BIN, command),
-      cwd: work,
-      env: Object.keys(env),
-      set: { ...BARE_ENV, HOME: home, [homeVariable]: home, TEST_TAG: tag },
-      start_timeout: "2m",
-    };
-    const installation = await makeInstallation(
-      { agents: [{ name: "coder", tools: [{ name: "clock", confirm: true }], adapter }] },
-      env,
-    );
-    const begin = () => installation.start();
-    const server = await begin();
-    await server.post("/session/create", { id: "s", activate: true });
-    const reader = await new SessionReader(`${server.url}/session/s/events`).open();
-    return new Stage(model, work, begin, server, reader, tag);
-  }
-
-  get #events() {
-    return this.#reader.transcript.logs.get("s") ?? [];
-  }
+  let seen = 0;
 
   /** The next event of a type, after those that were read. */
-  async next(...types: string[]): Promise<{ type: string; requestId?: string; data: Record<string, unknown> }> {
-    const find = () => this.#events.findIndex(({ type }, index) => index >= this.#seen && types.includes(type));
-    await this.#reader.until(() => find() >= 0);
+  async function next(
+    ...types: string[]
+  ): Promise<{ type: string; requestId?: string; data: Record<string, unknown> }> {
+    const find = () => events().findIndex(({ type }, index) => index >= seen && types.includes(type));
+    await reader.until(() => find() >= 0);
     const index = find();
-    this.#seen = index + 1;
-    return this.#events[index] as never;
+    seen = index + 1;
+    return events()[index] as never;
+  }
+  const post = (message: object) => server.post("/message", { sessionId: "s", ...message });
+  const decide = (requestId: string | undefined, response: string) =>
+    post({ type: "tool_confirmation_response", requestId, response });
+
+  async function say(content: string): Promise<void> {
+    expect((await post({ type: "chat", content })).status).toBe(200);
   }
 
-  async say(content: string): Promise<void> {
-    const { status } = await this.#server.post("/message", { type: "chat", sessionId: "s", content });
-    expect(status).toBe(200);
-  }
+  return {
+    model,
+    workFolder,
+    tag,
+    next,
+    say,
 
-  async answer(response: string): Promise<Record<string, unknown>> {
-    const { requestId, data } = await this.next("tool_confirmation_request");
-    await this.#server.post("/message", { type: "tool_confirmation_response", sessionId: "s", requestId, response });
-    return data["toolCall"] as Record<string, unknown>;
-  }
+    /** A turn without a question. */
+    async turn(content: string): Promise<void> {
+      await say(content);
+      await next("complete");
+    },
 
-  /**
-   * Answer every request of a turn: those for a tool of Interlock, and the agent's requests for permission. @returns
-   * its events
-   */
-  async answerAll(ofClock: string): Promise<ReceivedEvent[]> {
-    const from = this.#seen;
-    for (;;) {
-      const { type, requestId, data } = await this.next("tool_confirmation_request", "complete");
-      if (type === "complete") return this.#events.slice(from);
-      const isClock = (data["toolCall"] as { function: { name: string } }).function.name === "clock";
-      const response = isClock ? ofClock : "approve";
-      await this.#server.post("/message", { type: "tool_confirmation_response", sessionId: "s", requestId, response });
-    }
-  }
+    async answer(response: string): Promise<Record<string, unknown>> {
+      const { requestId, data } = await next("tool_confirmation_request");
+      await decide(requestId, response);
+      return data["toolCall"] as Record<string, unknown>;
+    },
 
-  async abort(): Promise<void> {
-    await this.#server.post("/message", { type: "abort", sessionId: "s" });
-  }
+    /**
+     * Answer every request of a turn: those for a tool of Interlock, and the agent's requests for permission. @returns
+     * its events
+     */
+    async answerAll(ofClock: string): Promise<ReceivedEvent[]> {
+      const from = seen;
+      for (;;) {
+        const { type, requestId, data } = await next("tool_confirmation_request", "complete");
+        if (type === "complete") return events().slice(from);
+        const isClock = (data["toolCall"] as { function: { name: string } }).function.name === "clock";
+        await decide(requestId, isClock ? ofClock : "approve");
+      }
+    },
 
-  /** SIGKILL, and another node in the same folder. */
-  async killAndRestart(): Promise<void> {
-    await this.#server.kill();
-    await gone(this.tag);
-    this.#server = await this.#begin();
-    this.#reader.moveTo(this.#server.url);
-    await this.#reader.open();
-  }
+    abort: () => post({ type: "abort" }),
 
-  /** The agent's own id of the conversation. */
-  async conversation(): Promise<string | undefined> {
-    const { body } = await this.#server.ask("GET", "/session/s");
-    return (body as unknown as { session: { agentSessions: Record<string, string> } }).session.agentSessions["coder"];
-  }
+    /** SIGKILL, and another node in the same folder. */
+    async killAndRestart(): Promise<void> {
+      await server.kill();
+      await gone(tag);
+      server = await installation.start();
+      reader.moveTo(server.url);
+      await reader.open();
+    },
 
-  /** The last message. */
-  async reply(): Promise<string> {
-    const { body } = await this.#server.ask("GET", "/session/s/messages");
-    return body.messages.at(-1)!.content;
-  }
+    /** The agent's own id of the conversation. */
+    async conversation(): Promise<string | undefined> {
+      const { body } = await server.ask("GET", "/session/s");
+      return (body as unknown as { session: { agentSessions: Record<string, string> } }).session.agentSessions["coder"];
+    },
+
+    /** The last message. */
+    async reply(): Promise<string> {
+      const { body } = await server.ask("GET", "/session/s/messages");
+      return body.messages.at(-1)!.content;
+    },
+  };
 }
 
 /** The contract of coding agents, with a real one. */
@@ -158,16 +141,15 @@ export function describeRealAgent(agent: RealAgent): void {
     `a real ${profile}`,
     () => {
       test("a real agent answers a turn, and leaves no process behind", async () => {
-        const stage = await Stage.open(agent);
-        await stage.say("hello");
-        await stage.next("complete");
+        const stage = await openStage(agent);
+        await stage.turn("hello");
         expect(await stage.reply()).toBe(SENTENCE);
         expect(await stage.conversation()).toMatch(/./);
         await gone(stage.tag);
       });
 
       test("a real agent uses a tool that the user allows, and no tool that the user refuses", async () => {
-        const stage = await Stage.open(agent);
+        const stage = await openStage(agent);
         await stage.say("RUN echo allowed > allowed.txt");
         const call = await stage.answer("approve");
         expect(JSON.stringify(call)).toContain("echo allowed > allowed.txt");
@@ -183,7 +165,7 @@ export function describeRealAgent(agent: RealAgent): void {
       });
 
       test("a real agent calls a tool of Interlock with the user's consent", async () => {
-        const stage = await Stage.open(agent);
+        const stage = await openStage(agent);
         const call = 'CALL clock {"timezone":"Asia/Shanghai"}';
         const resultOf = (events: readonly ReceivedEvent[]) =>
           events.find(({ type, data }) => type === "tool_result" && data["toolName"] === "clock")?.data;
@@ -199,7 +181,7 @@ export function describeRealAgent(agent: RealAgent): void {
       });
 
       test("a real agent that is aborted in the middle of a tool leaves no process, and takes the next turn", async () => {
-        const stage = await Stage.open(agent);
+        const stage = await openStage(agent);
         const word = `word-${randomUUID()}`;
         await stage.say(`RUN WORD=${word} sleep 3600`);
         await stage.answer("approve");
@@ -208,15 +190,13 @@ export function describeRealAgent(agent: RealAgent): void {
         await gone(word);
         await gone(stage.tag);
         await stage.next("complete");
-        await stage.say("hello");
-        await stage.next("complete");
+        await stage.turn("hello");
         expect(await stage.reply()).toBe(SENTENCE);
       });
 
       test("a real agent continues with its conversation after its worker was killed in the middle of a tool", async () => {
-        const stage = await Stage.open(agent);
-        await stage.say("Remember the word xylophone.");
-        await stage.next("complete");
+        const stage = await openStage(agent);
+        await stage.turn("Remember the word xylophone.");
         const before = await stage.conversation();
         const word = `word-${randomUUID()}`;
         await stage.say(`RUN WORD=${word} sleep 3600`);
@@ -228,14 +208,13 @@ export function describeRealAgent(agent: RealAgent): void {
         expect((await stage.next("error")).data).toMatchObject({ errorCode: "run_lost" });
         await stage.next("complete");
         // If the agent was killed before it kept its model's answer, it sends the interrupted message with this one.
-        await stage.say("NEVER MIND: hello again");
-        await stage.next("complete");
+        await stage.turn("NEVER MIND: hello again");
         expect([await stage.conversation(), await stage.reply()]).toEqual([before, SENTENCE]);
         expect(stage.model.requests.findLast((request) => request.includes("hello again"))).toContain("xylophone");
       });
 
       test("a real agent whose model's provider answers 429 fails with the reason", async () => {
-        const stage = await Stage.open(agent);
+        const stage = await openStage(agent);
         await stage.say("LIMITED");
         const { data } = await stage.next("error");
         expect(data["errorCode"]).toMatch(limited);
