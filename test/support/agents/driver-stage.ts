@@ -5,23 +5,11 @@ import { RunDriver, type RunWork } from "../../../src/runs/run-driver.ts";
 import { ControlledFloor } from "../floors/controlled-floor.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
-import { Puppet, type PuppetRun } from "./puppet.ts";
+import { Puppet } from "./puppet.ts";
 import { turnOf } from "./run-stage.ts";
 
 /** One attempt run by a driver, with a controlled agent, floor and clock. */
-export interface DriverStage {
-  clock: VirtualClock;
-  floor: ControlledFloor;
-  log: KeptLog;
-  driver: RunDriver;
-  run: PuppetRun;
-  deltas: Delta[];
-  /** Each change of the attempt's hold. */
-  holds: boolean[];
-  /** The outcome, once the attempt is over. */
-  outcome: () => string | undefined;
-  lastOutcome: () => RunOutcome | undefined;
-}
+export type DriverStage = Awaited<ReturnType<typeof drive>>;
 
 /** A driver whose agent has started. */
 export async function drive(
@@ -29,7 +17,7 @@ export async function drive(
   onDelta: (driver: RunDriver) => void = () => {},
   home?: string,
   work: RunWork = { request: turnOf("go") },
-): Promise<DriverStage> {
+) {
   const clock = new VirtualClock();
   const floor = new ControlledFloor();
   const log = new KeptLog();
@@ -65,9 +53,11 @@ export async function drive(
     driver,
     run: agent.last,
     deltas,
+    /** Each change of the attempt's hold. */
     holds,
+    /** The outcome, once the attempt is over. */
     outcome: () => outcome,
-    lastOutcome: () => floor.reports.at(-1)?.outcome,
+    lastOutcome: (): RunOutcome | undefined => floor.reports.at(-1)?.outcome,
   };
 }
 

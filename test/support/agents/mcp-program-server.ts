@@ -27,35 +27,31 @@ if (behaviour === "silent") {
 } else {
   const server = new McpServer({ name: "test", version: "1" });
   const input = z.object({ text: z.string() });
+  const reading = { inputSchema: input, annotations: { readOnlyHint: true } };
   const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
-  server.registerTool(
-    "echo",
-    { description: "Says it back.", inputSchema: input, annotations: { readOnlyHint: true } },
-    ({ text }) => say(`${text} ${process.env["GIVEN"] ?? "-"} ${process.env["SECRET"] ?? "-"}`),
+  server.registerTool("echo", { ...reading, description: "Says it back." }, ({ text }) =>
+    say(`${text} ${process.env["GIVEN"] ?? "-"} ${process.env["SECRET"] ?? "-"}`),
   );
   server.registerTool("write", { description: "Writes.", inputSchema: input }, ({ text }) => say(`wrote ${text}`));
-  server.registerTool("fail", { inputSchema: input, annotations: { readOnlyHint: true } }, () => ({
-    ...say("it went wrong"),
-    isError: true,
-  }));
-  server.registerTool("open", { inputSchema: input, annotations: { readOnlyHint: true } }, ({ text }) => ({
-    content: [
-      {
-        type: "resource" as const,
-        resource: { uri: "file:///a.txt", mimeType: "text/plain", text: `${text} from a file` },
-      },
-      { type: "resource" as const, resource: { uri: "file:///b.bin", blob: "AAAA" } },
-      { type: "resource_link" as const, uri: "file:///c.txt", name: "c.txt" },
-      { type: "image" as const, data: "AAAA", mimeType: "image/png" },
-    ],
-  }));
-  server.registerTool("die", { inputSchema: input, annotations: { readOnlyHint: true } }, () => process.exit(3));
-  server.registerTool("rant", { inputSchema: input, annotations: { readOnlyHint: true } }, () => {
+  server.registerTool("fail", reading, () => ({ ...say("it went wrong"), isError: true }));
+  server.registerTool("open", reading, ({ text }) => {
+    const resource = { uri: "file:///a.txt", mimeType: "text/plain", text: `${text} from a file` };
+    return {
+      content: [
+        { type: "resource", resource },
+        { type: "resource", resource: { uri: "file:///b.bin", blob: "AAAA" } },
+        { type: "resource_link", uri: "file:///c.txt", name: "c.txt" },
+        { type: "image", data: "AAAA", mimeType: "image/png" },
+      ],
+    };
+  });
+  server.registerTool("die", reading, () => process.exit(3));
+  server.registerTool("rant", reading, () => {
     const notification = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: "more" } };
     setInterval(() => process.stdout.write(`${JSON.stringify(notification)}\n`.repeat(1_000)), 10);
     return new Promise<never>(() => {});
   });
-  server.registerTool("hang", { inputSchema: input, annotations: { readOnlyHint: true } }, () => {
+  server.registerTool("hang", reading, () => {
     leaveBehind();
     return new Promise<never>(() => {});
   });

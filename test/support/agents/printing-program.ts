@@ -8,6 +8,11 @@ const [behaviour = "echo", ...rest] = process.argv.slice(2);
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const json = (line: object) => say(JSON.stringify(line));
 const never = () => setInterval(() => {}, 60_000);
+/** Writes without end, as fast as it is read. */
+function pour(output: NodeJS.WriteStream, text: string): void {
+  while (output.write(text));
+  output.once("drain", () => pour(output, text));
+}
 
 async function readPrompt(): Promise<string> {
   process.stdin.setEncoding("utf8");
@@ -121,24 +126,12 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
     say("One");
     never();
   },
-  flood: () => {
-    const piece = "x".repeat(65_536);
-    const more = () => {
-      while (process.stdout.write(rest[0] === "line" ? piece : `${piece}\n`));
-      process.stdout.once("drain", more);
-    };
-    more();
-  },
+  flood: () => pour(process.stdout, `${"x".repeat(65_536)}${rest[0] === "line" ? "" : "\n"}`),
   // Lines without a part of a reply, or a log, without end.
   drones: () => {
-    const output = rest[0] === "log" ? process.stderr : process.stdout;
-    const lines = rest[0] === "empty" ? "\n".repeat(8_192) : `${"x".repeat(8_000)}\n`;
-    const more = () => {
-      while (output.write(lines));
-      output.once("drain", more);
-    };
     if (rest[1] === "begun") json({ type: "text", text: "So:" });
-    more();
+    const lines = rest[0] === "empty" ? "\n".repeat(8_192) : `${"x".repeat(8_000)}\n`;
+    pour(rest[0] === "log" ? process.stderr : process.stdout, lines);
   },
   leaves: () => {
     leaveBehind();

@@ -9,31 +9,10 @@ type WithoutId<T> = T extends unknown ? Omit<T, "requestId"> : never;
 type AnswerWithoutId = WithoutId<Answer>;
 
 /** Runs one run of an agent without a worker. The test controls the clock, the user's answers and the stored images. */
-export interface RunStage {
-  readonly control: RunControl;
-  /** Every requested wait, in ms; without timers. */
-  readonly sleeps: readonly number[];
-  /** Every question and confirmation for the user. */
-  readonly asked: readonly NewInteraction[];
-  /** Those that the agent withdrew. */
-  readonly withdrawn: readonly NewInteraction[];
-  /** The user's next answers, one per question. A question without an answer waits until the run is aborted. */
-  willAnswer(...answers: AnswerWithoutId[]): void;
-  storeImage(bytes: Uint8Array, mimeType: string): ImageRef;
-  /** Move the clock, and fire what is due. */
-  advance(ms: number): void;
-  /** Resolves at the next requested wait or question. */
-  next(what: "sleep" | "question" | "timer" | "gate"): Promise<unknown>;
-  /** Pause the run: actions that cannot be undone wait until it is resumed. */
-  hold(): void;
-  goOn(): void;
-  abort(): void;
-  /** What the run has not released: waits, timers, and listeners on its signal. */
-  leftovers(): { sleepers: number; listeners: number };
-}
+export type RunStage = ReturnType<typeof createRunStage>;
 
 /** `time`: `jumps` to the end of each wait (default), or `stands` until the test moves it. */
-export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" } = {}): RunStage {
+export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" } = {}) {
   const abort = new AbortController();
   const { signal } = abort;
   const sleeps: number[] = [];
@@ -65,6 +44,7 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
     });
   }
 
+  /** Move the clock, and fire what is due. */
   function advance(ms: number): void {
     now += ms;
     for (const sleeper of sleepers) {
@@ -115,17 +95,23 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
 
   return {
     control,
+    /** Every requested wait, in ms; without timers. */
     sleeps,
+    /** Every question and confirmation for the user. */
     asked,
+    /** Those that the agent withdrew. */
     withdrawn,
-    willAnswer: (...more) => void answers.push(...more),
-    storeImage(bytes, mimeType) {
+    /** The user's next answers, one per question. A question without an answer waits until the run is aborted. */
+    willAnswer: (...more: AnswerWithoutId[]) => void answers.push(...more),
+    storeImage(bytes: Uint8Array, mimeType: string): ImageRef {
       const hash = createHash("sha256").update(bytes).digest("hex");
       images.set(hash, bytes);
       return { hash, mimeType, bytes: bytes.length };
     },
     advance,
-    next: (what) => once(heard, what),
+    /** Resolves at the next requested wait or question. */
+    next: (what: "sleep" | "question" | "timer" | "gate"): Promise<unknown> => once(heard, what),
+    /** Pause the run: actions that cannot be undone wait until it is resumed. */
     hold() {
       held ??= Promise.withResolvers();
     },
@@ -137,6 +123,7 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
       abort.abort(new Error("aborted by the test"));
       held?.resolve();
     },
+    /** What the run has not released: waits, timers, and listeners on its signal. */
     leftovers: () => ({ sleepers: sleepers.size, listeners: getEventListeners(signal, "abort").length }),
   };
 }

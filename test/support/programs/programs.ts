@@ -15,29 +15,22 @@ interface ProgramEntry {
   readonly isServer?: boolean;
 }
 
-const program = (title: string, file: string, packages: readonly string[] = [title]): ProgramEntry => ({
-  title,
-  files: [[file]],
-  packages,
-});
+/** @param files all of them, or the only one */
+const program = (
+  title: string,
+  files: string | readonly string[],
+  packages: readonly string[] = [title],
+  rest: Partial<ProgramEntry> = {},
+): ProgramEntry => ({ title, files: [[files].flat()], packages, ...rest });
 
 /** Everything that tests start and that `npm ci` does not install. */
 export const PROGRAMS = {
-  postgres: {
-    title: "PostgreSQL",
-    files: [["initdb", "postgres"]],
-    packages: ["postgresql"],
+  postgres: program("PostgreSQL", ["initdb", "postgres"], ["postgresql"], {
     variable: "TEST_POSTGRES_URL",
     isServer: true,
-  },
-  redis: {
-    title: "Redis",
-    files: [["redis-server"]],
-    packages: ["redis-server"],
-    variable: "TEST_REDIS_URL",
-    isServer: true,
-  },
-  pgDump: { title: "pg_dump", files: [["pg_dump", "pg_restore"]], packages: ["postgresql-client"] },
+  }),
+  redis: program("Redis", "redis-server", ["redis-server"], { variable: "TEST_REDIS_URL", isServer: true }),
+  pgDump: program("pg_dump", ["pg_dump", "pg_restore"], ["postgresql-client"]),
   chromium: {
     title: "Chromium",
     files: [["chromium"], ["chromium-browser"], ["google-chrome"]],
@@ -57,28 +50,28 @@ export const PROGRAMS = {
   bash: program("bash", "bash"),
   systemd: program("systemd", "systemd-analyze"),
   prlimit: program("prlimit", "prlimit", ["util-linux"]),
-  coreutils: { title: "coreutils", files: [["mkfifo", "stty"]], packages: ["coreutils"] },
+  coreutils: program("coreutils", ["mkfifo", "stty"]),
   script: program("script", "script", ["bsdutils"]),
   // What examples/car plays and hears with.
   mpv: program("mpv", "mpv"),
   pulseaudio: program("PulseAudio", "pulseaudio", ["pulseaudio"]),
-  parec: { title: "PulseAudio", files: [["parec", "paplay"]], packages: ["pulseaudio-utils"] },
+  parec: program("PulseAudio", ["parec", "paplay"], ["pulseaudio-utils"]),
   espeak: program("espeak-ng", "espeak-ng"),
   flite: program("flite", "flite"),
   pocketsphinx: program("pocketsphinx", "pocketsphinx_continuous", ["pocketsphinx", "pocketsphinx-en-us"]),
   // A desktop with players.
-  dbus: { title: "D-Bus", files: [["dbus-daemon", "dbus-send"]], packages: ["dbus", "dbus-bin"] },
-  pipewire: {
-    title: "PipeWire",
-    files: [["pipewire", "pipewire-pulse", "wireplumber", "pw-cli"]],
-    packages: ["pipewire", "pipewire-pulse", "wireplumber", "pipewire-bin"],
-  },
+  dbus: program("D-Bus", ["dbus-daemon", "dbus-send"], ["dbus", "dbus-bin"]),
+  pipewire: program(
+    "PipeWire",
+    ["pipewire", "pipewire-pulse", "wireplumber", "pw-cli"],
+    ["pipewire", "pipewire-pulse", "wireplumber", "pipewire-bin"],
+  ),
   vlc: program("VLC", "vlc", ["vlc-bin", "vlc-plugin-base"]),
-  mpvMpris: { title: "mpv-mpris", files: [["../lib/mpv-mpris/mpris.so"]], packages: ["mpv-mpris"] },
+  mpvMpris: program("mpv-mpris", "../lib/mpv-mpris/mpris.so"),
   // Packages of npm, in folders of their own.
   outsidePrograms: { title: "test/outside-programs", files: [], packages: [] },
   realAgents: { title: "test/real-agents", files: [], packages: [] },
-} as const satisfies Record<string, ProgramEntry>;
+} satisfies Record<string, ProgramEntry>;
 
 export type Program = keyof typeof PROGRAMS;
 export const entryOf = (name: Program): ProgramEntry => PROGRAMS[name];

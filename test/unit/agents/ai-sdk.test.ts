@@ -1,13 +1,22 @@
 import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
-import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import {
+  createRunStage,
+  messageOf,
+  ofType,
+  play,
+  playToFailure,
+  textOf,
+  turnOf,
+} from "../../support/agents/run-stage.ts";
 import { subjectOf } from "../../support/agents/test-registry.ts";
-import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
+import { type ProviderReply, type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
 
 const KEY = "sk-SECRET-0815";
 const PROMPT = "my private words";
+const HEL = { kind: "stream", text: ["Hel"] } as const;
 const PNG = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
   "base64",
@@ -73,7 +82,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(await joined({})).toEqual({ reasoning: "", text: text.join("") });
   });
 
-  test("a request goes to the catalogue's model at its address, with its key and instructions", async () => {
+  test("a request goes to the catalogue's model at its address, with its key and instructions, and OpenAI stores nothing", async () => {
     server.willReply({ kind: "stream", text: ["ok"] });
     await play(model(provider, { instructions: "Be brief." }), turnOf(PROMPT));
     const [request] = server.requests;
@@ -83,6 +92,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
       provider === "anthropic" || provider === "google" ? KEY : `Bearer ${KEY}`,
     ]);
     if (provider !== "google") expect(JSON.parse(request!.body)).toMatchObject({ model: "model-x", stream: true });
+    if (provider === "openai") expect(JSON.parse(request!.body)).toMatchObject({ store: false });
     expect(request!.body).toContain("Be brief.");
     expect(request!.body).toContain(PROMPT);
   });
@@ -96,12 +106,48 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests[0]!.body).toContain("image/png");
   });
 
-  test("a 429 is reported as provider_rate_limited after one request, with the delay", async () => {
-    server.willReply({ kind: "refusal", status: 429, headers: { "retry-after": "7" } });
+  const [LIMITED, REFUSED, UNREACHABLE] = ["provider_rate_limited", "provider_refused", "provider_unreachable"];
+  const later = { kind: "refusal", status: 429, headers: { "retry-after": "7" } } as const;
+  const early = { kind: "stream", ending: "early" } as const;
+  const overloaded = { type: "overloaded_error", message: "Overloaded" };
+  const limited = { type: "rate_limit_error", message: "slow down" };
+  const refused = (status: number, reason: string) => {
+    const message = `The model's provider refused the request (${status} invalid_request_error)${reason}`;
+    return { code: REFUSED, message, retryable: false };
+  };
+  const invalid = (status: number) => ({ kind: "refusal", status, error: { type: "invalid_request_error" } }) as const;
+  test.each<[string, ProviderReply[], string, object, number]>([
+    ["a 429 is told with its delay", [later], "", { code: LIMITED, facts: { retryAfterMs: 7_000 } }, 1],
+    ["status 400 is a refusal with its reason", [invalid(400)], "", refused(400, ": some message"), 1],
+    ["status 401 is a refusal without the provider's words", [invalid(401)], "", refused(401, "."), 1],
+    ["status 404 is a refusal with its reason", [invalid(404)], "", refused(404, ": some message"), 1],
+    [
+      "a reply that is filtered completely is a refusal",
+      [{ kind: "stream", ending: "filtered" }],
+      "",
+      { code: REFUSED },
+      1,
+    ],
+    ["an empty stream is not a reply", [early, early, early], "", { code: UNREACHABLE }, 3],
+    ["a reply is not retried when its connection breaks", [{ ...HEL, ending: "cut" }], "Hel", { code: UNREACHABLE }, 1],
+    ["a reply is not retried without its last event", [{ ...HEL, ending: "early" }], "Hel", { code: UNREACHABLE }, 1],
+    [
+      "errors inside a stream are reported",
+      [
+        { kind: "stream", ending: overloaded },
+        { ...HEL, ending: limited },
+      ],
+      "Hel",
+      { code: LIMITED },
+      2,
+    ],
+  ])("%s", async (_, replies, said, expected, asked) => {
+    server.willReply(...replies);
     const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
-    expect(parts).toEqual([]);
-    expect(failure).toMatchObject({ code: "provider_rate_limited", facts: { retryAfterMs: 7_000 } });
-    expect(server.requests).toHaveLength(1);
+    const spoken = parts.filter(({ type }) => type !== "usage");
+    expect(spoken).toEqual(said === "" ? [] : [{ type: "text", text: said }]);
+    expect(failure).toMatchObject(expected);
+    expect(server.requests).toHaveLength(asked);
   });
 
   test("a failing provider is asked three times, with growing delays", async () => {
@@ -119,76 +165,22 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
   });
 
   test.each([
-    ["when the connection breaks", "cut"],
-    ["when the stream ends without its last event", "early"],
-  ] as const)("a reply that has begun is not retried %s", async (_, ending) => {
-    server.willReply({ kind: "stream", text: ["Hel"], ending });
-    const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
-    expect(parts).toEqual([{ type: "text", text: "Hel" }]);
-    expect(failure).toMatchObject({ code: "provider_unreachable" });
-    expect(server.requests).toHaveLength(1);
-  });
-
-  test("an empty stream is not a reply", async () => {
-    server.willReply(...Array(3).fill({ kind: "stream", ending: "early" }));
-    const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
-    expect(failure).toMatchObject({ code: "provider_unreachable" });
-    expect(server.requests).toHaveLength(3);
-  });
-
-  test("errors inside a stream are reported", async () => {
-    const overloaded = { type: "overloaded_error", message: "Overloaded" };
-    const limited = { type: "rate_limit_error", message: "slow down" };
-    server.willReply({ kind: "stream", ending: overloaded }, { kind: "stream", text: ["Hel"], ending: limited });
-    const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
-    expect(textOf(parts)).toBe("Hel");
-    expect(failure).toMatchObject({ code: "provider_rate_limited" });
-    expect(server.requests).toHaveLength(2);
-  });
-
-  test.each([400, 401, 404])(
-    "a response with status %i is a refusal, with the provider's own error",
-    async (status) => {
-      server.willReply({ kind: "refusal", status, error: { type: "invalid_request_error" } });
-      const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
-      const reason = status === 401 ? "." : ": some message";
-      const message = `The model's provider refused the request (${status} invalid_request_error)${reason}`;
-      expect(failure).toMatchObject({ code: "provider_refused", message, retryable: false });
-      expect(server.requests).toHaveLength(1);
-    },
-  );
-
-  test("a completely filtered reply is a refusal; a partly filtered reply is a reply", async () => {
-    server.willReply({ kind: "stream", ending: "filtered" });
-    expect((await playToFailure(model(provider), turnOf(PROMPT))).failure).toMatchObject({ code: "provider_refused" });
-    server.willReply({ kind: "stream", text: ["I would rather not."], ending: "filtered" });
-    const parts = await play(model(provider), turnOf(PROMPT));
-    expect(textOf(parts)).toBe("I would rather not.");
-    expect(parts.at(-1)).toEqual({ type: "finish", reason: "content_filter" });
-  });
-
-  test.each([
     ["cut at the model's length limit", { text: ["Hel"], ending: "length" }, "length"],
     ["without a word", {}, "empty"],
     ["of reasoning alone", { reasoning: ["Hm."] }, "empty"],
+    ["filtered in part", { text: ["I would rather not."], ending: "filtered" }, "content_filter"],
     ["that is whole", { text: ["Hel"] }, undefined],
+    ["that is whole although its connection breaks", { text: ["Hello."], ending: "breaks" }, undefined],
+    ...(provider === "google"
+      ? []
+      : [["whole on a connection that lingers", { text: ["Hi."], ending: "lingers" }, undefined] as const]),
   ] as const)("an incomplete reply is marked: %s", async (_, reply, reason) => {
     server.willReply({ kind: "stream", ...reply });
     const parts = await play(model(provider), turnOf(PROMPT));
-    expect(parts.filter(({ type }) => type === "finish")).toEqual(reason ? [{ type: "finish", reason }] : []);
+    expect(textOf(parts)).toBe("text" in reply ? reply.text.join("") : "");
+    expect(ofType(parts, "finish")).toEqual(reason ? [{ type: "finish", reason }] : []);
     expect(server.requests).toHaveLength(1);
   });
-
-  test.each(provider === "google" ? (["breaks"] as const) : (["breaks", "lingers"] as const))(
-    "a whole reply is done although its connection %s",
-    async (ending) => {
-      server.willReply({ kind: "stream", text: ["Hello."], ending });
-      const parts = await play(model(provider), turnOf(PROMPT));
-      expect(textOf(parts)).toBe("Hello.");
-      expect(parts.filter(({ type }) => type === "finish")).toEqual([]);
-      expect(server.requests).toHaveLength(1);
-    },
-  );
 
   test("an abort before the first token releases the connection", async () => {
     server.willReply({ kind: "stream", ending: "never" });
@@ -279,18 +271,13 @@ test("jitter shortens a delay by up to half", async () => {
   expect(stage.sleeps).toEqual([250, 500]);
 });
 
-test("a provider that asks for a long delay is not retried, and the user learns when to retry", async () => {
-  server.willReply({ kind: "refusal", status: 503, headers: { "retry-after": "120" } });
-  const stage = createRunStage();
-  const { failure } = await playToFailure(model("anthropic"), turnOf(PROMPT), stage);
-  expect(failure).toMatchObject({ code: "provider_unreachable", facts: { retryAfterMs: 120_000 } });
-  expect(stage.sleeps).toEqual([]);
-});
-
-test("a provider that asks for a short delay is retried after it", async () => {
-  server.willReply({ kind: "refusal", status: 503, headers: { "retry-after": "3" } }, { kind: "stream", text: ["ok"] });
+test("a provider's delay is waited for if it is short; the user learns of a long one", async () => {
+  const busy = (seconds: string) => ({ kind: "refusal", status: 503, headers: { "retry-after": seconds } }) as const;
+  server.willReply(busy("3"), { kind: "stream", text: ["ok"] }, busy("120"));
   const stage = createRunStage();
   await play(model("anthropic"), turnOf(PROMPT), stage);
+  const { failure } = await playToFailure(model("anthropic"), turnOf(PROMPT), stage);
+  expect(failure).toMatchObject({ code: "provider_unreachable", facts: { retryAfterMs: 120_000 } });
   expect(stage.sleeps).toEqual([3_000]);
 });
 
@@ -318,12 +305,6 @@ test("token counts are whole and not negative, whatever the server reports", asy
   const parts = await play(model("openai-compatible"), turnOf(PROMPT));
   const usage = { prompt_tokens: 11, completion_tokens: 0, total_tokens: 11 };
   expect(parts.at(-1)).toEqual({ type: "usage", usage });
-});
-
-test("OpenAI is asked to store nothing", async () => {
-  server.willReply({ kind: "stream", text: ["ok"] });
-  await play(model("openai"), turnOf(PROMPT));
-  expect(JSON.parse(server.requests[0]!.body)).toMatchObject({ store: false });
 });
 
 test("an agent without its key refuses before it sends a request", async () => {

@@ -64,14 +64,11 @@ describe("the messages that a model receives", () => {
     ["within an emoji", "Yes 👍 ok", 5, "Yes [The user"],
     ["at the beginning", "Turn left.", 0, "[The user"],
     ["at the end", "Turn left.", 10, "Turn left."],
-  ])(
-    "a reply that was interrupted while it was spoken ends with the last whole word heard: %s",
-    async (_, content, playedUpTo, expected) => {
-      const [, reply] = await linesOf([user("one"), assistant(content, { playedUpTo })]);
-      expect(reply!.slice("assistant: ".length, "assistant: ".length + expected.length)).toBe(expected);
-      expect(reply!.includes("did not hear the rest")).toBe(playedUpTo < content.length);
-    },
-  );
+  ])("an interrupted speech ends with the last whole word heard: %s", async (_, content, playedUpTo, expected) => {
+    const [, reply] = await linesOf([user("one"), assistant(content, { playedUpTo })]);
+    expect(reply!.slice("assistant: ".length, "assistant: ".length + expected.length)).toBe(expected);
+    expect(reply!.includes("did not hear the rest")).toBe(playedUpTo < content.length);
+  });
 
   test("text of an earlier attempt at this turn is whole, because its speech goes on", async () => {
     const said = assistant("I was saying", { runId: "run_1" as RunId, status: "interrupted", playedUpTo: 5 });
@@ -114,10 +111,8 @@ describe("the limits of a conversation", () => {
     });
     expect(loaded).toEqual(images.slice(2).map(({ hash }) => hash));
     expect(messages[0]).toEqual({ role: "user", content: "picture 0" });
-    expect(messages.at(-1)).toEqual({
-      role: "user",
-      content: [{ type: "file", mediaType: "image/png", data: Buffer.from([9]) }],
-    });
+    const file = { type: "file", mediaType: "image/png", data: Buffer.from([9]) };
+    expect(messages.at(-1)).toEqual({ role: "user", content: [file] });
   });
 });
 

@@ -77,13 +77,14 @@ test("a server's tools see only the variables that are listed for them, tell eac
 test("a tool that may write is confirmed, unless the operator configured otherwise", async () => {
   const stage = createRunStage();
   stage.willAnswer({ kind: "confirmation", verdict: "reject" });
+  const { url } = await startTools("files", { name: "write", inputSchema: { type: "object" } });
   willCall("files_write");
-  const parts = await play(agentWith(program()), turnOf("x"), stage);
+  const parts = await play(agentWith({ url }), turnOf("x"), stage);
   expect(results(parts)).toMatchObject([{ status: "error", content: "The user rejected this call." }]);
 
   willCall("files_write");
-  const trusted = agentWith(program(), [{ name: "mcp:files/write", confirm: false }]);
-  expect(results(await play(trusted, turnOf("x")))).toMatchObject([{ content: "wrote hi" }]);
+  const trusted = agentWith({ url }, [{ name: "mcp:files/write", confirm: false }]);
+  expect(results(await play(trusted, turnOf("x")))).toMatchObject([{ content: "files: write" }]);
 });
 
 test.each([
@@ -187,13 +188,11 @@ test("a server over HTTP that floods the client with requests, or redirects it, 
   const [away, ask] = results(await play(agent, turnOf("x"), createRunStage({ time: "stands" })));
   expect(heard.length).toBeGreaterThan(1_000);
   expect(away).toMatchObject({ toolName: "files_away", status: "error" });
-  expect(ask).toMatchObject({
-    status: "error",
-    content: "The tool's server failed: the answer has more than 16384 lines",
-  });
+  const content = "The tool's server failed: the answer has more than 16384 lines";
+  expect(ask).toMatchObject({ status: "error", content });
   expect(heard.filter((request) => request.url === "/inside")).toEqual([]);
   expect(heard.length).toBeLessThan(6_000);
-  expect(offered().map(({ name }) => name)).toEqual(["files_ask", "files_away", "files_long"]);
+  expect(namesOffered()).toEqual(["files_ask", "files_away", "files_long"]);
   expect(offered()[2]!.description).toBe("x".repeat(2_047));
 });
 
@@ -208,10 +207,11 @@ const toolOf = (name: string, isReading = true) => ({
   annotations: { readOnlyHint: isReading },
 });
 /** The tools that the model was offered. */
-const offered = () =>
-  (JSON.parse(server.requests[0]!.body) as { tools: { function: { name: string; description?: string } }[] }).tools.map(
-    ({ function: described }) => described,
-  );
+function offered(): { name: string; description?: string }[] {
+  const { tools } = JSON.parse(server.requests[0]!.body) as { tools: { function: { name: string } }[] };
+  return tools.map(({ function: described }) => described);
+}
+const namesOffered = () => offered().map(({ name }) => name);
 
 type Answer = (message: Message, response: ServerResponse, request: ReceivedRequest) => object | undefined;
 interface Message {
@@ -226,9 +226,8 @@ async function startHttp(answer: Answer): Promise<{ url: string; heard: readonly
     const message = JSON.parse(request.body || "{}") as Message;
     const outcome = answer(message, response, request);
     if (response.headersSent) return;
-    if (outcome) json({ jsonrpc: "2.0", id: message.id, ...outcome })(response, request);
-    else if (message.method === "initialize")
-      json({ jsonrpc: "2.0", id: message.id, result: INITIALIZED })(response, request);
+    const said = outcome ?? (message.method === "initialize" && { result: INITIALIZED });
+    if (said) json({ jsonrpc: "2.0", id: message.id, ...said })(response, request);
     else response.writeHead(request.method === "POST" ? 202 : 405).end();
   });
   closers.push(() => http[Symbol.asyncDispose]());
@@ -253,18 +252,10 @@ test("no tool takes the name of another server's tool, nor its confirmation", as
   const stage = createRunStage();
   stage.willAnswer({ kind: "confirmation", verdict: "reject" });
   const parts = await play(agent, turnOf("x"), stage);
-  expect(
-    offered()
-      .map(({ name }) => name)
-      .toSorted(),
-  ).toEqual(["a_b_c", marked].toSorted());
+  expect(namesOffered().toSorted()).toEqual(["a_b_c", marked].toSorted());
   expect(stage.asked).toMatchObject([{ toolCall: { function: { name: "a_b_c" } } }]);
-  expect(results(parts).map(({ toolName, content }) => [toolName, content])).toEqual(
-    expect.arrayContaining([
-      ["a_b_c", "The user rejected this call."],
-      [marked, "a_b: c"],
-    ]),
-  );
+  const outcomes = Object.fromEntries(results(parts).map(({ toolName, content }) => [toolName, content]));
+  expect(outcomes).toEqual({ a_b_c: "The user rejected this call.", [marked]: "a_b: c" });
 });
 
 test("a tool that its server lists twice is offered once, is confirmed if one of both needs it, and is logged", async () => {
@@ -273,7 +264,7 @@ test("a tool that its server lists twice is offered once, is confirmed if one of
   const stage = createRunStage();
   stage.willAnswer({ kind: "confirmation", verdict: "reject" });
   const parts = await play(agentWith({ url }), turnOf("x"), stage);
-  expect(offered().map(({ name }) => name)).toEqual(["files_wipe", "files_look"]);
+  expect(namesOffered()).toEqual(["files_wipe", "files_look"]);
   expect(results(parts)).toMatchObject([{ content: "The user rejected this call." }]);
   expect(logOf(parts)).toEqual([
     "the MCP server files: it lists the tool wipe more than once",
@@ -281,21 +272,21 @@ test("a tool that its server lists twice is offered once, is confirmed if one of
   ]);
 });
 
+const leftOut = (count: number) =>
+  `the MCP server files: ${count} of its tools are left out, because they are too many or too large`;
+
 test("tools that are too many or too large are left out, and the log says how many", async () => {
   const properties = Object.fromEntries(
     Array.from({ length: 600 }, (_, at) => [`p${at}`, { type: "string", title: "x".repeat(50) }]),
   );
   const large = { type: "object", properties };
-  const units = JSON.stringify(large).length;
   const many = Array.from({ length: 40 }, (_, at) => ({ ...toolOf(`t${at}`), inputSchema: large }));
   const { url } = await startTools("files", ...many, toolOf("n".repeat(300)));
   server.willReply({ kind: "stream", text: ["ok"] });
   const parts = await play(agentWith({ url }), turnOf("x"));
-  const kept = Math.floor(1_048_576 / units);
+  const kept = Math.floor(1_048_576 / JSON.stringify(large).length);
   expect(offered()).toHaveLength(kept);
-  expect(logOf(parts)).toEqual([
-    `the MCP server files: ${41 - kept} of its tools are left out, because they are too many or too large`,
-  ]);
+  expect(logOf(parts)).toEqual([leftOut(41 - kept)]);
 });
 
 test("a list of more than 4 MiB is not read, and an endless list is read until it is full", async () => {
@@ -311,10 +302,8 @@ test("a list of more than 4 MiB is not read, and an endless list is read until i
   });
   const long = await play(agentWith({ url }), turnOf("x"));
   expect(pages).toBe(1);
-  expect(logOf(long)).toEqual([
-    "the MCP server files: 44 of its tools are left out, because they are too many or too large",
-    "the MCP server files: its list has further pages, which are left out",
-  ]);
+  const further = "the MCP server files: its list has further pages, which are left out";
+  expect(logOf(long)).toEqual([leftOut(44), further]);
 });
 
 test("the values that a server gets from the environment are in no error, result, description or log line", async () => {

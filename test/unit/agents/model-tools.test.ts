@@ -162,28 +162,15 @@ describe("a call that needs confirmation", () => {
   });
 });
 
-describe("sub-agents of a model", () => {
-  const speaker = (name: string, ...say: string[]) => ({
-    name,
-    adapter: { kind: "scripted", replies: [{ say, usage: { input: 1, output: 2 } }] },
-  });
-
-  test("a refused call of a sub-agent is answered to the model with its error code", async () => {
-    const { agent } = modelWithTools({ tools: ["sub-agent"], sub_agents: ["a"], max_depth: 1 }, [
-      speaker("a", "x"),
-      speaker("b", "x"),
-    ]);
-    server.willReply(
-      calls(...["master", "b", "a"].map((name, n) => call("sub-agent", { name, task: "t" }, `c${n}`))),
-      says("ok"),
-    );
-    const answers = results(await play(agent, turnOf("x"))).map(({ content }) => JSON.parse(content));
-    expect(answers.map(({ ok, error }) => (ok ? "ok" : error.code)).toSorted()).toEqual([
-      "NOT_ALLOWED",
-      "RECURSION",
-      "ok",
-    ]);
-  });
+test("a refused call of a sub-agent is answered to the model with its error code", async () => {
+  const speaker = (name: string) => ({ name, adapter: { kind: "scripted", replies: [{ say: "x" }] } });
+  const master = { tools: ["sub-agent"], sub_agents: ["a"], max_depth: 1 };
+  const { agent } = modelWithTools(master, [speaker("a"), speaker("b")]);
+  const asked = ["master", "b", "a"].map((name, n) => call("sub-agent", { name, task: "t" }, `c${n}`));
+  server.willReply(calls(...asked), says("ok"));
+  const answers = results(await play(agent, turnOf("x"))).map(({ content }) => JSON.parse(content));
+  const codes = answers.map(({ ok, error }) => (ok ? "ok" : error.code));
+  expect(codes.toSorted()).toEqual(["NOT_ALLOWED", "RECURSION", "ok"]);
 });
 
 describe("a reply that is too long", () => {

@@ -47,16 +47,11 @@ describe("choosing a rule", () => {
 });
 
 describe("a say rule", () => {
-  test("a say rule waits between the texts, not before the first or after the last", async () => {
+  test("a say rule repeats all its texts, and waits between them, not before the first or after the last", async () => {
     const stage = createRunStage();
-    await play(scripted({ say: ["a", "b", "c"], delay: "30ms" }), turnOf("go"), stage);
-    expect(stage.sleeps).toEqual([30, 30]);
-  });
-
-  test("a say rule repeats all its texts the configured number of times", async () => {
-    const parts = await play(scripted({ say: ["♪ ", "♫ "], repeat: 3, delay: "500ms" }), turnOf("play"));
-    expect(textOf(parts)).toBe("♪ ♫ ♪ ♫ ♪ ♫ ");
-    expect(textsOf(parts)).toHaveLength(6);
+    const parts = await play(scripted({ say: ["♪ ", "♫ "], repeat: 3, delay: "500ms" }), turnOf("play"), stage);
+    expect(textsOf(parts)).toEqual(["♪ ", "♫ ", "♪ ", "♫ ", "♪ ", "♫ "]);
+    expect(stage.sleeps).toEqual(Array(5).fill(500));
   });
 
   test("a rule reports the configured token usage at the end", async () => {
@@ -131,14 +126,11 @@ describe("a confirm rule", () => {
     [{ verdict: "reject", reason: "it is mine" }, { content: "Rejected: it is mine", status: "error" }, "Kept it."],
     [{ verdict: "reject" }, { content: "Rejected.", status: "error" }, "Kept it."],
     [{ verdict: "approve_always" }, { content: "Approved.", status: "success" }, "Deleted."],
-  ] as const)(
-    "a confirm rule says its text for an answer, which the result keeps: %j",
-    async (answer, result, said) => {
-      const { parts } = await decide(answer);
-      expect(ofType(parts, "tool-result")).toMatchObject([result]);
-      expect(textOf(parts)).toBe(said);
-    },
-  );
+  ] as const)("a confirm rule obeys the answer, which its result keeps: %j", async (answer, result, said) => {
+    const { parts } = await decide(answer);
+    expect(ofType(parts, "tool-result")).toMatchObject([result]);
+    expect(textOf(parts)).toBe(said);
+  });
 
   test("a tool that is approved for the session needs no confirmation", async () => {
     const stage = createRunStage();
@@ -182,12 +174,9 @@ describe("a fail rule", () => {
     expect((await playToFailure(agent, { ...turn, history: once })).failure).toBeDefined();
     const twice = [...once, messageOf("user", "something else"), messageOf("user", "FLAKY again")];
     expect(textOf(await play(agent, { ...turn, history: twice }))).toBe("Better now.");
-  });
-
-  test("a fail rule does not count the message that it is answering", async () => {
-    const turn = turnOf("flaky");
-    const history = [messageOf("user", "flaky"), turn.input];
-    expect((await playToFailure(agent, { ...turn, history })).failure).toBeDefined();
+    // The message that it answers does not count.
+    const again = [messageOf("user", "flaky"), turn.input];
+    expect((await playToFailure(agent, { ...turn, history: again })).failure).toBeDefined();
   });
 
   test("a fail rule has the sentence of its code unless the rule gives one", async () => {

@@ -105,15 +105,7 @@ describe("a sub-agent that works", () => {
     expect(result.ok && result.result.isWellFormed()).toBe(true);
   });
 
-  test("a sub-agent asks the user through the run in which it works", async () => {
-    const asking = replying("browser", { ask: { question: "Where?" }, say: "Near {answer}." });
-    const setup = makeAgents([{ name: "master" }, asking]);
-    const stage = createRunStage();
-    stage.willAnswer({ kind: "question", selected: ["here"] });
-    expect((await ask(setup, "master", "browser", stage)).result).toEqual({ ok: true, result: "Near here." });
-  });
-
-  test("an approval for the session that a sub-agent got is valid for its next call in the run", async () => {
+  test("a sub-agent asks the user through its run, and an approval for the session is valid for its next call in the run", async () => {
     const confirming = replying("b", { confirm: { tool: "delete_file" }, say: "deleted", otherwise: "kept" });
     const setup = makeAgents([{ name: "a" }, confirming]);
     const entry = setup.catalog.agents.get("a" as AgentId)!;
@@ -246,13 +238,10 @@ describe("concurrent calls", () => {
 describe("a sub-agent that fails", () => {
   const fault = new TypeError("secret.undefined is not a function");
   const internal = { code: "internal", message: "Something failed on the server." };
-  const limited = { code: "provider_rate_limited", message: "The model's provider asks to wait." };
+  const failure = new AppError("provider_rate_limited");
+  const limited = { code: failure.code, message: "The model's provider asks to wait." };
   test.each([
-    [
-      "a failure is the result of its call: its text, then the error code",
-      new AppError("provider_rate_limited"),
-      limited,
-    ],
+    ["a failure is the result of its call: its text, then the error code", failure, limited],
     ["an internal error is reported without its text, and logged", fault, internal],
   ])("of a sub-agent %s", async (_, thrown, error) => {
     const setup = withBrowser(async function* () {

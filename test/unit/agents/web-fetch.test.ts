@@ -108,22 +108,20 @@ describe("web-fetch", () => {
     await closed;
   });
 
-  test.each(["Upgrade: websocket\r\nConnection: Upgrade\r\n", ""])(
-    "web-fetch ends on an answer that switches the protocol, with the headers %j",
-    async (headers) => {
-      const server = createTcpServer((socket) => {
-        socket.on("error", () => {});
-        socket.once("data", () => socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n`));
-      });
-      onTestFinished(() => void server.close());
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-      const { port } = server.address() as AddressInfo;
-      expect(await readAt(port)).toEqual({
-        content: "The page answers with another protocol (status 101).",
-        isError: true,
-      });
-    },
-  );
+  const UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\n";
+  test.each([UPGRADE, ""])("web-fetch ends on a switch of the protocol, with the headers %j", async (headers) => {
+    const server = createTcpServer((socket) => {
+      socket.on("error", () => {});
+      socket.once("data", () => socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n`));
+    });
+    onTestFinished(() => void server.close());
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    expect(await readAt(port)).toEqual({
+      content: "The page answers with another protocol (status 101).",
+      isError: true,
+    });
+  });
 
   test("web-fetch reports the status of a page that fails", async () => {
     const { port } = await serve((response) => response.writeHead(404, { "content-type": "text/plain" }).end("gone"));

@@ -116,17 +116,15 @@ describe("the output of a coding agent", () => {
     expect(most).toBeLessThan(60_000_000);
   });
 
-  test.each(['{"a":1}', '""'])(
-    "a coding agent that opens a session with the id %s fails with a sentence",
-    async (id) => {
-      const { failure } = await playToFailure(talking(acpAdapter(`opens ${id}`)).agent, turnOf("speak"));
-      const message = "This agent failed: it opened no session.";
-      expect(failure).toMatchObject({ code: "provider_unreachable", message });
-    },
-  );
+  test.each(['{"a":1}', '""'])("a coding agent that opens the session %s fails with a sentence", async (id) => {
+    const { failure } = await playToFailure(talking(acpAdapter(`opens ${id}`)).agent, turnOf("speak"));
+    const message = "This agent failed: it opened no session.";
+    expect(failure).toMatchObject({ code: "provider_unreachable", message });
+  });
 
-  test.each(["null", '"end_turn"', '{"stopReason":{},"usage":[],"_meta":7}'])(
-    "a coding agent that answers its prompt with %s is done if it spoke, and fails with a sentence if it did not",
+  const ENDS = ["null", '"end_turn"', '{"stopReason":{},"usage":[],"_meta":7}'];
+  test.each(ENDS)(
+    "a coding agent whose prompt ends with %s is done if it spoke, and has failed if not",
     async (shape) => {
       const parts = await play(talking().agent, turnOf(`shapes Hello ${shape}`));
       expect(textOf(parts)).toBe("Hello");
@@ -137,13 +135,11 @@ describe("the output of a coding agent", () => {
     },
   );
 
-  test.each(["null", '{"agentCapabilities":"all"}', '{"agentCapabilities":{"sessionCapabilities":7}}'])(
-    "a coding agent that greets with %s is taken for one without capabilities",
-    async (shape) => {
-      const parts = await play(talking(acpAdapter(`greets ${shape}`)).agent, turnOf("speak"));
-      expect(textOf(parts)).toBe("One, two, three.");
-    },
-  );
+  const GREETINGS = ["null", '{"agentCapabilities":"all"}', '{"agentCapabilities":{"sessionCapabilities":7}}'];
+  test.each(GREETINGS)("a coding agent that greets with %s is taken for one without capabilities", async (shape) => {
+    const parts = await play(talking(acpAdapter(`greets ${shape}`)).agent, turnOf("speak"));
+    expect(textOf(parts)).toBe("One, two, three.");
+  });
 
   test("output that is cut by the model's limit is marked as incomplete", async () => {
     const parts = await play(talking().agent, turnOf("endless"));
@@ -311,15 +307,12 @@ describe("a failure", () => {
       { silence_timeout: "1s" },
       "has opened no conversation for 1 s.",
     ],
-  ])(
-    "an agent that %s is a failure, and its program is ended in time",
-    async (_, ability, content, limits, sentence) => {
-      const subject = talking({ ...acpAdapter(ability), ...limits });
-      const { failure } = await playToFailure(subject.agent, turnOf(content));
-      expect(failure).toMatchObject({ code: UNREACHABLE, message: `This agent's program ${sentence}` });
-      await gone(subject.tag);
-    },
-  );
+  ])("an agent that %s fails, and its program is ended", async (_, ability, content, limits, sentence) => {
+    const subject = talking({ ...acpAdapter(ability), ...limits });
+    const { failure } = await playToFailure(subject.agent, turnOf(content));
+    expect(failure).toMatchObject({ code: UNREACHABLE, message: `This agent's program ${sentence}` });
+    await gone(subject.tag);
+  });
 
   test("an agent that sends updates without a meaning without end is ended", { timeout: 120_000 }, async () => {
     const subject = talking();

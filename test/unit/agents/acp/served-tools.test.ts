@@ -106,15 +106,12 @@ describe("the tools that Interlock serves to a coding agent", () => {
     expect(textOf(parts)).toContain("There is no tool nothing.");
   });
 
-  test.each([129, 1_000])(
-    "a served tool is not called with arguments that are nested %i levels deep",
-    async (levels) => {
-      const turn = turnOf(`calls [["clock",${'{"a":'.repeat(levels)}1${"}".repeat(levels)}]]`);
-      const parts = await play(withTools("clock"), turn);
-      expect(textOf(parts)).toBe("The arguments are nested too deeply. ");
-      expect(ofType(parts, "tool-call")).toEqual([]);
-    },
-  );
+  test.each([129, 1_000])("a tool is not called with arguments that are nested %i levels deep", async (levels) => {
+    const turn = turnOf(`calls [["clock",${'{"a":'.repeat(levels)}1${"}".repeat(levels)}]]`);
+    const parts = await play(withTools("clock"), turn);
+    expect(textOf(parts)).toBe("The arguments are nested too deeply. ");
+    expect(ofType(parts, "tool-call")).toEqual([]);
+  });
 });
 
 describe("the server of the tools", () => {
@@ -129,20 +126,16 @@ describe("the server of the tools", () => {
     return servers;
   }
 
-  const ask = ({ url, headers }: Serving) =>
-    fetch(url, { method: "POST", headers: { ...headers, ...HEADERS, connection: "close" }, body: LIST });
+  const ask = ({ url, headers }: Serving, body = LIST) =>
+    fetch(url, { method: "POST", headers: { ...headers, ...HEADERS, connection: "close" }, body });
 
   test("a program that holds many requests for its tools leaves room for another run's program", async () => {
     const servers = startServers();
     const [hoarder, other] = [await servers.serve(NOTHING), await servers.serve(NOTHING)];
-    const held = await Promise.all(
-      Array.from({ length: 64 }, async () => {
-        const socket = await RawSocket.open(hoarder.url);
-        await socket.send(headOf("POST", "/mcp", { ...hoarder.headers, Expect: "100-continue", "Content-Length": 9 }));
-        await socket.until(/100 Continue/);
-        return socket;
-      }),
-    );
+    const held = await Promise.all(Array.from({ length: 64 }, () => RawSocket.open(hoarder.url)));
+    const head = headOf("POST", "/mcp", { ...hoarder.headers, Expect: "100-continue", "Content-Length": 9 });
+    for (const socket of held) await socket.send(head);
+    for (const socket of held) await socket.until(/100 Continue/);
     expect((await ask(hoarder)).status).toBe(503);
     expect((await ask(other)).status).toBe(200);
     for (const socket of held) socket.destroy();
@@ -228,12 +221,7 @@ describe("the server of the tools", () => {
         return { content: `the answer of ${name}`, isError: false };
       },
     });
-    const post = (message: object) =>
-      fetch(serving.url, {
-        method: "POST",
-        headers: { ...serving.headers, ...HEADERS },
-        body: JSON.stringify(message),
-      });
+    const post = (message: object) => ask(serving, JSON.stringify(message));
     const begin = async (id: unknown, name: string) => {
       const before = called;
       const answered = post({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: {} } });
@@ -263,9 +251,8 @@ describe("the server of the tools", () => {
     const { givenUp, answer, begin, cancel } = await startSlowTools();
     const other = await startSlowTools();
     const calls = [await begin(7, "one"), await begin(7, "two"), await begin(8, "three")];
-    expect(await Promise.all([cancel(7), cancel(9), cancel("8"), cancel(undefined), other.cancel(8)])).toEqual(
-      Array(5).fill(202),
-    );
+    const statuses = await Promise.all([cancel(7), cancel(9), cancel("8"), cancel(undefined), other.cancel(8)]);
+    expect(statuses).toEqual(Array(5).fill(202));
     answer.resolve();
     for (const { text } of calls) expect(await text).toContain("the answer of");
     expect(givenUp).toEqual([]);

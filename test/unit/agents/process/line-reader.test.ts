@@ -15,7 +15,7 @@ const LINES = ["grüße", "你好", "🚗🚙", "e\u0301"];
 const LONG_LINES = ["€".repeat(5_000), "ü😀".repeat(3_000)];
 
 test.each([...[1, 2, 3, 5, 7].map((size) => [size, LINES] as const), [100_000, LONG_LINES] as const])(
-  "characters and lines whose bytes arrive in chunks of %i are put together",
+  "characters and lines in chunks of %i bytes are put together",
   async (size, lines) => {
     expect(await linesOf(lines.join("\n"), size, 100_000)).toEqual(lines.map((text) => ({ text, isEnd: true })));
   },

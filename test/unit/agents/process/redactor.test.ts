@@ -6,6 +6,7 @@ import { Redactor } from "../../../../src/agents/process/redactor.ts";
 import type { AgentRef } from "../../../../src/protocol/message.ts";
 
 const KEY = "sk-very-secret-1234";
+const RESULT = { type: "tool-result", toolName: "n", content: KEY, status: "success" } as const;
 const redactor = new Redactor([["KEY", KEY]]);
 
 /** The text as readers get it, if it comes in these pieces. */
@@ -76,17 +77,15 @@ describe("a redactor", () => {
 
 describe("parts without secrets", () => {
   const sub: AgentRef = { kind: "sub", name: "b", depth: 1, path: ["a", "b"], calls: ["call"] };
-  const call = (toolCallId: string): Part => ({
+  const call = (id: string): Part => ({
     type: "tool-call",
-    call: { toolCallId, function: { name: "n", arguments: KEY } },
+    call: { toolCallId: id, function: { name: "n", arguments: KEY } },
   });
-  const result = (toolCallId: string): Part => ({
-    type: "tool-result",
-    toolCallId,
-    toolName: "n",
-    content: KEY,
-    status: "success",
-  });
+  const result = (toolCallId: string): Part => ({ ...RESULT, toolCallId });
+  const WHOLE: Part = { type: "message", content: KEY, output: KEY };
+  /** The texts of what is told of a part, and the types of what has none. */
+  const takenBy = (parts: RedactedParts) => (part: Part) =>
+    parts.redact(part).map((one) => ("text" in one ? one.text : one.type));
 
   test("the pieces of a secret are found in each text by itself, also around parts that end no message", () => {
     const parts = new RedactedParts(redactor);
@@ -113,13 +112,13 @@ describe("parts without secrets", () => {
 
   test("what may begin a secret is told before the part that ends its message, and at the end", () => {
     const parts = new RedactedParts(redactor);
-    const take = (part: Part) => parts.redact(part).map((one) => ("text" in one ? one.text : one.type));
+    const take = takenBy(parts);
     expect(take({ type: "text", text: "one s" })).toEqual(["one "]);
     expect(take({ type: "text", text: "two s", agent: sub })).toEqual(["two "]);
     expect(take(call("other"))).toEqual(["s", "tool-call"]);
     expect(take(result("call"))).toEqual(["s", "tool-result"]);
     expect(take({ type: "text", text: "sk" })).toEqual([]);
-    expect(take({ type: "message", content: KEY, output: KEY })).toEqual(["sk", "message"]);
+    expect(take(WHOLE)).toEqual(["sk", "message"]);
     expect(take({ type: "text", text: "sk" })).toEqual([]);
     expect(parts.end()).toEqual([{ type: "text", text: "sk" }]);
     expect(parts.end()).toEqual([]);
@@ -141,7 +140,7 @@ describe("parts without secrets", () => {
       }
     }
     const parts = new RedactedParts(redactor);
-    const take = (part: Part) => parts.redact(part).map((one) => ("text" in one ? one.text : one.type));
+    const take = takenBy(parts);
     expect(take({ type: "text", text: "a sk-v" })).toEqual(["a "]);
     expect(take(call("c"))).toEqual(["sk-v", "tool-call"]);
     expect(take({ type: "text", text: "er" })).toEqual([]);
@@ -151,9 +150,7 @@ describe("parts without secrets", () => {
 
   test("calls, results and whole messages contain no secret", () => {
     const parts = new RedactedParts(redactor);
-    const told = [call(KEY), result(KEY), { type: "message", content: KEY, output: KEY } as const].flatMap((part) =>
-      parts.redact(part),
-    );
+    const told = [call(KEY), result(KEY), WHOLE].flatMap((part) => parts.redact(part));
     expect(told).toHaveLength(3);
     expect(JSON.stringify(told)).not.toContain(KEY);
   });
