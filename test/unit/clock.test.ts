@@ -27,19 +27,17 @@ function makeClock({ at = BOOT, mayFall = false } = {}) {
   };
 }
 
-test("the process's time starts at the wall clock, and advances", () => {
+test("the process's time starts at the wall clock, and advances in whole milliseconds", () => {
   const { clock, pass } = makeClock();
   expect(clock.now()).toBe(BOOT);
-  pass(1_500);
-  expect(clock.now()).toBe(BOOT + 1_500);
-});
-
-test("the process's time is in whole milliseconds", () => {
-  const { clock, pass } = makeClock();
-  pass(0.7);
-  expect(clock.now()).toBe(BOOT);
-  pass(0.7);
-  expect(clock.now()).toBe(BOOT + 1);
+  for (const [ms, later] of [
+    [0.7, 0],
+    [0.7, 1],
+    [1_500, 1_501],
+  ] as const) {
+    pass(ms);
+    expect(clock.now()).toBe(BOOT + later);
+  }
 });
 
 test("the process's time does not follow the wall clock before the two are compared", () => {
@@ -102,43 +100,29 @@ test("the process's time does not go back to the given start", () => {
   expect(clock.now()).toBe(BOOT);
 });
 
-test("a jump forward by more than 5 s is reported to all listeners, with its length", () => {
-  const { clock, jumps, set } = makeClock();
+test("a jump forward by more than 5 s is reported once, to all listeners, with its length", () => {
+  const { clock, jumps, pass, set } = makeClock();
   const others: number[] = [];
   clock.onJump((byMs) => others.push(byMs));
   set(5_001);
-  clock.compare();
-  expect(jumps).toEqual([5_001]);
-  expect(others).toEqual([5_001]);
-  expect(clock.now()).toBe(BOOT + 5_001);
-});
-
-test("a jump of the wall clock is reported once", () => {
-  const { clock, jumps, pass, set } = makeClock();
-  set(60_000);
   for (let times = 0; times < 3; times += 1) {
     clock.compare();
+    expect(clock.now()).toBe(BOOT + 5_001 + times * 1_000);
     pass(1_000);
   }
-  expect(jumps).toEqual([60_000]);
+  expect([jumps, others]).toEqual([[5_001], [5_001]]);
 });
 
-test("a jump of the wall clock of 5 s or less is followed without a report", () => {
+test.each([
+  ["of 5 s or less", [5_000], 5_000],
+  ["back, or of the time until the clock has caught up,", [-3_600_000, 3_600_000], 0],
+])("a jump of the wall clock %s is followed without a report", (_, sets, later) => {
   const { clock, jumps, set } = makeClock();
-  set(5_000);
-  clock.compare();
-  expect(clock.now()).toBe(BOOT + 5_000);
-  expect(jumps).toEqual([]);
-});
-
-test("a jump back is not reported, nor is the time until the clock has caught up", () => {
-  const { clock, jumps, set } = makeClock();
-  set(-3_600_000);
-  clock.compare();
-  set(3_600_000);
-  clock.compare();
-  expect(clock.now()).toBe(BOOT);
-  expect(jumps).toEqual([]);
+  for (const byMs of sets) {
+    set(byMs);
+    clock.compare();
+  }
+  expect([clock.now(), jumps]).toEqual([BOOT + later, []]);
 });
 
 test("a jump of the wall clock is reported after the clock has moved, so that its listeners read the new time", () => {

@@ -5,18 +5,11 @@ import { isLoopback } from "../../../src/config/network.ts";
 const read = (text: string) => readRedisAddresses([text])[0]!;
 
 test("an address of Redis contains host, port and database", () => {
+  const local = { host: "127.0.0.1", port: 7000, db: 3 };
   expect(read("redis://cache")).toEqual({ label: "redis://cache", options: { host: "cache", port: 6379, db: 0 } });
-  expect(read("redis://127.0.0.1:7000/3")).toEqual({
-    label: "redis://127.0.0.1:7000/3",
-    options: { host: "127.0.0.1", port: 7000, db: 3 },
-  });
+  expect(read("redis://127.0.0.1:7000/3")).toEqual({ label: "redis://127.0.0.1:7000/3", options: local });
   expect(read("redis://[::1]:7000/").options).toEqual({ host: "::1", port: 7000, db: 0 });
-  expect(read("rediss://cache.example.com").options).toEqual({
-    host: "cache.example.com",
-    port: 6379,
-    db: 0,
-    tls: {},
-  });
+  expect(read("rediss://cache.example").options).toEqual({ host: "cache.example", port: 6379, db: 0, tls: {} });
 });
 
 test("an address of Redis may contain user and password, percent-encoded, and displays neither", () => {

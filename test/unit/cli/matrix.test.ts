@@ -26,6 +26,8 @@ async function print(path: string, query: MatrixFormat | ShownMatrix) {
   return { code, printed };
 }
 
+const fileOf = (text: string) => writeTemporary("agents.yaml", text, onTestFinished);
+
 test("each pair shows what a floor does when one agent requests it while the other has it", () => {
   const catalog = carCatalog();
   const pairs = pairsOf(catalog);
@@ -94,7 +96,7 @@ test("a matrix can be printed as a Markdown table with the same words", async ()
 
 test("a matrix of too many agents is refused with a sentence", async () => {
   const agents = Array.from({ length: 101 }, (_, index) => ({ name: `a${index}` }));
-  const path = await writeTemporary("many.yaml", JSON.stringify({ agents }), onTestFinished);
+  const path = await fileOf(JSON.stringify({ agents }));
   expect(await print(path, "text")).toEqual({
     code: 1,
     printed: `${path}: a matrix shows at most 100 agents, and 101 are enabled\n`,
@@ -128,7 +130,7 @@ test.each<[string, Omit<ShownMatrix, "format">, string[]]>([
   ["with a flag", { flags: ["emergency"] }, ["phone over music pauses", "chat over music pauses"]],
   ["with a restriction", { flags: ["parked"] }, ["phone over music restricted", "chat over phone refused"]],
 ])("a matrix %s decides as the floor would", async (_, circumstances, expected) => {
-  const path = await writeTemporary("hours.yaml", HOURS, onTestFinished);
+  const path = await fileOf(HOURS);
   const { code, printed } = await print(path, { format: "json", ...circumstances });
   expect(code).toBe(0);
   const { pairs } = JSON.parse(printed) as { pairs: Pair[] };
@@ -137,7 +139,7 @@ test.each<[string, Omit<ShownMatrix, "format">, string[]]>([
 });
 
 test("a matrix says its circumstances, and refuses a user and a flag that the catalogue does not name", async () => {
-  const path = await writeTemporary("hours.yaml", HOURS, onTestFinished);
+  const path = await fileOf(HOURS);
   const told = await print(path, { format: "text", minute: 1410, userId: "ann", flags: ["emergency"] });
   expect(told.printed.split("\n")[0]).toBe("Priorities at 23:30 Asia/Shanghai, for ann, with emergency.");
   expect(told.printed).toContain("1 phone (10)");
@@ -150,25 +152,23 @@ test("a matrix says its circumstances, and refuses a user and a flag that the ca
 });
 
 test("the difference of two catalogues has each cell that changes, the agents that come and go, and priorities", async () => {
-  const path = await writeTemporary("old.yaml", HOURS, onTestFinished);
+  const path = await fileOf(HOURS);
   const edited = HOURS.replace("name: music, priority: 20", "name: music, priority: 5, when_blocked: queue").replace(
     "priority_rules:",
     "  - { name: news, priority: 1 }\npriority_rules:",
   );
-  const diff = await writeTemporary("new.yaml", edited, onTestFinished);
+  const diff = await fileOf(edited);
   const { code, printed } = await print(path, { format: "text", diff });
-  expect([code, printed.split("\n")]).toEqual([
-    0,
-    [
-      "new agent: news (1)",
-      "music: priority 20 → 5",
-      "music asks while phone is heard: refused → waits",
-      "music asks while music is heard: refused → waits",
-      "chat asks while music is heard: refused → pauses",
-      "music asks while chat is heard: pauses → waits",
-      "4 cells change",
-      "",
-    ],
+  expect(code).toBe(0);
+  expect(printed.split("\n")).toEqual([
+    "new agent: news (1)",
+    "music: priority 20 → 5",
+    "music asks while phone is heard: refused → waits",
+    "music asks while music is heard: refused → waits",
+    "chat asks while music is heard: refused → pauses",
+    "music asks while chat is heard: pauses → waits",
+    "4 cells change",
+    "",
   ]);
   expect((await print(path, { format: "markdown", diff })).printed).toContain(
     "| `music` | `chat` | refused | pauses |\n",
@@ -177,16 +177,16 @@ test("the difference of two catalogues has each cell that changes, the agents th
   expect((await print(path, { format: "text", diff: path })).printed).toBe("no cells change\n");
   expect((await print(path, { format: "text", diff: "/nowhere.yaml" })).code).toBe(2);
   // A user whom only the other catalogue names.
-  const bob = await writeTemporary("bob.yaml", HOURS.replace("ann:", "bob:"), onTestFinished);
+  const bob = await fileOf(HOURS.replace("ann:", "bob:"));
   expect((await print(path, { format: "text", diff: bob, userId: "bob" })).code).toBe(0);
 });
 
 test("a difference names the parts that it shows only with a time, a user or flags", async () => {
-  const path = await writeTemporary("old.yaml", HOURS, onTestFinished);
+  const path = await fileOf(HOURS);
   const edited = HOURS.replace("adjust: 50", "adjust: 5")
     .replace("others: stop", "others: pause")
     .replace("chat: 35", "chat: 5");
-  const diff = await writeTemporary("new.yaml", edited, onTestFinished);
+  const diff = await fileOf(edited);
   expect((await print(path, { format: "text", diff })).printed.split("\n")).toEqual([
     "no cells change",
     "priority_rules differ: see what they change with --at and --flag",

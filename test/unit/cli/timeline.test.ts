@@ -8,48 +8,46 @@ const PRIORITIES: Record<string, number> = { music: 20, phone: 90, chat: 10, wea
 const NAMES: Record<string, string> = { music: "音乐", phone: "Phone", chat: "Small talk" };
 const nameOf = (agentId: string) => NAMES[agentId] ?? agentId;
 
-/** The events of a floor; a session has its agent's name. */
-class History {
-  readonly events: ServerEvent[] = [];
-
-  created(atMs: number, agentId: string): this {
-    return this.#add(atMs, "session_created", { agentId, priority: PRIORITIES[agentId] }, agentId);
-  }
-
-  became(atMs: number, agentId: string, to: string): this {
-    return this.#add(atMs, "session_transition", { from: "created", to, event: "activate" }, agentId);
-  }
-
-  decided(atMs: number, agentId: string, outcome: string, sessionId?: string): this {
-    const challenger = { agentId, priority: PRIORITIES[agentId], explained: [] };
-    return this.#add(atMs, "arbitration", { outcome, reason: "lower_priority", challenger, say: "" }, sessionId);
-  }
-
-  #add(atMs: number, type: string, data: object, sessionId?: string): this {
-    const timestamp = new Date(Date.UTC(2026, 0, 1) + atMs).toISOString();
-    this.events.push(parseServerEvent(JSON.stringify({ type, data, timestamp, sessionId }))!);
-    return this;
-  }
-
-  draw(width = 60, paint?: Paint): string[] {
-    return drawTimeline(readTimeline(this.events), { width, nameOf, ...(paint && { paint }) });
-  }
+/**
+ * The events of a floor. A session has its agent's name, and what happened to it as `<what> <ms>, …`: it is `created`, is
+ * `queued`, `granted` or `rejected`, or enters a state; `refused` is a rejection without a session.
+ */
+function history(told: Record<string, string>): ServerEvent[] {
+  const events = Object.entries(told).flatMap(([agentId, steps]) =>
+    steps.split(", ").map((step) => {
+      const [what, at] = step.split(" ") as [string, string];
+      const priority = PRIORITIES[agentId];
+      const of = (type: string, data: object, sessionId?: string) => ({ at: Number(at), type, data, sessionId });
+      if (what === "created") return of("session_created", { agentId, priority }, agentId);
+      if (!DECIDED.has(what)) {
+        return of("session_transition", { from: "created", to: what, event: "activate" }, agentId);
+      }
+      const challenger = { agentId, priority, explained: [] };
+      const outcome = what === "refused" ? "rejected" : what;
+      const data = { outcome, reason: "lower_priority", challenger, say: "" };
+      return of("arbitration", data, what === "refused" ? undefined : agentId);
+    }),
+  );
+  return events
+    .toSorted((one, other) => one.at - other.at)
+    .map(({ at, ...event }) => {
+      const timestamp = new Date(Date.UTC(2026, 0, 1) + at).toISOString();
+      return parseServerEvent(JSON.stringify({ ...event, timestamp }))!;
+    });
 }
 
-const call = () =>
-  new History()
-    .created(0, "music")
-    .became(0, "music", "active.idle")
-    .became(20, "music", "active.running")
-    .created(1_000, "phone")
-    .became(1_000, "music", "paused")
-    .became(1_000, "phone", "active.idle")
-    .became(2_000, "phone", "archived")
-    .became(2_000, "music", "active.running")
-    .became(3_000, "music", "archived");
+const DECIDED = new Set(["queued", "granted", "rejected", "refused"]);
+
+const draw = (events: ServerEvent[], width = 60, paint?: Paint) =>
+  drawTimeline(readTimeline(events), { width, nameOf, ...(paint && { paint }) });
+
+const CALL = history({
+  music: "created 0, active.idle 0, active.running 20, paused 1000, active.running 2000, archived 3000",
+  phone: "created 1000, active.idle 1000, archived 2000",
+});
 
 it("a session is drawn as spans, at the times of its events", () => {
-  const { durationMs, rows } = readTimeline(call().events);
+  const { durationMs, rows } = readTimeline(CALL);
   expect(durationMs).toBe(3_000);
   expect(rows).toEqual([
     {
@@ -74,7 +72,7 @@ it("a session is drawn as spans, at the times of its events", () => {
 });
 
 it("active and paused sessions and the seconds are aligned, in Chinese too", () => {
-  expect(call().draw()).toEqual([
+  expect(draw(CALL)).toEqual([
     "音乐 20   ██████████░░░░░░░░░░██████████",
     "Phone 90            ██████████",
     "          |         |         |         |",
@@ -83,80 +81,45 @@ it("active and paused sessions and the seconds are aligned, in Chinese too", () 
 });
 
 it("a queued session is marked until its turn, and an open span lasts to the end", () => {
-  const history = new History()
-    .created(0, "phone")
-    .became(0, "phone", "active.idle")
-    .created(500, "chat")
-    .decided(500, "chat", "queued", "chat")
-    .became(1_500, "phone", "archived")
-    .decided(1_500, "chat", "granted", "chat")
-    .became(1_500, "chat", "active.idle")
-    .became(2_000, "chat", "active.running");
-  expect(history.draw().slice(0, 2)).toEqual([
+  const chat = "created 500, queued 500, granted 1500, active.idle 1500, active.running 2000";
+  const events = history({ phone: "created 0, active.idle 0, archived 1500", chat });
+  expect(draw(events).slice(0, 2)).toEqual([
     "Phone 90       ██████████████████████████████",
     "Small talk 10            ····················██████████",
   ]);
 });
 
 it("a wait that times out ends with a refusal", () => {
-  const history = new History()
-    .created(0, "chat")
-    .decided(0, "chat", "queued", "chat")
-    .decided(1_000, "chat", "rejected", "chat")
-    .became(2_000, "chat", "archived");
-  expect(history.draw()[0]).toBe("Small talk 10  ····················✗");
+  const events = history({ chat: "created 0, queued 0, rejected 1000, archived 2000" });
+  expect(draw(events)[0]).toBe("Small talk 10  ····················✗");
 });
 
 it("a refusal is shown even without a session, and a session created later continues in its row", () => {
-  const history = new History()
-    .created(0, "nav")
-    .became(0, "nav", "active.idle")
-    .decided(500, "chat", "rejected")
-    .decided(700, "chat", "rejected")
-    .became(1_000, "nav", "archived")
-    .created(1_000, "chat")
-    .became(1_000, "chat", "active.idle")
-    .became(1_500, "chat", "paused");
-  expect(history.draw().slice(0, 2)).toEqual([
+  const chat = "refused 500, refused 700, created 1000, active.idle 1000, paused 1500";
+  const events = history({ nav: "created 0, active.idle 0, archived 1000", chat });
+  expect(draw(events).slice(0, 2)).toEqual([
     "nav 80         ████████████████████",
     "Small talk 10            ✗   ✗     ██████████",
   ]);
 });
 
 it("a span shorter than a column is still shown", () => {
-  const history = new History()
-    .created(0, "music")
-    .became(0, "music", "active.idle")
-    .became(1_010, "music", "paused")
-    .created(1_010, "weather")
-    .became(1_010, "weather", "active.idle")
-    .became(1_020, "weather", "archived")
-    .became(1_020, "music", "active.idle")
-    .became(3_000, "music", "archived");
-  const [music, weather] = history.draw();
-  expect(music).toContain("░");
-  expect(weather?.trimEnd().at(-1)).toBe("█");
+  const weather = "created 1010, active.idle 1010, archived 1020";
+  const music = "created 0, active.idle 0, paused 1010, active.idle 1020, archived 3000";
+  const [first, second] = draw(history({ music, weather }));
+  expect(first).toContain("░");
+  expect(second?.trimEnd().at(-1)).toBe("█");
 });
 
 it("where several short spans share a column, what was heard shows", () => {
-  const history = new History()
-    .created(0, "music")
-    .became(0, "music", "active.idle")
-    .became(990, "music", "archived")
-    .created(1_010, "weather")
-    .became(1_010, "weather", "active.idle")
-    .became(1_015, "weather", "paused")
-    .became(1_020, "weather", "archived");
-  expect(history.draw()[1]?.trimEnd().at(-1)).toBe("█");
+  const weather = "created 1010, active.idle 1010, paused 1015, archived 1020";
+  const lines = draw(history({ music: "created 0, active.idle 0, archived 990", weather }));
+  expect(lines[1]?.trimEnd().at(-1)).toBe("█");
 });
 
 it("a longer timeline has longer columns, and no line exceeds the width", () => {
   for (const durationMs of [0, 40, 700, 4_200, 61_000, 7_200_000]) {
-    const history = new History()
-      .created(0, "music")
-      .became(0, "music", "active.idle")
-      .became(durationMs, "music", "archived");
-    const lines = history.draw(80);
+    const lines = draw(history({ music: `created 0, active.idle 0, archived ${durationMs}` }), 80);
     for (const line of lines) expect(widthOf(line), `${durationMs}: ${line}`).toBeLessThanOrEqual(80);
     expect(lines.at(-1), `${durationMs}`).toMatch(/\d s$/);
   }
@@ -168,10 +131,10 @@ it("an empty log gives an empty chart", () => {
 });
 
 it("colours are used only on terminals whose user did not disable them", () => {
-  const [bare] = call().draw();
-  expect(call().draw(60, paintFor({}, {}))[0]).toBe(bare);
-  expect(call().draw(60, paintFor({ isTTY: true }, { NO_COLOR: "1" }))[0]).toBe(bare);
-  const [music] = call().draw(60, paintFor({ isTTY: true }, { NO_COLOR: "" }));
+  const [bare] = draw(CALL);
+  expect(draw(CALL, 60, paintFor({}, {}))[0]).toBe(bare);
+  expect(draw(CALL, 60, paintFor({ isTTY: true }, { NO_COLOR: "1" }))[0]).toBe(bare);
+  const [music] = draw(CALL, 60, paintFor({ isTTY: true }, { NO_COLOR: "" }));
   expect(music).toBe(
     "音乐 20   \u001b[32m██████████\u001b[39m\u001b[33m░░░░░░░░░░\u001b[39m\u001b[32m██████████\u001b[39m",
   );
@@ -179,12 +142,6 @@ it("colours are used only on terminals whose user did not disable them", () => {
 });
 
 it("a session that is heard beneath another has its own symbol", () => {
-  const lines = new History()
-    .created(0, "music")
-    .became(0, "music", "active.idle")
-    .became(10_000, "music", "ducked.running")
-    .became(20_000, "music", "active.idle")
-    .became(30_000, "music", "archived")
-    .draw(46);
-  expect(lines[0]).toMatch(/^音乐 20 +█+▒+█+$/);
+  const music = "created 0, active.idle 0, ducked.running 10000, active.idle 20000, archived 30000";
+  expect(draw(history({ music }), 46)[0]).toMatch(/^音乐 20 +█+▒+█+$/);
 });

@@ -75,10 +75,8 @@ it("an incomplete event is not delivered: it arrives complete after the reconnec
 
 it("an event that is sent repeatedly is delivered once", async () => {
   const both = [frame(1), frame(1, { session: "t", id: "e.2" })];
-  await using place = await stage([
-    stream([...both, frame(2)], "cut"),
-    stream([...both, frame(2), frame(3), frame(2)]),
-  ]);
+  const again = stream([...both, frame(2), frame(3), frame(2)]);
+  await using place = await stage([stream([...both, frame(2)], "cut"), again]);
   const events = await all(place.events);
   expect(events.map(({ sessionId, seq }) => `${sessionId}${seq}`)).toEqual(["s1", "t1", "s2", "s3"]);
 });
@@ -97,23 +95,16 @@ it("an earlier position counts as new after a reset", async () => {
 });
 
 it("the log of a deleted and recreated session begins again", async () => {
-  const deleted = JSON.stringify({
-    type: "session_transition",
-    data: { from: "active.idle", to: "deleted", event: "delete" },
-    timestamp: "2026-01-01T00:00:00.000Z",
-    sessionId: "s",
-    seq: 9,
-  });
+  const data = { from: "active.idle", to: "deleted", event: "delete" };
+  const about = { timestamp: "2026-01-01T00:00:00.000Z", sessionId: "s", seq: 9 };
+  const deleted = JSON.stringify({ type: "session_transition", data, ...about });
   await using place = await stage([stream([frame(8), `data: ${deleted}\n\n`, frame(1)])]);
   expect(seqs(await all(place.events))).toEqual([8, 9, 1]);
 });
 
 it("a reader reconnects after the time in `retry:`", async () => {
-  await using place = await stage([
-    stream(["retry: 700\n\n", frame(1)]),
-    stream([frame(2)]),
-    stream(["retry: 3600000\n\n", frame(3)]),
-  ]);
+  const [first, last] = [stream(["retry: 700\n\n", frame(1)]), stream(["retry: 3600000\n\n", frame(3)])];
+  await using place = await stage([first, stream([frame(2)]), last]);
   await all(place.events);
   expect(place.waits).toEqual([700, 700, 30_000]);
 });
@@ -145,11 +136,6 @@ it('a bye with the reason "ended" ends the stream: the server is not asked again
   await using place = await stage([stream([frame(1), bye({ reason: "ended" })])]);
   expect((await all(place.events)).map(({ type }) => type)).toEqual(["session_updated", "bye"]);
   expect(place.server.heard).toHaveLength(1);
-});
-
-it("an immediate 204 is an empty stream", async () => {
-  await using place = await stage([]);
-  expect(await all(place.events)).toEqual([]);
 });
 
 it("a permanent refusal is thrown", async () => {
@@ -201,15 +187,8 @@ it("characters and frames that arrive in pieces are put together", async () => {
 });
 
 it("an event of an unknown type is skipped, and its position kept", async () => {
-  await using place = await stage([
-    stream([
-      liveFrame("hologram", {}, "e.1"),
-      "data: not json\n\n",
-      "data: 7\n\n",
-      'data: {"type":"delta"}\n\n',
-      frame(2),
-    ]),
-  ]);
+  const strange = ["data: not json\n\n", "data: 7\n\n", 'data: {"type":"delta"}\n\n'];
+  await using place = await stage([stream([liveFrame("hologram", {}, "e.1"), ...strange, frame(2)])]);
   expect(seqs(await all(place.events))).toEqual([2]);
 });
 
@@ -281,13 +260,19 @@ it("an abort ends the stream silently, while it waits for an event or for a reco
   expect(waiting.server.heard).toHaveLength(1);
 });
 
-it("closing the stream ends the wait for an event, and releases the connection", async () => {
+/** An answer that stays open, and when its connection is released. */
+function lasting(text: string) {
   const { promise: isGone, resolve: gone } = Promise.withResolvers<void>();
   const open: Answer = (response) => {
     response.on("close", gone);
     response.writeHead(200, { "content-type": "text/event-stream" });
-    response.write(frame(1));
+    response.write(text);
   };
+  return { open, isGone };
+}
+
+it("closing the stream ends the wait for an event, and releases the connection", async () => {
+  const { open, isGone } = lasting(frame(1));
   await using place = await stage([open]);
   const events = place.events[Symbol.asyncIterator]();
   await events.next();
@@ -298,12 +283,7 @@ it("closing the stream ends the wait for an event, and releases the connection",
 });
 
 it("leaving the loop releases the connection", async () => {
-  const { promise: isGone, resolve: gone } = Promise.withResolvers<void>();
-  const open: Answer = (response) => {
-    response.on("close", gone);
-    response.writeHead(200, { "content-type": "text/event-stream" });
-    response.write(frame(1) + frame(2));
-  };
+  const { open, isGone } = lasting(frame(1) + frame(2));
   await using place = await stage([open]);
   for await (const { seq } of place.events) {
     expect(seq).toBe(1);
@@ -334,7 +314,8 @@ it("a stream reports each position, also after events that it does not deliver",
 
 it("a stream can be read only once", async () => {
   await using place = await stage([]);
-  await all(place.events);
+  // An immediate 204 is an empty stream.
+  expect(await all(place.events)).toEqual([]);
   expect(() => place.events[Symbol.asyncIterator]()).toThrow(TypeError);
 });
 

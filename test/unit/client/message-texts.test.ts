@@ -14,17 +14,8 @@ function delta(offset: number, text: string, more: object = {}): ServerEvent {
 }
 
 function message(content: string, streaming: boolean, more: object = {}): ServerEvent {
-  const status = streaming ? "running" : "success";
-  return event("message", {
-    id: "m",
-    sessionId: "s",
-    role: "assistant",
-    content,
-    status,
-    runId: "r",
-    streaming,
-    ...more,
-  });
+  const about = { id: "m", sessionId: "s", role: "assistant", runId: "r" };
+  return event("message", { ...about, content, status: streaming ? "running" : "success", streaming, ...more });
 }
 
 /** The text of the message "m" after each event. */
@@ -33,53 +24,40 @@ function follow(...events: ServerEvent[]): (string | undefined)[] {
   return events.map((each) => texts.take(each)?.text);
 }
 
-it("a message's text grows by deltas, in UTF-16 units, and is complete with the message", () => {
-  expect(follow(delta(0, "导航🚗"), delta(4, "，右转"), message("导航🚗，右转。", false))).toEqual([
-    "导航🚗",
-    "导航🚗，右转",
-    "导航🚗，右转。",
-  ]);
-});
-
-it("only the new part of an overlapping delta is applied", () => {
-  expect(follow(delta(0, "abcd"), delta(0, "abcd"), delta(2, "cd"), delta(2, "cdef"), delta(0, "abcdefg"))).toEqual([
-    "abcd",
-    undefined,
-    undefined,
-    "abcdef",
-    "abcdefg",
-  ]);
-});
-
-it("a message's text has no gaps: an early delta waits for the missing text", () => {
-  expect(follow(delta(3, "d"), delta(0, "ab"), delta(3, "d"), message("abcd", true), delta(4, "e"))).toEqual([
-    undefined,
-    "ab",
-    undefined,
-    "abcd",
-    "abcde",
-  ]);
-});
-
-it("a reader can join a message in the middle of its text", () => {
-  expect(follow(message("so far", true), delta(6, " good"))).toEqual(["so far", "so far good"]);
-});
-
-it("a message's text does not shrink when a node is slightly behind", () => {
-  expect(follow(delta(0, "abcdef"), message("abc", true), delta(3, "def"), delta(6, "g"))).toEqual([
-    "abcdef",
-    undefined,
-    undefined,
-    "abcdefg",
-  ]);
-});
-
-it("a message's text is the server's where the two differ", () => {
-  expect(follow(delta(0, "abc"), message("xyz", true), delta(3, "!"))).toEqual(["abc", "xyz", "xyz!"]);
-});
-
-it("a message's text is finished once: no late delta reopens it", () => {
-  expect(follow(message("all", false), delta(0, "all"), message("a", true))).toEqual(["all", undefined, undefined]);
+it.each<[what: string, events: ServerEvent[], texts: (string | undefined)[]]>([
+  [
+    "grows by deltas, in UTF-16 units, and is complete with the message",
+    [delta(0, "导航🚗"), delta(4, "，右转"), message("导航🚗，右转。", false)],
+    ["导航🚗", "导航🚗，右转", "导航🚗，右转。"],
+  ],
+  [
+    "has only the new part of an overlapping delta",
+    [delta(0, "abcd"), delta(0, "abcd"), delta(2, "cd"), delta(2, "cdef"), delta(0, "abcdefg")],
+    ["abcd", undefined, undefined, "abcdef", "abcdefg"],
+  ],
+  [
+    "has no gaps: an early delta waits for the missing text",
+    [delta(3, "d"), delta(0, "ab"), delta(3, "d"), message("abcd", true), delta(4, "e")],
+    [undefined, "ab", undefined, "abcd", "abcde"],
+  ],
+  ["can be joined in its middle", [message("so far", true), delta(6, " good")], ["so far", "so far good"]],
+  [
+    "does not shrink when a node is slightly behind",
+    [delta(0, "abcdef"), message("abc", true), delta(3, "def"), delta(6, "g")],
+    ["abcdef", undefined, undefined, "abcdefg"],
+  ],
+  [
+    "is the server's where the two differ",
+    [delta(0, "abc"), message("xyz", true), delta(3, "!")],
+    ["abc", "xyz", "xyz!"],
+  ],
+  [
+    "is finished once: no late delta reopens it",
+    [message("all", false), delta(0, "all"), message("a", true)],
+    ["all", undefined, undefined],
+  ],
+])("a message's text %s", (_, events, texts) => {
+  expect(follow(...events)).toEqual(texts);
 });
 
 it("a message's text is separate from its reasoning, which has its own offsets", () => {

@@ -25,19 +25,6 @@ async function streamToNobody(url: string, reader: SessionReader) {
   return nobody;
 }
 
-test("a connection's stream carries each session bound to it from then on, after an agent_list with that session's agent", async () => {
-  const { feed, connect, load } = await place();
-  await feed.create("a");
-  await feed.log("a", 2);
-  const { reader, connectionId } = await connect("", { a: 3 });
-  expect((await load(connectionId, "a")).status).toBe(200);
-  await feed.log("a");
-  await reader.until(has({ a: 4 }));
-  const lists = reader.stream.events.filter(({ type }) => type === "agent_list");
-  expect(lists.map(({ data }) => data.currentAgentId)).toEqual(["music", "music_agent"]);
-  expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 4 }]);
-});
-
 test("a session whose binding message was lost is carried within a second", async () => {
   const { bus, clock, feed, connect, load } = await place();
   await feed.create("a");

@@ -20,28 +20,6 @@ async function place() {
   return { store, feed, open, url: `${url}${PATH}` };
 }
 
-test("a floor's stream shows the holder and the reasons, and no messages", async () => {
-  const { feed, open, store } = await place();
-  await feed.create("a");
-  const stream = await open();
-  await feed.transit("a", "created", "active.idle");
-  await feed.open("a", "m");
-  feed.delta("a", "m", 0, "la");
-  await feed.finish("a", "m", "la");
-  await feed.commit([feed.writer.event("floor_updated", { flags: { emergency: true } })]);
-  const last = await stream.next("floor_updated");
-  expect(stream.typesHeard()).toEqual(["session_created", "session_transition", "floor_updated"]);
-  expect(last.id).toBe(`${store.epoch}.${feed.writer.head}`);
-  expect(last).not.toHaveProperty("sessionId");
-});
-
-test("an unused floor can be watched from before its first event", async () => {
-  const { feed, open, store } = await place();
-  const stream = await open();
-  await feed.create("a");
-  expect((await stream.next("session_created")).id).toBe(`${store.epoch}.1`);
-});
-
 test("a reader of a floor resumes at its position, past events that the stream does not show", async () => {
   const { feed, open, store } = await place();
   await feed.create("a");
@@ -53,13 +31,6 @@ test("a reader of a floor resumes at its position, past events that the stream d
   const again = await open({ "Last-Event-ID": stream.position! });
   await again.next("session_transition");
   expect(again.events.map(({ type, id }) => `${type} ${id}`)).toEqual([`session_transition ${store.epoch}.5`]);
-});
-
-test("an invalid position on a floor is answered with a reset", async () => {
-  const { feed, open, store } = await place();
-  await feed.create("a");
-  const stream = await open({ "Last-Event-ID": `${store.epoch}.9` });
-  expect(await stream.next("reset")).toMatchObject({ id: `${store.epoch}.1`, data: { from: 1 } });
 });
 
 test("a floor's stream tells the position after events that it does not show, without data", async () => {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { text as textOf } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import {
   allowHalfOpen,
@@ -27,12 +28,6 @@ async function connected(server: Server): Promise<Socket> {
   client.setEncoding("utf8");
   return client;
 }
-
-const textOf = async (client: Socket): Promise<string> => {
-  let text = "";
-  for await (const piece of client) text += piece;
-  return text;
-};
 
 test.each([true, false])("a client that closes its side behind a request is answered: %s", async (isAllowed) => {
   const server = createServer((request, response) => {

@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
-import { bornOf, logPosition } from "../../../src/protocol/position.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
@@ -56,47 +55,6 @@ test("a session's stream replays a long history in pages, and continues live wit
   const readers = await Promise.all([read(), read(), read()]);
   for (let n = 0; n < 20; n++) await feed.log("a", 1 + (n % 3));
   for (const reader of readers) await caughtUp(reader);
-});
-
-test.each([
-  ["of another store", "zzzzz9.1"],
-  ["in the future", undefined],
-  ["that is malformed", "nonsense"],
-])("a position %s is answered with a reset at the head", async (_, given) => {
-  const { feed, store, openAt } = await place();
-  await feed.log("a", 4);
-  const stream = await openAt(given ?? `${store.epoch}.99`);
-  onTestFinished(() => stream.cut());
-  const reset = await stream.next("reset");
-  expect(reset).toMatchObject({ id: logPosition(store.epoch, 5, bornOf(NOON)), data: { sessionId: "a", from: 5 } });
-  await feed.log("a");
-  expect((await stream.next("session_updated")).seq).toBe(6);
-});
-
-test("a session's stream ends with the last event and bye; a reader that reconnects then has every event", async () => {
-  const { feed, read, store, url, openAt } = await place();
-  const reader = await read();
-  await feed.transit("a", "created", "archived");
-  expect(await reader.stream.over()).toBe("clean");
-  expect(reader.stream.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
-  expect(reader.stream.events.at(-1)?.data).toEqual({ reason: "ended" });
-  expect((await openAt(reader.position!)).status).toBe(204);
-  const fresh = await EventStream.open(`${url}/session/a/events?lastEventId=${store.epoch}.0`);
-  expect(await fresh.over()).toBe("clean");
-  expect(fresh.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
-});
-
-test("a deleted session's stream sends its last event to readers that lack it", async () => {
-  const { feed, store, openAt } = await place();
-  await feed.log("a", 2);
-  await feed.delete("a");
-  const late = await openAt(`${store.epoch}.1`);
-  expect(await late.over()).toBe("clean");
-  expect(late.events).toMatchObject([
-    { type: "session_transition", seq: 4, id: `${store.epoch}.4.0`, data: { to: "deleted" } },
-    { type: "bye", data: { reason: "ended" } },
-  ]);
-  expect((await openAt(late.position!)).status).toBe(204);
 });
 
 test("a position of a deleted session is not valid in a later session with the same id", async () => {
@@ -196,19 +154,6 @@ test("a finished reply is not sent again to a reader that received its end befor
   await feed.log("a");
   await caughtUp(reader);
   await caughtUp(first);
-});
-
-test("pieces of a replaced attempt are not sent", async () => {
-  const { feed, reader } = await reading();
-  await feed.open("a", "m1");
-  feed.delta("a", "m1", 0, "old ");
-  await feed.finish("a", "m1", "old ", { goesOn: true });
-  await feed.open("a", "m2", "run", 2);
-  feed.delta("a", "m2", 0, "new ", { attempt: 2 });
-  feed.delta("a", "m3", 0, "zombie ", { attempt: 1 });
-  feed.delta("a", "m2", 4, "er", { attempt: 2 });
-  await reader.until(() => textNow(reader, "m2") === "new er");
-  expect([...reader.transcript.writing.keys()]).toEqual(["m2"]);
 });
 
 test("no text is sent of a session that lost the floor", async () => {

@@ -70,17 +70,9 @@ async function fill(writer: SseWriter): Promise<void> {
   throw new Error("the kernel takes everything");
 }
 
-test("an event stream opens at once, with headers that prevent proxies from buffering it", async () => {
+test("an event stream has no framing around its events: it ends with its connection", async () => {
   const { client } = await connect();
-  expect(client.retries).toEqual([BOUNDS.retryMs]);
-  expect(client.headers).toMatchObject({
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-transform",
-    "x-accel-buffering": "no",
-    "x-content-type-options": "nosniff",
-    // There is no framing around its events: it ends with its connection.
-    connection: "close",
-  });
+  expect(client.headers["connection"]).toBe("close");
   expect(client.headers).not.toHaveProperty("transfer-encoding");
   expect(client.headers).not.toHaveProperty("content-length");
 });

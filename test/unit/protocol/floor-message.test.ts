@@ -19,15 +19,10 @@ const travelled = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
 const text = fc.string({ unit: "grapheme", maxLength: 40 });
 const entry = fc
   .record({ floorSeq: fc.nat(), seq: fc.nat(), at: fc.nat(), title: text, isSessions: fc.boolean() })
-  .map(({ floorSeq, seq, at, title, isSessions }) =>
-    toWire({
-      floorSeq,
-      type: "session_updated",
-      at,
-      json: JSON.stringify({ title }),
-      ...(isSessions && { sessionId, seq }),
-    }),
-  );
+  .map(({ floorSeq, seq, at, title, isSessions }) => {
+    const json = JSON.stringify({ title });
+    return toWire({ floorSeq, type: "session_updated", at, json, ...(isSessions && { sessionId, seq }) });
+  });
 const message: fc.Arbitrary<FloorMessage> = fc.oneof(
   fc
     .record({ entries: fc.array(entry, { maxLength: 5 }), prev: fc.nat(), last: fc.nat(), at: fc.nat() })
@@ -38,14 +33,10 @@ const message: fc.Arbitrary<FloorMessage> = fc.oneof(
   fc
     .tuple(fc.constantFrom("delta" as const, "notice" as const), text)
     .map(([kind, said]) => ({ kind, floorId, sessionId, frame: dataFrame(JSON.stringify({ said })) })),
-  fc.nat().map((length) => ({
-    kind: "checkpoint" as const,
-    floorId,
-    sessionId,
-    messageId: "m" as MessageId,
-    runId: "r" as RunId,
-    length,
-  })),
+  fc.nat().map((length) => {
+    const [messageId, runId] = ["m" as MessageId, "r" as RunId];
+    return { kind: "checkpoint" as const, floorId, sessionId, messageId, runId, length };
+  }),
 );
 
 /** With bytes as text, because a part of a buffer is otherwise compared with its whole. */
@@ -85,14 +76,8 @@ test("a frame has the same position and content as text and as bytes", () => {
 });
 
 test("a message on a floor's topic names each event's subject, regardless of the order of keys in its data", () => {
-  const stored = (type: LoggedType, data: object): LogEntry => ({
-    floorSeq: 1,
-    sessionId,
-    seq: 1,
-    type,
-    at: 0,
-    json: JSON.stringify(data),
-  });
+  const about = { floorSeq: 1, sessionId, seq: 1, at: 0 };
+  const stored = (type: LoggedType, data: object): LogEntry => ({ ...about, type, json: JSON.stringify(data) });
   const cases: [LogEntry, Subject | undefined][] = [
     [stored("message", { content: '{"id":"forged"', id: "m1" }), { message: "m1" as MessageId }],
     [stored("complete", { usage: { runId: "forged" }, runId: "r1" }), { run: "r1" as RunId }],

@@ -1,8 +1,12 @@
-import { expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { OpenCalls } from "../../../src/shared/open-calls.ts";
 
+let calls: OpenCalls;
+beforeEach(() => {
+  calls = new OpenCalls();
+});
+
 test("a call is cancelled once, by the id that its caller gave to it", () => {
-  const calls = new OpenCalls();
   const cancel = vi.fn();
   calls.add("ann", 7, cancel);
   calls.cancel("ann", 8);
@@ -13,7 +17,6 @@ test("a call is cancelled once, by the id that its caller gave to it", () => {
 });
 
 test("ids of other callers, and the same id as text, are different ids", () => {
-  const calls = new OpenCalls();
   const cancel = vi.fn();
   calls.add("ann", 7, cancel);
   calls.cancel("bob", 7);
@@ -22,9 +25,7 @@ test("ids of other callers, and the same id as text, are different ids", () => {
 });
 
 test("a call that has ended is not cancelled, and its id may be used again", () => {
-  const calls = new OpenCalls();
-  const ended = vi.fn();
-  const next = vi.fn();
+  const [ended, next] = [vi.fn(), vi.fn()];
   calls.add("ann", "a", ended)();
   calls.add("ann", "a", next);
   calls.cancel("ann", "a");
@@ -32,9 +33,7 @@ test("a call that has ended is not cancelled, and its id may be used again", () 
 });
 
 test("neither of two calls with one id is cancelled, and the second can be once the first has ended", () => {
-  const calls = new OpenCalls();
-  const first = vi.fn();
-  const second = vi.fn();
+  const [first, second] = [vi.fn(), vi.fn()];
   const endFirst = calls.add("ann", "a", first);
   calls.add("ann", "a", second);
   calls.cancel("ann", "a");
@@ -45,7 +44,6 @@ test("neither of two calls with one id is cancelled, and the second can be once 
 });
 
 test("a caller may use the name of any property as an id", () => {
-  const calls = new OpenCalls();
   const cancel = vi.fn();
   for (const id of ["__proto__", "constructor", "toString"]) {
     calls.cancel("ann", id);

@@ -3,6 +3,7 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import { CommitQueue, type Committer, MAX_WAITING_COMMITS } from "../../../src/store/postgres/commit-queue.ts";
 import { RowsLocked } from "../../../src/store/postgres/connections/connection-pool.ts";
 import type { CommitOutcome, FloorChange } from "../../../src/store/store.ts";
+import { turn } from "../../support/runner/virtual-clock.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { StandingClock } from "../../support/stores/sqlite-place.ts";
 
@@ -49,7 +50,6 @@ const changeOf = (floor: string, over: Partial<FloorChange> = {}) => ({
   ...over,
 });
 const names = (prefix: string, count: number) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
-const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 function makeQueue() {
   const committer = new HeldCommitter();
@@ -76,7 +76,7 @@ test("the changes that arrived meanwhile are sent with one statement, in the ord
   const { committer, commitAll } = makeBusyQueue();
   const commits = commitAll(["c", "a", "b"]);
   committer.answer(2);
-  await nextTurn();
+  await turn();
   expect(committer.statements.slice(4)).toEqual([["a", "b", "c"]]);
   committer.answer(4, ["committed", "conflict", "committed"]);
   expect(await Promise.all(commits)).toEqual(["committed", "committed", "conflict"]);
@@ -87,7 +87,7 @@ test("a statement has at most 32 changes", async () => {
   commitAll(names("f", 40));
   committer.answer(0);
   committer.answer(1);
-  await nextTurn();
+  await turn();
   expect(committer.statements.slice(4).map(({ length }) => length)).toEqual([32, 8]);
 });
 
@@ -102,7 +102,7 @@ test.each([
   const { committer, commit } = makeBusyQueue();
   for (const floor of ["a", "b", "c"]) void commit(floor, over as Partial<FloorChange>);
   committer.answer(0);
-  await nextTurn();
+  await turn();
   expect(committer.statements.slice(4)).toEqual([["a", "b"]]);
 });
 
@@ -110,10 +110,10 @@ test("each change is sent alone when one of a statement failed, and the lane is 
   const { committer, commitAll } = makeBusyQueue();
   const commits = commitAll(["a", "b"]);
   committer.answer(0);
-  await nextTurn();
+  await turn();
   const later = commitAll(["c"]);
   committer.failEach(4);
-  await nextTurn();
+  await turn();
   expect(committer.statements.slice(4)).toEqual([["a", "b"], ["a"], ["b"], ["c"]]);
   const refused = new Error("there is no session");
   committer.fail(5, refused);
@@ -127,7 +127,7 @@ test("a statement without an answer rejects all its commits, and the queue conti
   const { committer, commitAll } = makeBusyQueue();
   const commits = commitAll(["a", "b"]);
   committer.answer(0);
-  await nextTurn();
+  await turn();
   committer.fail(4, new AppError("unavailable"));
   for (const commit of commits) await expect(commit).rejects.toMatchObject({ code: "unavailable" });
   const next = commitAll(["a"]);
@@ -148,13 +148,13 @@ test("floors that another session locks get no lane until one of their commits i
   // Four of them at once, each alone, beside the four lanes.
   expect(committer.statements.slice(5)).toEqual([...names("b", 4), ...names("f", 4)].map((floor) => [floor]));
   committer.answer(5);
-  await nextTurn();
+  await turn();
   expect(committer.statements.slice(13)).toEqual([["b4"]]);
   expect(await again[0]).toBe("committed");
   void commit("b0");
   expect(committer.statements).toHaveLength(14);
   committer.answer(9);
-  await nextTurn();
+  await turn();
   expect(committer.statements.slice(14)).toEqual([["b0"]]);
   expect(await others[0]).toBe("committed");
 });
@@ -178,7 +178,7 @@ test("new changes are refused when too many wait, and the waiting ones are serve
   await expect(commit("more")).rejects.toMatchObject({ code: "unavailable" });
   for (let number = 0; number < committer.statements.length; number++) {
     committer.answer(number);
-    await nextTurn();
+    await turn();
   }
   expect(new Set(await Promise.all(waiting))).toEqual(new Set(["committed"]));
 });

@@ -3,13 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import {
-  listMigrations,
-  type Migration,
-  type MigrationTarget,
-  migrate,
-  migrationsFolder,
-} from "../../../src/store/migrate.ts";
+import { listMigrations, type Migration, type MigrationTarget, migrate } from "../../../src/store/migrate.ts";
 
 /** A database that only stores its version. */
 class FakeTarget implements MigrationTarget {
@@ -82,8 +76,3 @@ test.each([[["0001_a.sql", "0003_c.sql"]], [["0001_a.sql", "0001_b.sql"]], [["00
     await expect(listMigrations(await folderOf(...names))).rejects.toThrow(/has no migration \d/);
   },
 );
-
-test("the shipped migrations are found", async () => {
-  const [first] = await listMigrations(migrationsFolder("sqlite"));
-  expect(first).toMatchObject({ version: 1, name: "0001_initial.sql" });
-});

@@ -46,8 +46,20 @@ function open() {
   const log = new KeptLog();
   const identity = new StoreIdentity({ epoch: "e1", lostCommits: "stop", onNewEpoch() {} });
   const pool = new PostgresPool(driver as unknown as Pool, identity, "the database", clock, log);
-  return { driver, clock, log, pool };
+  /** A statement that is answered, or fails with this error; the code of a failure. */
+  const ask = async (error?: Error, name = ASKED.name) => {
+    const answer = pool.query({ ...ASKED, name });
+    await driver.give();
+    if (error) driver.queries.at(-1)!.reject(error);
+    else driver.queries.at(-1)!.resolve({ rows: [] });
+    return await answer.catch(({ fault, code }) => fault ?? code);
+  };
+  return { driver, clock, log, pool, ask };
 }
+
+const BUSY = "another session of the database holds a lock that statements of this node wait for";
+const AWAY = "the database does not answer statements";
+const BACK = "the database answers statements again";
 
 const failure = (code: string, severity?: string) =>
   Object.assign(new Error("no"), { code, ...(severity && { severity }) });
@@ -77,25 +89,18 @@ test("the pool refuses statements when four thousand wait, and accepts more when
 });
 
 test("the pool keeps a connection whose statement was refused, and closes a connection in doubt", async () => {
-  const { driver, pool } = open();
+  const { driver, ask } = open();
+  const locked = failure("55P03", "ERROR");
   const outcomes = [];
-  for (const error of [
-    failure("23505", "ERROR"),
-    failure("55P03", "ERROR"),
-    failure("57P01", "FATAL"),
-    failure("EPIPE"),
-  ]) {
-    const answer = pool.query(ASKED);
-    await driver.give();
-    driver.queries.at(-1)!.reject(error);
-    outcomes.push(await answer.catch(({ fault, code }) => fault ?? code));
+  for (const error of [failure("23505", "ERROR"), locked, failure("57P01", "FATAL"), failure("EPIPE")]) {
+    outcomes.push(await ask(error));
   }
   expect(outcomes).toEqual(["taken", "unavailable", "unavailable", "unavailable"]);
   expect(driver.releases).toEqual([false, false, true, true]);
 });
 
 test("the pool logs once that the database is away and once that it is back", async () => {
-  const { driver, clock, log, pool } = open();
+  const { driver, clock, log, pool, ask } = open();
   for (let n = 0; n < 3; n++) {
     const answer = pool.query(ASKED);
     driver.connecting.shift()!.reject(failure("ECONNREFUSED"));
@@ -103,64 +108,42 @@ test("the pool logs once that the database is away and once that it is back", as
   }
   await clock.advance(1_000);
   // A refusal is an answer, too.
-  for (const settle of [
-    (n: number) => driver.queries[n]!.reject(failure("23505", "ERROR")),
-    (n: number) => driver.queries[n]!.resolve({ rows: [] }),
-  ]) {
-    const answer = pool.query(ASKED);
-    await driver.give();
-    settle(driver.queries.length - 1);
-    await Promise.allSettled([answer]);
-  }
-  expect(log.lines).toEqual(["the database does not answer statements", "the database answers statements again"]);
+  for (const error of [failure("23505", "ERROR"), undefined]) await ask(error);
+  expect(log.lines).toEqual([AWAY, BACK]);
 });
 
 test("the pool logs once that the database fails some statements and answers others, and that it fails none any more", async () => {
-  const { driver, clock, log, pool } = open();
-  const ask = async (settle: (query: (typeof driver.queries)[number]) => void) => {
-    const answer = pool.query(ASKED);
-    await driver.give();
-    settle(driver.queries.at(-1)!);
-    await Promise.allSettled([answer]);
-  };
+  const { clock, log, ask } = open();
   for (let n = 0; n < 20; n++) {
-    await ask(({ reject }) => reject(failure("53300", "FATAL")));
+    await ask(failure("53300", "FATAL"));
     await clock.advance(500);
-    await ask(({ resolve }) => resolve({ rows: [] }));
+    await ask();
   }
-  expect(log.lines).toEqual(["the database does not answer statements"]);
+  expect(log.lines).toEqual([AWAY]);
   await clock.advance(500);
-  await ask(({ resolve }) => resolve({ rows: [] }));
-  expect(log.lines).toEqual(["the database does not answer statements", "the database answers statements again"]);
+  await ask();
+  expect(log.lines).toEqual([AWAY, BACK]);
 });
 
 test("the pool logs a full disk once, also while reads and small writes succeed, and that writes find room after a minute", async () => {
-  const { driver, clock, log, pool } = open();
-  const ask = async (name: string, error?: Error) => {
-    const answer = pool.query({ ...ASKED, name });
-    await driver.give();
-    if (error) driver.queries.at(-1)!.reject(error);
-    else driver.queries.at(-1)!.resolve({ rows: [] });
-    return await answer.catch(({ code }) => code);
-  };
+  const { driver, clock, log, ask } = open();
+  const full = failure("53100", "ERROR");
   for (let n = 0; n < 20; n++) {
-    expect(await ask("write", failure("53100", "ERROR"))).toBe("unavailable");
+    expect(await ask(full, "write")).toBe("unavailable");
     await clock.advance(30_000);
-    await ask("read");
-    await ask("write");
+    for (const name of ["read", "write"]) await ask(undefined, name);
     await clock.advance(20_000);
   }
   expect(driver.releases).not.toContain(true);
-  expect(log.lines).toEqual(["the database refuses writes"]);
+  const [refuses, takes] = ["the database refuses writes", "the database takes writes again"];
+  expect(log.lines).toEqual([refuses]);
   await clock.advance(10_000);
-  await ask("read");
-  expect(log.lines).toEqual(["the database refuses writes"]);
-  await ask("write");
-  await ask("write");
-  const both = ["the database refuses writes", "the database takes writes again"];
-  expect(log.lines).toEqual(both);
-  await ask("write", failure("53100", "ERROR"));
-  expect(log.lines).toEqual([...both, "the database refuses writes"]);
+  await ask(undefined, "read");
+  expect(log.lines).toEqual([refuses]);
+  for (let n = 0; n < 2; n++) await ask(undefined, "write");
+  expect(log.lines).toEqual([refuses, takes]);
+  await ask(full, "write");
+  expect(log.lines).toEqual([refuses, takes, refuses]);
 });
 
 test("the pool logs once a minute that a full disk leaves no room for new connections, and not an outage of the database", async () => {
@@ -184,25 +167,24 @@ test("the pool logs once a minute that a full disk leaves no room for new connec
   await ask(initFile);
   expect(log.lines).toHaveLength(2);
   await ask(failure("XX000", "FATAL"));
-  expect(log.lines.at(-1)).toBe("the database does not answer statements");
+  expect(log.lines.at(-1)).toBe(AWAY);
 });
 
 test("the pool logs a lock that another session holds once a minute, and not as an outage of the database", async () => {
   const { driver, clock, log, pool } = open();
-  const ask = async () => {
+  for (const [wait, lines] of [
+    [0, 1],
+    [30_000, 1],
+    [29_999, 1],
+    [1, 2],
+  ] as const) {
+    await clock.advance(wait);
     const answer = pool.query(ASKED);
     await driver.give();
     driver.queries.at(-1)!.reject(failure("55P03", "ERROR"));
     await expect(answer).rejects.toBeInstanceOf(RowsLocked);
-  };
-  for (const wait of [0, 30_000, 29_999]) {
-    await clock.advance(wait);
-    await ask();
+    expect(log.lines).toEqual(Array(lines).fill(BUSY));
   }
-  expect(log.lines).toEqual(["another session of the database holds a lock that statements of this node wait for"]);
-  await clock.advance(1);
-  await ask();
-  expect(log.lines).toHaveLength(2);
 });
 
 test("the pool closes once its statements are answered, and only once", async () => {

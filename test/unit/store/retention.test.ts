@@ -8,21 +8,16 @@ import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
 const MINUTE = 60_000;
 
-/** A store with the given amount to prune, and the calls it receives. */
-/** @param retentionMs null: events are kept forever */
+/**
+ * A store with the given amount to prune, and the calls it receives.
+ * @param retentionMs null: events are kept forever
+ */
 function makeRetention(retentionMs: number | null = 30 * DAY) {
   const clock = new VirtualClock();
   const log = new KeptLog();
   const asked: PruneLimits[] = [];
-  const hand = {
-    pages: 0,
-    failure: undefined as Error | undefined,
-    isMine: true,
-    gate: undefined as Promise<void> | undefined,
-    doubtUntil: 0,
-    jumpedMs: 0,
-    cannotSave: false,
-  };
+  const failing = { failure: undefined as Error | undefined, gate: undefined as Promise<void> | undefined };
+  const hand = { ...failing, pages: 0, isMine: true, doubtUntil: 0, jumpedMs: 0, cannotSave: false };
   const retention = new Retention({
     store: {
       loadJumps: async () => ({ jumpedMs: 0, doubtUntil: hand.doubtUntil }),
@@ -49,23 +44,32 @@ function makeRetention(retentionMs: number | null = 30 * DAY) {
     doubtMs: DAY,
     isMine: () => hand.isMine,
   });
-  return { retention, clock, log, asked, hand };
+  /** The wall clock jumps, and the retention learns of it. */
+  const jump = (ms: number) => {
+    clock.jump(ms);
+    retention.suspend(ms);
+  };
+  return { retention, clock, log, asked, hand, jump };
+}
+
+function started(retentionMs?: null) {
+  const made = makeRetention(retentionMs);
+  made.retention.start();
+  return made;
 }
 
 /** It prunes the first of five pages, and continues when the gate opens. */
 async function pruning() {
-  const { hand, ...made } = makeRetention();
+  const { hand, ...made } = started();
   hand.pages = 5;
   const gate = Promise.withResolvers<void>();
   hand.gate = gate.promise;
-  made.retention.start();
   await made.clock.advance(MINUTE);
   return { ...made, gate };
 }
 
 test("expired rows are pruned every minute: receipts after a day, and events after the configured time", async () => {
-  const { retention, clock, asked } = makeRetention();
-  retention.start();
+  const { clock, asked } = started();
   await clock.advance(MINUTE - 1);
   expect(asked).toEqual([]);
   await clock.advance(1);
@@ -78,24 +82,21 @@ test("expired rows are pruned every minute: receipts after a day, and events aft
 });
 
 test("expired rows are pruned in pieces until none is left", async () => {
-  const { retention, clock, asked, hand } = makeRetention();
+  const { clock, asked, hand } = started();
   hand.pages = 5;
-  retention.start();
   await clock.advance(MINUTE);
   expect(asked).toHaveLength(5);
 });
 
 test("all events are kept if retention is unset", async () => {
-  const { retention, clock, asked } = makeRetention(null);
-  retention.start();
+  const { clock, asked } = started(null);
   await clock.advance(MINUTE);
   expect(asked[0]).not.toHaveProperty("eventsBefore");
 });
 
 test("pruning is postponed while the store is away, with a line in the log", async () => {
-  const { retention, clock, log, asked, hand } = makeRetention();
+  const { clock, log, asked, hand } = started();
   hand.failure = new AppError("unavailable");
-  retention.start();
   await clock.advance(MINUTE);
   expect(log.lines).toEqual(["expired rows could not be pruned"]);
   hand.failure = undefined;
@@ -104,9 +105,8 @@ test("pruning is postponed while the store is away, with a line in the log", asy
 });
 
 test("pruning moves to the node that is responsible for it, between two pieces", async () => {
-  const { retention, clock, asked, hand } = makeRetention();
+  const { clock, asked, hand } = started();
   hand.isMine = false;
-  retention.start();
   await clock.advance(MINUTE);
   expect(asked).toEqual([]);
   hand.isMine = true;
@@ -121,12 +121,10 @@ test("pruning moves to the node that is responsible for it, between two pieces",
 });
 
 test("a wall clock that has jumped is in doubt for a day: nothing is pruned by its time", async () => {
-  const { retention, clock, asked } = makeRetention();
-  retention.start();
+  const { clock, asked, jump } = started();
   await clock.advance(HOUR);
   const { length } = asked;
-  clock.jump(56 * 365 * DAY);
-  retention.suspend(56 * 365 * DAY);
+  jump(56 * 365 * DAY);
   await clock.advance(DAY - 1);
   expect(asked).toHaveLength(length);
   await clock.advance(MINUTE);
@@ -135,8 +133,7 @@ test("a wall clock that has jumped is in doubt for a day: nothing is pruned by i
 
 test("the doubt about a wall clock that has jumped continues in the next process for the rest of the day", async () => {
   const before = makeRetention();
-  before.clock.jump(DAY);
-  before.retention.suspend(DAY);
+  before.jump(DAY);
   await before.clock.advance(HOUR);
   const { retention, clock, asked, hand } = makeRetention();
   hand.doubtUntil = before.hand.doubtUntil;
@@ -149,11 +146,9 @@ test("the doubt about a wall clock that has jumped continues in the next process
 });
 
 test("the doubt is stored as soon as the store is writable, and lasts at most a day, even if the clock went back", async () => {
-  const { retention, clock, asked, hand } = makeRetention();
-  retention.start();
+  const { clock, asked, hand, jump } = started();
   hand.cannotSave = true;
-  clock.jump(10 * 365 * DAY);
-  retention.suspend(10 * 365 * DAY);
+  jump(10 * 365 * DAY);
   await clock.advance(MINUTE);
   expect(hand.doubtUntil).toBe(0);
   hand.cannotSave = false;
@@ -167,14 +162,12 @@ test("the doubt is stored as soon as the store is writable, and lasts at most a 
 });
 
 test("a machine that sleeps every night is pruned all the same, but never in the first hour after it wakes", async () => {
-  const { retention, clock, asked } = makeRetention();
-  retention.start();
+  const { clock, asked, jump } = started();
   await clock.advance(HOUR);
   const { length } = asked;
   const counts: number[] = [];
   for (let night = 0; night < 9; night++) {
-    clock.jump(14 * HOUR);
-    retention.suspend(14 * HOUR);
+    jump(14 * HOUR);
     const before = asked.length;
     await clock.advance(HOUR - 1);
     expect(asked).toHaveLength(before);
@@ -191,11 +184,10 @@ test("a machine that learns the time at each start is pruned when it has worked 
   let time = 0;
   let starts = 0;
   for (let isPruned = false; !isPruned; starts++) {
-    const { retention, clock, asked, hand } = makeRetention();
+    const { retention, clock, asked, hand, jump } = makeRetention();
     hand.doubtUntil = doubtUntil;
     if (starts > 0) clock.jump(time - clock.now());
-    clock.jump(22 * HOUR);
-    retention.suspend(22 * HOUR);
+    jump(22 * HOUR);
     retention.start();
     await clock.advance(2 * HOUR);
     await retention.stop();
@@ -208,9 +200,8 @@ test("a machine that learns the time at each start is pruned when it has worked 
 });
 
 test("a jump of the wall clock ends a pruning that uses the former time", async () => {
-  const { retention, clock, asked, gate } = await pruning();
-  clock.jump(DAY);
-  retention.suspend(DAY);
+  const { clock, asked, gate, jump } = await pruning();
+  jump(DAY);
   gate.resolve();
   await clock.advance(0);
   expect(asked).toHaveLength(1);
