@@ -90,6 +90,19 @@ async function expectServes(app: App): Promise<void> {
   }
 }
 
+/** The next stop of such a part does its work, and then throws this error. */
+function letStick({ prototype }: { prototype: object }, message: string): void {
+  const part = prototype as { stop: (...args: unknown[]) => unknown };
+  const { stop } = part;
+  const fail = () => {
+    throw new Error(message);
+  };
+  vi.spyOn(part, "stop").mockImplementationOnce(function (this: unknown, ...args) {
+    const stopped = stop.apply(this, args);
+    return stopped instanceof Promise ? stopped.then(fail) : fail();
+  });
+}
+
 /** A method of a part; the parts that a start makes call it. */
 type Method = [name: string, part: { prototype: object }, method: string];
 
@@ -176,16 +189,8 @@ test("if parts cannot be closed after a failed start, the log names each, the ot
   const { make, logged } = await makeNodes();
   const before = await heldAtRest();
   vi.spyOn(RollCall.prototype, "start").mockRejectedValueOnce(new Error("halfway"));
-  const { stop } = Worker.prototype;
-  vi.spyOn(Worker.prototype, "stop").mockImplementationOnce(async function (this: Worker, options) {
-    await stop.call(this, options);
-    throw new Error("the worker sticks");
-  });
-  const { stop: stopMailbox } = Mailbox.prototype;
-  vi.spyOn(Mailbox.prototype, "stop").mockImplementationOnce(function (this: Mailbox) {
-    stopMailbox.call(this);
-    throw new Error("the mailbox sticks");
-  });
+  letStick(Worker, "the worker sticks");
+  letStick(Mailbox, "the mailbox sticks");
   await expect(make().start()).rejects.toThrow("halfway");
   const message = "a part of the node could not be closed";
   expect(logged).toMatchObject([
@@ -207,11 +212,7 @@ test("a step that fails and cannot close what it opened is reported with its own
 test("a stop closes all parts although one cannot be closed, and throws its error", async () => {
   const { make, logged } = await makeNodes();
   const before = await heldAtRest();
-  const { stop } = Orchestrator.prototype;
-  vi.spyOn(Orchestrator.prototype, "stop").mockImplementationOnce(async function (this: Orchestrator, patienceMs) {
-    await stop.call(this, patienceMs);
-    throw new Error("the orchestrator sticks");
-  });
+  letStick(Orchestrator, "the orchestrator sticks");
   const app = make();
   await app.start();
   await expect(app.stop()).rejects.toThrow("the orchestrator sticks");

@@ -1,11 +1,8 @@
 import { expect, test } from "vitest";
 import { argumentsText } from "../../../src/client/arguments-text.ts";
 
-test("arguments are indented", () => {
+test("arguments are indented, and a text that is not JSON stays as it is", () => {
   expect(argumentsText('{"path":"a.txt"}')).toBe('{\n  "path": "a.txt"\n}');
-});
-
-test("a text that is not JSON stays as it is", () => {
   expect(argumentsText('{"path":')).toBe('{"path":');
 });
 

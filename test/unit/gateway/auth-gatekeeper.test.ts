@@ -18,16 +18,15 @@ function request(headers: Record<string, string>, query: Record<string, string> 
 function stage(verify: (token: string) => Verified | undefined) {
   const clock = new VirtualClock();
   const asked: string[] = [];
+  const whole = { isWithdrawn: () => false, isPublished: async () => true, close() {} };
   const verifier = {
+    ...whole,
     async verify(token: string) {
       asked.push(token);
       const verified = verify(token);
       if (!verified) throw new AppError("unauthorized");
       return verified;
     },
-    isWithdrawn: () => false,
-    isPublished: async () => true,
-    close() {},
   };
   const never = async () => {};
   const limiter = { countAddress: never, checkRefused: never, countRefused: never, countOwner: never };

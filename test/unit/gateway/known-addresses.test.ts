@@ -7,16 +7,10 @@ const CALL = "call" as SessionId;
 const place = (ownerId: string) => ({ sessionId: CALL, floorId: `u:${ownerId}` as FloorId, ownerId });
 const HOUR_MS = 3_600_000;
 
-test("a cached place is overwritten by the session that has the id now", () => {
+test("a cached place is overwritten by the session that has the id now, and dropped when that is deleted", () => {
   const places = new KnownAddresses(new VirtualClock());
-  places.set(place("ann"));
-  places.set(place("bob"));
+  for (const owner of ["ann", "bob"]) places.set(place(owner));
   expect(places.get(CALL)).toMatchObject(place("bob"));
-});
-
-test("a cached place is dropped when its session is deleted", () => {
-  const places = new KnownAddresses(new VirtualClock());
-  places.set(place("ann"));
   places.delete(CALL);
   expect(places.get(CALL)).toBeUndefined();
 });

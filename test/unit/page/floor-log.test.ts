@@ -62,20 +62,20 @@ test("a page of older events that arrives after the oldest were dropped is not a
   const server = new Server(KEPT + 50_000);
   const log = new FloorLog("f", server as unknown as Client);
   const read = server.readFloorLog.bind(server);
-  let release: (() => void) | undefined;
+  const held = Promise.withResolvers<void>();
+  let isHeld = false;
   server.readFloorLog = async (id, range) => {
     const page = await read(id, range);
-    if (log.view.events.length >= KEPT - 2_000 && range.limit === 2_000 && !release) {
-      await new Promise<void>((resolve) => {
-        release = resolve;
-      });
+    if (log.view.events.length >= KEPT - 2_000 && range.limit === 2_000 && !isHeld) {
+      isHeld = true;
+      await held.promise;
     }
     return page;
   };
   await grow(log, server, 0);
   expect(log.view.events.length).toBeGreaterThan(KEPT - 2_000);
   await grow(log, server, 1_900);
-  release?.();
+  held.resolve();
   await vi.runAllTimersAsync();
   const places = log.view.events.map(floorSeqOf);
   expect(places).toEqual(places.map((_, index) => places[0]! + index));
