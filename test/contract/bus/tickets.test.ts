@@ -6,7 +6,7 @@ import { RedisTickets } from "../../../src/bus/redis-tickets.ts";
 import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { OWN_REDIS, REDIS } from "../../support/servers/redis-server.ts";
+import { REDIS, REDIS_PROCESS } from "../../support/servers/redis-server.ts";
 import { perTest, serverOf } from "../../support/servers/shared-server.ts";
 import { ticketContract } from "./tickets-contract.ts";
 
@@ -66,13 +66,15 @@ describeWith([REDIS], "over Redis", (start) => {
   });
 });
 
-describeWith([OWN_REDIS], "over a frozen Redis", (start) => {
+describeWith([REDIS_PROCESS], "over a frozen Redis", (start) => {
   test("tickets become unavailable within a short time", async () => {
-    const tickets = await open((await perTest(start)()).url, "e");
-    await tickets.connection.client("PAUSE", 3_000, "ALL");
+    const server = await perTest(start)();
+    const tickets = await open(server.url, "e");
+    server.freeze();
     for (const asked of [tickets.put("hidden", "grant", 30_000), tickets.redeem("hidden")]) {
       await expect(asked).rejects.toMatchObject({ code: "unavailable" });
     }
+    server.thaw();
     const there = () =>
       tickets.redeem("another").then(
         () => true,
