@@ -1,14 +1,14 @@
 import { must } from "../../src/policy/arrangement-check.ts";
+import type { LogEntry } from "../../src/protocol/event.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import { sleep } from "../../src/shared/waiting.ts";
-import { Promptness } from "./checks/promptness.ts";
-import { bindMade } from "./clients/binder.ts";
 import { Client } from "./clients/client.ts";
 import { drawCommand, flag, rename } from "./clients/commands.ts";
 import { ConnectionReading } from "./clients/connection-reading.ts";
 import { LogReading } from "./clients/log-reading.ts";
 import { BEAT_MS, Participants } from "./clients/participants.ts";
 import { Reader, type Reading } from "./clients/reader.ts";
+import { visit } from "./clients/visit.ts";
 import { Cluster } from "./nodes/cluster.ts";
 import { clearUp, drawWeather, strike } from "./weather.ts";
 import { type Staging, World } from "./world.ts";
@@ -32,6 +32,11 @@ const MAX_READERS = 6;
 const TAKEN_OVER_MS = 20_000;
 /** The number of checks after which a client must have its answer, or have given up. */
 const ANSWERED_LOOKS = 60;
+/**
+ * The longest time until an event is with its readers in fair weather, in ms: much shorter than the followers'
+ * reconciliation interval.
+ */
+const PROMPT_MS = 250;
 
 /** Play one history. The same seed plays the same history. */
 export async function playHistory(seed: number, staging: Staging = {}): Promise<Outcome> {
@@ -304,5 +309,67 @@ class History {
   #pass(ms: number): Promise<void> {
     const { clock } = this.#world;
     return clock.runUntil(clock.now() + ms, () => this.#world.broken !== undefined);
+  }
+}
+
+/** Bind a new session to a connection: the request is repeated at any gateway until it succeeds. */
+async function bindMade(
+  world: World,
+  cluster: Cluster,
+  reading: ConnectionReading,
+  sessionId: SessionId,
+): Promise<void> {
+  const { chance, clock, trace } = world;
+  const { id, floorId } = reading;
+  if (!id || !reading.beginBinding(sessionId)) return;
+  while (world.broken === undefined) {
+    const node = cluster.pickGateway();
+    const bind = async () => {
+      return (await node!.gateway!.bind(id, sessionId, floorId)) ? "bound" : "no room";
+    };
+    const outcome = node ? await visit(world, node, bind) : "cut";
+    if (outcome !== "cut") {
+      trace.add("binder", `${sessionId} at ${id}: ${outcome}`);
+      return outcome === "bound" ? reading.endBinding(sessionId) : reading.giveUpBinding(sessionId);
+    }
+    await sleep(clock, 50 + chance.below(400));
+  }
+}
+
+/**
+ * A reader that got its position misses no event from then on. The next reconciliation would deliver an event that a
+ * follower missed, so a late event is the only symptom.
+ */
+class Promptness {
+  readonly #world: World;
+  readonly #readers: readonly Reader[];
+
+  constructor(world: World, readers: readonly Reader[]) {
+    this.#world = world;
+    this.#readers = readers;
+  }
+
+  begin(): void {
+    this.#world.watch.onEvent = (floorId, entry) => this.#follow(floorId, entry);
+  }
+
+  end(): void {
+    this.#world.watch.onEvent = () => {};
+  }
+
+  #follow(floorId: FloorId, entry: LogEntry): void {
+    const { clock } = this.#world;
+    for (const reader of this.#readers) {
+      if (reader.openSince === undefined || reader.isStuffed || !reader.reading.lacks(floorId, entry)) continue;
+      const { connections } = reader;
+      clock.after(PROMPT_MS, () => {
+        if (reader.connections !== connections || reader.openSince === undefined) return;
+        this.#world.expect(() => {
+          const describe = () =>
+            `${reader.standing} ${PROMPT_MS} ms after ${entry.floorSeq} was committed on ${floorId}`;
+          must(!reader.reading.lacks(floorId, entry), describe);
+        });
+      });
+    }
   }
 }
