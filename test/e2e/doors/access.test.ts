@@ -1,5 +1,5 @@
 import OpenAI, { AuthenticationError, PermissionDeniedError, RateLimitError } from "openai";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { keyOf, startGuarded } from "../../support/clients/callers.ts";
 
 /** Authorisation at the doors, with OpenAI's own client and with plain requests of pages. */
@@ -18,80 +18,76 @@ const ask = (name: string, content: string, metadata: Record<string, string> = {
   });
 const bearer = (name: string) => ({ Authorization: `Bearer ${keyOf(name)}` });
 
-describe("a caller", () => {
-  test("a caller without a valid key gets OpenAI's error", async () => {
-    await expect(ask("nobody", "hello")).rejects.toThrow(AuthenticationError);
-    await expect(Array.fromAsync(clientOf("nobody").models.list())).rejects.toThrow(AuthenticationError);
-    const { status, body } = await node.post("/api/chat", { id: "x", messages: [{}] });
-    expect([status, body.errorCode]).toEqual([401, "unauthorized"]);
-  });
-
-  test("a caller that names another user's session gets one of its own", async () => {
-    const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
-    const [anns, bobs] = await Promise.all(["ann", "bob"].map((name) => ask(name, "hello", { session: "kitchen" })));
-    expect(sessionOf(anns!)).not.toBe(sessionOf(bobs!));
-    const again = await ask("ann", "nod", { session: "kitchen" });
-    expect(sessionOf(again)).toBe(sessionOf(anns!));
-    const seen = await node.get(`/session/${sessionOf(anns!)}`, { headers: bearer("bob") });
-    expect(seen.status).toBe(404);
-  });
-
-  test("a caller may not act for another user", async () => {
-    await expect(ask("ann", "hello", { user: "bob" })).rejects.toThrow(PermissionDeniedError);
-    const named = (user: string) => ask("ann", "hello", {}, { user });
-    await expect(named("bob")).rejects.toThrow(/leave the user out, or name yourself/);
-    expect((await named("ann")).choices[0]!.finish_reason).toBe("stop");
-  });
-
-  test("a caller cannot answer, resume, continue or end another user's session", async () => {
-    const asked = await ask("ann", "ask", { session: "asking" });
-    const [call] = asked.choices[0]!.message.tool_calls!;
-    const answering = clientOf("bob").chat.completions.create({
-      model: "general",
-      messages: [{ role: "tool", tool_call_id: call!.id, content: "b" }],
-    });
-    await expect(answering).rejects.toMatchObject({ status: 404, code: "session_not_found" });
-    const session = call!.id.split(".")[1]!;
-    expect((await node.get(`/api/chat/${session}/stream`, { headers: bearer("bob") })).status).toBe(204);
-    const ending = await node.delete(`/api/chat/${session}/stream`, { headers: bearer("bob") });
-    expect(ending.body).toEqual({ success: true, aborted: false });
-    const previous = { previous_response_id: `resp_${session}.run` };
-    const continuing = clientOf("bob").responses.create({ model: "general", input: "hello", ...previous });
-    await expect(continuing).rejects.toMatchObject({ status: 404, code: "previous_response_not_found" });
-    const ended = await node.delete(`/api/chat/${session}/stream`, { headers: bearer("ann") });
-    expect(ended.body).toEqual({ success: true, aborted: true });
-  });
+test("a caller without a valid key gets OpenAI's error", async () => {
+  await expect(ask("nobody", "hello")).rejects.toThrow(AuthenticationError);
+  await expect(Array.fromAsync(clientOf("nobody").models.list())).rejects.toThrow(AuthenticationError);
+  const { status, body } = await node.post("/api/chat", { id: "x", messages: [{}] });
+  expect([status, body.errorCode]).toEqual([401, "unauthorized"]);
 });
 
-describe("a page of another origin", () => {
-  const preflight = (origin: string, path: string, headers: string) =>
-    node.send("OPTIONS", path, {
-      Origin: origin,
-      "Access-Control-Request-Method": "POST",
-      "Access-Control-Request-Headers": headers,
-    });
+test("a caller that names another user's session gets one of its own", async () => {
+  const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
+  const [anns, bobs] = await Promise.all(["ann", "bob"].map((name) => ask(name, "hello", { session: "kitchen" })));
+  expect(sessionOf(anns!)).not.toBe(sessionOf(bobs!));
+  const again = await ask("ann", "nod", { session: "kitchen" });
+  expect(sessionOf(again)).toBe(sessionOf(anns!));
+  const seen = await node.get(`/session/${sessionOf(anns!)}`, { headers: bearer("bob") });
+  expect(seen.status).toBe(404);
+});
 
-  test("a page of a listed origin may send what these clients send", async () => {
-    const sent =
-      "authorization,content-type,interlock-session,mcp-protocol-version,user-agent,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
-    const { status, headers } = await preflight(PAGE, "/v1/chat/completions", sent);
-    expect(status).toBe(204);
-    const allowed = headers["access-control-allow-headers"]!.split(", ");
-    expect(sent.split(",").filter((name) => !allowed.includes(name))).toEqual([]);
-    const messages = [{ role: "user", parts: [{ type: "text", text: "hello" }] }];
-    const body = JSON.stringify({ id: "paged", messages });
-    const type = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) };
-    const answer = await node.send("POST", "/api/chat", { Origin: PAGE, ...type, ...bearer("ann") }, body);
-    expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, PAGE]);
-    expect(answer.text).toContain("Hello ");
+test("a caller may not act for another user", async () => {
+  await expect(ask("ann", "hello", { user: "bob" })).rejects.toThrow(PermissionDeniedError);
+  const named = (user: string) => ask("ann", "hello", {}, { user });
+  await expect(named("bob")).rejects.toThrow(/leave the user out, or name yourself/);
+  expect((await named("ann")).choices[0]!.finish_reason).toBe("stop");
+});
+
+test("a caller cannot answer, resume, continue or end another user's session", async () => {
+  const asked = await ask("ann", "ask", { session: "asking" });
+  const [call] = asked.choices[0]!.message.tool_calls!;
+  const answering = clientOf("bob").chat.completions.create({
+    model: "general",
+    messages: [{ role: "tool", tool_call_id: call!.id, content: "b" }],
+  });
+  await expect(answering).rejects.toMatchObject({ status: 404, code: "session_not_found" });
+  const session = call!.id.split(".")[1]!;
+  expect((await node.get(`/api/chat/${session}/stream`, { headers: bearer("bob") })).status).toBe(204);
+  const ending = await node.delete(`/api/chat/${session}/stream`, { headers: bearer("bob") });
+  expect(ending.body).toEqual({ success: true, aborted: false });
+  const previous = { previous_response_id: `resp_${session}.run` };
+  const continuing = clientOf("bob").responses.create({ model: "general", input: "hello", ...previous });
+  await expect(continuing).rejects.toMatchObject({ status: 404, code: "previous_response_not_found" });
+  const ended = await node.delete(`/api/chat/${session}/stream`, { headers: bearer("ann") });
+  expect(ended.body).toEqual({ success: true, aborted: true });
+});
+
+const preflight = (origin: string, path: string, headers: string) =>
+  node.send("OPTIONS", path, {
+    Origin: origin,
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": headers,
   });
 
-  test("a page of any other origin may do nothing", async () => {
-    for (const path of ["/v1/chat/completions", "/v1/responses", "/api/chat", "/mcp"]) {
-      const headers = { Origin: "https://evil.example", "Content-Type": "application/json", ...bearer("ann") };
-      expect((await node.send("POST", path, headers, "{}")).status, path).toBe(403);
-    }
-  });
+test("a page of a listed origin may send what these clients send", async () => {
+  const sent =
+    "authorization,content-type,interlock-session,mcp-protocol-version,user-agent,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
+  const { status, headers } = await preflight(PAGE, "/v1/chat/completions", sent);
+  expect(status).toBe(204);
+  const allowed = headers["access-control-allow-headers"]!.split(", ");
+  expect(sent.split(",").filter((name) => !allowed.includes(name))).toEqual([]);
+  const messages = [{ role: "user", parts: [{ type: "text", text: "hello" }] }];
+  const body = JSON.stringify({ id: "paged", messages });
+  const type = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) };
+  const answer = await node.send("POST", "/api/chat", { Origin: PAGE, ...type, ...bearer("ann") }, body);
+  expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, PAGE]);
+  expect(answer.text).toContain("Hello ");
+});
+
+test("a page of any other origin may do nothing", async () => {
+  for (const path of ["/v1/chat/completions", "/v1/responses", "/api/chat", "/mcp"]) {
+    const headers = { Origin: "https://evil.example", "Content-Type": "application/json", ...bearer("ann") };
+    expect((await node.send("POST", path, headers, "{}")).status, path).toBe(403);
+  }
 });
 
 test("a caller above the rate limit gets the time after which it may retry", async () => {

@@ -1,5 +1,5 @@
 import { createMCPClient } from "@ai-sdk/mcp";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { OWNER_STREAMS } from "../../../src/gateway/streams/open-streams.ts";
 import { startGuarded } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
@@ -46,225 +46,218 @@ const postRaw = (message: object, headers: Record<string, string>, signal?: Abor
   return fetch(`${node.url}/mcp`, { method: "POST", headers, body, ...(signal && { signal }) });
 };
 
-describe("the MCP server", () => {
-  test("the MCP server offers the commands as tools, and marks those that only read", async () => {
-    const { client } = await connect();
-    const { tools } = await client.listTools();
-    expect(tools.map(({ name }) => name)).toEqual([
-      ...["list_agents", "ask_for_floor", "speak", "read_reply", "answer", "pause", "resume", "abort"],
-      ...["give_up_floor", "read_floor", "what_if"],
-    ]);
-    const reading = tools.filter(({ annotations }) => annotations?.readOnlyHint).map(({ name }) => name);
-    expect(reading).toEqual(["list_agents", "read_reply", "read_floor", "what_if"]);
-    await client.close();
-  });
-
-  test("speak says what was heard of the reply before, and its result which position counts", async () => {
-    const { call } = await connect();
-    const { sessionId } = await call("ask_for_floor", { agentId: "general", userId: new E2eClient(node).userId });
-    expect(await call("speak", { sessionId, content: "hello" })).not.toHaveProperty("played");
-    const tooLarge = await call("speak", { sessionId, content: "hello", played: 99 });
-    expect(tooLarge).toMatchObject({ isError: true, error: { code: "bad_request" } });
-    expect(await call("speak", { sessionId, content: "hello", played: 5 })).toMatchObject({ played: 5 });
-    const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
-    const replies = messages.filter(({ role }) => role === "assistant");
-    expect(replies.map(({ playedUpTo }) => playedUpTo)).toEqual([5, undefined]);
-  });
-
-  test("the MCP server lets a model ask for the floor, speak, pause, resume, and read why", async () => {
-    const { call } = await connect();
-    const { userId } = new E2eClient(node);
-    const { agents } = await call("list_agents", {});
-    expect(agents).toContainEqual(expect.objectContaining({ id: "music", priority: 20 }));
-    const music = await call("ask_for_floor", { agentId: "music", userId });
-    expect(music).toMatchObject({ state: "active", decision: { outcome: "granted" } });
-    const { sessionId } = music;
-    const spoken = { text: "Hello there.", isRunning: false };
-    expect(await call("speak", { sessionId, content: "hello" })).toMatchObject(spoken);
-    expect(await call("pause", { sessionId })).toMatchObject({ state: "paused" });
-    const phone = await call("ask_for_floor", { agentId: "phone", userId });
-    expect(await call("what_if", { agentId: "music", userId })).toMatchObject({ decision: { outcome: "rejected" } });
-    const error = { code: "rejected", decision: { say: expect.any(String) } };
-    expect(await call("resume", { sessionId })).toMatchObject({ isError: true, error });
-    const floor = await call("read_floor", { userId });
-    expect(floor).toMatchObject({
-      holder: { sessionId: phone.sessionId, agentId: "phone" },
-      paused: [{ sessionId, agentId: "music" }],
-    });
-    expect(floor.decisions.map(({ outcome }) => outcome)).toContain("rejected");
-    expect(await call("give_up_floor", { sessionId: phone.sessionId })).toMatchObject({ state: "archived" });
-    expect(await call("resume", { sessionId })).toMatchObject({ state: "active" });
-  });
-
-  test("the MCP server waits for a reply as long as requested, and the run continues afterwards", async () => {
-    const { call } = await connect();
-    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
-    const begun = await call("speak", { sessionId, content: "count", waitSeconds: 0 });
-    expect(begun).toMatchObject({ isRunning: true });
-    expect(await call("read_reply", { sessionId })).toMatchObject({ text: "tick ".repeat(40), isRunning: false });
-    expect(await call("read_reply", { sessionId })).toEqual({ isError: false, sessionId, isRunning: false });
-    await call("speak", { sessionId, content: "play", waitSeconds: 0 });
-    expect(await call("abort", { sessionId })).toMatchObject({ aborted: true });
-    expect(await call("abort", { sessionId })).toMatchObject({ aborted: false });
-  });
-
-  test("the MCP server ends a reply with a question or a confirmation, and continues with its answer", async () => {
-    const { call } = await connect();
-    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
-    const asked = await call("speak", { sessionId, content: "ask" });
-    expect(asked).toMatchObject({ asked: { kind: "question", question: "Which one?" }, isRunning: true });
-    const { requestId } = asked.asked;
-    expect(await call("answer", { sessionId, requestId, response: "b" })).toMatchObject({ text: "You chose b." });
-    const confirmed = await call("speak", { sessionId, content: "delete" });
-    const approve = () => call("answer", { sessionId, requestId: confirmed.asked.requestId, verdict: "approve" });
-    expect(await approve()).toMatchObject({ text: "Deleted." });
-    expect(await approve()).toMatchObject({ error: { code: "interaction_not_found" } });
-  });
-
-  test("the MCP server returns failures as results that a model can read", async () => {
-    const { call } = await connect();
-    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
-    const failing: [name: string, input: object, code: string][] = [
-      ["speak", { sessionId, content: "refused" }, "provider_refused"],
-      ["speak", { sessionId: "nobody", content: "hello" }, "session_not_found"],
-      ["ask_for_floor", { agentId: "nobody" }, "agent_not_found"],
-      ["read_floor", {}, "bad_request"],
-    ];
-    for (const [name, input, code] of failing) {
-      expect(await call(name, input), code).toMatchObject({ isError: true, error: { code } });
-    }
-  });
+test("the MCP server offers the commands as tools, and marks those that only read", async () => {
+  const { client } = await connect();
+  const { tools } = await client.listTools();
+  expect(tools.map(({ name }) => name)).toEqual([
+    ...["list_agents", "ask_for_floor", "speak", "read_reply", "answer", "pause", "resume", "abort"],
+    ...["give_up_floor", "read_floor", "what_if"],
+  ]);
+  const reading = tools.filter(({ annotations }) => annotations?.readOnlyHint).map(({ name }) => name);
+  expect(reading).toEqual(["list_agents", "read_reply", "read_floor", "what_if"]);
+  await client.close();
 });
 
-describe("callers of the MCP server", () => {
-  test("only callers with a token may call the MCP server, and each sees its own sessions", async () => {
-    await expect(connect(guarded)).rejects.toThrow(/401|authent/i);
-    const [hers, his] = [await connect(guarded, ann.headers), await connect(guarded, bob.headers)];
-    await accepted(ann.post("/floor/u%3Aann/stop-all"));
-    const music = { agentId: "music", userId: "ann" };
-    const { sessionId } = await hers.call("ask_for_floor", music);
-    const refusals: [name: string, input: object, code: string][] = [
-      ["speak", { sessionId, content: "hello" }, "session_not_found"],
-      ["pause", { sessionId }, "session_not_found"],
-      ["read_floor", { userId: "ann" }, "not_found"],
-      ["ask_for_floor", music, "forbidden"],
-    ];
-    for (const [name, input, code] of refusals) expect(await his.call(name, input)).toMatchObject({ error: { code } });
-    expect(await hers.call("read_floor", {})).toMatchObject({ holder: { sessionId } });
-  });
-
-  test("the MCP server takes one message in a request, so that no batch passes the limits of requests", async () => {
-    const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_agents", arguments: {} } };
-    const answer = await node.send("POST", "/mcp", OPEN, JSON.stringify([message, { ...message, id: 2 }]));
-    expect(answer).toMatchObject({ status: 400, body: { errorCode: "bad_request" } });
-  });
-
-  test("the MCP server answers an address in absolute form, and keeps no session that a caller names", async () => {
-    const { host } = new URL(node.url);
-    const headers = { Host: host, ...OPEN, "Mcp-Session-Id": "another-caller's" };
-    const message = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" });
-    const answer = await node.send("POST", `${node.url}/mcp`, headers, message);
-    expect([answer.status, answer.headers["mcp-session-id"]]).toEqual([200, undefined]);
-  });
-
-  test("the MCP server refuses pages of foreign origins and other methods", async () => {
-    const message = { jsonrpc: "2.0", id: 1, method: "tools/list" };
-    for (const headers of [{ Origin: "https://evil.example" }, { Host: "evil.example" }]) {
-      expect((await node.post("/mcp", message, { headers })).status).toBe(403);
-    }
-    expect((await node.send("GET", "/mcp", { Accept: "text/event-stream" })).status).toBe(405);
-  });
+test("speak says what was heard of the reply before, and its result which position counts", async () => {
+  const { call } = await connect();
+  const { sessionId } = await call("ask_for_floor", { agentId: "general", userId: new E2eClient(node).userId });
+  expect(await call("speak", { sessionId, content: "hello" })).not.toHaveProperty("played");
+  const tooLarge = await call("speak", { sessionId, content: "hello", played: 99 });
+  expect(tooLarge).toMatchObject({ isError: true, error: { code: "bad_request" } });
+  expect(await call("speak", { sessionId, content: "hello", played: 5 })).toMatchObject({ played: 5 });
+  const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
+  const replies = messages.filter(({ role }) => role === "assistant");
+  expect(replies.map(({ playedUpTo }) => playedUpTo)).toEqual([5, undefined]);
 });
 
-describe("a client that cancels a call", () => {
-  const openStreams = async () =>
-    Number(/^interlock_connections\S* (\d+)/m.exec((await node.get("/metrics")).text)![1]);
+test("the MCP server lets a model ask for the floor, speak, pause, resume, and read why", async () => {
+  const { call } = await connect();
+  const { userId } = new E2eClient(node);
+  const { agents } = await call("list_agents", {});
+  expect(agents).toContainEqual(expect.objectContaining({ id: "music", priority: 20 }));
+  const music = await call("ask_for_floor", { agentId: "music", userId });
+  expect(music).toMatchObject({ state: "active", decision: { outcome: "granted" } });
+  const { sessionId } = music;
+  const spoken = { text: "Hello there.", isRunning: false };
+  expect(await call("speak", { sessionId, content: "hello" })).toMatchObject(spoken);
+  expect(await call("pause", { sessionId })).toMatchObject({ state: "paused" });
+  const phone = await call("ask_for_floor", { agentId: "phone", userId });
+  expect(await call("what_if", { agentId: "music", userId })).toMatchObject({ decision: { outcome: "rejected" } });
+  const error = { code: "rejected", decision: { say: expect.any(String) } };
+  expect(await call("resume", { sessionId })).toMatchObject({ isError: true, error });
+  const floor = await call("read_floor", { userId });
+  expect(floor).toMatchObject({
+    holder: { sessionId: phone.sessionId, agentId: "phone" },
+    paused: [{ sessionId, agentId: "music" }],
+  });
+  expect(floor.decisions.map(({ outcome }) => outcome)).toContain("rejected");
+  expect(await call("give_up_floor", { sessionId: phone.sessionId })).toMatchObject({ state: "archived" });
+  expect(await call("resume", { sessionId })).toMatchObject({ state: "active" });
+});
 
-  /** A client of its own, with raw requests. */
-  async function connectRaw() {
-    const headers: Record<string, string> = { ...OPEN };
-    const post = (message: object, signal?: AbortSignal) => postRaw(message, headers, signal);
-    const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "x", version: "1" } };
-    const begun = await post({ id: 0, method: "initialize", params });
-    headers["Mcp-Session-Id"] = begun.headers.get("mcp-session-id")!;
-    await begun.text();
-    const call = async (id: number | string, name: string, input: object, signal?: AbortSignal) =>
-      (await post({ id, method: "tools/call", params: { name, arguments: input } }, signal)).text();
-    const cancel = async (requestId: unknown) =>
-      (await post({ method: "notifications/cancelled", params: { requestId } })).status;
-    return { headers, call, cancel };
+test("the MCP server waits for a reply as long as requested, and the run continues afterwards", async () => {
+  const { call } = await connect();
+  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const begun = await call("speak", { sessionId, content: "count", waitSeconds: 0 });
+  expect(begun).toMatchObject({ isRunning: true });
+  expect(await call("read_reply", { sessionId })).toMatchObject({ text: "tick ".repeat(40), isRunning: false });
+  expect(await call("read_reply", { sessionId })).toEqual({ isError: false, sessionId, isRunning: false });
+  await call("speak", { sessionId, content: "play", waitSeconds: 0 });
+  expect(await call("abort", { sessionId })).toMatchObject({ aborted: true });
+  expect(await call("abort", { sessionId })).toMatchObject({ aborted: false });
+});
+
+test("the MCP server ends a reply with a question or a confirmation, and continues with its answer", async () => {
+  const { call } = await connect();
+  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const asked = await call("speak", { sessionId, content: "ask" });
+  expect(asked).toMatchObject({ asked: { kind: "question", question: "Which one?" }, isRunning: true });
+  const { requestId } = asked.asked;
+  expect(await call("answer", { sessionId, requestId, response: "b" })).toMatchObject({ text: "You chose b." });
+  const confirmed = await call("speak", { sessionId, content: "delete" });
+  const approve = () => call("answer", { sessionId, requestId: confirmed.asked.requestId, verdict: "approve" });
+  expect(await approve()).toMatchObject({ text: "Deleted." });
+  expect(await approve()).toMatchObject({ error: { code: "interaction_not_found" } });
+});
+
+test("the MCP server returns failures as results that a model can read", async () => {
+  const { call } = await connect();
+  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const failing: [name: string, input: object, code: string][] = [
+    ["speak", { sessionId, content: "refused" }, "provider_refused"],
+    ["speak", { sessionId: "nobody", content: "hello" }, "session_not_found"],
+    ["ask_for_floor", { agentId: "nobody" }, "agent_not_found"],
+    ["read_floor", {}, "bad_request"],
+  ];
+  for (const [name, input, code] of failing) {
+    expect(await call(name, input), code).toMatchObject({ isError: true, error: { code } });
   }
+});
 
-  /** A session that is speaking without end, and the answer of the call that makes it speak. */
-  async function speaking(client: Awaited<ReturnType<typeof connectRaw>>, id: number, signal?: AbortSignal) {
-    const { call } = await connect();
-    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
-    const said = client.call(id, "speak", { sessionId, content: "play" }, signal);
-    const isRunning = async () => {
-      const { session } = (await node.get(`/session/${sessionId}`)).body;
-      return session.activity === "running" || session.activity === "waiting";
-    };
-    await expect.poll(isRunning).toBe(true);
-    return { said, sessionId, isRunning };
+test("only callers with a token may call the MCP server, and each sees its own sessions", async () => {
+  await expect(connect(guarded)).rejects.toThrow(/401|authent/i);
+  const [hers, his] = [await connect(guarded, ann.headers), await connect(guarded, bob.headers)];
+  await accepted(ann.post("/floor/u%3Aann/stop-all"));
+  const music = { agentId: "music", userId: "ann" };
+  const { sessionId } = await hers.call("ask_for_floor", music);
+  const refusals: [name: string, input: object, code: string][] = [
+    ["speak", { sessionId, content: "hello" }, "session_not_found"],
+    ["pause", { sessionId }, "session_not_found"],
+    ["read_floor", { userId: "ann" }, "not_found"],
+    ["ask_for_floor", music, "forbidden"],
+  ];
+  for (const [name, input, code] of refusals) expect(await his.call(name, input)).toMatchObject({ error: { code } });
+  expect(await hers.call("read_floor", {})).toMatchObject({ holder: { sessionId } });
+});
+
+test("the MCP server takes one message in a request, so that no batch passes the limits of requests", async () => {
+  const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_agents", arguments: {} } };
+  const answer = await node.send("POST", "/mcp", OPEN, JSON.stringify([message, { ...message, id: 2 }]));
+  expect(answer).toMatchObject({ status: 400, body: { errorCode: "bad_request" } });
+});
+
+test("the MCP server answers an address in absolute form, and keeps no session that a caller names", async () => {
+  const { host } = new URL(node.url);
+  const headers = { Host: host, ...OPEN, "Mcp-Session-Id": "another-caller's" };
+  const message = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+  const answer = await node.send("POST", `${node.url}/mcp`, headers, message);
+  expect([answer.status, answer.headers["mcp-session-id"]]).toEqual([200, undefined]);
+});
+
+test("the MCP server refuses pages of foreign origins and other methods", async () => {
+  const message = { jsonrpc: "2.0", id: 1, method: "tools/list" };
+  for (const headers of [{ Origin: "https://evil.example" }, { Host: "evil.example" }]) {
+    expect((await node.post("/mcp", message, { headers })).status).toBe(403);
   }
+  expect((await node.send("GET", "/mcp", { Accept: "text/event-stream" })).status).toBe(405);
+});
 
-  test("a client that cancels its call gets no answer, and the run of that call alone is aborted", async () => {
-    const [one, other] = [await connectRaw(), await connectRaw()];
-    expect(one.headers["Mcp-Session-Id"]).not.toBe(other.headers["Mcp-Session-Id"]);
-    const first = await speaking(one, 1);
-    const second = await speaking(other, 1);
-    for (const id of ["1", 2, undefined]) expect(await one.cancel(id)).toBe(202);
-    expect(await first.isRunning()).toBe(true);
-    expect(await one.cancel(1)).toBe(202);
-    expect(await one.cancel(1)).toBe(202);
-    expect(await first.said).not.toContain("data:");
-    await expect.poll(first.isRunning).toBe(false);
-    expect(await second.isRunning()).toBe(true);
-    expect(await other.cancel(1)).toBe(202);
-    await second.said;
-    await expect.poll(second.isRunning).toBe(false);
-  });
+const openStreams = async () => Number(/^interlock_connections\S* (\d+)/m.exec((await node.get("/metrics")).text)![1]);
 
-  test("a waiting call has its head at once, and tells a client that asks for it how long it has waited", async () => {
-    const { call } = await connect();
-    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
-    const { headers } = await connectRaw();
-    const ask = async (id: number, _meta: object) => {
-      const params = { name: "speak", arguments: { sessionId, content: "play", waitSeconds: 600 }, _meta };
-      const response = await postRaw({ id, method: "tools/call", params }, headers);
-      return { response, body: response.body!.pipeThrough(new TextDecoderStream()).getReader() };
-    };
-    const silent = await ask(8, {});
-    expect(silent.response.status).toBe(200);
-    await silent.body.cancel();
-    await call("abort", { sessionId });
-    const { body } = await ask(9, { progressToken: "p" });
-    let text = "";
-    while (!text.includes('"progress":1')) text += (await body.read()).value;
-    const told = text.split("\n").filter((line) => line.startsWith("data: {"));
-    expect(told.map((line) => JSON.parse(line.slice(6)).params)).toEqual([
-      { progressToken: "p", progress: 0, total: 600 },
-      { progressToken: "p", progress: 1, total: 600 },
-    ]);
-    await call("abort", { sessionId });
-    expect((await body.read()).value).toContain('"isCancelled":true');
-  });
+/** A client of its own, with raw requests. */
+async function connectRaw() {
+  const headers: Record<string, string> = { ...OPEN };
+  const post = (message: object, signal?: AbortSignal) => postRaw(message, headers, signal);
+  const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "x", version: "1" } };
+  const begun = await post({ id: 0, method: "initialize", params });
+  headers["Mcp-Session-Id"] = begun.headers.get("mcp-session-id")!;
+  await begun.text();
+  const call = async (id: number | string, name: string, input: object, signal?: AbortSignal) =>
+    (await post({ id, method: "tools/call", params: { name, arguments: input } }, signal)).text();
+  const cancel = async (requestId: unknown) =>
+    (await post({ method: "notifications/cancelled", params: { requestId } })).status;
+  return { headers, call, cancel };
+}
 
-  test("a client that cancels the reading of a reply, or disconnects, ends the wait alone", async () => {
-    const client = await connectRaw();
-    const leaving = new AbortController();
-    const { said, sessionId, isRunning } = await speaking(client, 1, leaving.signal);
-    const reading = client.call(2, "read_reply", { sessionId });
-    await expect.poll(openStreams).toBe(2);
-    expect(await client.cancel(2)).toBe(202);
-    expect(await reading).not.toContain("data:");
-    await expect.poll(openStreams).toBe(1);
-    leaving.abort();
-    await said.catch(() => {});
-    await expect.poll(openStreams).toBe(0);
-    expect(await isRunning()).toBe(true);
-    await client.call(3, "abort", { sessionId });
-  });
+/** A session that is speaking without end, and the answer of the call that makes it speak. */
+async function speaking(client: Awaited<ReturnType<typeof connectRaw>>, id: number, signal?: AbortSignal) {
+  const { call } = await connect();
+  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const said = client.call(id, "speak", { sessionId, content: "play" }, signal);
+  const isRunning = async () => {
+    const { session } = (await node.get(`/session/${sessionId}`)).body;
+    return session.activity === "running" || session.activity === "waiting";
+  };
+  await expect.poll(isRunning).toBe(true);
+  return { said, sessionId, isRunning };
+}
+
+test("a client that cancels its call gets no answer, and the run of that call alone is aborted", async () => {
+  const [one, other] = [await connectRaw(), await connectRaw()];
+  expect(one.headers["Mcp-Session-Id"]).not.toBe(other.headers["Mcp-Session-Id"]);
+  const first = await speaking(one, 1);
+  const second = await speaking(other, 1);
+  for (const id of ["1", 2, undefined]) expect(await one.cancel(id)).toBe(202);
+  expect(await first.isRunning()).toBe(true);
+  expect(await one.cancel(1)).toBe(202);
+  expect(await one.cancel(1)).toBe(202);
+  expect(await first.said).not.toContain("data:");
+  await expect.poll(first.isRunning).toBe(false);
+  expect(await second.isRunning()).toBe(true);
+  expect(await other.cancel(1)).toBe(202);
+  await second.said;
+  await expect.poll(second.isRunning).toBe(false);
+});
+
+test("a waiting call has its head at once, and tells a client that asks for it how long it has waited", async () => {
+  const { call } = await connect();
+  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const { headers } = await connectRaw();
+  const ask = async (id: number, _meta: object) => {
+    const params = { name: "speak", arguments: { sessionId, content: "play", waitSeconds: 600 }, _meta };
+    const response = await postRaw({ id, method: "tools/call", params }, headers);
+    return { response, body: response.body!.pipeThrough(new TextDecoderStream()).getReader() };
+  };
+  const silent = await ask(8, {});
+  expect(silent.response.status).toBe(200);
+  await silent.body.cancel();
+  await call("abort", { sessionId });
+  const { body } = await ask(9, { progressToken: "p" });
+  let text = "";
+  while (!text.includes('"progress":1')) text += (await body.read()).value;
+  const told = text.split("\n").filter((line) => line.startsWith("data: {"));
+  expect(told.map((line) => JSON.parse(line.slice(6)).params)).toEqual([
+    { progressToken: "p", progress: 0, total: 600 },
+    { progressToken: "p", progress: 1, total: 600 },
+  ]);
+  await call("abort", { sessionId });
+  expect((await body.read()).value).toContain('"isCancelled":true');
+});
+
+test("a client that cancels the reading of a reply, or disconnects, ends the wait alone", async () => {
+  const client = await connectRaw();
+  const leaving = new AbortController();
+  const { said, sessionId, isRunning } = await speaking(client, 1, leaving.signal);
+  const reading = client.call(2, "read_reply", { sessionId });
+  await expect.poll(openStreams).toBe(2);
+  expect(await client.cancel(2)).toBe(202);
+  expect(await reading).not.toContain("data:");
+  await expect.poll(openStreams).toBe(1);
+  leaving.abort();
+  await said.catch(() => {});
+  await expect.poll(openStreams).toBe(0);
+  expect(await isRunning()).toBe(true);
+  await client.call(3, "abort", { sessionId });
 });
 
 test("a caller with as many streams as it may have sends a message, and its oldest stream gives way to the reply", async () => {
@@ -278,35 +271,33 @@ test("a caller with as many streams as it may have sends a message, and its olde
   await client.close();
 });
 
-describe("a call that is repeated", () => {
-  const ask = async (id: number, name: string, input: object, { headers = {}, meta = {} } = {}) => {
-    const params = { name, arguments: input, _meta: meta };
-    const text = await (await postRaw({ id, method: "tools/call", params }, { ...OPEN, ...headers })).text();
-    const [, data = text] = /^data: (.*)$/m.exec(text) ?? [];
-    return JSON.parse(data).result.structuredContent as Result;
-  };
+const ask = async (id: number, name: string, input: object, { headers = {}, meta = {} } = {}) => {
+  const params = { name, arguments: input, _meta: meta };
+  const text = await (await postRaw({ id, method: "tools/call", params }, { ...OPEN, ...headers })).text();
+  const [, data = text] = /^data: (.*)$/m.exec(text) ?? [];
+  return JSON.parse(data).result.structuredContent as Result;
+};
 
-  test.each<[by: string, about: (n: number) => [id: number, more: { headers?: object; meta?: object }]]>([
-    ["the header", (n) => [n, { headers: { "idempotency-key": "mcp-by-header" } }]],
-    ["its _meta", (n) => [n, { meta: { "interlock/idempotency-key": "mcp-by-meta" } }]],
-    ["its id in a session", () => [7, { headers: { "mcp-session-id": "mcp-by-id" } }]],
-  ])("a call that is repeated with the same key, by %s, has one effect", async (_, about) => {
-    const twice = async (name: string, input: object) => {
-      const results: Result[] = [];
-      for (const n of [1, 2]) {
-        const [id, more] = about(n);
-        const own = JSON.parse(JSON.stringify(more).replace(/mcp-by-(\w+)/, `mcp-by-$1-${name}`));
-        results.push(await ask(id, name, input, own));
-      }
-      return results;
-    };
-    const userId = `mcp-${crypto.randomUUID()}`;
-    const [first, again] = await twice("ask_for_floor", { agentId: "general", userId });
-    expect(again!.sessionId).toBe(first!.sessionId);
-    const { sessionId } = first!;
-    const spoken = await twice("speak", { sessionId, content: "hello" });
-    expect(spoken[1]).toEqual(spoken[0]);
-    const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
-    expect(messages.filter(({ role }) => role === "user")).toHaveLength(1);
-  });
+test.each<[by: string, about: (n: number) => [id: number, more: { headers?: object; meta?: object }]]>([
+  ["the header", (n) => [n, { headers: { "idempotency-key": "mcp-by-header" } }]],
+  ["its _meta", (n) => [n, { meta: { "interlock/idempotency-key": "mcp-by-meta" } }]],
+  ["its id in a session", () => [7, { headers: { "mcp-session-id": "mcp-by-id" } }]],
+])("a call that is repeated with the same key, by %s, has one effect", async (_, about) => {
+  const twice = async (name: string, input: object) => {
+    const results: Result[] = [];
+    for (const n of [1, 2]) {
+      const [id, more] = about(n);
+      const own = JSON.parse(JSON.stringify(more).replace(/mcp-by-(\w+)/, `mcp-by-$1-${name}`));
+      results.push(await ask(id, name, input, own));
+    }
+    return results;
+  };
+  const userId = `mcp-${crypto.randomUUID()}`;
+  const [first, again] = await twice("ask_for_floor", { agentId: "general", userId });
+  expect(again!.sessionId).toBe(first!.sessionId);
+  const { sessionId } = first!;
+  const spoken = await twice("speak", { sessionId, content: "hello" });
+  expect(spoken[1]).toEqual(spoken[0]);
+  const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
+  expect(messages.filter(({ role }) => role === "user")).toHaveLength(1);
 });

@@ -10,6 +10,18 @@ export async function hold(node: NodeUnderTest, agentId = "general", fields: Rec
   return { ann, ...(await ann.hold(agentId, fields)) };
 }
 
+/** A session that has not requested the floor, of a user of its own. */
+export async function create(node: NodeUnderTest, agentId: string) {
+  const ann = new E2eClient(node);
+  return { ann, ...(await ann.create(agentId)) };
+}
+
+/** A connection of a user of its own, after its first two events. */
+export async function connect(node: NodeUnderTest) {
+  const ann = new E2eClient(node);
+  return { ann, ...(await ann.connect()) };
+}
+
 /** A session that waits for the floor during a call. */
 export async function queue(node: NodeUnderTest) {
   const ann = new E2eClient(node);

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { gone } from "../../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter } from "../../../support/agents/programs.ts";
 import { SessionReader } from "../../../support/clients/session-reader.ts";
@@ -43,67 +43,62 @@ async function play(agentId: keyof typeof PROGRAMS, content: string) {
   return { id, events: events(), received, reply: messages.at(-1)! };
 }
 
-describe("an agent that is a program", () => {
-  test("an agent that is a program shows its log, in pages, and its one exit, but never its secrets", async () => {
-    const { id, events, received, reply } = await play("tells", "go");
-    const path = `/session/${id}/messages/${reply.id}/logs`;
-    const { body } = await server.ask("GET", path);
-    expect(body).toMatchObject({ logs: [{ stream: "stderr", text: "using [THE_KEY]" }], hasMore: false });
-    const [line] = (body as unknown as { logs: { id: string }[] }).logs;
-    expect((await server.ask("GET", `${path}?after=${line!.id}`)).body).toMatchObject({ logs: [], hasMore: false });
-    const { runId } = reply as unknown as { runId: string };
-    expect(received.filter(({ type }) => type === "log").map(({ data, seq }) => ({ ...data, seq }))).toEqual([
-      { messageId: reply.id, runId, lines: [line] },
-    ]);
-    const toldOf = (name: string) =>
-      events.flatMap(({ type, data }) => (type === "data" && data["name"] === name ? [data["data"]] : []));
-    const command = [process.execPath, "--no-warnings", expect.any(String), "secret"];
-    expect(toldOf("start")).toEqual([{ runId, command, cwd: process.cwd() }]);
-    expect(toldOf("exit")).toMatchObject([{ runId, code: 3, signal: null }]);
-    expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
-      { errorCode: "provider_unreachable", message: "This agent's program ended with code 3." },
-    ]);
-    const everything = [JSON.stringify(events), JSON.stringify(reply), JSON.stringify(body), server.stderr].join();
-    expect(everything).not.toContain("sk-very-secret");
-  });
+test("an agent that is a program shows its log, in pages, and its one exit, but never its secrets", async () => {
+  const { id, events, received, reply } = await play("tells", "go");
+  const path = `/session/${id}/messages/${reply.id}/logs`;
+  const { body } = await server.ask("GET", path);
+  expect(body).toMatchObject({ logs: [{ stream: "stderr", text: "using [THE_KEY]" }], hasMore: false });
+  const [line] = (body as unknown as { logs: { id: string }[] }).logs;
+  expect((await server.ask("GET", `${path}?after=${line!.id}`)).body).toMatchObject({ logs: [], hasMore: false });
+  const { runId } = reply as unknown as { runId: string };
+  expect(received.filter(({ type }) => type === "log").map(({ data, seq }) => ({ ...data, seq }))).toEqual([
+    { messageId: reply.id, runId, lines: [line] },
+  ]);
+  const toldOf = (name: string) =>
+    events.flatMap(({ type, data }) => (type === "data" && data["name"] === name ? [data["data"]] : []));
+  const command = [process.execPath, "--no-warnings", expect.any(String), "secret"];
+  expect(toldOf("start")).toEqual([{ runId, command, cwd: process.cwd() }]);
+  expect(toldOf("exit")).toMatchObject([{ runId, code: 3, signal: null }]);
+  expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
+    { errorCode: "provider_unreachable", message: "This agent's program ended with code 3." },
+  ]);
+  const everything = [JSON.stringify(events), JSON.stringify(reply), JSON.stringify(body), server.stderr].join();
+  expect(everything).not.toContain("sk-very-secret");
+});
 
-  test("readers of a program's session get what it prints as it comes, and once", async () => {
-    await server.post("/session/create", { id: "s", agentId: "works", userId: "ann", activate: true });
-    const { stream } = await new SessionReader(`${server.url}/session/s/events`).open();
-    await server.post("/message", { type: "chat", sessionId: "s", content: "go" });
-    const { data } = await stream.next("log");
-    expect(data["lines"]).toMatchObject([{ stream: "stderr", text: "begun" }]);
-    await server.post("/message", { type: "abort", sessionId: "s" });
-    await stream.next("complete");
-    const again = (await new SessionReader(`${server.url}/session/s/events`).open()).stream;
-    await again.next("complete");
-    expect([stream, again].map((each) => each.typesHeard().filter((type) => type === "log").length)).toEqual([1, 0]);
-  });
+test("readers of a program's session get what it prints as it comes, and once", async () => {
+  await server.post("/session/create", { id: "s", agentId: "works", userId: "ann", activate: true });
+  const { stream } = await new SessionReader(`${server.url}/session/s/events`).open();
+  await server.post("/message", { type: "chat", sessionId: "s", content: "go" });
+  const { data } = await stream.next("log");
+  expect(data["lines"]).toMatchObject([{ stream: "stderr", text: "begun" }]);
+  await server.post("/message", { type: "abort", sessionId: "s" });
+  await stream.next("complete");
+  const again = (await new SessionReader(`${server.url}/session/s/events`).open()).stream;
+  await again.next("complete");
+  expect([stream, again].map((each) => each.typesHeard().filter((type) => type === "log").length)).toEqual([1, 0]);
+});
 
-  test.each(["command", "acp"] as const)(
-    "a hundred megabytes of output (%s) are cut, with a clear error",
-    async (name) => {
-      const { events } = await play(name, "floods");
-      expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
-        { errorCode: "too_large", message: "The reply is longer than 4,194,304 characters, and was cut there." },
-      ]);
-      const said = events.filter(({ type, data }) => type === "message" && data["role"] === "assistant");
-      const length = said.reduce((sum, { data }) => sum + String(data["content"]).length, 0);
-      expect(length).toBeGreaterThan(4_000_000);
-      expect(length).toBeLessThanOrEqual(4_194_304);
-    },
-  );
+test.each(["command", "acp"] as const)("a hundred megabytes of output (%s) are cut, with an error", async (name) => {
+  const { events } = await play(name, "floods");
+  expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
+    { errorCode: "too_large", message: "The reply is longer than 4,194,304 characters, and was cut there." },
+  ]);
+  const said = events.filter(({ type, data }) => type === "message" && data["role"] === "assistant");
+  const length = said.reduce((sum, { data }) => sum + String(data["content"]).length, 0);
+  expect(length).toBeGreaterThan(4_000_000);
+  expect(length).toBeLessThanOrEqual(4_194_304);
+});
 
-  test.each(["lines", "acp"] as const)("output that is nested deeply (%s) ends no node", async (name) => {
-    const { events, reply } = await play(name, "nests");
-    expect(reply).toMatchObject({ content: "Still here.", status: "success" });
-    expect(events.filter(({ type }) => type === "error")).toEqual([]);
-    expect((await server.ask("GET", "/health")).status).toBe(200);
-  });
+test.each(["lines", "acp"] as const)("output that is nested deeply (%s) ends no node", async (name) => {
+  const { events, reply } = await play(name, "nests");
+  expect(reply).toMatchObject({ content: "Still here.", status: "success" });
+  expect(events.filter(({ type }) => type === "error")).toEqual([]);
+  expect((await server.ask("GET", "/health")).status).toBe(200);
+});
 
-  test("an agent that is a program is available where its program is found", async () => {
-    const { body } = await server.ask("GET", "/agents");
-    const available = Object.keys(PROGRAMS).map((id) => ({ id, available: id !== "missing" }));
-    expect(body).toMatchObject({ agents: available });
-  });
+test("an agent that is a program is available where its program is found", async () => {
+  const { body } = await server.ask("GET", "/agents");
+  const available = Object.keys(PROGRAMS).map((id) => ({ id, available: id !== "missing" }));
+  expect(body).toMatchObject({ agents: available });
 });

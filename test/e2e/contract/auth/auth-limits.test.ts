@@ -35,80 +35,78 @@ const from = (address: string) => ({ "X-Forwarded-For": address });
 /** What a proxy says of a client from which no request has come. */
 const newAddress = () => from(`198.51.100.${++addresses}`);
 
-describe("an owner", () => {
-  test("a caller over the limit learns when to retry, and its request has no effect", async () => {
-    const [ann, bob] = [await newOwner(), await newOwner()];
-    const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
-    await accepted(ann.get(`/session/${session.id}`));
-    for (let asked = 0; asked < 2; asked += 1) await accepted(ann.get("/agents"));
-    checkRefusal(await ann.post("/session/create", { agentId: "chat" }));
-    checkRefusal(await ann.ask("PATCH", `/session/${session.id}`, { title: "changed" }));
-    checkRefusal(await ann.ask("DELETE", `/session/${session.id}`));
-    checkRefusal(await ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
-    checkRefusal(await ann.get("/agents"));
-    // Another owner has a separate limit.
-    expect((await accepted(bob.get("/session/list"))).total).toBe(0);
-  });
+test("a caller over the limit learns when to retry, and its request has no effect", async () => {
+  const [ann, bob] = [await newOwner(), await newOwner()];
+  const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
+  await accepted(ann.get(`/session/${session.id}`));
+  for (let asked = 0; asked < 2; asked += 1) await accepted(ann.get("/agents"));
+  checkRefusal(await ann.post("/session/create", { agentId: "chat" }));
+  checkRefusal(await ann.ask("PATCH", `/session/${session.id}`, { title: "changed" }));
+  checkRefusal(await ann.ask("DELETE", `/session/${session.id}`));
+  checkRefusal(await ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
+  checkRefusal(await ann.get("/agents"));
+  // Another owner has a separate limit.
+  expect((await accepted(bob.get("/session/list"))).total).toBe(0);
+});
 
-  test("an owner has only the sessions whose requests were admitted", async () => {
-    const ann = await newOwner();
-    const made = await Promise.all(Array.from({ length: 12 }, () => ann.post("/session/create", { agentId: "chat" })));
-    const statuses = made.map(({ status }) => status).toSorted();
-    expect(statuses).toEqual([...Array(4).fill(200), ...Array(8).fill(429)]);
-    expect((await counting.send("GET", "/health")).text).toContain('"status":"ok"');
-  });
+test("an owner has only the sessions whose requests were admitted", async () => {
+  const ann = await newOwner();
+  const made = await Promise.all(Array.from({ length: 12 }, () => ann.post("/session/create", { agentId: "chat" })));
+  const statuses = made.map(({ status }) => status).toSorted();
+  expect(statuses).toEqual([...Array(4).fill(200), ...Array(8).fill(429)]);
+  expect((await counting.send("GET", "/health")).text).toContain('"status":"ok"');
+});
 
-  test("an owner with too many streams gets 200 and a retry time, because a browser does not reconnect after 429", async () => {
-    const ann = await newOwner();
-    const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
-    for (let opened = 0; opened < 3; opened += 1) {
-      expect((await (await ann.stream("/events")).next()).type).toBe("connected");
-    }
-    for (const path of ["/events", `/session/${session.id}/events`, "/floor/u%3Aann/events"]) {
-      const stream = await ann.stream(path);
-      expect(stream.status).toBe(200);
-      const events = await stream.end();
-      expect(events).toMatchObject([{ type: "bye", data: { reason: "overloaded" } }]);
-      expect(Number(events[0]!.data["reconnectInMs"])).toBeGreaterThan((DAY_S - 3_600) * 1_000);
-    }
-  });
+test("an owner with too many streams gets 200 and a retry time, because a browser does not reconnect after 429", async () => {
+  const ann = await newOwner();
+  const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
+  for (let opened = 0; opened < 3; opened += 1) {
+    expect((await (await ann.stream("/events")).next()).type).toBe("connected");
+  }
+  for (const path of ["/events", `/session/${session.id}/events`, "/floor/u%3Aann/events"]) {
+    const stream = await ann.stream(path);
+    expect(stream.status).toBe(200);
+    const events = await stream.end();
+    expect(events).toMatchObject([{ type: "bye", data: { reason: "overloaded" } }]);
+    expect(Number(events[0]!.data["reconnectInMs"])).toBeGreaterThan((DAY_S - 3_600) * 1_000);
+  }
+});
 
-  test("an owner's requests are counted for every credential: a token, a cookie or a ticket", async () => {
-    const ann = await newOwner();
-    const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
-    expect((await (await counting.stream(`/events?ticket=${ticket}`)).next()).type).toBe("connected");
-    const Cookie = `interlock_token=${ann.token}`;
-    expect((await counting.send("GET", "/agents", { Cookie })).status).toBe(200);
-    expect((await ann.get("/agents")).status).toBe(200);
-    expect((await counting.send("GET", "/agents", { Cookie })).status).toBe(429);
-    checkRefusal(await ann.get("/agents"));
-  });
+test("an owner's requests are counted for every credential: a token, a cookie or a ticket", async () => {
+  const ann = await newOwner();
+  const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+  expect((await (await counting.stream(`/events?ticket=${ticket}`)).next()).type).toBe("connected");
+  const Cookie = `interlock_token=${ann.token}`;
+  expect((await counting.send("GET", "/agents", { Cookie })).status).toBe(200);
+  expect((await ann.get("/agents")).status).toBe(200);
+  expect((await counting.send("GET", "/agents", { Cookie })).status).toBe(429);
+  checkRefusal(await ann.get("/agents"));
+});
 
-  test("an owner is not limited if the limit is off", async () => {
-    const { node, ann } = unlimited;
-    const answers = await Promise.all(Array.from({ length: 700 }, () => node.send("GET", "/agents", ann.headers)));
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-  });
+test("an owner is not limited if the limit is off", async () => {
+  const { node, ann } = unlimited;
+  const answers = await Promise.all(Array.from({ length: 700 }, () => node.send("GET", "/agents", ann.headers)));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+});
 
-  test("the streams of an owner are limited below the node's limit", async () => {
-    const { ann, bob, ops } = unlimited;
-    const open = async (caller: Caller) => {
-      const stream = await caller.stream("/events");
-      expect((await stream.next()).type).toBe("connected");
-      return stream;
-    };
-    const opened = await Promise.all(Array.from({ length: 128 }, () => open(ann)));
-    // The stream that has been silent longest gives way: of those that are not silent, the oldest.
-    await open(ann);
-    expect((await opened[0]!.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
-    await ann.stream("/floor/u%3Aann/events");
-    expect((await opened[1]!.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
-    await open(bob);
-    const many = await Promise.all(Array.from({ length: 130 }, () => open(ops)));
-    for (const { events } of opened.slice(2)) expect(events.map(({ type }) => type)).not.toContain("bye");
-    // For a second try of the test.
-    await Promise.all([...opened, ...many].map((stream) => stream.close()));
-  });
+test("the streams of an owner are limited below the node's limit", async () => {
+  const { ann, bob, ops } = unlimited;
+  const open = async (caller: Caller) => {
+    const stream = await caller.stream("/events");
+    expect((await stream.next()).type).toBe("connected");
+    return stream;
+  };
+  const opened = await Promise.all(Array.from({ length: 128 }, () => open(ann)));
+  // The stream that has been silent longest gives way: of those that are not silent, the oldest.
+  await open(ann);
+  expect((await opened[0]!.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
+  await ann.stream("/floor/u%3Aann/events");
+  expect((await opened[1]!.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
+  await open(bob);
+  const many = await Promise.all(Array.from({ length: 130 }, () => open(ops)));
+  for (const { events } of opened.slice(2)) expect(events.map(({ type }) => type)).not.toContain("bye");
+  // For a second try of the test.
+  await Promise.all([...opened, ...many].map((stream) => stream.close()));
 });
 
 describe("an address", async () => {

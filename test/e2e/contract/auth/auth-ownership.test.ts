@@ -12,14 +12,8 @@ import {
   ROUTES,
   type Things,
 } from "../../../support/clients/owned-resources.ts";
-import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
 
 const { node, ann, bob, ops } = await startGuarded();
-
-interface FloorPage {
-  floors: { floorId: string }[];
-  hasMore: boolean;
-}
 
 let things: Things;
 
@@ -70,28 +64,15 @@ describe("a resource of another owner", () => {
     expect(answer.status === 404 || NOTHING_THERE.test(answer.text)).toBe(true);
   });
 
-  test.each(MESSAGES)(
-    "a resource of another owner does not exist for a message, by its session or its connection: %s",
-    async (type, fields) => {
-      const say = (of: object) => bob.post("/message", { type, ...of, ...fields });
-      const alike = async (name: "session" | "connection", code: string) => {
-        const answer = await say({ [`${name}Id`]: things[name] });
-        expect(essence(answer, things)).toEqual(essence(await say({ [`${name}Id`]: NOTHING[name] }), NOTHING));
-        expect(answer.text).toContain(code);
-      };
-      await alike("session", "session_not_found");
-      await alike("connection", "connection_not_found");
-    },
-  );
-
-  test("a floor of another owner's session does not exist, whether it is in use or not", async () => {
-    for (const path of ["", "/log", "/events"]) {
-      const ask = (of: Things) => bob.get(`${floor(`s:${of.alone}`)}${path}`);
-      const answer = await ask(things);
-      expect(essence(answer, things)).toEqual(essence(await ask(NOTHING), NOTHING));
-      expect(answer.body.errorCode).toBe("not_found");
-    }
-    expect((await accepted(ann.get(floor(`s:${things.alone}`)))).floorId).toBe(`s:${things.alone}`);
+  test.each(MESSAGES)("a resource of another owner does not exist for the message %s", async (type, fields) => {
+    const say = (of: object) => bob.post("/message", { type, ...of, ...fields });
+    const alike = async (name: "session" | "connection", code: string) => {
+      const answer = await say({ [`${name}Id`]: things[name] });
+      expect(essence(answer, things)).toEqual(essence(await say({ [`${name}Id`]: NOTHING[name] }), NOTHING));
+      expect(answer.text).toContain(code);
+    };
+    await alike("session", "session_not_found");
+    await alike("connection", "connection_not_found");
   });
 
   test("another owner's resource is in no list and no search", async () => {
@@ -101,35 +82,6 @@ describe("a resource of another owner", () => {
     }
     expect((await accepted(ann.get("/session/list?q=leviathan"))).total).toBe(1);
     expect((await accepted(ops.get("/session/list?q=whale"))).total).toBe(2);
-  });
-
-  test("another owner's floor is in no list of floors", async () => {
-    const floorsOf = async (caller: Caller, query: string) => {
-      const { floors, hasMore } = (await accepted(caller.get(`/floors${query}`))) as unknown as FloorPage;
-      expect(hasMore, query).toBe(false);
-      return floors.map(({ floorId }) => floorId);
-    };
-    for (const query of ["", "?state=held", "?state=idle", "?after=s%3Aa", "?after=u%3Aa", "?limit=1"]) {
-      expect(await floorsOf(bob, query), query).toEqual([]);
-    }
-    const hers = [`s:${things.alone}`, things.floor];
-    expect(await floorsOf(ann, "")).toEqual(hers);
-    expect(await floorsOf(ops, "")).toEqual(hers);
-    expect(await floorsOf(ann, "?state=held")).toEqual([things.floor]);
-  });
-
-  test("another owner's floor is not in the stream of all floors", async () => {
-    const [toBob, toOps] = await Promise.all([bob.stream("/floors/events"), ops.stream("/floors/events")]);
-    const about = (id: string) => (event: StreamEvent) => event.type === "floor" && event.data["floorId"] === id;
-    await toOps.find(about(things.floor));
-    const { session } = await accepted(bob.post("/session/create", { agentId: "chat", userId: "bob", activate: true }));
-    // Both get the result of one read of the floors, Ann's before Bob's.
-    await toBob.find(about("u:bob"));
-    await toOps.find(about("u:bob"));
-    const events = toBob.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
-    expect(events.flatMap(({ type, data }) => (type === "floor" ? [data["floorId"]] : []))).toEqual(["u:bob"]);
-    await accepted(bob.post(`/session/${session.id}/archive`));
-    await Promise.all([toBob.close(), toOps.close()]);
   });
 
   test("another owner's session is not bound to a stream, which reports it like a missing one", async () => {
@@ -154,25 +106,12 @@ describe("a resource of another owner", () => {
     }
   });
 
-  test("a caller cannot take over a resource of another owner by its id or its key", async () => {
-    for (const id of [things.session, things.alone]) {
-      const { session } = await accepted(bob.post("/session/create", { id, agentId: "chat" }));
-      expect(session.ownerId).toBe("bob");
-      expect(session.id).not.toBe(id);
-    }
-    const options = { key: "the-same-key" };
-    const hers = await accepted(ann.post("/session/create", { agentId: "chat" }, options));
-    const his = await accepted(bob.post("/session/create", { agentId: "chat" }, options));
-    expect(his.session.id).not.toBe(hers.session.id);
-    expect(his.session.ownerId).toBe("bob");
-    const again = await accepted(ann.post("/session/create", { agentId: "chat" }, options));
-    expect(again.session.id).toBe(hers.session.id);
-  });
-
-  test("the same message id in two owners' sessions does not collide", async () => {
-    const { session } = await accepted(bob.post("/session/create", { agentId: "chat" }));
-    const said = { type: "chat", sessionId: session.id, id: things.message, content: "silence" };
-    expect((await accepted(bob.post("/message", said))).messageId).toBe(things.message);
+  test("a caller cannot take over a resource of another owner by its key", async () => {
+    const create = async (caller: Caller) =>
+      (await accepted(caller.post("/session/create", { agentId: "chat" }, { key: "the-same-key" }))).session;
+    const [hers, his] = [await create(ann), await create(bob)];
+    expect([his.id === hers.id, his.ownerId]).toEqual([false, "bob"]);
+    expect((await create(ann)).id).toBe(hers.id);
   });
 
   test("another owner's resource is unchanged after all attempts", async () => {
@@ -180,118 +119,123 @@ describe("a resource of another owner", () => {
   });
 });
 
-describe("a user", () => {
-  test("a user may not act for another user: forbidden, and nothing is created", async () => {
-    const before = await accepted(ops.get("/session/list?includeArchived=true"));
-    const why = "You act for yourself: leave the user out, or name yourself. Only an operator acts for other users.";
-    for (const answer of [
-      bob.post("/session/create", { userId: "ann", agentId: "chat" }),
-      bob.post("/session/create", { userId: "ann", zone: "rear", agentId: "chat", activate: true }),
-      bob.post("/message", { type: "chat", content: "hello", userId: "ann" }),
-      bob.get("/events?userId=ann"),
-    ]) {
-      expect(await refused(answer)).toMatchObject({ errorCode: "forbidden", error: why });
-    }
-    expect((await accepted(ops.get("/session/list?includeArchived=true"))).total).toBe(before.total);
-  });
-
-  test("a user has a floor in each zone, and sees them all", async () => {
-    for (const zone of ["driver", "rear left"]) {
-      await accepted(bob.post(`${floor(`u:bob/${encodeURIComponent(zone)}`)}/stop-all`));
-      const fields = { userId: "bob", zone, agentId: "chat", activate: true };
-      const { session } = await accepted(bob.post("/session/create", fields));
-      expect(session).toMatchObject({ ownerId: "bob", userId: "bob", zone });
-      expect((await accepted(bob.get(floor(session.floorId)))).holder?.id).toBe(session.id);
-      expect((await refused(ann.get(floor(session.floorId)))).errorCode).toBe("not_found");
-    }
-  });
-
-  test("a user may not set flags, even on its own floor", async () => {
-    const why = { errorCode: "forbidden", error: "Only operators may set flags." };
-    for (const method of ["PUT", "PATCH"]) {
-      expect(await refused(bob.ask(method, `${floor("u:bob")}/flags`, { emergency: true }))).toMatchObject(why);
-    }
-    expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
-  });
-
-  test("a user is forgotten by operators only, and exported by operators and by itself", async () => {
-    const forbidden = { errorCode: "forbidden" };
-    for (const user of ["ann", "bob"]) {
-      expect(await refused(bob.ask("DELETE", `/user/${user}`))).toMatchObject(forbidden);
-    }
-    expect(await refused(bob.get("/user/ann/export"))).toMatchObject(forbidden);
-    const own = await bob.get("/user/bob/export");
-    expect(own.status).toBe(200);
-    expect(own.text).not.toContain("leviathan");
-  });
-
-  test.each(["/catalogue/matrix", "/metrics", "/nodes"])("a user may not read the node's %s", async (path) => {
-    expect((await refused(bob.get(path))).errorCode).toBe("forbidden");
-  });
+test("a user may not act for another user: forbidden, and nothing is created", async () => {
+  const before = await accepted(ops.get("/session/list?includeArchived=true"));
+  const why = "You act for yourself: leave the user out, or name yourself. Only an operator acts for other users.";
+  for (const answer of [
+    bob.post("/session/create", { userId: "ann", agentId: "chat" }),
+    bob.post("/session/create", { userId: "ann", zone: "rear", agentId: "chat", activate: true }),
+    bob.post("/message", { type: "chat", content: "hello", userId: "ann" }),
+    bob.get("/events?userId=ann"),
+  ]) {
+    expect(await refused(answer)).toMatchObject({ errorCode: "forbidden", error: why });
+  }
+  expect((await accepted(ops.get("/session/list?includeArchived=true"))).total).toBe(before.total);
 });
 
-describe("an operator", () => {
-  test("an operator sees every owner's resources, on every route that reads", async () => {
-    for (const path of [
-      `/session/${things.session}`,
-      `/session/${things.session}/messages`,
-      `/session/${things.session}/messages/${things.message}/logs`,
-      `/session/${things.session}/images/${things.image}`,
-      floor(things.floor),
-      `${floor(things.floor)}/log`,
-      floor(`s:${things.alone}`),
-      floor("u:nobody"),
-      "/metrics",
-      "/nodes",
-      "/catalogue/matrix",
-    ]) {
-      expect((await ops.get(path)).status, path).toBe(200);
-    }
-    for (const path of [`/session/${things.session}/events`, `${floor(things.floor)}/events`]) {
-      const stream = await ops.stream(path);
-      expect((await stream.next()).type).toBe("session_created");
-      await stream.close();
-    }
-    const stream = await ops.stream(`/events?sessionId=${things.session}`);
-    await stream.find("agent_list");
-    const list = await stream.find("agent_list");
-    expect(list.data["currentAgentId"]).toBe("music");
+test("a user has a floor in each zone, and sees them all", async () => {
+  for (const zone of ["driver", "rear left"]) {
+    await accepted(bob.post(`${floor(`u:bob/${encodeURIComponent(zone)}`)}/stop-all`));
+    const fields = { userId: "bob", zone, agentId: "chat", activate: true };
+    const { session } = await accepted(bob.post("/session/create", fields));
+    expect(session).toMatchObject({ ownerId: "bob", userId: "bob", zone });
+    expect((await accepted(bob.get(floor(session.floorId)))).holder?.id).toBe(session.id);
+    expect((await refused(ann.get(floor(session.floorId)))).errorCode).toBe("not_found");
+  }
+});
+
+test("a user may not set flags, even on its own floor", async () => {
+  const why = { errorCode: "forbidden", error: "Only operators may set flags." };
+  for (const method of ["PUT", "PATCH"]) {
+    expect(await refused(bob.ask(method, `${floor("u:bob")}/flags`, { emergency: true }))).toMatchObject(why);
+  }
+  expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
+});
+
+test("a user is forgotten by operators only, and exported by operators and by itself", async () => {
+  const forbidden = { errorCode: "forbidden" };
+  for (const user of ["ann", "bob"]) {
+    expect(await refused(bob.ask("DELETE", `/user/${user}`))).toMatchObject(forbidden);
+  }
+  expect(await refused(bob.get("/user/ann/export"))).toMatchObject(forbidden);
+  const own = await bob.get("/user/bob/export");
+  expect(own.status).toBe(200);
+  expect(own.text).not.toContain("leviathan");
+});
+
+test.each(["GET /catalogue/matrix", "POST /catalogue/diff", "GET /metrics", "GET /nodes"])(
+  "only operators may %s",
+  async (route) => {
+    const [method = "", path = ""] = route.split(" ");
+    const options = {
+      headers: { "Content-Type": "application/yaml" },
+      ...(method === "POST" && { raw: "agents: [{ name: a }]" }),
+    };
+    expect((await refused(bob.ask(method, path, undefined, options))).errorCode).toBe("forbidden");
+    await accepted(ops.ask(method, path, undefined, options));
+  },
+);
+
+test("an operator sees every owner's resources, on every route that reads", async () => {
+  for (const path of [
+    `/session/${things.session}`,
+    `/session/${things.session}/messages`,
+    `/session/${things.session}/messages/${things.message}/logs`,
+    `/session/${things.session}/images/${things.image}`,
+    floor(things.floor),
+    `${floor(things.floor)}/log`,
+    floor(`s:${things.alone}`),
+    floor("u:nobody"),
+    "/metrics",
+    "/nodes",
+    "/catalogue/matrix",
+  ]) {
+    expect((await ops.get(path)).status, path).toBe(200);
+  }
+  for (const path of [`/session/${things.session}/events`, `${floor(things.floor)}/events`]) {
+    const stream = await ops.stream(path);
+    expect((await stream.next()).type).toBe("session_created");
     await stream.close();
-  });
+  }
+  const stream = await ops.stream(`/events?sessionId=${things.session}`);
+  await stream.find("agent_list");
+  const list = await stream.find("agent_list");
+  expect(list.data["currentAgentId"]).toBe("music");
+  await stream.close();
+});
 
-  test("a session that an operator creates for a user belongs to the user", async () => {
-    const stream = await ann.stream(`${floor("u:ann")}/events`);
-    const { session } = await accepted(
-      ops.post("/session/create", { agentId: "phone", userId: "ann", activate: true, title: "from the centre" }),
-    );
-    expect(session).toMatchObject({ ownerId: "ann", userId: "ann", state: "active" });
-    await stream.findState(session.id, "active.idle");
-    expect((await accepted(ann.get(floor("u:ann")))).holder?.id).toBe(session.id);
-    expect((await accepted(ann.post(`/session/${session.id}/archive`))).session.state).toBe("archived");
-    const quick = await accepted(ops.post("/message", { type: "chat", content: "nod", userId: "ann" }));
-    expect((await accepted(ann.get(`/session/${quick.sessionId}`))).session.ownerId).toBe("ann");
-    await accepted(ann.post(`/session/${quick.sessionId}/stop`));
-  });
+test("a session that an operator creates for a user belongs to the user", async () => {
+  const stream = await ann.stream(`${floor("u:ann")}/events`);
+  const { session } = await accepted(
+    ops.post("/session/create", { agentId: "phone", userId: "ann", activate: true, title: "from the centre" }),
+  );
+  expect(session).toMatchObject({ ownerId: "ann", userId: "ann", state: "active" });
+  await stream.findState(session.id, "active.idle");
+  expect((await accepted(ann.get(floor("u:ann")))).holder?.id).toBe(session.id);
+  expect((await accepted(ann.post(`/session/${session.id}/archive`))).session.state).toBe("archived");
+  const quick = await accepted(ops.post("/message", { type: "chat", content: "nod", userId: "ann" }));
+  expect((await accepted(ann.get(`/session/${quick.sessionId}`))).session.ownerId).toBe("ann");
+  await accepted(ann.post(`/session/${quick.sessionId}/stop`));
+});
 
-  test("an operator has sessions of its own if it names no user", async () => {
-    const { session } = await accepted(ops.post("/session/create", { agentId: "chat" }));
-    expect(session.ownerId).toBe("ops");
-    expect((await refused(ann.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
-  });
+test("an operator has sessions of its own if it names no user", async () => {
+  const { session } = await accepted(ops.post("/session/create", { agentId: "chat" }));
+  expect(session.ownerId).toBe("ops");
+  expect((await refused(ann.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
+});
 
-  test("an operator changes every owner's resources, and sets flags", async () => {
-    const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
-    const renamed = await accepted(ops.ask("PATCH", `/session/${session.id}`, { title: "seen" }));
-    expect(renamed.session).toMatchObject({ title: "seen", ownerId: "ann" });
-    const { flags } = await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, { emergency: true }));
-    expect(flags).toEqual({ emergency: true });
-    await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, {}));
-  });
+test("an operator changes every owner's resources, and sets flags", async () => {
+  const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
+  const renamed = await accepted(ops.ask("PATCH", `/session/${session.id}`, { title: "seen" }));
+  expect(renamed.session).toMatchObject({ title: "seen", ownerId: "ann" });
+  const { flags } = await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, { emergency: true }));
+  expect(flags).toEqual({ emergency: true });
+  await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, {}));
+});
 
-  test("an operator cannot use another client's connection", async () => {
-    const fields = { agentId: "chat", connectionId: things.connection };
-    expect((await refused(ops.post("/session/create", fields))).errorCode).toBe("connection_not_found");
-  });
+test("an operator cannot use another client's connection", async () => {
+  const fields = { agentId: "chat", connectionId: things.connection };
+  expect((await refused(ops.post("/session/create", fields))).errorCode).toBe("connection_not_found");
 });
 
 test("an owner can use its own session by every route", async () => {

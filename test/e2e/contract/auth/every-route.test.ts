@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { keyOf, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted } from "../../../support/clients/e2e-client.ts";
 import { OpenApiDocument, type Operation } from "../../../support/documents/openapi-document.ts";
@@ -38,7 +38,9 @@ const ROUTES: Route[] = Object.entries(document.paths).flatMap(([template, opera
   }),
 );
 const named = (routes: Route[]) => routes.map((route) => [route.name, route] as const);
-const isOpen = ({ operation }: Route) => operation.security?.length === 0;
+const hasBody = ({ type }: Route) => type !== undefined;
+/** The routes that need a credential. */
+const GUARDED = ROUTES.filter(({ operation }) => operation.security?.length !== 0);
 
 /** The route's path with the ids of a session and its message, or of its user's floor. */
 function pathOf({ template }: Route, sessionId: string, messageId = "m"): string {
@@ -75,94 +77,76 @@ async function makeSession(): Promise<{ sessionId: string; messageId: string }> 
   return { sessionId: session.id, messageId };
 }
 
-describe("a request without credentials, or with unknown ones", () => {
-  test.each(named(ROUTES.filter((route) => !isOpen(route))))(
-    "a request without valid credentials is 401, whatever it requests: %s",
-    async (_, route) => {
-      const { sessionId, messageId } = await makeSession();
-      for (const path of [pathOf(route, sessionId, messageId), `${pathOf(route, "%00")}?limit=x&after=%00`]) {
-        for (const headers of [{}, { Authorization: `Bearer ${keyOf("made-up")}` }]) {
-          const body = route.type === undefined ? undefined : "{ this is no JSON";
-          expect(await statusOf(route, path, headers, body), path).toBe(401);
-        }
-      }
-    },
-  );
-
-  test.each(named(ROUTES.filter((route) => route.type !== undefined && !isOpen(route))))(
-    "a request without valid credentials is 401 before its body has arrived, whatever its length: %s",
-    async (_, route) => {
-      for (const bytes of [2, MAX_BODY * 100_000]) {
-        expect(await answerToHead(route, pathOf(route, "any"), { "Content-Length": bytes })).toBe(401);
-      }
-    },
-  );
+test.each(named(GUARDED))("without valid credentials a request is 401: %s", async (_, route) => {
+  const { sessionId, messageId } = await makeSession();
+  for (const path of [pathOf(route, sessionId, messageId), `${pathOf(route, "%00")}?limit=x&after=%00`]) {
+    for (const headers of [{}, { Authorization: `Bearer ${keyOf("made-up")}` }]) {
+      const body = route.type === undefined ? undefined : "{ this is no JSON";
+      expect(await statusOf(route, path, headers, body), path).toBe(401);
+    }
+  }
 });
 
-describe("a body above the size limit", () => {
-  test.each(named(ROUTES.filter((route) => route.type !== undefined)))(
-    "a body above the size limit is refused before it has arrived: %s",
-    async (_, route) => {
-      const headers = { ...ops.headers, "Content-Length": MAX_BODY * 100_000 };
-      expect(await answerToHead(route, pathOf(route, "any"), headers)).toBe(413);
-    },
-  );
+test.each(named(GUARDED.filter(hasBody)))(
+  "without valid credentials a request is 401 before its body has arrived: %s",
+  async (_, route) => {
+    for (const bytes of [2, MAX_BODY * 100_000]) {
+      expect(await answerToHead(route, pathOf(route, "any"), { "Content-Length": bytes })).toBe(401);
+    }
+  },
+);
+
+test.each(named(ROUTES.filter(hasBody)))(
+  "a body above the limit is refused before it arrives: %s",
+  async (_, route) => {
+    const headers = { ...ops.headers, "Content-Length": MAX_BODY * 100_000 };
+    expect(await answerToHead(route, pathOf(route, "any"), headers)).toBe(413);
+  },
+);
+
+const about = ROUTES.filter(({ template }) => template.includes("{id}") && !template.startsWith("/agents"));
+
+test.each(named(about))("another owner's session and an unknown one get the same answer: %s", async (_, route) => {
+  const { sessionId, messageId } = await makeSession();
+  const bodies = route.type === undefined ? [undefined] : ["{}", "[]", "{ this is no JSON", '{"title":7,"flags":[]}'];
+  for (const body of bodies) {
+    for (const query of ["", "?limit=x&after=%00&before=&lastEventId=%00&format=x"]) {
+      const ask = (id: string, message?: string) =>
+        statusOf(route, `${pathOf(route, id, message)}${query}`, bob.headers, body);
+      const status = await ask(sessionId, messageId);
+      expect(status, `${query} ${body}`).toBe(await ask("no-such-session"));
+      expect(status, `${query} ${body}`).toBeLessThan(500);
+      // A delete of something that does not exist, and the stream of a chat without a run.
+      const isNothing = route.method === "DELETE" || route.template.startsWith("/api/chat");
+      if (!isNothing) expect(status, `${query} ${body}`).toBeGreaterThanOrEqual(400);
+    }
+  }
 });
 
-describe("another owner's session, or an unknown one", () => {
-  const about = ROUTES.filter(({ template }) => template.includes("{id}") && !template.startsWith("/agents"));
+const takesKey = ({ operation }: Route) => operation.parameters?.some(({ name }) => name === "Idempotency-Key");
+/** Their answers are those of runs, which the doors' own tests repeat. */
+const isDoor = ({ operation }: Route) => operation.tags[0] === "doors";
+const writes = ROUTES.filter((route) => takesKey(route) && !isDoor(route) && route.type === "application/json");
 
-  test.each(named(about))(
-    "a malformed request for another owner's session, or an unknown one, gets the same answer for both: %s",
-    async (_, route) => {
-      const { sessionId, messageId } = await makeSession();
-      const bodies =
-        route.type === undefined ? [undefined] : ["{}", "[]", "{ this is no JSON", '{"title":7,"flags":[]}'];
-      for (const body of bodies) {
-        for (const query of ["", "?limit=x&after=%00&before=&lastEventId=%00&format=x"]) {
-          const ask = (id: string, message?: string) =>
-            statusOf(route, `${pathOf(route, id, message)}${query}`, bob.headers, body);
-          const status = await ask(sessionId, messageId);
-          expect(status, `${query} ${body}`).toBe(await ask("no-such-session"));
-          expect(status, `${query} ${body}`).toBeLessThan(500);
-          // A delete of something that does not exist, and the stream of a chat without a run.
-          const isNothing = route.method === "DELETE" || route.template.startsWith("/api/chat");
-          if (!isNothing) expect(status, `${query} ${body}`).toBeGreaterThanOrEqual(400);
-        }
-      }
-    },
-  );
-});
-
-describe("a repeat under its key", () => {
-  const takesKey = ({ operation }: Route) => operation.parameters?.some(({ name }) => name === "Idempotency-Key");
-  /** Their answers are those of runs, which the doors' own tests repeat. */
-  const isDoor = ({ operation }: Route) => operation.tags[0] === "doors";
-  const writes = ROUTES.filter((route) => takesKey(route) && !isDoor(route) && route.type === "application/json");
-
-  test.each(named(writes))(
-    "a repeat with the same key is answered as before when its session is gone: %s",
-    async (_, route) => {
-      const { sessionId, messageId } = await makeSession();
-      const { schema } = route.operation.requestBody!.content["application/json"]!;
-      const about = {
-        ...ops.headers,
-        "Content-Type": "application/json",
-        "Idempotency-Key": `every-route-${sessions}`,
-      };
-      const samples = samplesOf(schema as Schema, document, () => GOOD) as Record<string, unknown>[];
-      const body = { ...samples[0] };
-      for (const name of ["commandId", "connectionId", "id"]) delete body[name];
-      if ("sessionId" in body) body["sessionId"] = sessionId;
-      const content = JSON.stringify(body);
-      const headers = { ...about, "Content-Length": Buffer.byteLength(content) };
-      const ask = () => node.send(route.method, pathOf(route, sessionId, messageId), headers, content);
-      const first = await ask();
-      await ann.ask("DELETE", `/session/${sessionId}`);
-      const again = await ask();
-      // A refusal that changed nothing may be decided again.
-      if (first.status === 200) expect([again.status, again.text]).toEqual([first.status, first.text]);
-      expect(Math.max(first.status, again.status)).toBeLessThan(500);
-    },
-  );
+test.each(named(writes))("a repeat with the same key is answered when its session is gone: %s", async (_, route) => {
+  const { sessionId, messageId } = await makeSession();
+  const { schema } = route.operation.requestBody!.content["application/json"]!;
+  const about = {
+    ...ops.headers,
+    "Content-Type": "application/json",
+    "Idempotency-Key": `every-route-${sessions}`,
+  };
+  const samples = samplesOf(schema as Schema, document, () => GOOD) as Record<string, unknown>[];
+  const body = { ...samples[0] };
+  for (const name of ["commandId", "connectionId", "id"]) delete body[name];
+  if ("sessionId" in body) body["sessionId"] = sessionId;
+  const content = JSON.stringify(body);
+  const headers = { ...about, "Content-Length": Buffer.byteLength(content) };
+  const ask = () => node.send(route.method, pathOf(route, sessionId, messageId), headers, content);
+  const first = await ask();
+  await ann.ask("DELETE", `/session/${sessionId}`);
+  const again = await ask();
+  // A refusal that changed nothing may be decided again.
+  if (first.status === 200) expect([again.status, again.text]).toEqual([first.status, first.text]);
+  expect(Math.max(first.status, again.status)).toBeLessThan(500);
 });

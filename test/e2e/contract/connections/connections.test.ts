@@ -1,6 +1,6 @@
-import { afterAll, describe, expect, test, vi } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
-import { hold } from "../../../support/clients/e2e-states.ts";
+import { connect, create, hold } from "../../../support/clients/e2e-states.ts";
 import type { SseReader } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -17,253 +17,196 @@ async function untilEcho(ann: E2eClient, stream: SseReader, sessionId: string) {
   return stream.until(({ data }) => data["title"] === title);
 }
 
-describe("a connection", () => {
-  test("a connection begins with connected and at once agent_list, which names the default agent", async () => {
-    const stream = await node.stream("/events");
-    const connected = await stream.next();
-    const connectionId = expect.stringMatching(/^[A-Za-z0-9_-]{1,12}$/);
-    expect(connected).toMatchObject({ type: "connected", data: { connectionId } });
-    const list = await stream.next();
-    expect(list).toMatchObject({ type: "agent_list", data: { currentAgentId: "general" } });
-    const agents = list.data["agents"] as { id: string }[];
-    expect(agents[0]).toEqual({ id: "general", name: "General", description: "answers whatever is asked" });
-    expect(agents.map(({ id }) => id)).not.toContain("off");
-    expect(stream.frames[0]).toEqual({ kind: "retry", ms: 2000 });
-  });
-
-  test("a connection has a position before the first event, so that a client that is cut off early can return to it", async () => {
-    const ann = new E2eClient(node);
-    const session = await ann.create("music", { activate: false });
-    const stream = await node.stream(`/events?sessionId=${session.id}`);
-    const connected = await stream.next();
-    for (const type of ["agent_list", "agent_list"]) expect((await stream.next()).type).toBe(type);
-    await vi.waitFor(() => expect(stream.lastEventId).toMatch(/\.0_1\.1$/));
-    await stream.close();
-    const again = await node.stream(`/events?lastEventId=${stream.lastEventId}`);
-    expect((await again.next()).data).toEqual(connected.data);
-    await ann.on(session.id, "activate");
-    await again.findState(session.id, "active.idle");
-  });
-
-  test("a connection is bound by a create, and carries the session from its first event", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await ann.connect();
-    const { id } = await ann.hold("music", { connectionId });
-    const events = await stream.until(isListFor("music"));
-    const logged = [...events, ...(await untilEcho(ann, stream, id))].filter(({ seq }) => seq !== undefined);
-    expect(logged.map(({ seq, sessionId }) => [sessionId, seq])).toEqual([1, 2, 3, 4].map((seq) => [id, seq]));
-    expect(typesOf(logged).slice(0, 3)).toEqual(["session_created", "arbitration", "session_transition"]);
-  });
-
-  test("a connection is bound by a load, and carries the session from the answer's position", async () => {
-    const { ann, id } = await hold(node, "music");
-    const { stream, connectionId } = await ann.connect();
-    const { position } = await accepted(node.post("/session/load", { sessionId: id, connectionId }));
-    const head = Number(position.split(".")[1]);
-    const events = await untilEcho(ann, stream, id);
-    expect(typesOf(events)).toEqual(["agent_list", "session_updated"]);
-    expect(events[0]!.data["currentAgentId"]).toBe("music");
-    expect(events[1]!.seq).toBe(head + 1);
-  });
-
-  test("a connection gets the agent of each session it is bound to, after each binding", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await ann.connect();
-    for (const agentId of ["music", "chat", "planner"]) {
-      await ann.create(agentId, { connectionId });
-      await stream.find(isListFor(agentId));
-    }
-  });
-
-  test("a connection may have many sessions, and a session many connections", async () => {
-    const ann = new E2eClient(node);
-    const [one, other] = [await ann.connect(), await ann.connect()];
-    const { id } = await ann.create("music", { connectionId: one.connectionId });
-    await accepted(node.post("/session/load", { sessionId: id, connectionId: other.connectionId }));
-    const second = await ann.create("chat", { connectionId: other.connectionId });
-    await other.stream.find(({ sessionId }) => sessionId === second.id);
-    for (const { stream } of [one, other]) {
-      expect((await untilEcho(ann, stream, id)).at(-1)!.sessionId).toBe(id);
-    }
-    expect(one.stream.events.some(({ sessionId }) => sessionId === second.id)).toBe(false);
-  });
-
-  test("a connection that is bound to a session twice carries it once", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await ann.connect();
-    const { id } = await ann.create("music", { connectionId });
-    for (let time = 0; time < 2; time += 1) {
-      await accepted(node.post("/session/load", { sessionId: id, connectionId }));
-    }
-    await untilEcho(ann, stream, id);
-    await untilEcho(ann, stream, id);
-    expect(stream.events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3]);
-  });
-
-  test("a connection gives its user and zone to sessions created through it, unless the request has others", async () => {
-    const ann = new E2eClient(node);
-    const { connectionId } = await ann.connect("&zone=driver");
-    const make = async (fields: object) =>
-      (await accepted(node.post("/session/create", { connectionId, ...fields }))).session;
-    expect(await make({})).toMatchObject({ userId: ann.userId, zone: "driver" });
-    expect(await make({ zone: "rear" })).toMatchObject({ userId: ann.userId, zone: "rear" });
-    const other = await make({ userId: "somebody" });
-    expect(other.userId).toBe("somebody");
-    expect(other).not.toHaveProperty("zone");
-    const second = await ann.connect();
-    const chat = await accepted(ann.send({ type: "chat", content: "nod", connectionId: second.connectionId }));
-    expect((await ann.see(chat.sessionId)).userId).toBe(ann.userId);
-  });
-
-  test("a connection that does not exist is not found by any route, and nothing is created", async () => {
-    const ann = new E2eClient(node);
-    const { id: sessionId } = await ann.create("music");
-    const connectionId = "nobody";
-    const asked = [
-      ann.askToCreate({ agentId: "chat", connectionId }),
-      node.post("/session/load", { sessionId, connectionId }),
-      ann.send({ type: "chat", content: "hello", connectionId }),
-      ann.send({ type: "abort", sessionId, connectionId }),
-      ann.send({ type: "switch_agent", sessionId, connectionId, agentId: "chat" }),
-    ];
-    for (const answer of asked) expect((await refused(answer)).errorCode).toBe("connection_not_found");
-    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
-  });
+test("a connection begins with connected and at once agent_list, which names the default agent", async () => {
+  const stream = await node.stream("/events");
+  const connected = await stream.next();
+  const connectionId = expect.stringMatching(/^[A-Za-z0-9_-]{1,12}$/);
+  expect(connected).toMatchObject({ type: "connected", data: { connectionId } });
+  const list = await stream.next();
+  expect(list).toMatchObject({ type: "agent_list", data: { currentAgentId: "general" } });
+  const agents = list.data["agents"] as { id: string }[];
+  expect(agents[0]).toEqual({ id: "general", name: "General", description: "answers whatever is asked" });
+  expect(agents.map(({ id }) => id)).not.toContain("off");
+  expect(stream.frames[0]).toEqual({ kind: "retry", ms: 2000 });
 });
 
-describe("?sessionId=", () => {
-  test("?sessionId= binds each of the named sessions, from their present positions", async () => {
-    const ann = new E2eClient(node);
-    const [one, two] = [await ann.create("music"), await ann.create("chat")];
-    const { stream } = await ann.connect(`&sessionId=${one.id}&sessionId=${two.id}`);
-    await stream.until(isListFor("music"));
-    await stream.until(isListFor("chat"));
-    for (const { id } of [one, two]) {
-      const events = await untilEcho(ann, stream, id);
-      expect(events.filter(({ sessionId }) => sessionId === id).map(({ seq }) => seq)).toEqual([2]);
-    }
-  });
-
-  test("?sessionId= reports a session that it cannot bind, and the stream opens", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.create("music");
-    const bad = ["nowhere", "not%20an%20id", "x".repeat(300)];
-    const { stream } = await ann.connect([...bad, id].map((each) => `&sessionId=${each}`).join(""));
-    expect(stream.status).toBe(200);
-    for (const _ of bad) expect((await stream.find("error")).data).toMatchObject({ errorCode: "session_not_found" });
-    await stream.find(isListFor("music"));
-    expect((await untilEcho(ann, stream, id)).at(-1)!.sessionId).toBe(id);
-  });
-});
-
-test("a connection that requests too many sessions is bound to the first eight, and gets an error for each other", async () => {
+test("a connection has a position before the first event, so that a client that is cut off early can return to it", async () => {
   const ann = new E2eClient(node);
-  const sessions = [];
-  for (let made = 0; made < 10; made += 1) sessions.push(await ann.create("music"));
-  const { stream } = await ann.connect(sessions.map(({ id }) => `&sessionId=${id}`).join(""));
+  const session = await ann.create("music", { activate: false });
+  const stream = await node.stream(`/events?sessionId=${session.id}`);
+  const connected = await stream.next();
+  for (const type of ["agent_list", "agent_list"]) expect((await stream.next()).type).toBe(type);
+  await vi.waitFor(() => expect(stream.lastEventId).toMatch(/\.0_1\.1$/));
+  await stream.close();
+  const again = await node.stream(`/events?lastEventId=${stream.lastEventId}`);
+  expect((await again.next()).data).toEqual(connected.data);
+  await ann.on(session.id, "activate");
+  await again.findState(session.id, "active.idle");
+});
+
+test("a connection is bound by a create, and carries the session from its first event", async () => {
+  const { ann, stream, connectionId } = await connect(node);
+  const { id } = await ann.hold("music", { connectionId });
+  const events = await stream.until(isListFor("music"));
+  const logged = [...events, ...(await untilEcho(ann, stream, id))].filter(({ seq }) => seq !== undefined);
+  expect(logged.map(({ seq, sessionId }) => [sessionId, seq])).toEqual([1, 2, 3, 4].map((seq) => [id, seq]));
+  expect(typesOf(logged).slice(0, 3)).toEqual(["session_created", "arbitration", "session_transition"]);
+});
+
+test("a connection is bound by a load, and carries the session from the answer's position", async () => {
+  const { ann, id } = await hold(node, "music");
+  const { stream, connectionId } = await ann.connect();
+  const { position } = await accepted(node.post("/session/load", { sessionId: id, connectionId }));
+  const head = Number(position.split(".")[1]);
+  const events = await untilEcho(ann, stream, id);
+  expect(typesOf(events)).toEqual(["agent_list", "session_updated"]);
+  expect(events[0]!.data["currentAgentId"]).toBe("music");
+  expect(events[1]!.seq).toBe(head + 1);
+});
+
+test("a connection may have many sessions, and a session many connections", async () => {
+  const ann = new E2eClient(node);
+  const [one, other] = [await ann.connect(), await ann.connect()];
+  const { id } = await ann.create("music", { connectionId: one.connectionId });
+  await accepted(node.post("/session/load", { sessionId: id, connectionId: other.connectionId }));
+  const second = await ann.create("chat", { connectionId: other.connectionId });
+  await other.stream.find(({ sessionId }) => sessionId === second.id);
+  for (const { stream } of [one, other]) {
+    expect((await untilEcho(ann, stream, id)).at(-1)!.sessionId).toBe(id);
+  }
+  expect(one.stream.events.some(({ sessionId }) => sessionId === second.id)).toBe(false);
+});
+
+test("a connection that is bound to a session twice carries it once", async () => {
+  const { ann, stream, connectionId } = await connect(node);
+  const { id } = await ann.create("music", { connectionId });
+  for (let time = 0; time < 2; time += 1) {
+    await accepted(node.post("/session/load", { sessionId: id, connectionId }));
+  }
+  await untilEcho(ann, stream, id);
+  await untilEcho(ann, stream, id);
+  expect(stream.events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3]);
+});
+
+test("a connection gives its user and zone to sessions created through it, unless the request has others", async () => {
+  const ann = new E2eClient(node);
+  const { connectionId } = await ann.connect("&zone=driver");
+  const make = async (fields: object) =>
+    (await accepted(node.post("/session/create", { connectionId, ...fields }))).session;
+  expect(await make({})).toMatchObject({ userId: ann.userId, zone: "driver" });
+  expect(await make({ zone: "rear" })).toMatchObject({ userId: ann.userId, zone: "rear" });
+  const other = await make({ userId: "somebody" });
+  expect(other.userId).toBe("somebody");
+  expect(other).not.toHaveProperty("zone");
+  const second = await ann.connect();
+  const chat = await accepted(ann.send({ type: "chat", content: "nod", connectionId: second.connectionId }));
+  expect((await ann.see(chat.sessionId)).userId).toBe(ann.userId);
+});
+
+test("a connection that does not exist is not found by any route, and nothing is created", async () => {
+  const { ann, id: sessionId } = await create(node, "music");
+  const connectionId = "nobody";
+  const asked = [
+    ann.askToCreate({ agentId: "chat", connectionId }),
+    node.post("/session/load", { sessionId, connectionId }),
+    ann.send({ type: "chat", content: "hello", connectionId }),
+    ann.send({ type: "abort", sessionId, connectionId }),
+    ann.send({ type: "switch_agent", sessionId, connectionId, agentId: "chat" }),
+  ];
+  for (const answer of asked) expect((await refused(answer)).errorCode).toBe("connection_not_found");
+  expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
+});
+
+test("?sessionId= binds each of the named sessions, from their present positions", async () => {
+  const ann = new E2eClient(node);
+  const [one, two] = [await ann.create("music"), await ann.create("chat")];
+  const { stream } = await ann.connect(`&sessionId=${one.id}&sessionId=${two.id}`);
+  await stream.until(isListFor("music"));
+  await stream.until(isListFor("chat"));
+  for (const { id } of [one, two]) {
+    const events = await untilEcho(ann, stream, id);
+    expect(events.filter(({ sessionId }) => sessionId === id).map(({ seq }) => seq)).toEqual([2]);
+  }
+});
+
+test("?sessionId= binds the first eight sessions, reports each that it cannot bind, and the stream opens", async () => {
+  const ann = new E2eClient(node);
+  const bad = ["nowhere", "not%20an%20id", "x".repeat(300)];
+  const good: string[] = [];
+  for (let made = 0; made < 10; made += 1) good.push((await ann.create("music")).id);
+  const { stream } = await ann.connect([...bad, ...good].map((each) => `&sessionId=${each}`).join(""));
   expect(stream.status).toBe(200);
-  for (let refusal = 0; refusal < 2; refusal += 1) {
-    expect((await stream.find("error")).data).toMatchObject({ errorCode: "too_many_bindings" });
+  for (const code of [...Array(3).fill("session_not_found"), ...Array(2).fill("too_many_bindings")]) {
+    expect((await stream.find("error")).data).toMatchObject({ errorCode: code });
   }
-  expect((await untilEcho(ann, stream, sessions[7]!.id)).at(-1)!.sessionId).toBe(sessions[7]!.id);
+  expect((await untilEcho(ann, stream, good[7]!)).at(-1)!.sessionId).toBe(good[7]);
 });
 
-describe("a connection with eight live sessions", () => {
-  /** A connection that has no room for another session. */
-  async function fill(ann: E2eClient) {
-    const { stream, connectionId } = await ann.connect();
-    const sessions = [];
-    for (let bound = 0; bound < 8; bound += 1) sessions.push(await ann.create("music", { connectionId }));
-    return { stream, connectionId, sessions };
-  }
+/** A connection that has no room for another session. */
+async function fill(ann: E2eClient) {
+  const { stream, connectionId } = await ann.connect();
+  const sessions = [];
+  for (let bound = 0; bound < 8; bound += 1) sessions.push(await ann.create("music", { connectionId }));
+  return { stream, connectionId, sessions };
+}
 
-  test("a connection with eight live sessions gets no ninth, and nothing is created", async () => {
-    const ann = new E2eClient(node);
-    const other = await ann.create("chat");
-    const { stream, connectionId, sessions } = await fill(ann);
-    const asked = [
-      ann.askToCreate({ agentId: "music", connectionId }),
-      node.post("/session/load", { sessionId: other.id, connectionId }),
-    ];
-    for (const answer of asked) expect((await refused(answer)).errorCode).toBe("too_many_bindings");
-    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(9);
-    // Sessions that are bound already may be loaded and used.
-    await accepted(node.post("/session/load", { sessionId: sessions[0]!.id, connectionId }));
-    await untilEcho(ann, stream, sessions[7]!.id);
-  });
-
-  test("a connection with eight live sessions has room again when one is archived or deleted, and the stream continues", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId, sessions } = await fill(ann);
-    await accepted(ann.on(sessions[3]!.id, "archive"));
-    await stream.findState(sessions[3]!.id, "archived");
-    const ninth = await ann.create("chat", { connectionId });
-    await stream.find(isListFor("chat"));
-    expect((await untilEcho(ann, stream, ninth.id)).at(-1)!.sessionId).toBe(ninth.id);
-    expect(stream.lastEventId!.length).toBeLessThan(128);
-    await accepted(node.delete(`/session/${sessions[0]!.id}`));
-    await stream.findState(sessions[0]!.id, "deleted");
-    await ann.create("chat", { connectionId });
-  });
-
-  test("archived sessions that are only read do not count towards the eight", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await ann.connect();
-    for (let looked = 0; looked < 9; looked += 1) {
-      const { id } = await ann.create("music");
-      await accepted(ann.on(id, "archive"));
-      await accepted(node.post("/session/load", { sessionId: id, connectionId }));
-      await stream.find(isListFor("music"));
-    }
-    const { id } = await ann.create("chat", { connectionId });
-    await stream.find(isListFor("chat"));
-    expect((await accepted(ann.send({ type: "archive", connectionId }))).sessionId).toBe(id);
-  });
+test("a connection with eight live sessions gets no ninth, and nothing is created", async () => {
+  const ann = new E2eClient(node);
+  const other = await ann.create("chat");
+  const { stream, connectionId, sessions } = await fill(ann);
+  const asked = [
+    ann.askToCreate({ agentId: "music", connectionId }),
+    node.post("/session/load", { sessionId: other.id, connectionId }),
+  ];
+  for (const answer of asked) expect((await refused(answer)).errorCode).toBe("too_many_bindings");
+  expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(9);
+  // Sessions that are bound already may be loaded and used.
+  await accepted(node.post("/session/load", { sessionId: sessions[0]!.id, connectionId }));
+  await untilEcho(ann, stream, sessions[7]!.id);
 });
 
-describe("a resumed connection", () => {
-  test("a resumed connection has the same id and bindings, and gets each event once, from any position", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await ann.connect();
-    const one = await ann.hold("music", { connectionId });
-    const two = await ann.create("chat", { connectionId });
-    await stream.until(isListFor("chat"));
-    await untilEcho(ann, stream, two.id);
-    await stream.close();
-    await accepted(node.patch(`/session/${one.id}`, { title: "while away" }));
-    await accepted(ann.on(one.id, "pause"));
-    const again = await node.stream("/events", { "Last-Event-ID": stream.lastEventId! });
-    expect((await again.next()).data).toEqual({ connectionId });
-    expect((await again.next()).type).toBe("agent_list");
-    await again.findState(one.id, "paused");
-    await untilEcho(ann, again, two.id);
-    for (const { id } of [one, two]) {
-      const own = [...stream.events, ...again.events].filter(({ sessionId }) => sessionId === id);
-      const seqs = own.flatMap(({ seq }) => seq ?? []);
-      expect(seqs).toEqual(seqs.map((_, at) => at + 1));
-    }
-  });
+test("a connection with eight live sessions has room again when one is archived or deleted, and the stream continues", async () => {
+  const ann = new E2eClient(node);
+  const { stream, connectionId, sessions } = await fill(ann);
+  await accepted(ann.on(sessions[3]!.id, "archive"));
+  await stream.findState(sessions[3]!.id, "archived");
+  const ninth = await ann.create("chat", { connectionId });
+  await stream.find(isListFor("chat"));
+  expect((await untilEcho(ann, stream, ninth.id)).at(-1)!.sessionId).toBe(ninth.id);
+  expect(stream.lastEventId!.length).toBeLessThan(128);
+  await accepted(node.delete(`/session/${sessions[0]!.id}`));
+  await stream.findState(sessions[0]!.id, "deleted");
+  await ann.create("chat", { connectionId });
+});
 
-  test("a resumed connection with a position of another store, or a malformed one, is a new one, and gets a reset", async () => {
-    for (const position of ["zzzzzz.abc.0_1", "nonsense", "abc.1", "x".repeat(200)]) {
-      const stream = await node.stream("/events", { "Last-Event-ID": position });
-      expect(typesOf([await stream.next(), await stream.next()])).toEqual(["connected", "agent_list"]);
-      const reset = await stream.next();
-      expect(reset.type).toBe("reset");
-      expect(reset.data).not.toHaveProperty("sessionId");
-      expect(stream.lastEventId).toBe(reset.id);
-    }
-  });
+test("a resumed connection has the same id and bindings, and gets each event once, from any position", async () => {
+  const { ann, stream, connectionId } = await connect(node);
+  const one = await ann.hold("music", { connectionId });
+  const two = await ann.create("chat", { connectionId });
+  await stream.until(isListFor("chat"));
+  await untilEcho(ann, stream, two.id);
+  await stream.close();
+  await accepted(node.patch(`/session/${one.id}`, { title: "while away" }));
+  await accepted(ann.on(one.id, "pause"));
+  const again = await node.stream("/events", { "Last-Event-ID": stream.lastEventId! });
+  expect((await again.next()).data).toEqual({ connectionId });
+  expect((await again.next()).type).toBe("agent_list");
+  await again.findState(one.id, "paused");
+  await untilEcho(ann, again, two.id);
+  for (const { id } of [one, two]) {
+    const own = [...stream.events, ...again.events].filter(({ sessionId }) => sessionId === id);
+    const seqs = own.flatMap(({ seq }) => seq ?? []);
+    expect(seqs).toEqual(seqs.map((_, at) => at + 1));
+  }
+});
 
-  test("a resumed connection gets the last event of a bound session that was deleted meanwhile", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await ann.connect();
-    const { id } = await ann.create("music", { connectionId });
-    await untilEcho(ann, stream, id);
-    await stream.close();
-    await accepted(node.delete(`/session/${id}`));
-    const again = await node.stream("/events", { "Last-Event-ID": stream.lastEventId! });
-    await again.findState(id, "deleted");
-    expect((await refused(ann.send({ type: "abort", connectionId }))).errorCode).toBe("session_not_found");
-  });
+test("a resumed connection with a position of another store, or a malformed one, is a new one, and gets a reset", async () => {
+  for (const position of ["zzzzzz.abc.0_1", "nonsense", "abc.1", "x".repeat(200)]) {
+    const stream = await node.stream("/events", { "Last-Event-ID": position });
+    expect(typesOf([await stream.next(), await stream.next()])).toEqual(["connected", "agent_list"]);
+    const reset = await stream.next();
+    expect(reset.type).toBe("reset");
+    expect(reset.data).not.toHaveProperty("sessionId");
+    expect(stream.lastEventId).toBe(reset.id);
+  }
 });

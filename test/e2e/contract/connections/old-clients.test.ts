@@ -1,6 +1,6 @@
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
-import { hold } from "../../../support/clients/e2e-states.ts";
+import { create, hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** Clients written for other servers: fields they leave out, and their formats. */
@@ -17,127 +17,120 @@ async function startAlone(): Promise<NodeUnderTest> {
   return alone;
 }
 
-describe("a client that names no connection", () => {
-  test("a session created without naming a connection sends its events on the client's only connection", async () => {
-    const alone = await startAlone();
-    const stream = await alone.stream("/events");
-    const { session } = await accepted(alone.post("/session/create", { agentId: "music", activate: true }));
-    expect(await stream.find("session_created")).toMatchObject({ sessionId: session.id, seq: 1 });
-    const quick = await accepted(alone.post("/message", { type: "chat", content: "hello" }));
-    await stream.until(({ sessionId, type }) => sessionId === quick.sessionId && type === "complete");
-  });
-
-  test("a session created without naming a connection sends its events on the connection that has just come, of several", async () => {
-    const alone = await startAlone();
-    // A phone that changed networks is back before the node knows that its first stream is lost.
-    const lost = await alone.stream("/events");
-    const stream = await alone.stream("/events");
-    const { session } = await accepted(alone.post("/session/create", { agentId: "music" }));
-    expect((await stream.find("session_created")).sessionId).toBe(session.id);
-    const { connectionId } = (await lost.next()).data as { connectionId: string };
-    const named = await accepted(alone.post("/session/create", { agentId: "chat", connectionId }));
-    // The other one receives the session that names it first.
-    expect((await lost.find("session_created")).sessionId).toBe(named.session.id);
-  });
-
-  test("more sessions than a connection can carry are created, but those beyond the limit are not bound", async () => {
-    const alone = await startAlone();
-    const stream = await alone.stream("/events");
-    const made: string[] = [];
-    for (let count = 0; count < 9; count += 1) {
-      made.push((await accepted(alone.post("/session/create", { agentId: "music" }))).session.id);
-    }
-    for (const id of made.slice(0, 8)) expect((await stream.find("session_created")).sessionId).toBe(id);
-    expect((await accepted(alone.get(`/session/${made[8]}`))).session.id).toBe(made[8]);
-  });
-
-  test("a session created without naming a connection is bound once when the client repeats its key", async () => {
-    const alone = await startAlone();
-    const stream = await alone.stream("/events");
-    const options = { key: "once" };
-    const first = await accepted(alone.post("/session/create", { agentId: "music" }, options));
-    expect(await accepted(alone.post("/session/create", { agentId: "music" }, options))).toEqual(first);
-    const { session } = await accepted(alone.post("/session/create", { agentId: "music" }));
-    const created = [await stream.find("session_created"), await stream.find("session_created")];
-    expect(created.map(({ sessionId }) => sessionId)).toEqual([first.session.id, session.id]);
-  });
+test("a session created without naming a connection sends its events on the client's only connection", async () => {
+  const alone = await startAlone();
+  const stream = await alone.stream("/events");
+  const { session } = await accepted(alone.post("/session/create", { agentId: "music", activate: true }));
+  expect(await stream.find("session_created")).toMatchObject({ sessionId: session.id, seq: 1 });
+  const quick = await accepted(alone.post("/message", { type: "chat", content: "hello" }));
+  await stream.until(({ sessionId, type }) => sessionId === quick.sessionId && type === "complete");
 });
 
-describe("an image", () => {
-  test("an image may be given as a data: URI, whose type then applies", async () => {
-    const { ann, id } = await hold(node);
-    const images = [
-      { data: `data:image/png;base64,${PICTURE}`, mimeType: "image/jpeg" },
-      { data: `data:image/svg+xml;charset=utf-8;base64,${PICTURE}` },
-      { data: `DATA:Image/GIF;BASE64,${PICTURE}` },
-      { data: PICTURE, mimeType: "image/webp" },
-    ];
-    const { messageId } = await accepted(ann.say(id, "look", { images }));
-    const message = (await ann.messages(id)).find((each) => each.id === messageId)!;
-    const types = ["image/png", "image/svg+xml", "image/gif", "image/webp"];
-    expect(message.images!.map(({ mimeType }) => mimeType)).toEqual(types);
-    const answer = await node.get(`/session/${id}/images/${message.images![0]!.hash}`);
-    expect(answer.text).toBe("not really a picture");
-  });
-
-  test.each([
-    ["a data: URI of a web page", { data: `data:text/html;base64,${PICTURE}` }],
-    ["a data: URI that is not declared as base64", { data: `data:image/png,${PICTURE}` }],
-    ["an empty data: URI", { data: "data:image/png;base64,", mimeType: "image/png" }],
-    ["a data: URI with other characters than base64", { data: "data:image/png;base64,***", mimeType: "image/png" }],
-    ["base64 without a type", { data: PICTURE }],
-    ["base64 of a web page", { data: PICTURE, mimeType: "text/html" }],
-  ])("an image is refused if it is %s", async (_, image) => {
-    const { ann, id } = await hold(node);
-    const { errorCode, issues } = await refused(ann.say(id, "look", { images: [image] }));
-    expect([errorCode, issues[0]!.path]).toEqual(["bad_request", expect.stringMatching(/^body\.images/)]);
-  });
+test("a session created without naming a connection sends its events on the connection that has just come, of several", async () => {
+  const alone = await startAlone();
+  // A phone that changed networks is back before the node knows that its first stream is lost.
+  const lost = await alone.stream("/events");
+  const stream = await alone.stream("/events");
+  const { session } = await accepted(alone.post("/session/create", { agentId: "music" }));
+  expect((await stream.find("session_created")).sessionId).toBe(session.id);
+  const { connectionId } = (await lost.next()).data as { connectionId: string };
+  const named = await accepted(alone.post("/session/create", { agentId: "chat", connectionId }));
+  // The other one receives the session that names it first.
+  expect((await lost.find("session_created")).sessionId).toBe(named.session.id);
 });
 
-describe("a session's title", () => {
-  const LONG = "please find me the quickest way home that does not lead";
-  test.each([
-    ["find some whale songs", "find some whale songs"],
-    ["  many \n\n spaces\t between  ", "many spaces between"],
-    [`${LONG} over the bridge today`, `${LONG}…`],
-    ["导航回家".repeat(30), `${"导航回家".repeat(30).slice(0, 59)}…`],
-    [`${"😀".repeat(100)}`, `${"😀".repeat(29)}…`],
-  ])("a session's title is its first message, cut between words: %j", async (content, title) => {
-    const { ann, id } = await hold(node);
-    const events = await ann.talk(id, content);
-    const named = events.find(({ type, data }) => type === "session_updated" && "title" in data);
-    expect(named!.data).toEqual({ title });
-    expect((await ann.see(id)).title).toBe(title);
-    await ann.talk(id, "and now something else");
-    expect((await ann.see(id)).title).toBe(title);
-  });
+test("more sessions than a connection can carry are created, but those beyond the limit are not bound", async () => {
+  const alone = await startAlone();
+  const stream = await alone.stream("/events");
+  const made: string[] = [];
+  for (let count = 0; count < 9; count += 1) {
+    made.push((await accepted(alone.post("/session/create", { agentId: "music" }))).session.id);
+  }
+  for (const id of made.slice(0, 8)) expect((await stream.find("session_created")).sessionId).toBe(id);
+  expect((await accepted(alone.get(`/session/${made[8]}`))).session.id).toBe(made[8]);
+});
 
-  test("a session has the title that a client set, at its creation or later", async () => {
-    const ann = new E2eClient(node);
-    const given = await ann.hold("general", { title: "New Session" });
-    await ann.talk(given.id, "hello");
-    expect((await ann.see(given.id)).title).toBe("New Session");
-    const { ann: bob, id } = await hold(node, "chat");
-    await accepted(node.patch(`/session/${id}`, { title: "mine" }));
-    await accepted(bob.say(id, "hello"));
-    expect((await bob.see(id)).title).toBe("mine");
-  });
+test("a session created without naming a connection is bound once when the client repeats its key", async () => {
+  const alone = await startAlone();
+  const stream = await alone.stream("/events");
+  const options = { key: "once" };
+  const first = await accepted(alone.post("/session/create", { agentId: "music" }, options));
+  expect(await accepted(alone.post("/session/create", { agentId: "music" }, options))).toEqual(first);
+  const { session } = await accepted(alone.post("/session/create", { agentId: "music" }));
+  const created = [await stream.find("session_created"), await stream.find("session_created")];
+  expect(created.map(({ sessionId }) => sessionId)).toEqual([first.session.id, session.id]);
+});
 
-  test("a session gets its title from the first message that contains words", async () => {
-    const { ann, id } = await hold(node);
-    const images = [{ data: PICTURE, mimeType: "image/png" }];
-    const stream = await ann.follow(id);
-    await accepted(ann.say(id, "", { images }));
-    await stream.find("complete");
-    expect((await ann.see(id)).title).toBe("New Session");
-    await accepted(ann.say(id, "what is this?"));
-    expect((await ann.see(id)).title).toBe("what is this?");
-  });
+test("an image may be given as a data: URI, whose type then applies", async () => {
+  const { ann, id } = await hold(node);
+  const images = [
+    { data: `data:image/png;base64,${PICTURE}`, mimeType: "image/jpeg" },
+    { data: `data:image/svg+xml;charset=utf-8;base64,${PICTURE}` },
+    { data: `DATA:Image/GIF;BASE64,${PICTURE}` },
+    { data: PICTURE, mimeType: "image/webp" },
+  ];
+  const { messageId } = await accepted(ann.say(id, "look", { images }));
+  const message = (await ann.messages(id)).find((each) => each.id === messageId)!;
+  const types = ["image/png", "image/svg+xml", "image/gif", "image/webp"];
+  expect(message.images!.map(({ mimeType }) => mimeType)).toEqual(types);
+  const answer = await node.get(`/session/${id}/images/${message.images![0]!.hash}`);
+  expect(answer.text).toBe("not really a picture");
+});
+
+test.each([
+  ["a data: URI of a web page", { data: `data:text/html;base64,${PICTURE}` }],
+  ["a data: URI that is not declared as base64", { data: `data:image/png,${PICTURE}` }],
+  ["an empty data: URI", { data: "data:image/png;base64,", mimeType: "image/png" }],
+  ["a data: URI with other characters than base64", { data: "data:image/png;base64,***", mimeType: "image/png" }],
+  ["base64 without a type", { data: PICTURE }],
+  ["base64 of a web page", { data: PICTURE, mimeType: "text/html" }],
+])("an image is refused if it is %s", async (_, image) => {
+  const { ann, id } = await hold(node);
+  const { errorCode, issues } = await refused(ann.say(id, "look", { images: [image] }));
+  expect([errorCode, issues[0]!.path]).toEqual(["bad_request", expect.stringMatching(/^body\.images/)]);
+});
+
+const LONG = "please find me the quickest way home that does not lead";
+test.each([
+  ["find some whale songs", "find some whale songs"],
+  ["  many \n\n spaces\t between  ", "many spaces between"],
+  [`${LONG} over the bridge today`, `${LONG}…`],
+  ["导航回家".repeat(30), `${"导航回家".repeat(30).slice(0, 59)}…`],
+  [`${"😀".repeat(100)}`, `${"😀".repeat(29)}…`],
+])("a session's title is its first message, cut between words: %j", async (content, title) => {
+  const { ann, id } = await hold(node);
+  const events = await ann.talk(id, content);
+  const named = events.find(({ type, data }) => type === "session_updated" && "title" in data);
+  expect(named!.data).toEqual({ title });
+  expect((await ann.see(id)).title).toBe(title);
+  await ann.talk(id, "and now something else");
+  expect((await ann.see(id)).title).toBe(title);
+});
+
+test("a session has the title that a client set, at its creation or later", async () => {
+  const ann = new E2eClient(node);
+  const given = await ann.hold("general", { title: "New Session" });
+  await ann.talk(given.id, "hello");
+  expect((await ann.see(given.id)).title).toBe("New Session");
+  const { ann: bob, id } = await hold(node, "chat");
+  await accepted(node.patch(`/session/${id}`, { title: "mine" }));
+  await accepted(bob.say(id, "hello"));
+  expect((await bob.see(id)).title).toBe("mine");
+});
+
+test("a session gets its title from the first message that contains words", async () => {
+  const { ann, id } = await hold(node);
+  const images = [{ data: PICTURE, mimeType: "image/png" }];
+  const stream = await ann.follow(id);
+  await accepted(ann.say(id, "", { images }));
+  await stream.find("complete");
+  expect((await ann.see(id)).title).toBe("New Session");
+  await accepted(ann.say(id, "what is this?"));
+  expect((await ann.see(id)).title).toBe("what is this?");
 });
 
 test("the first agent_list names the agent of the session that a connection is opened for", async () => {
-  const ann = new E2eClient(node);
-  const { id } = await ann.create("music");
+  const { id } = await create(node, "music");
   const stream = await node.stream(`/events?sessionId=${id}`);
   expect((await stream.find("agent_list")).data["currentAgentId"]).toBe("music");
 });
@@ -148,114 +141,110 @@ test("a page opened from a file may call a node that lists its origin, and its b
   expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, "null"]);
 });
 
-describe("an id that is the name of an object's built-in property", () => {
-  const NAMES = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf", "__defineGetter__"];
+const NAMES = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf", "__defineGetter__"];
 
-  test.each(NAMES)("a session id that is a built-in property's name is refused in a sentence: %s", async (id) => {
-    const answers = [
-      node.post("/session/create", { id, agentId: "music", activate: true }),
-      node.get(`/session/${id}`),
-      node.post("/message", { type: "chat", sessionId: id, content: "hello" }),
-    ];
-    for (const answer of answers) {
-      expect(await refused(answer)).toMatchObject({ errorCode: "bad_request", issues: [{ message: "reserved" }] });
-    }
-  });
-
-  test("the id of a user, zone, workspace or message may be a built-in property's name", async () => {
-    const alone = await startAlone();
-    for (const name of NAMES) {
-      const ann = new E2eClient(alone, name);
-      const { id } = await ann.hold("general", { zone: name, workspaceId: name });
-      const { messageId } = await accepted(ann.say(id, "hello", { id: name }, { key: name }));
-      expect(messageId).toBe(name);
-      await (await ann.follow(id)).find("complete");
-      expect((await ann.messages(id))[0]).toMatchObject({ id: name, content: "hello" });
-      expect((await alone.get(`/session/${id}/messages/${name}/logs`)).status).toBe(200);
-      const floor = `/floor/${encodeURIComponent(`u:${name}/${name}`)}`;
-      expect((await accepted(alone.get(floor))).holder?.id).toBe(id);
-      const open = await alone.stream(`/events?userId=${name}&zone=${name}`);
-      expect((await open.next()).type).toBe("connected");
-      expect((await accepted(alone.get(`/session/list?userId=${name}`))).total).toBe(1);
-    }
-  });
-
-  test("a flag may be a built-in property's name, if it has a flag's format", async () => {
-    const ann = new E2eClient(node);
-    const flags = { constructor: true };
-    const answer = await node.put(`${ann.floorPath}/flags`, flags);
-    if (answer.status === 200) expect((await ann.floor()).flags).toEqual(flags);
-    else expect(answer.body.errorCode).toBe("bad_request");
-    const raw = '{"__proto__": true}';
-    expect((await refused(node.put(`${ann.floorPath}/flags`, undefined, { raw }))).errorCode).toBe("bad_request");
-  });
-
-  test("a built-in property's name is no agent's id", async () => {
-    const ann = new E2eClient(node);
-    for (const agentId of NAMES) {
-      const { status } = await ann.askToCreate({ agentId });
-      expect([400, 404]).toContain(status);
-      const { id } = await ann.create("music");
-      const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId }));
-      expect(outcome.errorCode).toMatch(/^(agent_not_found|invalid_agent_id_format)$/);
-    }
-  });
-
-  test.each(NAMES)("a built-in property's name is no connection's id: %s", async (connectionId) => {
-    const answer = await refused(node.post("/session/create", { agentId: "music", connectionId }));
-    expect(["bad_request", "connection_not_found"]).toContain(answer.errorCode);
-  });
+test.each(NAMES)("a session id that is a built-in property's name is refused in a sentence: %s", async (id) => {
+  const answers = [
+    node.post("/session/create", { id, agentId: "music", activate: true }),
+    node.get(`/session/${id}`),
+    node.post("/message", { type: "chat", sessionId: id, content: "hello" }),
+  ];
+  for (const answer of answers) {
+    expect(await refused(answer)).toMatchObject({ errorCode: "bad_request", issues: [{ message: "reserved" }] });
+  }
 });
 
-describe("a client of the service before this one", () => {
-  const ask = (sessionId: string, messageIndex: number) => ({
-    type: "rollback",
-    sessionId,
-    rollback: { messageIndex, rollbackFiles: true, selectedFiles: ["a.ts"] },
-  });
+test("the id of a user, zone, workspace or message may be a built-in property's name", async () => {
+  const alone = await startAlone();
+  for (const name of NAMES) {
+    const ann = new E2eClient(alone, name);
+    const { id } = await ann.hold("general", { zone: name, workspaceId: name });
+    const { messageId } = await accepted(ann.say(id, "hello", { id: name }, { key: name }));
+    expect(messageId).toBe(name);
+    await (await ann.follow(id)).find("complete");
+    expect((await ann.messages(id))[0]).toMatchObject({ id: name, content: "hello" });
+    expect((await alone.get(`/session/${id}/messages/${name}/logs`)).status).toBe(200);
+    const floor = `/floor/${encodeURIComponent(`u:${name}/${name}`)}`;
+    expect((await accepted(alone.get(floor))).holder?.id).toBe(id);
+    const open = await alone.stream(`/events?userId=${name}&zone=${name}`);
+    expect((await open.next()).type).toBe("connected");
+    expect((await accepted(alone.get(`/session/list?userId=${name}`))).total).toBe(1);
+  }
+});
 
-  test("a rollback to a point of the list is told by an event on the connection to which the session was loaded", async () => {
-    const alone = await startAlone();
-    const { ann, id } = await hold(alone);
-    await ann.talk(id, "hello 1");
-    await ann.talk(id, "hello 2");
-    const { stream, connectionId } = await ann.connect();
-    await accepted(alone.post("/session/load", { sessionId: id, connectionId }));
-    const { body } = await alone.get(`/session/rollback-points?sessionId=${id}`);
-    const point = { role: "user", hasSnapshot: false, filesToRollbackCount: 0, timestamp: expect.any(Number) };
-    expect(body).toEqual({
-      success: true,
-      sessionId: id,
-      points: [
-        { ...point, messageIndex: 0, summary: "hello 1" },
-        { ...point, messageIndex: 2, summary: "hello 2" },
-      ],
-    });
-    const refusal = await refused(ann.send(ask(id, 1)));
-    expect(refusal.errorCode).toBe("illegal_command");
-    const { data: failed } = await stream.find("rollback_result");
-    expect(failed).toEqual({ success: false, sessionId: id, error: expect.stringContaining("index 1") });
+test("a flag may be a built-in property's name, if it has a flag's format", async () => {
+  const ann = new E2eClient(node);
+  const flags = { constructor: true };
+  const answer = await node.put(`${ann.floorPath}/flags`, flags);
+  if (answer.status === 200) expect((await ann.floor()).flags).toEqual(flags);
+  else expect(answer.body.errorCode).toBe("bad_request");
+  const raw = '{"__proto__": true}';
+  expect((await refused(node.put(`${ann.floorPath}/flags`, undefined, { raw }))).errorCode).toBe("bad_request");
+});
 
-    const options = { key: "back" };
-    const { sessionId } = await accepted(ann.send(ask(id, 2), options));
-    expect(sessionId).not.toBe(id);
-    expect((await stream.find("rollback_result")).data).toEqual({ success: true, sessionId });
-    expect((await accepted(ann.send(ask(id, 2), options))).sessionId).toBe(sessionId);
-    expect((await ann.messages(sessionId)).map(({ content }) => content)).toEqual(["hello 1", "Hello there."]);
-    expect((await ann.see(id)).replacedBy).toBe(sessionId);
-    expect((await ann.see(sessionId)).state).toBe("active");
-  });
+test("a built-in property's name is no agent's id", async () => {
+  const ann = new E2eClient(node);
+  for (const agentId of NAMES) {
+    const { status } = await ann.askToCreate({ agentId });
+    expect([400, 404]).toContain(status);
+    const { id } = await ann.create("music");
+    const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId }));
+    expect(outcome.errorCode).toMatch(/^(agent_not_found|invalid_agent_id_format)$/);
+  }
+});
 
-  test("a rollback is told to the named connection, or to readers of the session's own stream", async () => {
-    const { ann, id } = await hold(node);
-    await ann.talk(id, "hello");
-    const { stream, connectionId } = await ann.connect();
-    expect((await refused(ann.send({ ...ask(id, 7), connectionId }))).errorCode).toBe("illegal_command");
-    expect((await stream.find("rollback_result")).data).toMatchObject({ success: false, sessionId: id });
-    const own = await ann.follow(id);
-    await own.find("complete");
-    expect((await refused(ann.send(ask(id, 8)))).errorCode).toBe("illegal_command");
-    expect((await own.find("rollback_result")).data["error"]).toContain("index 8");
-    expect((await refused(ann.send(ask("no-such", 0)))).errorCode).toBe("session_not_found");
+test.each(NAMES)("a built-in property's name is no connection's id: %s", async (connectionId) => {
+  const answer = await refused(node.post("/session/create", { agentId: "music", connectionId }));
+  expect(["bad_request", "connection_not_found"]).toContain(answer.errorCode);
+});
+
+const ask = (sessionId: string, messageIndex: number) => ({
+  type: "rollback",
+  sessionId,
+  rollback: { messageIndex, rollbackFiles: true, selectedFiles: ["a.ts"] },
+});
+
+test("a rollback to a point of the list is told by an event on the connection to which the session was loaded", async () => {
+  const alone = await startAlone();
+  const { ann, id } = await hold(alone);
+  await ann.talk(id, "hello 1");
+  await ann.talk(id, "hello 2");
+  const { stream, connectionId } = await ann.connect();
+  await accepted(alone.post("/session/load", { sessionId: id, connectionId }));
+  const { body } = await alone.get(`/session/rollback-points?sessionId=${id}`);
+  const point = { role: "user", hasSnapshot: false, filesToRollbackCount: 0, timestamp: expect.any(Number) };
+  expect(body).toEqual({
+    success: true,
+    sessionId: id,
+    points: [
+      { ...point, messageIndex: 0, summary: "hello 1" },
+      { ...point, messageIndex: 2, summary: "hello 2" },
+    ],
   });
+  const refusal = await refused(ann.send(ask(id, 1)));
+  expect(refusal.errorCode).toBe("illegal_command");
+  const { data: failed } = await stream.find("rollback_result");
+  expect(failed).toEqual({ success: false, sessionId: id, error: expect.stringContaining("index 1") });
+
+  const options = { key: "back" };
+  const { sessionId } = await accepted(ann.send(ask(id, 2), options));
+  expect(sessionId).not.toBe(id);
+  expect((await stream.find("rollback_result")).data).toEqual({ success: true, sessionId });
+  expect((await accepted(ann.send(ask(id, 2), options))).sessionId).toBe(sessionId);
+  expect((await ann.messages(sessionId)).map(({ content }) => content)).toEqual(["hello 1", "Hello there."]);
+  expect((await ann.see(id)).replacedBy).toBe(sessionId);
+  expect((await ann.see(sessionId)).state).toBe("active");
+});
+
+test("a rollback is told to the named connection, or to readers of the session's own stream", async () => {
+  const { ann, id } = await hold(node);
+  await ann.talk(id, "hello");
+  const { stream, connectionId } = await ann.connect();
+  expect((await refused(ann.send({ ...ask(id, 7), connectionId }))).errorCode).toBe("illegal_command");
+  expect((await stream.find("rollback_result")).data).toMatchObject({ success: false, sessionId: id });
+  const own = await ann.follow(id);
+  await own.find("complete");
+  expect((await refused(ann.send(ask(id, 8)))).errorCode).toBe("illegal_command");
+  expect((await own.find("rollback_result")).data["error"]).toContain("index 8");
+  expect((await refused(ann.send(ask("no-such", 0)))).errorCode).toBe("session_not_found");
 });

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused, transitionsOf } from "../../../support/clients/e2e-client.ts";
 import { hold, preempt, queue } from "../../../support/clients/e2e-states.ts";
@@ -63,124 +63,101 @@ test("a sentence is said in the language of the session, which is by default the
 
 type Row = readonly [what: string, node: NodeUnderTest, asked: string, challenger: string, decision: string];
 
-describe("a request for the floor", () => {
-  test.each<Row>([
-    ["on an idle floor", node, "", "music", "granted floor_free 4"],
-    ["of a higher priority", node, "music", "phone", "granted preempted 7"],
-    [
-      "of a lower priority, of a holder that is not interruptible",
-      node,
-      "navigation",
-      "chat",
-      "rejected lower_priority 5",
-    ],
-    ["of an equal priority", node, "music", "music", "rejected equal_priority 6"],
-    ["of an equal priority with ties: newest", lenient, "music", "music", "granted preempted 7"],
-    ["during a session that is not interruptible", node, "navigation", "phone", "rejected not_interruptible 8"],
-    ["at the holder's preemption_threshold", lenient, "navigation", "phone", "granted preempted 7"],
-    ["that would exceed max_paused", lenient, "chat music weather", "planner", "rejected stack_full 7"],
-    ["of an agent that waits", node, "phone", "patient", "queued lower_priority 5"],
-    ["of an agent that waits, in a full queue", lenient, "phone patient", "patient", "rejected queue_full 5"],
-  ])(
-    "a request %s is decided by its rule, and a rejected one leaves the floor and its sessions' logs as they were",
-    async (...row) => {
-      const [, on, asked, challenger, expected] = row;
-      const ann = new E2eClient(on);
-      const logs = async () => {
-        const { holder, paused, queued } = await ann.floor();
-        return Promise.all([holder, ...paused, ...queued].map(async (each) => each && [each, await ann.log(each.id)]));
-      };
-      for (const agent of asked.split(" ").filter(Boolean)) await accepted(start(ann, agent));
-      const before = await logs();
-      const { status, body } = await start(ann, challenger);
-      const { outcome, reason, rule } = body.decision;
-      expect(`${outcome} ${reason} ${rule}`).toBe(expected);
-      expect(status).toBe(outcome === "rejected" ? 409 : 200);
-      if (outcome === "rejected") expect(await logs()).toEqual(before);
-      else expect((await ann.see(body.session.id)).state).toBe(outcome === "granted" ? "active" : "created");
-      expect((await ann.floor()).decisions.at(-1)).toEqual(body.decision);
-    },
-  );
-
-  test("a request of a call pauses the music first, then the call is active: in this order on the floor", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    const stream = await node.stream(`${ann.floorPath}/events`);
-    await stream.findState(music.id, "active.idle");
-    const { session: phone, decision } = await accepted(start(ann, "phone"));
-    expect(decision).toMatchObject({ outcome: "granted", reason: "preempted", holder: { sessionId: music.id } });
-    const events = await stream.until(({ sessionId, type }) => type === "session_transition" && sessionId === phone.id);
-    expect(events.map(({ type, sessionId }) => [type, sessionId])).toEqual([
-      ["session_created", phone.id],
-      ["arbitration", phone.id],
-      ["session_transition", music.id],
-      ["session_transition", phone.id],
-    ]);
-    expect(events[2]!.data).toEqual({
-      from: "active.idle",
-      to: "paused",
-      event: "preempt",
-      reason: "preempted",
-      by: { sessionId: phone.id, agentId: "phone" },
-    });
-    expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
-  });
-
-  test("a request of a call during navigation is rejected, and tells what it would need", async () => {
-    const { ann } = await hold(node, "navigation");
-    const { decision } = await refused(start(ann, "phone"));
-    expect(decision).toMatchObject({
-      reason: "not_interruptible",
-      rule: 8,
-      challenger: { agentId: "phone", priority: 90, explained: [{ step: "agent", value: 90 }] },
-      wouldNeed: "priority ≥ navigation's preemption_threshold (none is set)",
-      say: "Navigation is running; Phone has to wait.",
-    });
-  });
-
-  test("a request is answered with a sentence to speak: the holder's own if it has one", async () => {
-    const ann = new E2eClient(lenient);
-    await ann.hold("navigation");
-    const { error, decision } = await refused(start(ann, "music"));
-    expect([error, decision.say]).toEqual(["导航中，暂时无法Music", "导航中，暂时无法Music"]);
-    expect((await accepted(start(ann, "phone"))).decision.say).toBe("导航 → Phone");
-  });
-
-  test("a request of another user does not affect the first user", async () => {
-    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
-    const music = await ann.hold("music");
-    const before = await ann.log(music.id);
-    expect((await accepted(start(bob, "music"))).decision.reason).toBe("floor_free");
-    expect(await ann.log(music.id)).toEqual(before);
-    expect((await ann.floor()).holder!.id).toBe(music.id);
-  });
-
-  test("a request in another zone, or of a session without a user, competes with no other session", async () => {
-    const ann = new E2eClient(node);
-    await ann.hold("phone");
-    const music = { agentId: "music", activate: true };
-    expect((await accepted(ann.askToCreate({ ...music, zone: "rear" }))).session.state).toBe("active");
-    expect((await accepted(node.post("/session/create", music))).session.state).toBe("active");
-  });
+test.each<Row>([
+  ["on an idle floor", node, "", "music", "granted floor_free 4"],
+  ["of a higher priority", node, "music", "phone", "granted preempted 7"],
+  [
+    "of a lower priority, of a holder that is not interruptible",
+    node,
+    "navigation",
+    "chat",
+    "rejected lower_priority 5",
+  ],
+  ["of an equal priority", node, "music", "music", "rejected equal_priority 6"],
+  ["of an equal priority with ties: newest", lenient, "music", "music", "granted preempted 7"],
+  ["during a session that is not interruptible", node, "navigation", "phone", "rejected not_interruptible 8"],
+  ["at the holder's preemption_threshold", lenient, "navigation", "phone", "granted preempted 7"],
+  ["that would exceed max_paused", lenient, "chat music weather", "planner", "rejected stack_full 7"],
+  ["of an agent that waits", node, "phone", "patient", "queued lower_priority 5"],
+  ["of an agent that waits, in a full queue", lenient, "phone patient", "patient", "rejected queue_full 5"],
+])("a request %s is decided by its rule, and a rejected one changes no session", async (...row) => {
+  const [, on, asked, challenger, expected] = row;
+  const ann = new E2eClient(on);
+  const logs = async () => {
+    const { holder, paused, queued } = await ann.floor();
+    return Promise.all([holder, ...paused, ...queued].map(async (each) => each && [each, await ann.log(each.id)]));
+  };
+  for (const agent of asked.split(" ").filter(Boolean)) await accepted(start(ann, agent));
+  const before = await logs();
+  const { status, body } = await start(ann, challenger);
+  const { outcome, reason, rule } = body.decision;
+  expect(`${outcome} ${reason} ${rule}`).toBe(expected);
+  expect(status).toBe(outcome === "rejected" ? 409 : 200);
+  if (outcome === "rejected") expect(await logs()).toEqual(before);
+  else expect((await ann.see(body.session.id)).state).toBe(outcome === "granted" ? "active" : "created");
+  expect((await ann.floor()).decisions.at(-1)).toEqual(body.decision);
 });
 
-describe("the end of an interruption", () => {
-  test.each(["archived", "deleted"])("the end of an interruption, which is %s, resumes the music", async (how) => {
-    const { ann, holder, session } = await preempt(node);
-    await accepted(how === "deleted" ? node.delete(`/session/${holder.id}`) : ann.on(holder.id, "archive"));
-    expect((await ann.see(session.id)).state).toBe("active");
-    expect((await ann.log(session.id)).slice(-2)).toMatchObject([
-      { type: "arbitration", data: { outcome: "granted", reason: "resumed" } },
-      { type: "session_transition", data: { from: "paused", to: "active.idle", event: "resume" } },
-    ]);
+test("a request of a call pauses the music first, then the call is active: in this order on the floor", async () => {
+  const ann = new E2eClient(node);
+  const music = await ann.hold("music");
+  const stream = await node.stream(`${ann.floorPath}/events`);
+  await stream.findState(music.id, "active.idle");
+  const { session: phone, decision } = await accepted(start(ann, "phone"));
+  expect(decision).toMatchObject({ outcome: "granted", reason: "preempted", holder: { sessionId: music.id } });
+  const events = await stream.until(({ sessionId, type }) => type === "session_transition" && sessionId === phone.id);
+  expect(events.map(({ type, sessionId }) => [type, sessionId])).toEqual([
+    ["session_created", phone.id],
+    ["arbitration", phone.id],
+    ["session_transition", music.id],
+    ["session_transition", phone.id],
+  ]);
+  expect(events[2]!.data).toEqual({
+    from: "active.idle",
+    to: "paused",
+    event: "preempt",
+    reason: "preempted",
+    by: { sessionId: phone.id, agentId: "phone" },
   });
+  expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
+});
 
-  test("the end of an interruption grants the floor to a queued session, once", async () => {
-    const { ann, holder, session } = await queue(node);
-    await accepted(ann.on(holder.id, "archive"));
-    const log = await ann.log(session.id);
-    expect(log.at(-2)!.data).toMatchObject({ outcome: "granted", reason: "dequeued" });
-    expect(transitionsOf(log)).toEqual(["created→active.idle"]);
-    expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
-  });
+test("a request is answered with a sentence to speak: the holder's own if it has one", async () => {
+  const ann = new E2eClient(lenient);
+  await ann.hold("navigation");
+  const { error, decision } = await refused(start(ann, "music"));
+  expect([error, decision.say]).toEqual(["导航中，暂时无法Music", "导航中，暂时无法Music"]);
+  expect((await accepted(start(ann, "phone"))).decision.say).toBe("导航 → Phone");
+});
+
+test("a request of another user, in another zone, or of a session without a user competes with no other session", async () => {
+  const { ann, id } = await hold(node, "phone");
+  const before = await ann.log(id);
+  const music = { agentId: "music", activate: true };
+  const asked = [
+    new E2eClient(node).askToCreate(music),
+    ann.askToCreate({ ...music, zone: "rear" }),
+    node.post("/session/create", music),
+  ];
+  for (const answer of asked) expect((await accepted(answer)).decision.reason).toBe("floor_free");
+  expect(await ann.log(id)).toEqual(before);
+});
+
+test.each(["archived", "deleted"])("the end of an interruption, which is %s, resumes the music", async (how) => {
+  const { ann, holder, session } = await preempt(node);
+  await accepted(how === "deleted" ? node.delete(`/session/${holder.id}`) : ann.on(holder.id, "archive"));
+  expect((await ann.see(session.id)).state).toBe("active");
+  expect((await ann.log(session.id)).slice(-2)).toMatchObject([
+    { type: "arbitration", data: { outcome: "granted", reason: "resumed" } },
+    { type: "session_transition", data: { from: "paused", to: "active.idle", event: "resume" } },
+  ]);
+});
+
+test("the end of an interruption grants the floor to a queued session, once", async () => {
+  const { ann, holder, session } = await queue(node);
+  await accepted(ann.on(holder.id, "archive"));
+  const log = await ann.log(session.id);
+  expect(log.at(-2)!.data).toMatchObject({ outcome: "granted", reason: "dequeued" });
+  expect(transitionsOf(log)).toEqual(["created→active.idle"]);
+  expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
 });

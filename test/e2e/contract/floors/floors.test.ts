@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { E2E_AGENTS } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
@@ -16,177 +16,154 @@ const node = await NodeUnderTest.start({
 });
 afterAll(() => node.stop());
 
-describe("a floor", () => {
-  test("a floor shows its holder, the paused and queued sessions, its flags and its decisions", async () => {
-    const ann = new E2eClient(node);
-    const chat = await ann.hold("chat");
-    const music = await ann.hold("music");
-    const phone = await ann.hold("phone");
-    const { session: queued } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
-    await refused(ann.askToCreate({ agentId: "weather", activate: true }));
-    const floor = await ann.floor();
-    expect(floor).toMatchObject({ floorId: `u:${ann.userId}`, flags: {}, position: expect.any(String) });
-    expect(floor.holder).toEqual(await ann.see(phone.id));
-    expect(floor.paused).toEqual([await ann.see(music.id), await ann.see(chat.id)]);
-    expect(floor.queued).toEqual([queued]);
-    expect(floor.decisions.map(({ outcome, challenger }) => `${challenger.agentId} ${outcome}`)).toEqual([
-      ...["chat granted", "music granted", "phone granted", "patient queued", "weather rejected"],
-    ]);
-  });
-
-  test("an unused floor is empty, not an error", async () => {
-    const ann = new E2eClient(node);
-    const position = expect.stringMatching(/^[a-z0-9]{1,6}\.0$/);
-    const empty = { holder: null, paused: [], queued: [], flags: {}, decisions: [], position };
-    expect(await ann.floor()).toEqual({ success: true, floorId: `u:${ann.userId}`, ...empty });
-  });
-
-  test("a floor remembers its last 50 decisions, the newest last", async () => {
-    const ann = new E2eClient(node);
-    await ann.hold("phone");
-    for (let asked = 0; asked < 51; asked += 1) {
-      await refused(ann.askToCreate({ agentId: asked === 50 ? "chat" : "music", activate: true }));
-    }
-    const { decisions } = await ann.floor();
-    const asked = decisions.map(({ challenger }): string => challenger.agentId);
-    expect(asked).toEqual([...Array(49).fill("music"), "chat"]);
-  });
-
-  test("the floor of a session without a user belongs to that session alone", async () => {
-    const { session } = await accepted(node.post("/session/create", { agentId: "music", activate: true }));
-    const floor = await accepted(node.get(`/floor/${encodeURIComponent(session.floorId)}`));
-    expect(floor).toMatchObject({ floorId: `s:${session.id}`, holder: { id: session.id } });
-  });
+test("a floor shows its holder, the paused and queued sessions, its flags and its decisions", async () => {
+  const ann = new E2eClient(node);
+  const chat = await ann.hold("chat");
+  const music = await ann.hold("music");
+  const phone = await ann.hold("phone");
+  const { session: queued } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
+  await refused(ann.askToCreate({ agentId: "weather", activate: true }));
+  const floor = await ann.floor();
+  expect(floor).toMatchObject({ floorId: `u:${ann.userId}`, flags: {}, position: expect.any(String) });
+  expect(floor.holder).toEqual(await ann.see(phone.id));
+  expect(floor.paused).toEqual([await ann.see(music.id), await ann.see(chat.id)]);
+  expect(floor.queued).toEqual([queued]);
+  expect(floor.decisions.map(({ outcome, challenger }) => `${challenger.agentId} ${outcome}`)).toEqual([
+    ...["chat granted", "music granted", "phone granted", "patient queued", "weather rejected"],
+  ]);
 });
 
-describe("a floor's id", () => {
-  test.each(["a/b", "a/b/c", "张三", "a:b", "100%", "a b", "?x=1#y", ".", "ü".repeat(128)])(
-    "a floor's id contains the user %j, encoded once by itself and once more in the path",
-    async (userId) => {
-      const ann = new E2eClient(node, userId);
-      // A repeated test finds the floor as its first try left it.
-      await accepted(node.post(`${ann.floorPath}/stop-all`));
-      const { id } = await ann.hold("music");
-      const floor = await ann.floor();
-      expect(floor.floorId).toBe(`u:${encodeURIComponent(userId)}`);
-      expect(floor.holder!.id).toBe(id);
-    },
-  );
-
-  test("a floor's id contains a zone after a slash, which is different from a slash in a name", async () => {
-    const ann = new E2eClient(node, node.newUser("slash/er"));
-    const { session } = await accepted(ann.askToCreate({ agentId: "music", zone: "后/排", activate: true }));
-    const floorId = `u:${encodeURIComponent(ann.userId)}/${encodeURIComponent("后/排")}`;
-    expect(session.floorId).toBe(floorId);
-    const zone = await accepted(node.get(`/floor/${encodeURIComponent(floorId)}`));
-    expect(zone).toMatchObject({ floorId, holder: { id: session.id } });
-    expect((await ann.floor()).holder).toBeNull();
-  });
-
-  test("different spellings of a floor's id name the same floor", async () => {
-    const ann = new E2eClient(node, node.newUser("spelt"));
-    const { id } = await ann.hold("music");
-    const floor = await accepted(node.get(`/floor/${encodeURIComponent(`u:%73${ann.userId.slice(1)}`)}`));
-    expect(floor).toMatchObject({ floorId: `u:${ann.userId}`, holder: { id } });
-  });
-
-  const WRONG = ["nonsense", "u:", "s:", "x:y", "u:a/b/c", "u:%", "u:%zz", "s:a b", "u:%00", "s:a/b"];
-  test.each([...WRONG, `u:${"x".repeat(129)}`])("a floor's id may not be %j: 400, at its path", async (text) => {
-    const path = `/floor/${encodeURIComponent(text)}`;
-    const answers = [
-      node.get(path),
-      node.get(`${path}/events`),
-      node.post(`${path}/stop`),
-      node.put(`${path}/flags`, {}),
-    ];
-    for (const answer of answers) {
-      expect(await refused(answer)).toMatchObject({ errorCode: "bad_request", issues: [{ path: "params.id" }] });
-    }
-  });
+test("an unused floor is empty, not an error", async () => {
+  const ann = new E2eClient(node);
+  const position = expect.stringMatching(/^[a-z0-9]{1,6}\.0$/);
+  const empty = { holder: null, paused: [], queued: [], flags: {}, decisions: [], position };
+  expect(await ann.floor()).toEqual({ success: true, floorId: `u:${ann.userId}`, ...empty });
 });
 
-describe("stop", () => {
-  test("stop archives the holder, and the floor goes to the next", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    const phone = await ann.hold("phone");
-    expect(await accepted(node.post(`${ann.floorPath}/stop`))).toEqual({ success: true, archived: [phone.id] });
-    expect((await ann.floor()).holder!.id).toBe(music.id);
-    expect((await ann.see(phone.id)).state).toBe("archived");
-  });
-
-  test("stop-all archives the holder and the preempted and queued sessions, and wakes no session", async () => {
-    const ann = new E2eClient(node);
-    const own = await ann.hold("weather");
-    await accepted(ann.on(own.id, "pause"));
-    const chat = await ann.hold("chat");
-    const phone = await ann.hold("phone");
-    const { session: queued } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
-    const { archived } = await accepted(node.post(`${ann.floorPath}/stop-all`));
-    expect(archived).toEqual([phone.id, chat.id, queued.id]);
-    expect(await ann.floor()).toMatchObject({ holder: null, queued: [], paused: [{ id: own.id }] });
-    const transitions = (await ann.log(chat.id)).filter(({ data }) => data["event"] === "resume");
-    expect(transitions).toEqual([]);
-  });
+test("a floor remembers its last 50 decisions, the newest last", async () => {
+  const ann = new E2eClient(node);
+  await ann.hold("phone");
+  for (let asked = 0; asked < 51; asked += 1) {
+    await refused(ann.askToCreate({ agentId: asked === 50 ? "chat" : "music", activate: true }));
+  }
+  const { decisions } = await ann.floor();
+  const asked = decisions.map(({ challenger }): string => challenger.agentId);
+  expect(asked).toEqual([...Array(49).fill("music"), "chat"]);
 });
 
-describe("flags", () => {
-  const setFlags = (ann: E2eClient, flags: unknown) => node.put(`${ann.floorPath}/flags`, flags);
+const USERS = ["a/b", "a/b/c", "张三", "a:b", "100%", "a b", "?x=1#y", ".", "ü".repeat(128)];
+test.each(USERS)("a floor's id contains the user %j, encoded by itself and in the path", async (userId) => {
+  const ann = new E2eClient(node, userId);
+  // A repeated test finds the floor as its first try left it.
+  await accepted(node.post(`${ann.floorPath}/stop-all`));
+  const { id } = await ann.hold("music");
+  const floor = await ann.floor();
+  expect(floor.floorId).toBe(`u:${encodeURIComponent(userId)}`);
+  expect(floor.holder!.id).toBe(id);
+});
 
-  test("flags replace the whole set, and are logged on the floor", async () => {
-    const ann = new E2eClient(node);
-    const stream = await node.stream(`${ann.floorPath}/events`);
-    const flags = { emergency: true, night: false };
-    expect(await accepted(setFlags(ann, flags))).toEqual({ success: true, flags });
-    expect(await stream.find("floor_updated")).toMatchObject({ data: { flags } });
-    await accepted(setFlags(ann, { rain: true }));
-    expect((await ann.floor()).flags).toEqual({ rain: true });
-    await accepted(setFlags(ann, {}));
-    expect((await ann.floor()).flags).toEqual({});
-  });
+test("a floor's id contains a zone after a slash, which is different from a slash in a name", async () => {
+  const ann = new E2eClient(node, node.newUser("slash/er"));
+  const { session } = await accepted(ann.askToCreate({ agentId: "music", zone: "后/排", activate: true }));
+  const floorId = `u:${encodeURIComponent(ann.userId)}/${encodeURIComponent("后/排")}`;
+  expect(session.floorId).toBe(floorId);
+  const zone = await accepted(node.get(`/floor/${encodeURIComponent(floorId)}`));
+  expect(zone).toMatchObject({ floorId, holder: { id: session.id } });
+  expect((await ann.floor()).holder).toBeNull();
+});
 
-  test("flags change the priority of later requests, through priority_rules, but not the holder's", async () => {
-    const ann = new E2eClient(node);
-    const navigation = await ann.hold("phone");
-    const asked = await refused(ann.askToCreate({ agentId: "vehicle", activate: true }));
-    expect(asked.decision.reason).toBe("lower_priority");
-    await accepted(ann.on(navigation.id, "archive"));
-    const planner = await ann.hold("planner");
-    await accepted(setFlags(ann, { emergency: true }));
-    const { session, decision } = await accepted(ann.askToCreate({ agentId: "vehicle", activate: true }));
-    const explained = [
-      { step: "agent", value: 50 },
-      { step: "rule:emergency", adjust: 45, value: 95 },
-    ];
-    expect(decision).toMatchObject({ reason: "preempted", challenger: { priority: 95, explained } });
-    await accepted(setFlags(ann, {}));
-    expect((await ann.see(session.id)).priority).toBe(95);
-    expect((await ann.see(planner.id)).state).toBe("paused");
-  });
+test("different spellings of a floor's id name the same floor", async () => {
+  const ann = new E2eClient(node, node.newUser("spelt"));
+  const { id } = await ann.hold("music");
+  const floor = await accepted(node.get(`/floor/${encodeURIComponent(`u:%73${ann.userId.slice(1)}`)}`));
+  expect(floor).toMatchObject({ floorId: `u:${ann.userId}`, holder: { id } });
+});
 
-  test("flags apply on their own floor only, and a priority that they change stays within 0 and 100", async () => {
-    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
-    await accepted(setFlags(ann, { quiet: true }));
-    expect((await bob.hold("music")).priority).toBe(20);
-    const { session, decision } = await accepted(ann.askToCreate({ agentId: "music", activate: true }));
-    expect(session.priority).toBe(0);
-    expect(decision.challenger.explained).toEqual([
-      { step: "agent", value: 20 },
-      { step: "rule:quiet", adjust: -100, value: -80 },
-      { step: "clamp", value: 0 },
-    ]);
-  });
+const WRONG = ["nonsense", "u:", "s:", "x:y", "u:a/b/c", "u:%", "u:%zz", "s:a b", "u:%00", "s:a/b"];
+test.each([...WRONG, `u:${"x".repeat(129)}`])("a floor's id may not be %j: 400, at its path", async (text) => {
+  const path = `/floor/${encodeURIComponent(text)}`;
+  const answers = [
+    node.get(path),
+    node.get(`${path}/events`),
+    node.post(`${path}/stop`),
+    node.put(`${path}/flags`, {}),
+  ];
+  for (const answer of answers) {
+    expect(await refused(answer)).toMatchObject({ errorCode: "bad_request", issues: [{ path: "params.id" }] });
+  }
+});
 
-  test.each([
-    [{ emergency: "yes" }],
-    [{ "Not A Flag": true }],
-    [["emergency"]],
-    [Object.fromEntries(Array.from({ length: 33 }, (_, flag) => [`f${flag}`, true]))],
-  ])("invalid flags are refused: %j", async (flags) => {
-    const ann = new E2eClient(node);
-    expect((await refused(setFlags(ann, flags))).errorCode).toBe("bad_request");
-    expect((await ann.floor()).flags).toEqual({});
-  });
+test("stop archives the holder, and the floor goes to the next", async () => {
+  const ann = new E2eClient(node);
+  const music = await ann.hold("music");
+  const phone = await ann.hold("phone");
+  expect(await accepted(node.post(`${ann.floorPath}/stop`))).toEqual({ success: true, archived: [phone.id] });
+  expect((await ann.floor()).holder!.id).toBe(music.id);
+  expect((await ann.see(phone.id)).state).toBe("archived");
+});
+
+test("stop-all archives the holder and the preempted and queued sessions, and wakes no session", async () => {
+  const ann = new E2eClient(node);
+  const own = await ann.hold("weather");
+  await accepted(ann.on(own.id, "pause"));
+  const chat = await ann.hold("chat");
+  const phone = await ann.hold("phone");
+  const { session: queued } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
+  const { archived } = await accepted(node.post(`${ann.floorPath}/stop-all`));
+  expect(archived).toEqual([phone.id, chat.id, queued.id]);
+  expect(await ann.floor()).toMatchObject({ holder: null, queued: [], paused: [{ id: own.id }] });
+  const transitions = (await ann.log(chat.id)).filter(({ data }) => data["event"] === "resume");
+  expect(transitions).toEqual([]);
+});
+
+const setFlags = (ann: E2eClient, flags: unknown) => node.put(`${ann.floorPath}/flags`, flags);
+
+test("flags replace the whole set, and are logged on the floor", async () => {
+  const ann = new E2eClient(node);
+  const stream = await node.stream(`${ann.floorPath}/events`);
+  const flags = { emergency: true, night: false };
+  expect(await accepted(setFlags(ann, flags))).toEqual({ success: true, flags });
+  expect(await stream.find("floor_updated")).toMatchObject({ data: { flags } });
+  await accepted(setFlags(ann, { rain: true }));
+  expect((await ann.floor()).flags).toEqual({ rain: true });
+  await accepted(setFlags(ann, {}));
+  expect((await ann.floor()).flags).toEqual({});
+});
+
+test("flags change the priority of later requests, through priority_rules, but not the holder's", async () => {
+  const ann = new E2eClient(node);
+  const navigation = await ann.hold("phone");
+  const asked = await refused(ann.askToCreate({ agentId: "vehicle", activate: true }));
+  expect(asked.decision.reason).toBe("lower_priority");
+  await accepted(ann.on(navigation.id, "archive"));
+  const planner = await ann.hold("planner");
+  await accepted(setFlags(ann, { emergency: true }));
+  const { session, decision } = await accepted(ann.askToCreate({ agentId: "vehicle", activate: true }));
+  const explained = [
+    { step: "agent", value: 50 },
+    { step: "rule:emergency", adjust: 45, value: 95 },
+  ];
+  expect(decision).toMatchObject({ reason: "preempted", challenger: { priority: 95, explained } });
+  await accepted(setFlags(ann, {}));
+  expect((await ann.see(session.id)).priority).toBe(95);
+  expect((await ann.see(planner.id)).state).toBe("paused");
+});
+
+test("flags apply on their own floor only", async () => {
+  const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
+  await accepted(setFlags(ann, { quiet: true }));
+  expect([(await bob.hold("music")).priority, (await ann.hold("music")).priority]).toEqual([20, 0]);
+});
+
+test.each([
+  [{ emergency: "yes" }],
+  [{ "Not A Flag": true }],
+  [["emergency"]],
+  [Object.fromEntries(Array.from({ length: 33 }, (_, flag) => [`f${flag}`, true]))],
+])("invalid flags are refused: %j", async (flags) => {
+  const ann = new E2eClient(node);
+  expect((await refused(setFlags(ann, flags))).errorCode).toBe("bad_request");
+  expect((await ann.floor()).flags).toEqual({});
 });
 
 test("a user's own priorities replace the catalogue's, on that user's floor only", async () => {
@@ -202,36 +179,20 @@ test("a user's own priorities replace the catalogue's, on that user's floor only
   expect((await new E2eClient(node).hold("music")).priority).toBe(20);
 });
 
-describe("what-if", () => {
-  const whatIf = (ann: E2eClient, agentId: unknown) => node.post(`${ann.floorPath}/what-if`, { agentId });
+const whatIf = (ann: E2eClient, agentId: unknown) => node.post(`${ann.floorPath}/what-if`, { agentId });
 
-  test("what-if returns the decision that a request would get now", async () => {
-    const ann = new E2eClient(node);
-    expect((await accepted(whatIf(ann, "music"))).decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
-    await ann.hold("navigation");
-    const { decision } = await accepted(whatIf(ann, "phone"));
-    const { decision: taken } = await refused(ann.askToCreate({ agentId: "phone", activate: true }));
-    const { sessionId: _, ...challenger } = taken.challenger;
-    expect(decision).toEqual({ ...taken, challenger });
-    expect((await accepted(whatIf(ann, "patient"))).decision.outcome).toBe("queued");
-  });
+test("what-if returns the decision that a request would get now", async () => {
+  const ann = new E2eClient(node);
+  expect((await accepted(whatIf(ann, "music"))).decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
+  await ann.hold("navigation");
+  const { decision } = await accepted(whatIf(ann, "phone"));
+  const { decision: taken } = await refused(ann.askToCreate({ agentId: "phone", activate: true }));
+  const { sessionId: _, ...challenger } = taken.challenger;
+  expect(decision).toEqual({ ...taken, challenger });
+  expect((await accepted(whatIf(ann, "patient"))).decision.outcome).toBe("queued");
+});
 
-  test("what-if does not change the floor, its log, or the sessions", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    const before = { floor: await ann.floor(), log: await ann.log(music.id) };
-    expect((await accepted(whatIf(ann, "phone"))).decision.reason).toBe("preempted");
-    expect({ floor: await ann.floor(), log: await ann.log(music.id) }).toEqual(before);
-  });
-
-  test("what-if answers for unknown or disabled agents, by the first rule", async () => {
-    const ann = new E2eClient(node);
-    expect((await accepted(whatIf(ann, "nobody"))).decision).toMatchObject({ reason: "unknown_agent", rule: 1 });
-    expect((await accepted(whatIf(ann, "off"))).decision).toMatchObject({ reason: "agent_disabled", rule: 1 });
-  });
-
-  test.each([undefined, "", "No Such", 7])("what-if refuses %j", async (agentId) => {
-    const { issues } = await refused(whatIf(new E2eClient(node), agentId));
-    expect(issues[0]!.path).toBe("body.agentId");
-  });
+test.each([undefined, "", "No Such", 7])("what-if refuses %j", async (agentId) => {
+  const { issues } = await refused(whatIf(new E2eClient(node), agentId));
+  expect(issues[0]!.path).toBe("body.agentId");
 });

@@ -1,6 +1,6 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import type { Session } from "../../../../src/protocol/session.ts";
-import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
+import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { archive, hold, leavesAsItWas, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -106,36 +106,23 @@ test("a session that its user paused while it was preempted is not woken by a re
   expect((await ann.floor()).holder).toBeNull();
 });
 
-describe("archive", () => {
-  test("a queued session is withdrawn: it is never granted the floor", async () => {
-    const { ann, holder, session } = await queue(node);
-    expect((await accepted(ann.on(session.id, "archive"))).session.archivedAt).toEqual(expect.any(Number));
-    await accepted(ann.on(holder.id, "archive"));
-    expect(await ann.floor()).toMatchObject({ holder: null, queued: [] });
-  });
+test("archive withdraws a queued session, which is never granted the floor", async () => {
+  const { ann, holder, session } = await queue(node);
+  expect((await accepted(ann.on(session.id, "archive"))).session.archivedAt).toEqual(expect.any(Number));
+  await accepted(ann.on(holder.id, "archive"));
+  expect(await ann.floor()).toMatchObject({ holder: null, queued: [] });
+});
 
-  test("the active session's run ends: its message, complete, and the transition as the log's last event", async () => {
-    const { ann, id } = await hold(node, "music");
-    const stream = await ann.follow(id);
-    const { runId } = await accepted(ann.say(id, "play"));
-    await stream.find("delta");
-    const { session } = await accepted(ann.on(id, "archive"));
-    expect(session).toMatchObject({ state: "archived", activity: "idle" });
-    const [complete, last] = (await ann.log(id)).slice(-2);
-    expect(complete).toMatchObject({ type: "complete", data: { runId, cancelled: true } });
-    expect(last).toMatchObject({ data: { from: "active.running", to: "archived", event: "archive" } });
-  });
-
-  test("a paused session is archived, and its held run ends", async () => {
-    const { ann, id } = await hold(node, "music");
-    await accepted(ann.say(id, "play"));
-    await ann.hold("phone");
-    expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "running" });
-    await accepted(ann.on(id, "archive"));
-    const log = await ann.log(id);
-    expect(typesOf(log).slice(-2)).toEqual(["complete", "session_transition"]);
-    expect(transitionsOf(log).at(-1)).toBe("paused→archived");
-  });
+test("archive ends the active session's run: its message, complete, and the transition as the log's last event", async () => {
+  const { ann, id } = await hold(node, "music");
+  const stream = await ann.follow(id);
+  const { runId } = await accepted(ann.say(id, "play"));
+  await stream.find("delta");
+  const { session } = await accepted(ann.on(id, "archive"));
+  expect(session).toMatchObject({ state: "archived", activity: "idle" });
+  const [complete, last] = (await ann.log(id)).slice(-2);
+  expect(complete).toMatchObject({ type: "complete", data: { runId, cancelled: true } });
+  expect(last).toMatchObject({ data: { from: "active.running", to: "archived", event: "archive" } });
 });
 
 test("an archived session accepts no message, agent or title; an abort has no effect", async () => {

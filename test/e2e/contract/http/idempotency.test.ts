@@ -1,6 +1,6 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
-import { hold } from "../../../support/clients/e2e-states.ts";
+import { connect, create, hold } from "../../../support/clients/e2e-states.ts";
 import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -10,138 +10,84 @@ let keys = 0;
 const newKey = () => `key-${++keys}`;
 const newOptions = () => ({ key: newKey() });
 
-describe("a repeat with the same key", () => {
-  test("a repeat with the same key creates no second session, and gets the first answer", async () => {
-    const ann = new E2eClient(node);
-    const options = newOptions();
-    const first = await accepted(ann.askToCreate({ agentId: "music", activate: true }, options));
-    await accepted(ann.on(first.session.id, "pause"));
-    expect(await accepted(ann.askToCreate({ agentId: "music", activate: true }, options))).toEqual(first);
-    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
-  });
-
-  test("the same key sent many times at once has one effect, and one answer for all", async () => {
-    const ann = new E2eClient(node);
-    const options = newOptions();
-    const message = { type: "chat", content: "play", userId: ann.userId };
-    const answers = await Promise.all(Array.from({ length: 8 }, () => accepted(ann.send(message, options))));
-    for (const answer of answers) expect(answer).toEqual(answers[0]);
-    expect(await ann.messages(answers[0]!.sessionId)).toHaveLength(1);
-  });
-
-  test("renaming, switching and answering with the same key take effect once", async () => {
-    const { ann, id: sessionId } = await hold(node);
-    const renaming = { key: newKey() };
-    const renamed = await accepted(node.patch(`/session/${sessionId}`, { title: "One" }, renaming));
-    await accepted(node.patch(`/session/${sessionId}`, { title: "Two" }));
-    expect(await accepted(node.patch(`/session/${sessionId}`, { title: "One" }, renaming))).toEqual(renamed);
-    expect((await ann.see(sessionId)).title).toBe("Two");
-
-    const switching = { key: newKey() };
-    const toMusic = { type: "switch_agent", sessionId, agentId: "music" };
-    const switched = await accepted(ann.send(toMusic, switching));
-    await accepted(ann.send({ ...toMusic, agentId: "chat" }));
-    expect(await accepted(ann.send(toMusic, switching))).toEqual(switched);
-    expect((await ann.see(sessionId)).agentId).toBe("chat");
-
-    const stream = await ann.follow(sessionId);
-    await accepted(ann.say(sessionId, "ask"));
-    const { requestId } = await stream.find("user_question_request");
-    const answering = { key: newKey() };
-    const answer = { type: "user_question_response", sessionId, requestId, response: "a" };
-    const answered = await accepted(ann.send(answer, answering));
-    expect(await accepted(ann.send(answer, answering))).toEqual(answered);
-    expect((await refused(ann.send(answer))).errorCode).toBe("interaction_not_found");
-  });
-
-  test("stopping a floor and setting its flags with the same key take effect once", async () => {
-    const { ann, id } = await hold(node, "music");
-    const stopping = { key: newKey() };
-    const stopped = await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping));
-    expect(stopped.archived).toEqual([id]);
-    const next = await ann.hold("chat");
-    expect(await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping))).toEqual(stopped);
-    expect((await ann.floor()).holder!.id).toBe(next.id);
-
-    const flagging = { key: newKey() };
-    await accepted(node.put(`${ann.floorPath}/flags`, { night: true }, flagging));
-    await accepted(node.put(`${ann.floorPath}/flags`, {}));
-    await accepted(node.put(`${ann.floorPath}/flags`, { night: true }, flagging));
-    expect((await ann.floor()).flags).toEqual({});
-  });
-
-  test("the same key means the same request regardless of field order, explicit defaults and unknown fields", async () => {
-    const ann = new E2eClient(node);
-    const options = newOptions();
-    const send = (raw: string) => accepted(node.post("/session/create", undefined, { ...options, raw }));
-    const first = await send(`{"userId":"${ann.userId}","agentId":"music"}`);
-    expect(await send(`{"agentId":"music","activate":false,"colour":1,"userId":"${ann.userId}"}`)).toEqual(first);
-  });
-
-  test("a repeat with the same key gets the first refusal, although it would not be refused any more", async () => {
-    const ann = new E2eClient(node);
-    const phone = await ann.hold("phone");
-    const options = newOptions();
-    const music = { agentId: "music", activate: true };
-    const first = await refused(ann.askToCreate(music, options));
-    const { id } = await ann.create("music");
-    const illegal = { key: newKey() };
-    expect((await refused(ann.on(id, "resume", illegal))).errorCode).toBe("illegal_command");
-    await accepted(ann.on(phone.id, "archive"));
-    const again = await refused(ann.askToCreate(music, options));
-    expect({ ...again, traceId: "" }).toEqual({ ...first, traceId: "" });
-    await accepted(ann.on(id, "activate"));
-    expect((await refused(ann.on(id, "resume", illegal))).errorCode).toBe("illegal_command");
-    await accepted(ann.on(id, "archive"));
-    const { session } = await accepted(ann.askToCreate(music, { key: newKey() }));
-    expect(session.state).toBe("active");
-  });
+test("a repeat with the same key creates no second session, and gets the first answer", async () => {
+  const ann = new E2eClient(node);
+  const options = newOptions();
+  const first = await accepted(ann.askToCreate({ agentId: "music", activate: true }, options));
+  await accepted(ann.on(first.session.id, "pause"));
+  expect(await accepted(ann.askToCreate({ agentId: "music", activate: true }, options))).toEqual(first);
+  expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
 });
 
-describe("a repeat without a session in the request", () => {
-  test("a repeat without a session means the original session, although the connection is bound to another since", async () => {
-    const ann = new E2eClient(node);
-    const { connectionId } = await ann.connect();
-    const one = await ann.create("general", { connectionId });
-    const options = newOptions();
-    const first = await accepted(ann.send({ type: "chat", content: "play", connectionId }, options));
-    expect(first.sessionId).toBe(one.id);
-    // On another floor, which does not know the key.
-    const other = await ann.create("general", { connectionId, zone: "rear" });
-    expect(await accepted(ann.send({ type: "chat", content: "play", connectionId }, options))).toEqual(first);
-    expect(await ann.messages(other.id)).toEqual([]);
-    const mismatch = await refused(ann.send({ type: "chat", content: "nod", connectionId }, options));
-    expect(mismatch.errorCode).toBe("idempotency_mismatch");
-  });
+test("the same key sent many times at once has one effect, and one answer for all", async () => {
+  const ann = new E2eClient(node);
+  const options = newOptions();
+  const message = { type: "chat", content: "play", userId: ann.userId };
+  const answers = await Promise.all(Array.from({ length: 8 }, () => accepted(ann.send(message, options))));
+  for (const answer of answers) expect(answer).toEqual(answers[0]);
+  expect(await ann.messages(answers[0]!.sessionId)).toHaveLength(1);
+});
 
-  test("a repeat of a quick chat creates no second session, and binds it to each connection that repeats it", async () => {
-    const ann = new E2eClient(node);
-    const options = newOptions();
-    const chat = { type: "chat", content: "play", userId: ann.userId };
-    const first = await accepted(ann.send({ ...chat, connectionId: (await ann.connect()).connectionId }, options));
-    const second = await ann.connect();
-    const again = await accepted(ann.send({ ...chat, connectionId: second.connectionId }, options));
-    expect(again).toEqual(first);
-    expect(await second.stream.find("session_created")).toMatchObject({ sessionId: first.sessionId, seq: 1 });
-    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
-  });
+test("an answer repeated with the same key takes effect once", async () => {
+  const { ann, id: sessionId } = await hold(node);
+  const stream = await ann.follow(sessionId);
+  await accepted(ann.say(sessionId, "ask"));
+  const { requestId } = await stream.find("user_question_request");
+  const options = newOptions();
+  const answer = { type: "user_question_response", sessionId, requestId, response: "a" };
+  const answered = await accepted(ann.send(answer, options));
+  expect(await accepted(ann.send(answer, options))).toEqual(answered);
+  expect((await refused(ann.send(answer))).errorCode).toBe("interaction_not_found");
+});
 
-  test("a repeat of a create binds the session to each connection that repeats it: once, even if it has ended there", async () => {
-    const ann = new E2eClient(node);
-    const options = newOptions();
-    const [one, other] = [await ann.connect(), await ann.connect()];
-    const create = async ({ connectionId }: { connectionId: string }) =>
-      (await accepted(ann.askToCreate({ agentId: "music", connectionId }, options))).session.id;
-    const id = await create(one);
-    expect(await create(other)).toBe(id);
-    for (const { stream } of [one, other]) expect((await stream.find("session_created")).sessionId).toBe(id);
-    await accepted(ann.on(id, "archive"));
-    await one.stream.findState(id, "archived");
-    expect(await create(one)).toBe(id);
-    const last = await ann.create("chat", { connectionId: one.connectionId });
-    const since = await one.stream.until(({ sessionId }) => sessionId === last.id);
-    expect(since.filter(({ sessionId }) => sessionId === id)).toEqual([]);
-  });
+test("stopping a floor and setting its flags with the same key take effect once", async () => {
+  const { ann, id } = await hold(node, "music");
+  const stopping = { key: newKey() };
+  const stopped = await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping));
+  expect(stopped.archived).toEqual([id]);
+  const next = await ann.hold("chat");
+  expect(await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping))).toEqual(stopped);
+  expect((await ann.floor()).holder!.id).toBe(next.id);
+
+  const flagging = { key: newKey() };
+  await accepted(node.put(`${ann.floorPath}/flags`, { night: true }, flagging));
+  await accepted(node.put(`${ann.floorPath}/flags`, {}));
+  await accepted(node.put(`${ann.floorPath}/flags`, { night: true }, flagging));
+  expect((await ann.floor()).flags).toEqual({});
+});
+
+test("the same key means the same request regardless of field order, explicit defaults and unknown fields", async () => {
+  const ann = new E2eClient(node);
+  const options = newOptions();
+  const send = (raw: string) => accepted(node.post("/session/create", undefined, { ...options, raw }));
+  const first = await send(`{"userId":"${ann.userId}","agentId":"music"}`);
+  expect(await send(`{"agentId":"music","activate":false,"colour":1,"userId":"${ann.userId}"}`)).toEqual(first);
+});
+
+test("a repeat without a session means the original session, although the connection is bound to another since", async () => {
+  const { ann, connectionId } = await connect(node);
+  const one = await ann.create("general", { connectionId });
+  const options = newOptions();
+  const first = await accepted(ann.send({ type: "chat", content: "play", connectionId }, options));
+  expect(first.sessionId).toBe(one.id);
+  // On another floor, which does not know the key.
+  const other = await ann.create("general", { connectionId, zone: "rear" });
+  expect(await accepted(ann.send({ type: "chat", content: "play", connectionId }, options))).toEqual(first);
+  expect(await ann.messages(other.id)).toEqual([]);
+  const mismatch = await refused(ann.send({ type: "chat", content: "nod", connectionId }, options));
+  expect(mismatch.errorCode).toBe("idempotency_mismatch");
+});
+
+test("a repeat of a quick chat creates no second session, and binds it to each connection that repeats it", async () => {
+  const ann = new E2eClient(node);
+  const options = newOptions();
+  const chat = { type: "chat", content: "play", userId: ann.userId };
+  const first = await accepted(ann.send({ ...chat, connectionId: (await ann.connect()).connectionId }, options));
+  const second = await ann.connect();
+  const again = await accepted(ann.send({ ...chat, connectionId: second.connectionId }, options));
+  expect(again).toEqual(first);
+  expect(await second.stream.find("session_created")).toMatchObject({ sessionId: first.sessionId, seq: 1 });
+  expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
 });
 
 test("a key used for another request is a mismatch: another body, another path, another floor", async () => {
@@ -175,63 +121,54 @@ test("a key used for two requests at once has one effect: the other is a mismatc
   expect((await Promise.all(totals)).reduce((sum, total) => sum + total)).toBe(5);
 });
 
-describe("a key", () => {
-  test("a key may be in the body or in the header", async () => {
-    const ann = new E2eClient(node);
-    const key = newKey();
-    const first = await accepted(ann.askToCreate({ agentId: "music", commandId: key }));
-    expect(await accepted(ann.askToCreate({ agentId: "music" }, { key }))).toEqual(first);
-    const { id } = first.session;
-    const pausing = newKey();
-    await accepted(ann.on(id, "activate"));
-    await accepted(node.post(`/session/${id}/pause`, { commandId: pausing }));
-    await accepted(ann.on(id, "resume"));
-    await accepted(node.post(`/session/${id}/pause`, { commandId: pausing }));
-    expect((await ann.see(id)).state).toBe("active");
-  });
+test("a key may be in the body or in the header", async () => {
+  const ann = new E2eClient(node);
+  const key = newKey();
+  const first = await accepted(ann.askToCreate({ agentId: "music", commandId: key }));
+  expect(await accepted(ann.askToCreate({ agentId: "music" }, { key }))).toEqual(first);
+});
 
-  test("a key may be in the body of every write", async () => {
-    const { ann, id } = await hold(node, "stacker");
-    await accepted(ann.say(id, "play"));
-    await accepted(ann.say(id, "hello", { id: "late" }));
-    const repeated = async (method: string, path: string, body: object) => {
-      const raw = JSON.stringify({ ...body, commandId: newKey() });
-      const headers = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(raw) };
-      const [one, two] = [await node.send(method, path, headers, raw), await node.send(method, path, headers, raw)];
-      expect(one.status, one.text).toBe(200);
-      expect(two.body).toEqual(one.body);
-    };
-    await repeated("DELETE", `/session/${id}/messages/late`, {});
-    await repeated("PUT", `${ann.floorPath}/flags`, { night: true });
-    expect((await ann.floor()).flags).toEqual({ night: true });
-    await repeated("POST", `${ann.floorPath}/stop`, {});
-    await repeated("PATCH", `/session/${(await ann.create("music")).id}`, { title: "New" });
-    await repeated("DELETE", `/session/${id}`, {});
-  });
+test("a key may be in the body of every write", async () => {
+  const { ann, id } = await hold(node, "stacker");
+  await accepted(ann.say(id, "play"));
+  await accepted(ann.say(id, "hello", { id: "late" }));
+  const repeated = async (method: string, path: string, body: object) => {
+    const raw = JSON.stringify({ ...body, commandId: newKey() });
+    const headers = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(raw) };
+    const [one, two] = [await node.send(method, path, headers, raw), await node.send(method, path, headers, raw)];
+    expect(one.status, one.text).toBe(200);
+    expect(two.body).toEqual(one.body);
+  };
+  await repeated("DELETE", `/session/${id}/messages/late`, {});
+  await repeated("PUT", `${ann.floorPath}/flags`, { night: true });
+  expect((await ann.floor()).flags).toEqual({ night: true });
+  await repeated("POST", `${ann.floorPath}/stop`, {});
+  await repeated("PATCH", `/session/${(await ann.create("music")).id}`, { title: "New" });
+  await repeated("DELETE", `/session/${id}`, {});
+});
 
-  test.each([
-    ["129 characters", "x".repeat(129)],
-    ["no characters", ""],
-    ["a space", "a b"],
-    ["a tab", "a\tb"],
-  ])("a key of %s is malformed", async (_, key) => {
-    expect((await refused(node.post("/session/create", {}, { key }))).errorCode).toBe("bad_request");
-    expect((await refused(node.post("/session/create", { commandId: key }))).errorCode).toBe("bad_request");
-  });
+test.each([
+  ["129 characters", "x".repeat(129)],
+  ["no characters", ""],
+  ["a space", "a b"],
+  ["a tab", "a\tb"],
+])("a key of %s is malformed", async (_, key) => {
+  expect((await refused(node.post("/session/create", {}, { key }))).errorCode).toBe("bad_request");
+  expect((await refused(node.post("/session/create", { commandId: key }))).errorCode).toBe("bad_request");
+});
 
-  test("a key may have 128 visible characters of any kind", async () => {
-    const key = `!"#$%&'()*+,-./:;<=>?@[\\]^_\`{|}~${"x".repeat(128)}`.slice(0, 128);
-    const first = await accepted(node.post("/session/create", {}, { key }));
-    expect(await accepted(node.post("/session/create", {}, { key }))).toEqual(first);
-  });
+test("a key may have 128 visible characters of any kind", async () => {
+  const key = `!"#$%&'()*+,-./:;<=>?@[\\]^_\`{|}~${"x".repeat(128)}`.slice(0, 128);
+  const first = await accepted(node.post("/session/create", {}, { key }));
+  expect(await accepted(node.post("/session/create", {}, { key }))).toEqual(first);
+});
 
-  test("ids that are derived from a key cannot be guessed", async () => {
-    const made = [];
-    for (const key of [newKey(), newKey()])
-      made.push((await accepted(node.post("/session/create", {}, { key }))).session.id);
-    expect(made).toEqual(Array(2).fill(expect.stringMatching(/^[A-Za-z0-9_-]{22}$/)));
-    expect(made[0]).not.toBe(made[1]);
-  });
+test("ids that are derived from a key cannot be guessed", async () => {
+  const made = [];
+  for (const key of [newKey(), newKey()])
+    made.push((await accepted(node.post("/session/create", {}, { key }))).session.id);
+  expect(made).toEqual(Array(2).fill(expect.stringMatching(/^[A-Za-z0-9_-]{22}$/)));
+  expect(made[0]).not.toBe(made[1]);
 });
 
 /** Accepted writes to an existing session. */
@@ -249,106 +186,86 @@ const WRITES: [name: string, ask: (ann: E2eClient, id: string, options: { key: s
   ["delete", (_, id, options) => node.delete(`/session/${id}`, options)],
 ];
 
-describe("a write whose session is deleted meanwhile", () => {
-  test.each(WRITES)(
-    "a write repeated with its key gets the same answer after its session was deleted: %s",
-    async (_, ask) => {
-      const { ann, id } = await hold(node, "music");
-      const options = newOptions();
-      const first = await accepted(ask(ann, id, options));
-      await node.delete(`/session/${id}`);
-      expect(await accepted(ask(ann, id, options))).toEqual(first);
-    },
-  );
-
-  test("a refused write repeated with its key gets the same answer after its session was deleted", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.create("music");
-    const options = newOptions();
-    const first = await refused(ann.on(id, "pause", options));
-    await node.delete(`/session/${id}`);
-    const again = await refused(ann.on(id, "pause", options));
-    expect([first.errorCode, again.errorCode]).toEqual(["illegal_command", "illegal_command"]);
-  });
+test.each(WRITES)("a write repeated with its key gets the same answer after a deletion: %s", async (_, ask) => {
+  const { ann, id } = await hold(node, "music");
+  const options = newOptions();
+  const first = await accepted(ask(ann, id, options));
+  await node.delete(`/session/${id}`);
+  expect(await accepted(ask(ann, id, options))).toEqual(first);
 });
 
-describe("a write that is refused before it reaches the floor", () => {
-  test("a write that was refused before it reached the floor is decided again when repeated, until it succeeds", async () => {
-    const ann = new E2eClient(node);
-    const options = newOptions();
-    const id = `late-${options.key}`;
-    expect((await refused(ann.on(id, "pause", options))).errorCode).toBe("session_not_found");
-    await ann.hold("music", { id });
-    const paused = await accepted(ann.on(id, "pause", options));
-    expect(paused.session.state).toBe("paused");
-    await accepted(ann.on(id, "resume"));
-    expect(await accepted(ann.on(id, "pause", options))).toEqual(paused);
-    expect((await ann.see(id)).state).toBe("active");
-  });
-
-  test("a write that was refused before it reached the floor leaves its key unused for a corrected request", async () => {
-    const ann = new E2eClient(node);
-    const options = newOptions();
-    const malformed = await refused(ann.askToCreate({ agentId: "music", title: 1 }, options));
-    expect(malformed.errorCode).toBe("bad_request");
-    const unbound = await refused(ann.askToCreate({ agentId: "music", connectionId: "gone" }, options));
-    expect(unbound.errorCode).toBe("connection_not_found");
-    const { session } = await accepted(ann.askToCreate({ agentId: "music", title: "One" }, options));
-    expect(session.title).toBe("One");
-  });
+test("a refused write repeated with its key gets the same answer after its session was deleted", async () => {
+  const { ann, id } = await create(node, "music");
+  const options = newOptions();
+  const first = await refused(ann.on(id, "pause", options));
+  await node.delete(`/session/${id}`);
+  const again = await refused(ann.on(id, "pause", options));
+  expect([first.errorCode, again.errorCode]).toEqual(["illegal_command", "illegal_command"]);
 });
 
-test("concurrent deletes with one key get the same answer", async () => {
+test("a write that was refused before it reached the floor is decided again when repeated, until it succeeds", async () => {
   const ann = new E2eClient(node);
-  for (let round = 0; round < 20; round += 1) {
-    const { id } = await ann.create("music");
-    const options = newOptions();
-    const asked = Array.from({ length: 4 }, () => accepted(node.delete(`/session/${id}`, options)));
-    expect((await Promise.all(asked)).map(({ deleted }) => deleted)).toEqual([true, true, true, true]);
-  }
+  const options = newOptions();
+  const id = `late-${options.key}`;
+  expect((await refused(ann.on(id, "pause", options))).errorCode).toBe("session_not_found");
+  await ann.hold("music", { id });
+  const paused = await accepted(ann.on(id, "pause", options));
+  expect(paused.session.state).toBe("paused");
+  await accepted(ann.on(id, "resume"));
+  expect(await accepted(ann.on(id, "pause", options))).toEqual(paused);
+  expect((await ann.see(id)).state).toBe("active");
 });
 
-describe("a connection with room for one more session", () => {
-  async function almostFull(ann: E2eClient) {
-    const { stream, connectionId } = await ann.connect();
-    for (let bound = 0; bound < 7; bound += 1) await ann.create("music", { connectionId });
-    return { stream, connectionId };
-  }
+test("a write that was refused before it reached the floor leaves its key unused for a corrected request", async () => {
+  const ann = new E2eClient(node);
+  const options = newOptions();
+  const malformed = await refused(ann.askToCreate({ agentId: "music", title: 1 }, options));
+  expect(malformed.errorCode).toBe("bad_request");
+  const unbound = await refused(ann.askToCreate({ agentId: "music", connectionId: "gone" }, options));
+  expect(unbound.errorCode).toBe("connection_not_found");
+  const { session } = await accepted(ann.askToCreate({ agentId: "music", title: "One" }, options));
+  expect(session.title).toBe("One");
+});
 
-  test("a connection with room for one session gets one of several concurrent ones; the others are refused, and not created", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await almostFull(ann);
-    const fields = { agentId: "chat", connectionId, activate: true };
-    const answers = await Promise.all(["a", "b", "c"].map((title) => ann.askToCreate({ ...fields, title })));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
-    const refusals = answers.filter(({ status }) => status === 409);
-    expect(refusals.map(({ body }) => body.errorCode)).toEqual(["too_many_bindings", "too_many_bindings"]);
-    const { sessions, total } = await accepted(node.get(`/session/list?userId=${ann.userId}&agentId=chat`));
-    expect([total, sessions[0]!.id]).toEqual([1, answers.find(({ status }) => status === 200)!.body.session.id]);
-    expect((await ann.floor()).queued).toEqual([]);
-    await stream.findState(sessions[0]!.id, "active.idle");
-  });
+async function almostFull(ann: E2eClient) {
+  const { stream, connectionId } = await ann.connect();
+  for (let bound = 0; bound < 7; bound += 1) await ann.create("music", { connectionId });
+  return { stream, connectionId };
+}
 
-  test("a repeated create is answered as before although the connection is full by then", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await almostFull(ann);
-    const options = newOptions();
-    const first = await accepted(ann.askToCreate({ agentId: "chat", connectionId }, options));
-    await accepted(ann.on(first.session.id, "archive"));
-    await stream.findState(first.session.id, "archived");
-    await ann.create("music", { connectionId });
-    expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId }, options))).toEqual(first);
-    // Also over another connection, and over one that no longer exists.
-    expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId: "gone" }, options))).toEqual(first);
-  });
+test("a connection with room for one session gets one of several concurrent ones; the others are refused, and not created", async () => {
+  const ann = new E2eClient(node);
+  const { stream, connectionId } = await almostFull(ann);
+  const fields = { agentId: "chat", connectionId, activate: true };
+  const answers = await Promise.all(["a", "b", "c"].map((title) => ann.askToCreate({ ...fields, title })));
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+  const refusals = answers.filter(({ status }) => status === 409);
+  expect(refusals.map(({ body }) => body.errorCode)).toEqual(["too_many_bindings", "too_many_bindings"]);
+  const { sessions, total } = await accepted(node.get(`/session/list?userId=${ann.userId}&agentId=chat`));
+  expect([total, sessions[0]!.id]).toEqual([1, answers.find(({ status }) => status === 200)!.body.session.id]);
+  expect((await ann.floor()).queued).toEqual([]);
+  await stream.findState(sessions[0]!.id, "active.idle");
+});
 
-  test("a refused create leaves the connection's room unused", async () => {
-    const ann = new E2eClient(node);
-    const { connectionId } = await almostFull(ann);
-    const unknown = await refused(ann.askToCreate({ agentId: "nobody", connectionId }));
-    expect(unknown.errorCode).toBe("agent_not_found");
-    await ann.create("chat", { connectionId });
-    const ninth = await refused(ann.askToCreate({ agentId: "chat", connectionId }));
-    expect(ninth.errorCode).toBe("too_many_bindings");
-  });
+test("a repeated create is answered as before although the connection is full by then", async () => {
+  const ann = new E2eClient(node);
+  const { stream, connectionId } = await almostFull(ann);
+  const options = newOptions();
+  const first = await accepted(ann.askToCreate({ agentId: "chat", connectionId }, options));
+  await accepted(ann.on(first.session.id, "archive"));
+  await stream.findState(first.session.id, "archived");
+  await ann.create("music", { connectionId });
+  expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId }, options))).toEqual(first);
+  // Also over another connection, and over one that no longer exists.
+  expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId: "gone" }, options))).toEqual(first);
+});
+
+test("a refused create leaves the connection's room unused", async () => {
+  const ann = new E2eClient(node);
+  const { connectionId } = await almostFull(ann);
+  const unknown = await refused(ann.askToCreate({ agentId: "nobody", connectionId }));
+  expect(unknown.errorCode).toBe("agent_not_found");
+  await ann.create("chat", { connectionId });
+  const ninth = await refused(ann.askToCreate({ agentId: "chat", connectionId }));
+  expect(ninth.errorCode).toBe("too_many_bindings");
 });

@@ -36,60 +36,58 @@ test.each(["/health", "/ready", "/"])("HEAD %s is answered like GET, without a b
   expect(await asked.text()).toBe("");
 });
 
-describe("/ready", () => {
-  test("/ready says that nothing is missing, and which catalogue is in use since when", async () => {
-    expect(await accepted(node.get("/ready"))).toEqual({
-      status: "ok",
-      missing: [],
-      catalog: { hash: expect.stringMatching(/^[0-9a-f]{12}$/), loadedAt: expect.any(Number) },
-    });
+test("/ready says that nothing is missing, and which catalogue is in use since when", async () => {
+  expect(await accepted(node.get("/ready"))).toEqual({
+    status: "ok",
+    missing: [],
+    catalog: { hash: expect.stringMatching(/^[0-9a-f]{12}$/), loadedAt: expect.any(Number) },
   });
+});
 
-  test("/ready is 200 with the faults while the file is broken, and the old catalogue remains in use", async () => {
-    const reloaded = await NodeUnderTest.start({ mayFail: true });
-    const ready = () => accepted(reloaded.get("/ready"));
-    const { catalog: before } = await ready();
-    await reloaded.writeCatalog("agents:\n  - name: general\n    priority: 101\n  - name: general\n");
-    let { catalog } = await ready();
-    while (!catalog.faults) ({ catalog } = await ready());
-    expect(catalog).toMatchObject({ hash: before.hash, loadedAt: before.loadedAt });
-    expect(catalog.faultCount).toBe(catalog.faults.length);
-    expect(catalog.faults.map(({ line }) => line)).toEqual(expect.arrayContaining([3, 4]));
-    const ann = new E2eClient(reloaded);
-    expect((await ann.hold("music")).priority).toBe(20);
+test("/ready is 200 with the faults while the file is broken, and the old catalogue remains in use", async () => {
+  const reloaded = await NodeUnderTest.start({ mayFail: true });
+  const ready = () => accepted(reloaded.get("/ready"));
+  const { catalog: before } = await ready();
+  await reloaded.writeCatalog("agents:\n  - name: general\n    priority: 101\n  - name: general\n");
+  let { catalog } = await ready();
+  while (!catalog.faults) ({ catalog } = await ready());
+  expect(catalog).toMatchObject({ hash: before.hash, loadedAt: before.loadedAt });
+  expect(catalog.faultCount).toBe(catalog.faults.length);
+  expect(catalog.faults.map(({ line }) => line)).toEqual(expect.arrayContaining([3, 4]));
+  const ann = new E2eClient(reloaded);
+  expect((await ann.hold("music")).priority).toBe(20);
 
-    const agents = [...E2E_AGENTS, scripted("newcomer", { priority: 99 })];
-    await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "newcomer" }));
-    while (catalog.hash === before.hash) ({ catalog } = await ready());
-    expect(catalog.faults).toBeUndefined();
-    expect((await accepted(reloaded.get("/agents"))).defaultAgentId).toBe("newcomer");
-    const { session } = await accepted(ann.askToCreate({ activate: true }));
-    expect(session).toMatchObject({ agentId: "newcomer", priority: 99 });
-    await reloaded.stop();
-  });
+  const agents = [...E2E_AGENTS, scripted("newcomer", { priority: 99 })];
+  await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "newcomer" }));
+  while (catalog.hash === before.hash) ({ catalog } = await ready());
+  expect(catalog.faults).toBeUndefined();
+  expect((await accepted(reloaded.get("/agents"))).defaultAgentId).toBe("newcomer");
+  const { session } = await accepted(ann.askToCreate({ activate: true }));
+  expect(session).toMatchObject({ agentId: "newcomer", priority: 99 });
+  await reloaded.stop();
+});
 
-  test("a new catalogue renumbers the sessions of a floor at its next event, and tells a removed agent from a disabled one", async () => {
-    const reloaded = await NodeUnderTest.start();
-    onTestFinished(() => reloaded.stop());
-    const ann = new E2eClient(reloaded);
-    const [gone, off] = [await ann.create("weather"), await ann.create("chat")];
-    const [music, phone] = [await ann.hold("music"), await ann.hold("phone")];
-    const changes: Record<string, object> = { music: { priority: 70 }, chat: { enabled: false } };
-    const agents = E2E_AGENTS.filter(({ name }) => name !== "weather").map((agent) => ({
-      ...agent,
-      ...changes[String(agent["name"])],
-    }));
-    const { catalog: before } = await accepted(reloaded.get("/ready"));
-    await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
-    while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
-    await accepted(ann.on(phone.id, "archive"));
-    expect(await ann.see(music.id)).toMatchObject({ state: "active", priority: 70 });
-    await accepted(ann.on(music.id, "pause"));
-    const { session, decision } = await accepted(ann.on(music.id, "resume"));
-    expect([session.priority, decision.challenger.priority]).toEqual([70, 70]);
-    expect((await refused(ann.on(gone.id, "activate"))).decision).toMatchObject({ reason: "unknown_agent", rule: 1 });
-    expect((await refused(ann.on(off.id, "activate"))).decision).toMatchObject({ reason: "agent_disabled", rule: 1 });
-  });
+test("a new catalogue renumbers the sessions of a floor at its next event, and tells a removed agent from a disabled one", async () => {
+  const reloaded = await NodeUnderTest.start();
+  onTestFinished(() => reloaded.stop());
+  const ann = new E2eClient(reloaded);
+  const [gone, off] = [await ann.create("weather"), await ann.create("chat")];
+  const [music, phone] = [await ann.hold("music"), await ann.hold("phone")];
+  const changes: Record<string, object> = { music: { priority: 70 }, chat: { enabled: false } };
+  const agents = E2E_AGENTS.filter(({ name }) => name !== "weather").map((agent) => ({
+    ...agent,
+    ...changes[String(agent["name"])],
+  }));
+  const { catalog: before } = await accepted(reloaded.get("/ready"));
+  await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
+  while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
+  await accepted(ann.on(phone.id, "archive"));
+  expect(await ann.see(music.id)).toMatchObject({ state: "active", priority: 70 });
+  await accepted(ann.on(music.id, "pause"));
+  const { session, decision } = await accepted(ann.on(music.id, "resume"));
+  expect([session.priority, decision.challenger.priority]).toEqual([70, 70]);
+  expect((await refused(ann.on(gone.id, "activate"))).decision).toMatchObject({ reason: "unknown_agent", rule: 1 });
+  expect((await refused(ann.on(off.id, "activate"))).decision).toMatchObject({ reason: "agent_disabled", rule: 1 });
 });
 
 test("/ready reports that a catalogue has faults, and lists them to operators only", async () => {

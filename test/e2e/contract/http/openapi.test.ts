@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { copyFile, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { readPage, root } from "../../../docs/page.ts";
 import { keyOf, startGuarded } from "../../../support/clients/callers.ts";
 import { OUTSIDE_MODULES, runNode, runProgram, testWithPrograms } from "../../../support/documents/outside-programs.ts";
@@ -63,65 +63,63 @@ testWithPrograms(
   },
 );
 
-describe("a client that openapi-typescript generates", () => {
-  const compilerOptions = {
-    strict: true,
-    target: "es2023",
-    module: "nodenext",
-    lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
-    types: [],
-  };
+const compilerOptions = {
+  strict: true,
+  target: "es2023",
+  module: "nodenext",
+  lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
+  types: [],
+};
 
-  /** Generates the types from the node's URL, and compiles clients with them. */
-  async function compile(node: NodeUnderTest, ...files: string[]): Promise<void> {
-    await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
-    await symlink(OUTSIDE_MODULES, join(folder, "node_modules"), "dir");
-    const generated = await runProgram(
-      "openapi-typescript",
-      [`${node.url}/openapi.json`, "-o", "interlock.d.ts"],
-      folder,
-    );
-    expect(generated.code, generated.stdout + generated.stderr).toBe(0);
-    await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
-    const compiled = await runProgram("tsc", [], folder);
-    expect(compiled.stdout).toBe("");
-    expect(compiled.code).toBe(0);
-  }
-
-  async function call(module: string, name: string, args: readonly string[]): Promise<unknown> {
-    const script = `const { ${name} } = await import("./${module}");
-      console.log(JSON.stringify(await ${name}(...process.argv.slice(1))));
-      process.exit();`;
-    const { stdout, stderr, code } = await runNode(["--input-type=module", "-e", script, ...args], folder);
-    expect(code, stderr).toBe(0);
-    return JSON.parse(stdout);
-  }
-
-  testWithPrograms(
-    "the generated client of docs/use/protocol.md compiles under strict, and talks to a node; so does one with keys, bodyless writes, failures, tickets and events of streams",
-    async () => {
-      const blocks = readPage("docs/use/protocol.md").blocks.filter(({ info }) => info === "ts");
-      expect(blocks).toHaveLength(1);
-      await writeFile(join(folder, "say.ts"), blocks[0]!.text);
-      await copyFile(join(root, "test/outside-programs/client.ts"), join(folder, "client.ts"));
-      await compile(guarded, "say.ts", "client.ts");
-      expect(await call("say.js", "say", [open.url, "hello"])).toBe("Hello there.");
-      const name = randomUUID();
-      expect(await call("client.js", "play", [guarded.url, keyOf("ann"), name])).toEqual({
-        isSame: true,
-        states: ["active", "paused", "active"],
-        reason: "floor_free",
-        preview: "rejected",
-        refused: "forbidden",
-        transitions: ["resume", "pause", "activate"],
-        isPlaced: true,
-        streamed: ["activate", "pause", "resume"],
-        deleted: true,
-        missing: "session_not_found",
-      });
-    },
+/** Generates the types from the node's URL, and compiles clients with them. */
+async function compile(node: NodeUnderTest, ...files: string[]): Promise<void> {
+  await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+  await symlink(OUTSIDE_MODULES, join(folder, "node_modules"), "dir");
+  const generated = await runProgram(
+    "openapi-typescript",
+    [`${node.url}/openapi.json`, "-o", "interlock.d.ts"],
+    folder,
   );
-});
+  expect(generated.code, generated.stdout + generated.stderr).toBe(0);
+  await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
+  const compiled = await runProgram("tsc", [], folder);
+  expect(compiled.stdout).toBe("");
+  expect(compiled.code).toBe(0);
+}
+
+async function call(module: string, name: string, args: readonly string[]): Promise<unknown> {
+  const script = `const { ${name} } = await import("./${module}");
+    console.log(JSON.stringify(await ${name}(...process.argv.slice(1))));
+    process.exit();`;
+  const { stdout, stderr, code } = await runNode(["--input-type=module", "-e", script, ...args], folder);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout);
+}
+
+testWithPrograms(
+  "the generated client of docs/use/protocol.md compiles under strict, and talks to a node; so does one with keys, bodyless writes, failures, tickets and events of streams",
+  async () => {
+    const blocks = readPage("docs/use/protocol.md").blocks.filter(({ info }) => info === "ts");
+    expect(blocks).toHaveLength(1);
+    await writeFile(join(folder, "say.ts"), blocks[0]!.text);
+    await copyFile(join(root, "test/outside-programs/client.ts"), join(folder, "client.ts"));
+    await compile(guarded, "say.ts", "client.ts");
+    expect(await call("say.js", "say", [open.url, "hello"])).toBe("Hello there.");
+    const name = randomUUID();
+    expect(await call("client.js", "play", [guarded.url, keyOf("ann"), name])).toEqual({
+      isSame: true,
+      states: ["active", "paused", "active"],
+      reason: "floor_free",
+      preview: "rejected",
+      refused: "forbidden",
+      transitions: ["resume", "pause", "activate"],
+      isPlaced: true,
+      streamed: ["activate", "pause", "resume"],
+      deleted: true,
+      missing: "session_not_found",
+    });
+  },
+);
 
 test("the programs are pinned, and are no dependencies of Interlock", async () => {
   const { default: outside } = await import("../../../outside-programs/package.json", { with: { type: "json" } });

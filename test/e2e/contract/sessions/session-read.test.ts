@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { hold, importMessages } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
@@ -7,131 +7,112 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 /** A session with `turns` turns, one message each way. */
-async function conversation(ann: E2eClient, turns: number) {
-  const session = await ann.hold("general");
-  const stream = await ann.follow(session.id);
+async function conversation(turns: number) {
+  const { ann, id } = await hold(node);
+  const stream = await ann.follow(id);
   for (let turn = 0; turn < turns; turn += 1) {
-    await accepted(ann.say(session.id, `hello ${turn}`, { id: `m${turn}` }));
+    await accepted(ann.say(id, `hello ${turn}`, { id: `m${turn}` }));
     await stream.find("complete");
   }
   await stream.close();
-  return session;
+  return { ann, id };
 }
 
-describe("loading a session", () => {
-  test("loading a session returns its newest 500 messages, oldest first, and says that there are more", async () => {
-    const said = Array.from({ length: 251 }, (_, turn) => [
-      { role: "user", content: `hello ${turn}` },
-      { role: "assistant", content: "Hello there." },
-    ]).flat();
-    const { id } = await importMessages(node, said);
-    const { session, position } = await accepted(node.post("/session/load", { sessionId: id }));
-    expect(session).toMatchObject({ messageCount: 502, hasMore: true });
-    expect(session.messages).toHaveLength(500);
-    expect(session.messages[0]).toMatchObject({ role: "user", content: "hello 1" });
-    expect(session.messages.at(-1)).toMatchObject({ role: "assistant", content: "Hello there.", status: "success" });
-    expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
-  });
+test("loading a session returns its newest 500 messages, oldest first, and says that there are more", async () => {
+  const said = Array.from({ length: 251 }, (_, turn) => [
+    { role: "user", content: `hello ${turn}` },
+    { role: "assistant", content: "Hello there." },
+  ]).flat();
+  const { id } = await importMessages(node, said);
+  const { session, position } = await accepted(node.post("/session/load", { sessionId: id }));
+  expect(session).toMatchObject({ messageCount: 502, hasMore: true });
+  expect(session.messages).toHaveLength(500);
+  expect(session.messages[0]).toMatchObject({ role: "user", content: "hello 1" });
+  expect(session.messages.at(-1)).toMatchObject({ role: "assistant", content: "Hello there.", status: "success" });
+  expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
+});
 
-  test("loading a session returns its state, with a position from which its stream continues", async () => {
-    const ann = new E2eClient(node);
-    const created = await ann.create("music");
-    const { session, position } = await accepted(node.post("/session/load", { sessionId: created.id }));
-    expect(session).toEqual({ ...created, messages: [], hasMore: false });
-    const stream = await node.stream(`/session/${created.id}/events`, { "Last-Event-ID": position });
-    await accepted(node.patch(`/session/${created.id}`, { title: "Next" }));
-    expect(await stream.next()).toMatchObject({ type: "session_updated", data: { title: "Next" } });
-  });
+test("loading a session returns its state, with a position from which its stream continues, also when it is archived", async () => {
+  const { ann, id } = await conversation(1);
+  const load = () => accepted(node.post("/session/load", { sessionId: id }));
+  const { session, position } = await load();
+  const messages = await ann.messages(id);
+  expect(session).toEqual({ ...(await ann.see(id)), messages, hasMore: false });
+  const stream = await node.stream(`/session/${id}/events`, { "Last-Event-ID": position });
+  await accepted(ann.on(id, "archive"));
+  expect(await stream.next()).toMatchObject({ type: "session_transition", data: { to: "archived" } });
+  expect((await load()).session).toMatchObject({ state: "archived", archivedAt: expect.any(Number), messages });
+});
 
-  test("an archived session can be loaded indefinitely", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await conversation(ann, 1);
-    await accepted(ann.on(id, "archive"));
-    const { session } = await accepted(node.post("/session/load", { sessionId: id }));
-    expect(session).toMatchObject({ state: "archived", archivedAt: expect.any(Number) });
-    expect(session.messages.map(({ content }) => content)).toEqual(["hello 0", "Hello there."]);
+test("messages are read in pages forwards and backwards, always oldest first", async () => {
+  const { id } = await conversation(3);
+  const page = async (query: string) => {
+    const { messages, hasMore } = await accepted(node.get(`/session/${id}/messages${query}`));
+    return { said: messages.filter(({ role }) => role === "user").map(({ content }) => content), hasMore };
+  };
+  expect(await page("")).toEqual({ said: ["hello 0", "hello 1", "hello 2"], hasMore: false });
+  expect(await page("?limit=2")).toEqual({ said: ["hello 2"], hasMore: true });
+  expect(await page("?after=m0&limit=2")).toEqual({ said: ["hello 1"], hasMore: true });
+  expect(await page("?after=m1")).toEqual({ said: ["hello 2"], hasMore: false });
+  expect(await page("?before=m2&limit=2")).toEqual({ said: ["hello 1"], hasMore: true });
+  expect(await page("?before=m1")).toEqual({ said: ["hello 0"], hasMore: false });
+  const { position } = await accepted(node.get(`/session/${id}/messages`));
+  expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
+});
+
+test("messages have every field of the contract", async () => {
+  const { ann, id } = await conversation(1);
+  const [asked, said] = await ann.messages(id);
+  const both = { sessionId: id, status: "success", runId: asked!.runId, createdAt: expect.any(Number) };
+  expect(asked).toEqual({ ...both, id: "m0", role: "user", content: "hello 0", runId: expect.any(String) });
+  expect(said).toEqual({
+    ...both,
+    id: expect.any(String),
+    role: "assistant",
+    content: "Hello there.",
+    agent: { kind: "master", name: "general", depth: 0, path: ["general"] },
+    usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
+    startedAt: expect.any(Number),
+    finishedAt: expect.any(Number),
   });
 });
 
-describe("messages", () => {
-  test("messages are read in pages forwards and backwards, always oldest first", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await conversation(ann, 3);
-    const page = async (query: string) => {
-      const { messages, hasMore } = await accepted(node.get(`/session/${id}/messages${query}`));
-      return { said: messages.filter(({ role }) => role === "user").map(({ content }) => content), hasMore };
-    };
-    expect(await page("")).toEqual({ said: ["hello 0", "hello 1", "hello 2"], hasMore: false });
-    expect(await page("?limit=2")).toEqual({ said: ["hello 2"], hasMore: true });
-    expect(await page("?after=m0&limit=2")).toEqual({ said: ["hello 1"], hasMore: true });
-    expect(await page("?after=m1")).toEqual({ said: ["hello 2"], hasMore: false });
-    expect(await page("?before=m2&limit=2")).toEqual({ said: ["hello 1"], hasMore: true });
-    expect(await page("?before=m1")).toEqual({ said: ["hello 0"], hasMore: false });
-    const { position } = await accepted(node.get(`/session/${id}/messages`));
-    expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
-  });
-
-  test("messages have every field of the contract", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await conversation(ann, 1);
-    const [asked, said] = await ann.messages(id);
-    const both = { sessionId: id, status: "success", runId: asked!.runId, createdAt: expect.any(Number) };
-    expect(asked).toEqual({ ...both, id: "m0", role: "user", content: "hello 0", runId: expect.any(String) });
-    expect(said).toEqual({
-      ...both,
-      id: expect.any(String),
-      role: "assistant",
-      content: "Hello there.",
-      agent: { kind: "master", name: "general", depth: 0, path: ["general"] },
-      usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
-      startedAt: expect.any(Number),
-      finishedAt: expect.any(Number),
-    });
-  });
-
-  test.each(["limit=0", "limit=501", "limit=x", "after=a&before=b", "after=not%20an%20id"])(
-    "messages are refused with %s",
-    async (query) => {
-      const { id } = await new E2eClient(node).create("music");
-      expect((await refused(node.get(`/session/${id}/messages?${query}`))).errorCode).toBe("bad_request");
-    },
-  );
-
-  test("a message has a log, which is empty if the agent logged nothing", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await conversation(ann, 1);
-    for (const after of ["%00", "a%20b", "%F0%9F%8E%B7"]) {
-      const refused = await node.send("GET", `/session/${id}/messages/m0/logs?after=${after}`);
-      expect(refused.status, after).toBe(400);
-    }
-    const logs = await accepted(node.get(`/session/${id}/messages/m0/logs?limit=10`));
-    expect(logs).toEqual({ success: true, logs: [], hasMore: false });
-  });
+const WRONG = ["limit=0", "limit=501", "limit=x", "after=a&before=b", "after=not%20an%20id"];
+test.each(WRONG)("messages are refused with %s", async (query) => {
+  const { id } = await new E2eClient(node).create("music");
+  expect((await refused(node.get(`/session/${id}/messages?${query}`))).errorCode).toBe("bad_request");
 });
 
-describe("a queued message", () => {
-  test("a queued message can be withdrawn before its turn: it is removed, and its run ends without having begun", async () => {
-    const { ann, id } = await hold(node, "stacker");
-    await accepted(ann.say(id, "play"));
-    const queued = await accepted(ann.say(id, "hello", { id: "regretted" }));
-    expect((await ann.messages(id)).at(-1)).toMatchObject({ id: "regretted", status: "queued" });
-    expect(await accepted(node.delete(`/session/${id}/messages/regretted`))).toEqual({ success: true, deleted: true });
-    const log = await ann.log(id);
-    expect(log.at(-1)).toMatchObject({ type: "complete", data: { runId: queued.runId, cancelled: true } });
-    expect((await ann.messages(id)).map((message) => message.id)).not.toContain("regretted");
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    expect((await ann.see(id)).activity).toBe("idle");
-  });
+test("a message has a log, which is empty if the agent logged nothing", async () => {
+  const { id } = await conversation(1);
+  for (const after of ["%00", "a%20b", "%F0%9F%8E%B7"]) {
+    const refused = await node.send("GET", `/session/${id}/messages/m0/logs?after=${after}`);
+    expect(refused.status, after).toBe(400);
+  }
+  const logs = await accepted(node.get(`/session/${id}/messages/m0/logs?limit=10`));
+  expect(logs).toEqual({ success: true, logs: [], hasMore: false });
+});
 
-  test("only a queued message can be withdrawn", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await conversation(ann, 1);
-    for (const message of ["m0", "nothing"]) {
-      const answer = await refused(node.delete(`/session/${id}/messages/${message}`));
-      expect(answer.errorCode).toBe("illegal_command");
-    }
-    expect(await ann.messages(id)).toHaveLength(2);
-  });
+test("a queued message can be withdrawn before its turn: it is removed, and its run ends without having begun", async () => {
+  const { ann, id } = await hold(node, "stacker");
+  await accepted(ann.say(id, "play"));
+  const queued = await accepted(ann.say(id, "hello", { id: "regretted" }));
+  expect((await ann.messages(id)).at(-1)).toMatchObject({ id: "regretted", status: "queued" });
+  expect(await accepted(node.delete(`/session/${id}/messages/regretted`))).toEqual({ success: true, deleted: true });
+  const log = await ann.log(id);
+  expect(log.at(-1)).toMatchObject({ type: "complete", data: { runId: queued.runId, cancelled: true } });
+  expect((await ann.messages(id)).map((message) => message.id)).not.toContain("regretted");
+  await accepted(ann.send({ type: "abort", sessionId: id }));
+  expect((await ann.see(id)).activity).toBe("idle");
+});
+
+test("only a queued message can be withdrawn", async () => {
+  const { ann, id } = await conversation(1);
+  for (const message of ["m0", "nothing"]) {
+    const answer = await refused(node.delete(`/session/${id}/messages/${message}`));
+    expect(answer.errorCode).toBe("illegal_command");
+  }
+  expect(await ann.messages(id)).toHaveLength(2);
 });
 
 test("an answer that contains a session or a floor has its log's position, from which the stream continues", async () => {
@@ -158,88 +139,167 @@ test("an answer that contains a session or a floor has its log's position, from 
   expect((await stream.next()).type).toBe("floor_updated");
 });
 
-describe("a session", () => {
-  test("a session is read by its id, and an unknown or malformed id is refused", async () => {
-    const session = await new E2eClient(node).create("music");
-    expect((await accepted(node.get(`/session/${session.id}`))).session).toEqual(session);
-    for (const path of ["", "/messages", "/messages/m/logs"]) {
-      expect((await refused(node.get(`/session/nowhere${path}`))).errorCode).toBe("session_not_found");
-    }
-    expect((await refused(node.post("/session/load", { sessionId: "nowhere" }))).errorCode).toBe("session_not_found");
-    expect((await refused(node.get("/session/not%20an%20id"))).errorCode).toBe("bad_request");
-  });
-
-  test("a renamed session logs the change, and no other field changes", async () => {
-    const ann = new E2eClient(node);
-    const before = await ann.hold("music");
-    const { session } = await accepted(node.patch(`/session/${before.id}`, { title: " 上班 路上 " }));
-    expect(session).toEqual({ ...before, title: "上班 路上", updatedAt: session.updatedAt });
-    expect((await ann.log(before.id)).at(-1)).toMatchObject({ type: "session_updated", data: { title: "上班 路上" } });
-  });
-
-  test.each([{}, { title: "" }, { title: 7 }, { title: null }])("a session cannot be renamed to %j", async (body) => {
-    const { id } = await new E2eClient(node).create("music");
-    const { issues } = await refused(node.patch(`/session/${id}`, body));
-    expect(issues[0]!.path).toBe("body.title");
-  });
-
-  test("a session is deleted with its messages, its log and its images; deleting it again deletes nothing", async () => {
-    const { ann, id } = await hold(node);
-    const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
-    await accepted(ann.say(id, "play", { id: "m0", images }));
-    const hash = (await ann.messages(id))[0]!.images![0]!.hash;
-    expect(await accepted(node.delete(`/session/${id}`))).toEqual({ success: true, deleted: true });
-    const paths = ["", "/messages", "/messages/m0/logs", `/images/${hash}`].map((path) => `/session/${id}${path}`);
-    for (const path of paths) expect((await refused(node.get(path))).errorCode).toBe("session_not_found");
-    expect((await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`))).total).toBe(0);
-    expect((await refused(ann.on(id, "archive"))).errorCode).toBe("session_not_found");
-    expect((await refused(ann.say(id, "hello"))).errorCode).toBe("session_not_found");
-    expect(await accepted(node.delete(`/session/${id}`))).toEqual({ success: true, deleted: false });
-    expect((await ann.floor()).holder).toBeNull();
-  });
+test("a session is read by its id, and an unknown or malformed id is refused", async () => {
+  const session = await new E2eClient(node).create("music");
+  expect((await accepted(node.get(`/session/${session.id}`))).session).toEqual(session);
+  for (const path of ["", "/messages", "/messages/m/logs"]) {
+    expect((await refused(node.get(`/session/nowhere${path}`))).errorCode).toBe("session_not_found");
+  }
+  expect((await refused(node.post("/session/load", { sessionId: "nowhere" }))).errorCode).toBe("session_not_found");
+  expect((await refused(node.get("/session/not%20an%20id"))).errorCode).toBe("bad_request");
 });
 
-describe("images", () => {
-  const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 10, 13]);
-  const image = { data: png.toString("base64"), mimeType: "image/png" };
+test("a renamed session logs the change, and no other field changes", async () => {
+  const ann = new E2eClient(node);
+  const before = await ann.hold("music");
+  const { session } = await accepted(node.patch(`/session/${before.id}`, { title: " 上班 路上 " }));
+  expect(session).toEqual({ ...before, title: "上班 路上", updatedAt: session.updatedAt });
+  expect((await ann.log(before.id)).at(-1)).toMatchObject({ type: "session_updated", data: { title: "上班 路上" } });
+});
 
-  test("images are stored with their message and read back byte for byte", async () => {
-    const { ann, id } = await hold(node);
-    await accepted(ann.say(id, "hello", { id: "m", type: "image", images: [image] }));
-    const [message] = await ann.messages(id);
-    expect(message!.images).toEqual([{ hash: expect.any(String), mimeType: "image/png", bytes: png.length }]);
-    const read = await node.get(`/session/${id}/images/${message!.images![0]!.hash}`);
-    expect(read.status).toBe(200);
-    expect(read.headers["content-type"]).toBe("image/png");
-    expect(read.headers["x-content-type-options"]).toBe("nosniff");
-    expect(read.bytes).toEqual(png);
-  });
+test.each([{}, { title: "" }, { title: 7 }, { title: null }])("a session cannot be renamed to %j", async (body) => {
+  const { id } = await new E2eClient(node).create("music");
+  const { issues } = await refused(node.patch(`/session/${id}`, body));
+  expect(issues[0]!.path).toBe("body.title");
+});
 
-  test("images belong to their session: no other session shows them", async () => {
-    const { ann, id } = await hold(node);
-    const other = await ann.create("general");
-    await accepted(ann.say(id, "hello", { images: [image] }));
-    const { hash } = (await ann.messages(id))[0]!.images![0]!;
-    expect((await refused(node.get(`/session/${other.id}/images/${hash}`))).errorCode).toBe("not_found");
-    expect((await refused(node.get(`/session/${id}/images/${"0".repeat(64)}`))).errorCode).toBe("not_found");
-  });
+test("a session is deleted with its messages, its log and its images; deleting it again deletes nothing", async () => {
+  const { ann, id } = await hold(node);
+  const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
+  await accepted(ann.say(id, "play", { id: "m0", images }));
+  const hash = (await ann.messages(id))[0]!.images![0]!.hash;
+  expect(await accepted(node.delete(`/session/${id}`))).toEqual({ success: true, deleted: true });
+  const paths = ["", "/messages", "/messages/m0/logs", `/images/${hash}`].map((path) => `/session/${id}${path}`);
+  for (const path of paths) expect((await refused(node.get(path))).errorCode).toBe("session_not_found");
+  expect((await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`))).total).toBe(0);
+  expect((await refused(ann.on(id, "archive"))).errorCode).toBe("session_not_found");
+  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("session_not_found");
+  expect(await accepted(node.delete(`/session/${id}`))).toEqual({ success: true, deleted: false });
+  expect((await ann.floor()).holder).toBeNull();
+});
 
-  test("images of more than 1 MiB encoded are too large, and the message is not kept", async () => {
-    const { ann, id } = await hold(node);
-    const images = [{ data: "A".repeat(1_048_580), mimeType: "image/png" }];
-    expect((await refused(ann.say(id, "hello", { images }))).errorCode).toBe("too_large");
-    expect(await ann.messages(id)).toEqual([]);
-  });
+const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 10, 13]);
+const image = { data: png.toString("base64"), mimeType: "image/png" };
 
-  test.each([
-    ["a request whose image is not base64", [{ data: "a b", mimeType: "image/png" }], "body.images.0.data"],
-    ["a request whose image is empty", [{ data: "", mimeType: "image/png" }], "body.images.0.data"],
-    ["a request whose image is a web page", [{ data: "aGk=", mimeType: "text/html" }], "body.images.0.mimeType"],
-    ["a request with nine images", Array.from({ length: 9 }, () => image), "body.images"],
-  ])("%s is refused", async (_, images, path) => {
-    const { id } = await new E2eClient(node).create("general");
-    const answer = await refused(node.post("/message", { type: "chat", sessionId: id, content: "hello", images }));
-    expect(answer.errorCode).toBe("bad_request");
-    expect(answer.issues.map((issue) => issue.path)).toContain(path);
-  });
+test("images are stored with their message and read back byte for byte", async () => {
+  const { ann, id } = await hold(node);
+  await accepted(ann.say(id, "hello", { id: "m", type: "image", images: [image] }));
+  const [message] = await ann.messages(id);
+  expect(message!.images).toEqual([{ hash: expect.any(String), mimeType: "image/png", bytes: png.length }]);
+  const { status, headers, bytes } = await node.get(`/session/${id}/images/${message!.images![0]!.hash}`);
+  expect([status, headers]).toMatchObject([200, { "content-type": "image/png", "x-content-type-options": "nosniff" }]);
+  expect(bytes).toEqual(png);
+});
+
+test("images belong to their session: no other session shows them", async () => {
+  const { ann, id } = await hold(node);
+  const other = await ann.create("general");
+  await accepted(ann.say(id, "hello", { images: [image] }));
+  const { hash } = (await ann.messages(id))[0]!.images![0]!;
+  expect((await refused(node.get(`/session/${other.id}/images/${hash}`))).errorCode).toBe("not_found");
+  expect((await refused(node.get(`/session/${id}/images/${"0".repeat(64)}`))).errorCode).toBe("not_found");
+});
+
+test("images of more than 1 MiB encoded are too large, and the message is not kept", async () => {
+  const { ann, id } = await hold(node);
+  const images = [{ data: "A".repeat(1_048_580), mimeType: "image/png" }];
+  expect((await refused(ann.say(id, "hello", { images }))).errorCode).toBe("too_large");
+  expect(await ann.messages(id)).toEqual([]);
+});
+
+test.each([
+  ["a request whose image is not base64", [{ data: "a b", mimeType: "image/png" }], "body.images.0.data"],
+  ["a request whose image is empty", [{ data: "", mimeType: "image/png" }], "body.images.0.data"],
+  ["a request whose image is a web page", [{ data: "aGk=", mimeType: "text/html" }], "body.images.0.mimeType"],
+  ["a request with nine images", Array.from({ length: 9 }, () => image), "body.images"],
+])("%s is refused", async (_, images, path) => {
+  const { id } = await new E2eClient(node).create("general");
+  const answer = await refused(node.post("/message", { type: "chat", sessionId: id, content: "hello", images }));
+  expect(answer.errorCode).toBe("bad_request");
+  expect(answer.issues.map((issue) => issue.path)).toContain(path);
+});
+
+/** The list of a user's sessions. */
+async function list(ann: E2eClient, query = "") {
+  const answer = await accepted(node.get(`/session/list?userId=${ann.userId}${query}`));
+  return { ...answer, ids: answer.sessions.map(({ id }) => id) };
+}
+
+const find = async (ann: E2eClient, q: string) => (await list(ann, `&q=${encodeURIComponent(q)}`)).ids;
+
+test("sessions are listed in pages, the newest activity first", async () => {
+  const ann = new E2eClient(node);
+  const [one, two, three] = [await ann.create("music"), await ann.create("chat"), await ann.create("weather")];
+  const all = await list(ann);
+  expect(all).toMatchObject({ page: 0, pageSize: 20, total: 3, hasMore: false });
+  expect(new Set(all.ids)).toEqual(new Set([one.id, two.id, three.id]));
+  await ann.talk(one.id, "hello");
+  expect((await list(ann)).ids[0]).toBe(one.id);
+  const pages = [await list(ann, "&pageSize=2"), await list(ann, "&pageSize=2&page=1"), await list(ann, "&page=9")];
+  expect(pages.map(({ hasMore, total }) => [hasMore, total])).toEqual([true, false, false].map((more) => [more, 3]));
+  expect([...pages[0]!.ids, ...pages[1]!.ids]).toEqual((await list(ann)).ids);
+  expect(pages[2]!.ids).toEqual([]);
+  expect((await list(ann, "&pageSize=3")).hasMore).toBe(false);
+});
+
+test("the list shows each session with the same fields as when it is read alone", async () => {
+  const ann = new E2eClient(node);
+  const session = await ann.hold("music", { workspaceId: "w", title: "Songs" });
+  expect((await list(ann)).sessions).toEqual([session]);
+});
+
+test("the list is filtered by state, agent, workspace and user", async () => {
+  const ann = new E2eClient(node);
+  const music = await ann.hold("music", { workspaceId: "car" });
+  const phone = await ann.hold("phone", { workspaceId: "car" });
+  const chat = await ann.create("chat");
+  expect((await list(ann, "&state=active")).ids).toEqual([phone.id]);
+  expect((await list(ann, "&state=paused")).ids).toEqual([music.id]);
+  expect((await list(ann, "&state=created")).ids).toEqual([chat.id]);
+  expect((await list(ann, "&agentId=chat")).ids).toEqual([chat.id]);
+  expect((await list(ann, "&workspaceId=car&agentId=phone")).ids).toEqual([phone.id]);
+  expect((await list(ann, "&workspaceId=home")).ids).toEqual([]);
+  expect((await list(new E2eClient(node))).ids).toEqual([]);
+});
+
+test("the list leaves out archived sessions unless they are requested", async () => {
+  const ann = new E2eClient(node);
+  const old = await ann.create("music");
+  const young = await ann.create("music");
+  await accepted(ann.on(old.id, "archive"));
+  expect((await list(ann)).ids).toEqual([young.id]);
+  expect((await list(ann, "&includeArchived=false")).ids).toEqual([young.id]);
+  expect(new Set((await list(ann, "&includeArchived=true")).ids)).toEqual(new Set([old.id, young.id]));
+  expect((await list(ann, "&state=archived")).ids).toEqual([old.id]);
+});
+
+const UNLISTED = ["page=-1", "pageSize=0", "pageSize=201", "state=gone", "includeArchived=perhaps", "page=1.5"];
+test.each(UNLISTED)("the list refuses %s", async (query) => {
+  const issues = [{ path: `querystring.${query.split("=")[0]}` }];
+  expect(await refused(node.get(`/session/list?${query}`))).toMatchObject({ errorCode: "bad_request", issues });
+});
+
+test("a search finds words of titles, summaries and messages, and the id", async () => {
+  const ann = new E2eClient(node);
+  const titled = await ann.create("music", { title: "Trip to Rome" });
+  const said = await ann.create("general");
+  await ann.talk(said.id, "hello, is the Éiffel tower open?");
+  expect(await find(ann, "rome")).toEqual([titled.id]);
+  expect(await find(ann, "ROME trip")).toEqual([titled.id]);
+  expect(await find(ann, "eiffel")).toEqual([said.id]);
+  // The agent's last message is the summary.
+  expect((await ann.see(said.id)).summary).toBe("Hello there.");
+  expect(await find(ann, "there")).toEqual([said.id]);
+  expect(await find(ann, titled.id)).toEqual([titled.id]);
+  expect(await find(ann, "paris")).toEqual([]);
+  // An empty text is not a search.
+  for (const q of ["", "   "]) expect(await find(ann, q)).toHaveLength(2);
+});
+
+test("a search treats the operators of search engines as plain words", async () => {
+  const ann = new E2eClient(node);
+  const { id } = await ann.create("music", { title: 'He said "OR" and 100% of them_laughed' });
+  expect(await find(ann, '"or"')).toEqual([id]);
+  for (const q of ['"', "'", "*", "AND NOT", "a:b", "(", "%", "_"])
+    expect(await find(ann, q), q).toEqual(expect.any(Array));
 });

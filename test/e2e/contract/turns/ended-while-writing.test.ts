@@ -1,6 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { scripted } from "../../../support/catalogs/e2e-catalog.ts";
+import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
+import type { SseReader, StreamEvent } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** Writes without a pause until it is stopped. */
@@ -8,22 +10,20 @@ const FLOOD = { match: "^flood", say: ["whale "], delay: "0ms", repeat: 100_000 
 /** A hundred megabytes. */
 const SEA = { match: "^sea", say: ["~".repeat(10_000)], delay: "0ms", repeat: 10_000 };
 
-const node = await NodeUnderTest.start({
-  agents: [
-    scripted("general", { priority: 40 }),
-    { name: "writer", priority: 40, adapter: { kind: "scripted", replies: [FLOOD, SEA] } },
-    { name: "breaker", priority: 40, adapter: { kind: "scripted", yields: "abort", replies: [FLOOD, SEA] } },
-  ],
-});
+/** Writes every 20 ms, so that its last text is never reported when it is stopped. */
+const talker = scripted("talker", { when_busy: "interrupt", priority: 20 });
+const writer = scripted("writer", { priority: 40 }, { replies: [FLOOD, SEA] });
+const breaker = scripted("breaker", { priority: 40 }, { yields: "abort", replies: [FLOOD, SEA] });
+const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, talker, writer, breaker] });
 afterAll(() => node.stop());
 
 /** A session whose run is writing. */
-async function writing(client: E2eClient, agentId: string) {
-  const session = await client.hold(agentId);
-  const stream = await client.follow(session.id);
-  await accepted(client.say(session.id, "flood"));
+async function writing(agentId: string) {
+  const { ann, id } = await hold(node, agentId);
+  const stream = await ann.follow(id);
+  await accepted(ann.say(id, "flood"));
   await stream.until("delta");
-  return { id: session.id, stream };
+  return { ann, id, stream };
 }
 
 /** Resolves when the node has run a complete turn of another session: earlier work has arrived by then. */
@@ -37,8 +37,7 @@ describe.each([
   ["aborts", "breaker"],
 ])("a session whose run writes, and whose agent %s its run in a pause", (_, agentId) => {
   test("a deleted session whose run writes stays deleted: no message, event or text is written later", async () => {
-    const ann = new E2eClient(node);
-    const { id, stream } = await writing(ann, agentId);
+    const { ann, id, stream } = await writing(agentId);
     expect((await accepted(node.delete(`/session/${id}`))).deleted).toBe(true);
     const end = await stream.end();
     expect(end.at(-1)).toMatchObject({ type: "bye", data: { reason: "ended" } });
@@ -57,27 +56,22 @@ describe.each([
     expect((await refused(ann.askToCreate({ id, agentId: "general" }))).errorCode).toBe("idempotency_mismatch");
   });
 
-  test.each(["archive", "stop"] as const)(
-    "a session whose run writes ends at %s: no event follows, and its message stays as its last report left it",
-    async (verb) => {
-      const ann = new E2eClient(node);
-      const { id, stream } = await writing(ann, agentId);
-      const { position } = await accepted(ann.on(id, verb));
-      const end = await stream.end();
-      expect(end.findLast(({ seq }) => seq !== undefined)?.id).toBe(position);
-      // The run's last report may arrive after the answer. It completes the stored message without an event.
-      await aWholeTurnLater();
-      const before = [await ann.see(id), await ann.messages(id)];
-      await aWholeTurnLater();
-      expect([await ann.see(id), await ann.messages(id)]).toEqual(before);
-      expect((await ann.messages(id)).map(({ status }) => status)).not.toContain("running");
-      expect((await accepted(node.get(`/session/${id}`))).position).toBe(position);
-    },
-  );
+  test.each(["archive", "stop"] as const)("a session whose run writes ends at %s: nothing follows", async (verb) => {
+    const { ann, id, stream } = await writing(agentId);
+    const { position } = await accepted(ann.on(id, verb));
+    const end = await stream.end();
+    expect(end.findLast(({ seq }) => seq !== undefined)?.id).toBe(position);
+    // The run's last report may arrive after the answer. It completes the stored message without an event.
+    await aWholeTurnLater();
+    const before = [await ann.see(id), await ann.messages(id)];
+    await aWholeTurnLater();
+    expect([await ann.see(id), await ann.messages(id)]).toEqual(before);
+    expect((await ann.messages(id)).map(({ status }) => status)).not.toContain("running");
+    expect((await accepted(node.get(`/session/${id}`))).position).toBe(position);
+  });
 
   test("a rollback replaces a session whose run writes without any part of the run", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await writing(ann, agentId);
+    const { ann, id } = await writing(agentId);
     const { session } = await accepted(node.post(`/session/${id}/rollback`));
     await aWholeTurnLater();
     expect(await ann.messages(session.id)).toEqual([]);
@@ -112,3 +106,89 @@ test("a reply of a hundred megabytes is cut at its limit, with a sentence, while
   await ann.talk(id, "nothing that matches");
   expect((await ann.see(id)).activity).toBe("idle");
 }, 60_000);
+
+/** A session whose agent writes, and the text that its reader received: less than one report. */
+async function listen() {
+  const { ann, id } = await hold(node, "talker");
+  const stream = await ann.follow(id);
+  const { runId } = await accepted(ann.say(id, "count"));
+  const deltas: StreamEvent[] = [];
+  while (deltas.length < 4) deltas.push(await stream.find("delta"));
+  const messageId = String(deltas[0]!.data["messageId"]);
+  return { ann, id, stream, runId, messageId };
+}
+
+const textOf = (stream: SseReader, messageId: string) =>
+  stream.events
+    .filter(({ type, data }) => type === "delta" && data["messageId"] === messageId)
+    .map(({ data }) => String(data["text"]))
+    .join("");
+
+/** The message in its last event, once it has all the received text. */
+async function keptMessage(stream: SseReader, messageId: string): Promise<StreamEvent> {
+  const heard = textOf(stream, messageId);
+  expect(heard.length).toBeGreaterThanOrEqual("tick ".length * 4);
+  const isWhole = ({ type, data }: StreamEvent) =>
+    type === "message" && data["id"] === messageId && String(data["content"]).startsWith(heard);
+  return stream.events.find(isWhole) ?? (await stream.find(isWhole));
+}
+
+test("text that readers received is kept after an abort, whose answer does not wait for it", async () => {
+  const { ann, id, stream, runId, messageId } = await listen();
+  await accepted(ann.send({ type: "abort", sessionId: id }));
+  const { data } = await keptMessage(stream, messageId);
+  expect(data).toMatchObject({ status: "interrupted", runId, streaming: false });
+  const stored = (await ann.messages(id)).find((message) => message.id === messageId)!;
+  expect(stored.content).toBe(data["content"]);
+  // Its log contains the same at every read.
+  const events = (await ann.log(id)).filter((event) => event.data["id"] === messageId);
+  expect(events.at(-1)!.data["content"]).toBe(stored.content);
+  expect((await ann.see(id)).messageCount).toBe(2);
+});
+
+test.each<[string, (ann: E2eClient, id: string) => Promise<unknown>]>([
+  ["archive", (ann, id) => accepted(ann.on(id, "archive"))],
+  ["stop", (ann, id) => accepted(ann.on(id, "stop"))],
+  ["stop of the floor", (ann) => accepted(node.post(`${ann.floorPath}/stop`))],
+  ["stop of all", (ann) => accepted(node.post(`${ann.floorPath}/stop-all`))],
+])("text that readers received is in the stored message after %s, although the log has ended", async (_, end) => {
+  const { ann, id, stream, messageId } = await listen();
+  await end(ann, id);
+  await stream.until(({ type, data }) => type === "session_transition" && data["to"] === "archived");
+  const heard = textOf(stream, messageId);
+  await expect
+    .poll(async () => (await ann.messages(id)).find((message) => message.id === messageId)!.content)
+    .toMatch(new RegExp(`^${heard}`));
+  expect((await ann.log(id)).at(-1)!.data["to"]).toBe("archived");
+});
+
+test("text that readers received is kept after an interrupt, before the next turn begins", async () => {
+  const { ann, id, stream, runId: first, messageId } = await listen();
+  const { runId, interrupted } = await accepted(ann.say(id, "hello"));
+  expect(interrupted.runId).toBe(first);
+  const { data } = await keptMessage(stream, messageId);
+  await stream.until((event) => event.type === "complete" && event.data["runId"] === runId);
+  expect(data["status"]).toBe("interrupted");
+  const ends = stream.events.filter(({ type }) => type === "complete");
+  expect(ends).toMatchObject([{ data: { runId: first, cancelled: true } }, { data: { runId } }]);
+  const contents = (await ann.messages(id)).map(({ content }) => content);
+  expect(contents).toContain("Hello there.");
+  expect(contents.filter((content) => content.startsWith("tick "))).toEqual([data["content"]]);
+});
+
+test("text that readers received is kept after a preemption of an agent that does not hold, whose turn then begins again", async () => {
+  const { ann, id } = await hold(node, "restless");
+  const stream = await ann.follow(id);
+  const { runId } = await accepted(ann.say(id, "count"));
+  const first = await stream.find("delta");
+  const messageId = String(first.data["messageId"]);
+  while (textOf(stream, messageId).length < "tick ".length * 4) await stream.find("delta");
+  const phone = await ann.hold("phone");
+  const { data } = await keptMessage(stream, messageId);
+  expect(data).toMatchObject({ status: "interrupted", runId });
+  expect((await ann.see(id)).state).toBe("paused");
+  await accepted(ann.on(phone.id, "archive"));
+  const again = await stream.find(({ type, data }) => type === "delta" && data["attempt"] === 2);
+  expect(again.data).toMatchObject({ runId, offset: 0, text: "tick " });
+  expect(again.data["messageId"]).not.toBe(messageId);
+});

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import type { SseReader } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
@@ -29,193 +29,185 @@ async function answer(asked: Awaited<ReturnType<typeof ask>>, response: unknown)
 const lastMessage = (events: Awaited<ReturnType<typeof answer>>) =>
   events.findLast(({ type }) => type === "message")!.data["content"];
 
-describe("a confirmation", () => {
-  test("a confirmation is requested with the call and the possible answers, and the session waits", async () => {
-    const { ann, sessionId, stream, request } = await ask("delete");
-    expect(request.data).toEqual({
-      toolCall: {
-        toolCallId: expect.any(String),
-        function: { name: "delete_file", arguments: '{"path":"a.txt"}' },
-      },
-      isSensitive: true,
-      availableOptions: ["approve", "approve_always", "reject_with_reply", "reject"].map((value) => {
-        return { value, label: expect.any(String) };
-      }),
-      expiresAt: expect.any(Number),
-    });
-    expect(request.requestId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
-    const call = stream.events.find(({ type }) => type === "tool_call")!;
-    expect(call.data).toMatchObject({ ...(request.data["toolCall"] as object), agent: { name: "general" } });
-    await stream.findState(sessionId, "active.waiting");
-    expect((await ann.see(sessionId)).activity).toBe("waiting");
+test("a confirmation is requested with the call and the possible answers, and the session waits", async () => {
+  const { ann, sessionId, stream, request } = await ask("delete");
+  expect(request.data).toEqual({
+    toolCall: {
+      toolCallId: expect.any(String),
+      function: { name: "delete_file", arguments: '{"path":"a.txt"}' },
+    },
+    isSensitive: true,
+    availableOptions: ["approve", "approve_always", "reject_with_reply", "reject"].map((value) => {
+      return { value, label: expect.any(String) };
+    }),
+    expiresAt: expect.any(Number),
   });
-
-  test("an approved confirmation lets the tool run, and the turn continues to its end", async () => {
-    const asked = await ask("delete");
-    await asked.stream.findState(asked.sessionId, "active.waiting");
-    const events = await answer(asked, "approve");
-    const result = { toolName: "delete_file", status: "success" };
-    expect(events.filter(({ type }) => type !== "delta")).toMatchObject([
-      { type: "interaction_resolved", requestId: asked.requestId, data: { by: "client" } },
-      { type: "session_transition" },
-      { type: "tool_result", data: result },
-      { type: "message" },
-      { type: "session_updated" },
-      { type: "complete" },
-    ]);
-    expect(lastMessage(events)).toBe("Deleted.");
-  });
-
-  test.each([
-    ["reject", "Rejected."],
-    [{ type: "reject_with_reply", reason: "not now" }, "Rejected: not now"],
-    [{ rejectWithReply: "not now" }, "Rejected: not now"],
-  ])("a confirmation that is answered %j gives the agent this answer", async (response, content) => {
-    const events = await answer(await ask("delete"), response);
-    expect(events.find(({ type }) => type === "tool_result")!.data).toMatchObject({ content, status: "error" });
-    expect(lastMessage(events)).toBe("Kept it.");
-  });
-
-  test("a confirmation accepts no other answer, and waits on", async () => {
-    const { ann, sessionId, requestId } = await ask("delete");
-    const forms = /approve, approve_always, reject, .*reject_with_reply/;
-    const wrong = [
-      "yes",
-      "reject_with_reply",
-      {},
-      { type: "reject_with_reply" },
-      { type: "other", reason: "x" },
-      null,
-      1,
-    ];
-    for (const response of wrong) {
-      const message = { type: "tool_confirmation_response", sessionId, requestId, response };
-      const issue = { path: expect.stringMatching(/^body\.response/), message: expect.any(String) };
-      const refusal = await refused(ann.send(message));
-      expect(refusal, JSON.stringify(response)).toMatchObject({ errorCode: "bad_request", issues: [issue] });
-      if (response === "yes") expect(refusal.issues[0]!.message).toMatch(forms);
-    }
-    expect((await ann.see(sessionId)).activity).toBe("waiting");
-  });
+  expect(request.requestId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+  const call = stream.events.find(({ type }) => type === "tool_call")!;
+  expect(call.data).toMatchObject({ ...(request.data["toolCall"] as object), agent: { name: "general" } });
+  await stream.findState(sessionId, "active.waiting");
+  expect((await ann.see(sessionId)).activity).toBe("waiting");
 });
 
-describe("a question", () => {
-  test("a question is asked with its options", async () => {
-    const { request } = await ask("ask");
-    expect([request.type, request.data]).toMatchObject([
-      "user_question_request",
-      { question: "Which one?", options: ["a", "b"] },
-    ]);
-    expect((await ask("pick")).request.data).toMatchObject({ multiSelect: true });
-  });
-
-  test.each([
-    ["ask", { selected: "a" }, "You chose a."],
-    ["ask", { selected: ["b"] }, "You chose b."],
-    ["ask", "b", "You chose b."],
-    ["ask", { customInput: "neither" }, "You chose neither."],
-    ["ask", { selected: [], customInput: "neither" }, "You chose neither."],
-    ["ask", { cancelled: true }, "None."],
-    ["ask", { selected: "a", cancelled: true }, "None."],
-    ["pick", { selected: ["a", "b"] }, "You picked a, b."],
-  ])("a question to %j that is answered %j has the result: %s", async (content, response, said) => {
-    expect(lastMessage(await answer(await ask(content), response))).toBe(said);
-  });
-
-  test("a question's answer has its NUL replaced", async () => {
-    expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
-  });
+test("an approved confirmation lets the tool run, and the turn continues to its end", async () => {
+  const asked = await ask("delete");
+  await asked.stream.findState(asked.sessionId, "active.waiting");
+  const events = await answer(asked, "approve");
+  const result = { toolName: "delete_file", status: "success" };
+  expect(events.filter(({ type }) => type !== "delta")).toMatchObject([
+    { type: "interaction_resolved", requestId: asked.requestId, data: { by: "client" } },
+    { type: "session_transition" },
+    { type: "tool_result", data: result },
+    { type: "message" },
+    { type: "session_updated" },
+    { type: "complete" },
+  ]);
+  expect(lastMessage(events)).toBe("Deleted.");
 });
 
-describe("an answer", () => {
-  test("an answer is accepted once: a second answer is interaction_not_found", async () => {
-    const asked = await ask("ask");
-    const { ann, sessionId, requestId } = asked;
-    const message = { type: "user_question_response", sessionId, requestId, response: "a" };
-    const answers = await Promise.all([ann.send(message), ann.send({ ...message, response: "b" })]);
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 404]);
-    await asked.stream.find("complete");
+test.each([
+  ["reject", "Rejected."],
+  [{ type: "reject_with_reply", reason: "not now" }, "Rejected: not now"],
+  [{ rejectWithReply: "not now" }, "Rejected: not now"],
+])("a confirmation that is answered %j gives the agent this answer", async (response, content) => {
+  const events = await answer(await ask("delete"), response);
+  expect(events.find(({ type }) => type === "tool_result")!.data).toMatchObject({ content, status: "error" });
+  expect(lastMessage(events)).toBe("Kept it.");
+});
+
+test("a confirmation accepts no other answer, and waits on", async () => {
+  const { ann, sessionId, requestId } = await ask("delete");
+  const forms = /approve, approve_always, reject, .*reject_with_reply/;
+  const wrong = [
+    "yes",
+    "reject_with_reply",
+    {},
+    { type: "reject_with_reply" },
+    { type: "other", reason: "x" },
+    null,
+    1,
+  ];
+  for (const response of wrong) {
+    const message = { type: "tool_confirmation_response", sessionId, requestId, response };
+    const issue = { path: expect.stringMatching(/^body\.response/), message: expect.any(String) };
+    const refusal = await refused(ann.send(message));
+    expect(refusal, JSON.stringify(response)).toMatchObject({ errorCode: "bad_request", issues: [issue] });
+    if (response === "yes") expect(refusal.issues[0]!.message).toMatch(forms);
+  }
+  expect((await ann.see(sessionId)).activity).toBe("waiting");
+});
+
+test("a question is asked with its options", async () => {
+  const { request } = await ask("ask");
+  expect([request.type, request.data]).toMatchObject([
+    "user_question_request",
+    { question: "Which one?", options: ["a", "b"] },
+  ]);
+  expect((await ask("pick")).request.data).toMatchObject({ multiSelect: true });
+});
+
+test.each([
+  ["ask", { selected: "a" }, "You chose a."],
+  ["ask", { selected: ["b"] }, "You chose b."],
+  ["ask", "b", "You chose b."],
+  ["ask", { customInput: "neither" }, "You chose neither."],
+  ["ask", { selected: [], customInput: "neither" }, "You chose neither."],
+  ["ask", { cancelled: true }, "None."],
+  ["ask", { selected: "a", cancelled: true }, "None."],
+  ["pick", { selected: ["a", "b"] }, "You picked a, b."],
+])("a question to %j that is answered %j has the result: %s", async (content, response, said) => {
+  expect(lastMessage(await answer(await ask(content), response))).toBe(said);
+});
+
+test("a question's answer has its NUL replaced", async () => {
+  expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
+});
+
+test("an answer is accepted once: a second answer is interaction_not_found", async () => {
+  const asked = await ask("ask");
+  const { ann, sessionId, requestId } = asked;
+  const message = { type: "user_question_response", sessionId, requestId, response: "a" };
+  const answers = await Promise.all([ann.send(message), ann.send({ ...message, response: "b" })]);
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 404]);
+  await asked.stream.find("complete");
+  expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
+});
+
+test("an answer to an unknown request, or without a run, is interaction_not_found", async () => {
+  const { ann, sessionId, requestId } = await ask("ask");
+  const idle = await new E2eClient(node).create("general");
+  for (const wrong of [
+    { sessionId, requestId: "unknown" },
+    { sessionId: idle.id, requestId },
+  ]) {
+    const message = { type: "user_question_response", ...wrong, response: "a" };
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
-  });
-
-  test("an answer to an unknown request, or without a run, is interaction_not_found", async () => {
-    const { ann, sessionId, requestId } = await ask("ask");
-    const idle = await new E2eClient(node).create("general");
-    for (const wrong of [
-      { sessionId, requestId: "unknown" },
-      { sessionId: idle.id, requestId },
-    ]) {
-      const message = { type: "user_question_response", ...wrong, response: "a" };
-      expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
-    }
-    expect((await ann.see(sessionId)).activity).toBe("waiting");
-  });
-
-  test("a malformed answer to a question is refused with the forms that are right", async () => {
-    const { ann, sessionId, requestId } = await ask("ask");
-    const { status, body } = await ann.send({ type: "user_question_response", sessionId, requestId, response: 7 });
-    const message = expect.stringMatching(/a text .*selected.*customInput.*cancelled/);
-    expect([status, body.issues]).toEqual([400, [{ path: "body.response", message }]]);
-    expect((await ann.see(sessionId)).activity).toBe("waiting");
-  });
-
-  test.each([
-    ["delete", "user_question_response", "tool_confirmation_response"],
-    ["ask", "tool_confirmation_response", "user_question_response"],
-  ])("an answer to %s of the other kind is refused with the kind that is right", async (content, type, right) => {
-    const { ann, sessionId, requestId } = await ask(content);
-    const { errorCode, error } = await refused(ann.send({ type, sessionId, requestId, response: "approve" }));
-    expect([errorCode, error]).toEqual(["interaction_not_found", `This request waits for a ${right}.`]);
-  });
-
-  test("an answer may arrive on another connection, after the connection that received the question has closed", async () => {
-    const { ann, sessionId, stream, requestId } = await ask("ask");
-    await stream.close();
-    expect((await ann.see(sessionId)).activity).toBe("waiting");
-    const other = await node.stream(`/session/${sessionId}/events`);
-    expect(await nextRequest(other)).toMatchObject({ requestId });
-    await accepted(ann.send({ type: "user_question_response", sessionId, requestId, response: "a" }));
-    expect((await other.find("complete")).data).not.toHaveProperty("cancelled");
-  });
-
-  test("an answer is accepted while the session is paused, and the turn continues when it is resumed", async () => {
-    const { ann, sessionId, stream, requestId } = await ask("ask");
-    const phone = await ann.hold("phone");
-    expect(await ann.see(sessionId)).toMatchObject({ state: "paused", activity: "waiting" });
-    await accepted(ann.send({ type: "user_question_response", sessionId, requestId, response: "a" }));
-    await stream.find("interaction_resolved");
-    await accepted(ann.on(phone.id, "archive"));
-    expect(lastMessage(await stream.until("complete"))).toBe("You chose a.");
-  });
+  }
+  expect((await ann.see(sessionId)).activity).toBe("waiting");
 });
 
-describe("a pending request", () => {
-  test("a pending request that times out is resolved, reported as an error and completed, and the session has failed", async () => {
-    const ann = new E2eClient(impatient);
-    const { sessionId, stream, requestId } = await ask("ask", ann);
-    const events = (await stream.until("complete")).filter(({ type }) => type !== "session_transition");
-    expect(events).toMatchObject([
-      { type: "interaction_resolved", requestId, data: { by: "timeout" } },
-      { type: "message" },
-      { type: "error", data: { errorCode: "interaction_timeout", runId: expect.any(String) } },
-      { type: "complete" },
-    ]);
-    await stream.findState(sessionId, "active.failed");
-    expect((await ann.see(sessionId)).activity).toBe("failed");
-  });
+test("a malformed answer to a question is refused with the forms that are right", async () => {
+  const { ann, sessionId, requestId } = await ask("ask");
+  const { status, body } = await ann.send({ type: "user_question_response", sessionId, requestId, response: 7 });
+  const message = expect.stringMatching(/a text .*selected.*customInput.*cancelled/);
+  expect([status, body.issues]).toEqual([400, [{ path: "body.response", message }]]);
+  expect((await ann.see(sessionId)).activity).toBe("waiting");
+});
 
-  test("a later answer to a timed-out request says so, and the session accepts the next message", async () => {
-    const ann = new E2eClient(impatient);
-    const { sessionId, stream, requestId } = await ask("ask", ann);
-    await stream.findState(sessionId, "active.failed");
-    const message = { type: "user_question_response", sessionId, requestId, response: "a" };
-    expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
-    // Also when the floor is only in the store: a repeated key makes it read the store.
-    await accepted(ann.on(sessionId, "pause"));
-    for (const _ of ["first", "repeated"]) await ann.askToCreate({ agentId: "chat" }, { key: `key-${sessionId}` });
-    expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
-    expect((await refused(ann.send({ ...message, requestId: "other" }))).errorCode).toBe("interaction_not_found");
-    await ann.talk(sessionId, "hello");
-    expect((await ann.messages(sessionId)).at(-1)).toMatchObject({ content: "Hello there." });
-  });
+test.each([
+  ["delete", "user_question_response", "tool_confirmation_response"],
+  ["ask", "tool_confirmation_response", "user_question_response"],
+])("an answer to %s of the other kind is refused with the kind that is right", async (content, type, right) => {
+  const { ann, sessionId, requestId } = await ask(content);
+  const { errorCode, error } = await refused(ann.send({ type, sessionId, requestId, response: "approve" }));
+  expect([errorCode, error]).toEqual(["interaction_not_found", `This request waits for a ${right}.`]);
+});
+
+test("an answer may arrive on another connection, after the connection that received the question has closed", async () => {
+  const { ann, sessionId, stream, requestId } = await ask("ask");
+  await stream.close();
+  expect((await ann.see(sessionId)).activity).toBe("waiting");
+  const other = await node.stream(`/session/${sessionId}/events`);
+  expect(await nextRequest(other)).toMatchObject({ requestId });
+  await accepted(ann.send({ type: "user_question_response", sessionId, requestId, response: "a" }));
+  expect((await other.find("complete")).data).not.toHaveProperty("cancelled");
+});
+
+test("an answer is accepted while the session is paused, and the turn continues when it is resumed", async () => {
+  const { ann, sessionId, stream, requestId } = await ask("ask");
+  const phone = await ann.hold("phone");
+  expect(await ann.see(sessionId)).toMatchObject({ state: "paused", activity: "waiting" });
+  await accepted(ann.send({ type: "user_question_response", sessionId, requestId, response: "a" }));
+  await stream.find("interaction_resolved");
+  await accepted(ann.on(phone.id, "archive"));
+  expect(lastMessage(await stream.until("complete"))).toBe("You chose a.");
+});
+
+test("a pending request that times out is resolved, reported as an error and completed, and the session has failed", async () => {
+  const ann = new E2eClient(impatient);
+  const { sessionId, stream, requestId } = await ask("ask", ann);
+  const events = (await stream.until("complete")).filter(({ type }) => type !== "session_transition");
+  expect(events).toMatchObject([
+    { type: "interaction_resolved", requestId, data: { by: "timeout" } },
+    { type: "message" },
+    { type: "error", data: { errorCode: "interaction_timeout", runId: expect.any(String) } },
+    { type: "complete" },
+  ]);
+  await stream.findState(sessionId, "active.failed");
+  expect((await ann.see(sessionId)).activity).toBe("failed");
+});
+
+test("a later answer to a timed-out request says so, and the session accepts the next message", async () => {
+  const ann = new E2eClient(impatient);
+  const { sessionId, stream, requestId } = await ask("ask", ann);
+  await stream.findState(sessionId, "active.failed");
+  const message = { type: "user_question_response", sessionId, requestId, response: "a" };
+  expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
+  // Also when the floor is only in the store: a repeated key makes it read the store.
+  await accepted(ann.on(sessionId, "pause"));
+  for (const _ of ["first", "repeated"]) await ann.askToCreate({ agentId: "chat" }, { key: `key-${sessionId}` });
+  expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
+  expect((await refused(ann.send({ ...message, requestId: "other" }))).errorCode).toBe("interaction_not_found");
+  await ann.talk(sessionId, "hello");
+  expect((await ann.messages(sessionId)).at(-1)).toMatchObject({ content: "Hello there." });
 });

@@ -1,6 +1,6 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
-import { hold } from "../../../support/clients/e2e-states.ts";
+import { connect, create, hold, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -12,245 +12,200 @@ const said = async (ann: E2eClient, sessionId: string, by: "user" | "assistant")
 
 const HELLO = { type: "chat", content: "hello" };
 
-describe("a quick chat", () => {
-  test("a quick chat makes a session with the given fields, requests the floor, and is its first turn", async () => {
-    const ann = new E2eClient(node);
-    const about = { userId: ann.userId, zone: "rear", workspaceId: "w", agentId: "music" };
-    const answer = await accepted(ann.send({ ...HELLO, ...about }));
-    expect(answer).toEqual({
-      success: true,
-      sessionId: expect.any(String),
-      messageId: expect.any(String),
-      runId: expect.any(String),
-      decision: expect.objectContaining({ outcome: "granted", reason: "floor_free" }),
-      position: expect.any(String),
-    });
-    expect(await ann.see(answer.sessionId)).toMatchObject({ ...about, state: "active" });
-    const stream = await ann.follow(answer.sessionId);
-    await stream.find("complete");
-    expect(await said(ann, answer.sessionId, "assistant")).toEqual(["Hello there."]);
-    await ann.talk(answer.sessionId, "hello again");
-    expect(await said(ann, answer.sessionId, "user")).toEqual(["hello", "hello again"]);
+test("a quick chat makes a session with the given fields, requests the floor, and is its first turn", async () => {
+  const ann = new E2eClient(node);
+  const about = { userId: ann.userId, zone: "rear", workspaceId: "w", agentId: "music" };
+  const answer = await accepted(ann.send({ ...HELLO, ...about }));
+  expect(answer).toEqual({
+    success: true,
+    sessionId: expect.any(String),
+    messageId: expect.any(String),
+    runId: expect.any(String),
+    decision: expect.objectContaining({ outcome: "granted", reason: "floor_free" }),
+    position: expect.any(String),
   });
-
-  test("a quick chat without agent and user has the default agent and a floor of its own", async () => {
-    const { body } = await node.post("/message", HELLO);
-    const { session } = await accepted(node.get(`/session/${body.sessionId}`));
-    expect(session).toMatchObject({ agentId: "general", floorId: `s:${body.sessionId}` });
-  });
-
-  test("a quick chat that is rejected, whatever priority it asks for, leaves no session and its connection unbound", async () => {
-    const ann = new E2eClient(node);
-    await ann.hold("phone");
-    const { stream, connectionId } = await ann.connect();
-    const chat = { ...HELLO, connectionId, agentId: "music", id: "lost", priority: 100, force: true };
-    const { errorCode, decision } = await refused(ann.send(chat));
-    expect(errorCode).toBe("rejected");
-    expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority", challenger: { priority: 20 } });
-    expect((await stream.find("error")).data).toMatchObject({ errorCode: "rejected" });
-    expect((await refused(ann.send({ type: "abort", connectionId }))).errorCode).toBe("session_not_found");
-    const { sessions } = await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`));
-    expect(sessions.map(({ agentId }) => agentId)).toEqual(["phone"]);
-  });
-
-  test.each(["nobody", "off"])(
-    "a quick chat with the agent %s is agent_not_found and leaves nothing",
-    async (agentId) => {
-      const { userId } = new E2eClient(node);
-      const answer = await refused(node.post("/message", { ...HELLO, userId, agentId }));
-      expect(answer.errorCode).toBe("agent_not_found");
-      expect(answer.availableAgents.length).toBeGreaterThan(0);
-      expect((await accepted(node.get(`/session/list?userId=${userId}`))).total).toBe(0);
-    },
-  );
-
-  test("a quick chat is bound to the named connection, and its events are sent there from the first", async () => {
-    const ann = new E2eClient(node);
-    const { stream, connectionId } = await ann.connect();
-    const { sessionId } = await accepted(ann.send({ ...HELLO, connectionId, agentId: "music" }));
-    const created = await stream.find("session_created");
-    expect(created).toMatchObject({ sessionId, seq: 1, data: { userId: ann.userId } });
-    await stream.find("complete");
-    // The session is bound: the next message need not name it.
-    expect((await accepted(ann.send({ ...HELLO, connectionId }))).sessionId).toBe(sessionId);
-  });
+  expect(await ann.see(answer.sessionId)).toMatchObject({ ...about, state: "active" });
+  const stream = await ann.follow(answer.sessionId);
+  await stream.find("complete");
+  expect(await said(ann, answer.sessionId, "assistant")).toEqual(["Hello there."]);
+  await ann.talk(answer.sessionId, "hello again");
+  expect(await said(ann, answer.sessionId, "user")).toEqual(["hello", "hello again"]);
 });
 
-describe("a chat", () => {
-  test("a chat is answered when it is committed, before its turn has ended", async () => {
-    const { ann, id } = await hold(node);
-    const { position } = await accepted(ann.say(id, "play"));
-    const { session, position: next } = await accepted(node.get(`/session/${id}`));
-    expect(session.activity).toBe("running");
-    expect(next).toBe(position);
-  });
-
-  test("a chat is accepted although its client disconnected, and is not aborted", async () => {
-    const { ann, id } = await hold(node);
-    const stream = await ann.follow(id);
-    await node.sendAndLeave("/message", { type: "chat", sessionId: id, content: "hello", id: "left" });
-    expect((await stream.find("complete")).data).not.toHaveProperty("cancelled");
-    expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["hello", "Hello there."]);
-  });
-
-  test("a chat keeps the user's text, with NUL and lone surrogates replaced", async () => {
-    const { ann, id } = await hold(node);
-    const raw = `{"type":"chat","sessionId":"${id}","content":"a\\u0000b\\ud800c 😀"}`;
-    await accepted(node.post("/message", undefined, { raw }));
-    expect(await said(ann, id, "user")).toEqual(["a\uFFFDb\uFFFDc 😀"]);
-  });
-
-  test.each(["", "   ", "\n"])("a chat of %j without an image is malformed", async (content) => {
-    const { id } = await new E2eClient(node).create("general");
-    const { errorCode, issues } = await refused(node.post("/message", { type: "chat", sessionId: id, content }));
-    expect(errorCode).toBe("bad_request");
-    expect(issues[0]!.path).toBe("body.content");
-  });
-
-  test("a chat may have at most 262144 units", async () => {
-    const { ann, id } = await hold(node);
-    await accepted(ann.say(id, `play ${"x".repeat(262_139)}`));
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    expect((await refused(ann.say(id, `play ${"x".repeat(262_140)}`))).errorCode).toBe("too_large");
-    expect(await said(ann, id, "user")).toHaveLength(1);
-  });
+test("a quick chat without agent and user has the default agent and a floor of its own", async () => {
+  const { body } = await node.post("/message", HELLO);
+  const { session } = await accepted(node.get(`/session/${body.sessionId}`));
+  expect(session).toMatchObject({ agentId: "general", floorId: `s:${body.sessionId}` });
 });
 
-describe("a message's id", () => {
-  test("a message's id is the client's, or the server makes one", async () => {
-    const { ann, id } = await hold(node, "stacker");
-    expect((await accepted(ann.say(id, "play", { id: "mine" }))).messageId).toBe("mine");
-    expect((await accepted(ann.say(id, "hello"))).messageId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
-  });
-
-  test("a message id repeated with the same content changes nothing and gets the same answer", async () => {
-    const { ann, id } = await hold(node);
-    const first = await accepted(ann.say(id, "hello", { id: "m1" }));
-    await (await ann.follow(id)).find("complete");
-    const before = await ann.log(id);
-    const again = await accepted(ann.say(id, "hello", { id: "m1" }));
-    expect(again).toMatchObject({ sessionId: id, messageId: "m1", runId: first.runId });
-    expect(await ann.log(id)).toEqual(before);
-    expect(await said(ann, id, "user")).toEqual(["hello"]);
-  });
-
-  test("a message id repeated during its run has no further effect for every when_busy, and other content is a mismatch", async () => {
-    for (const agent of ["general", "stacker", "hasty"]) {
-      const { ann, id } = await hold(node, agent);
-      const first = await accepted(ann.say(id, "play", { id: "m1" }));
-      const again = await accepted(ann.say(id, "play", { id: "m1" }));
-      expect(again, agent).toMatchObject({ messageId: "m1", runId: first.runId });
-      expect((await refused(ann.say(id, "hello", { id: "m1" }))).errorCode, agent).toBe("idempotency_mismatch");
-      expect(await ann.see(id), agent).toMatchObject({ activity: "running" });
-      expect(typesOf(await ann.log(id)), agent).not.toContain("complete");
-    }
-  });
-
-  test("a message id repeated with other content or images is a mismatch, and the message is unchanged", async () => {
-    const { ann, id } = await hold(node);
-    await accepted(ann.say(id, "hello", { id: "m1" }));
-    await (await ann.follow(id)).find("complete");
-    const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
-    for (const other of [{ content: "bye" }, { images }]) {
-      const answer = await refused(ann.say(id, "hello", { id: "m1", ...other }));
-      expect(answer.errorCode).toBe("idempotency_mismatch");
-    }
-    expect(await said(ann, id, "user")).toEqual(["hello"]);
-  });
-
-  test("a message id sent twice at once is accepted once", async () => {
-    const ann = new E2eClient(node);
-    for (let round = 0; round < 5; round += 1) {
-      const { id } = await ann.hold("stacker");
-      // The first command keeps the floor busy, so that the other two are in one batch.
-      const renamed = node.patch(`/session/${id}`, { title: "Once" });
-      const answers = await Promise.all(["play one", "play two"].map((text) => ann.say(id, text, { id: "m1" })));
-      await renamed;
-      expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
-      expect(answers.find(({ status }) => status === 409)!.body.errorCode).toBe("idempotency_mismatch");
-      const kept = answers[0]!.status === 200 ? "play one" : "play two";
-      expect(await ann.messages(id)).toMatchObject([{ id: "m1", content: kept, status: "success" }]);
-      await accepted(ann.on(id, "archive"));
-    }
-  });
-
-  test("a message id belongs to its session, and may be used in another", async () => {
-    const ann = new E2eClient(node);
-    for (const agent of ["chat", "general"]) {
-      const { id } = await ann.hold(agent);
-      expect((await accepted(ann.say(id, `hello ${agent}`, { id: "m1" }))).messageId).toBe("m1");
-    }
-  });
+test("a quick chat that is rejected, whatever priority it asks for, leaves no session and its connection unbound", async () => {
+  const ann = new E2eClient(node);
+  await ann.hold("phone");
+  const { stream, connectionId } = await ann.connect();
+  const chat = { ...HELLO, connectionId, agentId: "music", id: "lost", priority: 100, force: true };
+  const { errorCode, decision } = await refused(ann.send(chat));
+  expect(errorCode).toBe("rejected");
+  expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority", challenger: { priority: 20 } });
+  expect((await stream.find("error")).data).toMatchObject({ errorCode: "rejected" });
+  expect((await refused(ann.send({ type: "abort", connectionId }))).errorCode).toBe("session_not_found");
+  const { sessions } = await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`));
+  expect(sessions.map(({ agentId }) => agentId)).toEqual(["phone"]);
 });
 
-describe("a chat while a run is in progress", () => {
-  test("a chat during a run is queued if its agent enqueues, and queued turns run in the order of arrival", async () => {
-    const { ann, id } = await hold(node, "stacker");
-    await accepted(ann.say(id, "play"));
-    for (const content of ["hello 1", "hello 2"]) await accepted(ann.say(id, content));
-    expect((await ann.messages(id)).map(({ status }) => status)).toEqual(["success", "queued", "queued"]);
-    const stream = await ann.follow(id);
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    for (let run = 0; run < 3; run += 1) await stream.find("complete");
-    const replies = (await ann.messages(id)).filter(({ role, content }) => role === "assistant" && content !== "♪ ");
-    expect(replies.map(({ content, status }) => [content, status])).toEqual(Array(2).fill(["Hello there.", "success"]));
-    expect(await said(ann, id, "user")).toEqual(["play", "hello 1", "hello 2"]);
-  });
-
-  test("a chat during a run is refused if too many already wait", async () => {
-    const { ann, id } = await hold(node, "stacker");
-    await accepted(ann.say(id, "play"));
-    for (let turn = 0; turn < 16; turn += 1) await accepted(ann.say(id, "hello"));
-    expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
-  });
-
-  test("a chat during a run interrupts it if its agent allows that, reports the kept text, and is the next turn", async () => {
-    const { ann, id } = await hold(node, "hasty");
-    const first = await accepted(ann.say(id, "play"));
-    // Streamed text is stored within a moment: from then on it survives.
-    let spoken = (await ann.messages(id))[1];
-    while (!spoken) spoken = (await ann.messages(id))[1];
-    const stream = await ann.follow(id);
-    const { interrupted, runId } = await accepted(ann.say(id, "hello"));
-    expect(interrupted).toEqual({ runId: first.runId, messageId: spoken.id });
-    await stream.find(({ type, data }) => type === "complete" && data["runId"] === runId);
-    const ends = stream.events.filter(({ type }) => type === "complete").map(({ data }) => data);
-    expect(ends).toMatchObject([{ runId: first.runId, cancelled: true }, { runId }]);
-    expect(await ann.messages(id)).toMatchObject([
-      { content: "play" },
-      { content: "♪ ", status: "interrupted" },
-      { content: "hello" },
-      { content: "Hello there.", status: "success" },
-    ]);
-  });
-
-  test("a chat during a paused session's run does not interrupt it as long as the floor is taken", async () => {
-    const { ann, id } = await hold(node, "hasty");
-    const { runId } = await accepted(ann.say(id, "play"));
-    const phone = await ann.hold("phone");
-    expect((await refused(ann.say(id, "hello"))).errorCode).toBe("rejected");
-    expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "running" });
-    await accepted(ann.on(id, "pause"));
-    await accepted(ann.on(phone.id, "archive"));
-    const { interrupted, decision } = await accepted(ann.say(id, "hello"));
-    expect(decision).toMatchObject({ outcome: "granted" });
-    expect(interrupted.runId).toBe(runId);
-  });
+test.each(["nobody", "off"])("a quick chat with the agent %s is refused, and leaves nothing", async (agentId) => {
+  const { userId } = new E2eClient(node);
+  const answer = await refused(node.post("/message", { ...HELLO, userId, agentId }));
+  expect(answer.errorCode).toBe("agent_not_found");
+  expect(answer.availableAgents.length).toBeGreaterThan(0);
+  expect((await accepted(node.get(`/session/list?userId=${userId}`))).total).toBe(0);
 });
 
-test("an abort ends the run and keeps its text, and has no effect without a run", async () => {
+test("a quick chat is bound to the named connection, and its events are sent there from the first", async () => {
+  const { ann, stream, connectionId } = await connect(node);
+  const { sessionId } = await accepted(ann.send({ ...HELLO, connectionId, agentId: "music" }));
+  const created = await stream.find("session_created");
+  expect(created).toMatchObject({ sessionId, seq: 1, data: { userId: ann.userId } });
+  await stream.find("complete");
+  // The session is bound: the next message need not name it.
+  expect((await accepted(ann.send({ ...HELLO, connectionId }))).sessionId).toBe(sessionId);
+});
+
+test("a chat is answered when it is committed, before its turn has ended", async () => {
   const { ann, id } = await hold(node);
+  const { position } = await accepted(ann.say(id, "play"));
+  const { session, position: next } = await accepted(node.get(`/session/${id}`));
+  expect(session.activity).toBe("running");
+  expect(next).toBe(position);
+});
+
+test("a chat is accepted although its client disconnected, and is not aborted", async () => {
+  const { ann, id } = await hold(node);
+  const stream = await ann.follow(id);
+  await node.sendAndLeave("/message", { type: "chat", sessionId: id, content: "hello", id: "left" });
+  expect((await stream.find("complete")).data).not.toHaveProperty("cancelled");
+  expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["hello", "Hello there."]);
+});
+
+test("a chat keeps the user's text, with NUL and lone surrogates replaced", async () => {
+  const { ann, id } = await hold(node);
+  const raw = `{"type":"chat","sessionId":"${id}","content":"a\\u0000b\\ud800c 😀"}`;
+  await accepted(node.post("/message", undefined, { raw }));
+  expect(await said(ann, id, "user")).toEqual(["a\uFFFDb\uFFFDc 😀"]);
+});
+
+test.each(["", "   ", "\n"])("a chat of %j without an image is malformed", async (content) => {
+  const { id } = await new E2eClient(node).create("general");
+  const { errorCode, issues } = await refused(node.post("/message", { type: "chat", sessionId: id, content }));
+  expect(errorCode).toBe("bad_request");
+  expect(issues[0]!.path).toBe("body.content");
+});
+
+test("a chat may have at most 262144 units", async () => {
+  const { ann, id } = await hold(node);
+  await accepted(ann.say(id, `play ${"x".repeat(262_139)}`));
+  await accepted(ann.send({ type: "abort", sessionId: id }));
+  expect((await refused(ann.say(id, `play ${"x".repeat(262_140)}`))).errorCode).toBe("too_large");
+  expect(await said(ann, id, "user")).toHaveLength(1);
+});
+
+test("a message's id is the client's, or the server makes one", async () => {
+  const { ann, id } = await hold(node, "stacker");
+  expect((await accepted(ann.say(id, "play", { id: "mine" }))).messageId).toBe("mine");
+  expect((await accepted(ann.say(id, "hello"))).messageId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+});
+
+test("a message id repeated with the same content changes nothing and gets the same answer", async () => {
+  const { ann, id } = await hold(node);
+  const first = await accepted(ann.say(id, "hello", { id: "m1" }));
+  await (await ann.follow(id)).find("complete");
+  const before = await ann.log(id);
+  const again = await accepted(ann.say(id, "hello", { id: "m1" }));
+  expect(again).toMatchObject({ sessionId: id, messageId: "m1", runId: first.runId });
+  expect(await ann.log(id)).toEqual(before);
+  expect(await said(ann, id, "user")).toEqual(["hello"]);
+});
+
+test("a message id repeated during its run has no further effect for every when_busy, and other content is a mismatch", async () => {
+  for (const agent of ["general", "stacker", "hasty"]) {
+    const { ann, id } = await hold(node, agent);
+    const first = await accepted(ann.say(id, "play", { id: "m1" }));
+    const again = await accepted(ann.say(id, "play", { id: "m1" }));
+    expect(again, agent).toMatchObject({ messageId: "m1", runId: first.runId });
+    expect((await refused(ann.say(id, "hello", { id: "m1" }))).errorCode, agent).toBe("idempotency_mismatch");
+    expect(await ann.see(id), agent).toMatchObject({ activity: "running" });
+    expect(typesOf(await ann.log(id)), agent).not.toContain("complete");
+  }
+});
+
+test("a message id repeated with other content or images is a mismatch, and the message is unchanged", async () => {
+  const { ann, id } = await hold(node);
+  await accepted(ann.say(id, "hello", { id: "m1" }));
+  await (await ann.follow(id)).find("complete");
+  const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
+  for (const other of [{ content: "bye" }, { images }]) {
+    const answer = await refused(ann.say(id, "hello", { id: "m1", ...other }));
+    expect(answer.errorCode).toBe("idempotency_mismatch");
+  }
+  expect(await said(ann, id, "user")).toEqual(["hello"]);
+});
+
+test("a message id sent twice at once is accepted once", async () => {
+  const ann = new E2eClient(node);
+  for (let round = 0; round < 5; round += 1) {
+    const { id } = await ann.hold("stacker");
+    // The first command keeps the floor busy, so that the other two are in one batch.
+    const renamed = node.patch(`/session/${id}`, { title: "Once" });
+    const answers = await Promise.all(["play one", "play two"].map((text) => ann.say(id, text, { id: "m1" })));
+    await renamed;
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+    expect(answers.find(({ status }) => status === 409)!.body.errorCode).toBe("idempotency_mismatch");
+    const kept = answers[0]!.status === 200 ? "play one" : "play two";
+    expect(await ann.messages(id)).toMatchObject([{ id: "m1", content: kept, status: "success" }]);
+    await accepted(ann.on(id, "archive"));
+  }
+});
+
+test("a chat during a run is queued if its agent enqueues, and queued turns run in the order of arrival", async () => {
+  const { ann, id } = await hold(node, "stacker");
+  await accepted(ann.say(id, "play"));
+  for (const content of ["hello 1", "hello 2"]) await accepted(ann.say(id, content));
+  expect((await ann.messages(id)).map(({ status }) => status)).toEqual(["success", "queued", "queued"]);
+  const stream = await ann.follow(id);
+  await accepted(ann.send({ type: "abort", sessionId: id }));
+  for (let run = 0; run < 3; run += 1) await stream.find("complete");
+  const replies = (await ann.messages(id)).filter(({ role, content }) => role === "assistant" && content !== "♪ ");
+  expect(replies.map(({ content, status }) => [content, status])).toEqual(Array(2).fill(["Hello there.", "success"]));
+  expect(await said(ann, id, "user")).toEqual(["play", "hello 1", "hello 2"]);
+});
+
+test("a chat during a run is refused if too many already wait", async () => {
+  const { ann, id } = await hold(node, "stacker");
+  await accepted(ann.say(id, "play"));
+  for (let turn = 0; turn < 16; turn += 1) await accepted(ann.say(id, "hello"));
+  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
+});
+
+test("a chat during a run interrupts it if its agent allows that, and its answer names the kept text", async () => {
+  const { ann, id } = await hold(node, "hasty");
   const { runId } = await accepted(ann.say(id, "play"));
-  while ((await ann.messages(id)).length < 2);
-  await accepted(ann.send({ type: "abort", sessionId: id }));
-  const log = await ann.log(id);
-  expect(log.slice(-3)).toMatchObject([
-    { type: "message", data: { content: "♪ ", status: "interrupted", streaming: false } },
-    { type: "complete", data: { runId, cancelled: true } },
-    { type: "session_transition" },
-  ]);
-  await accepted(ann.send({ type: "abort", sessionId: id }));
-  expect(await ann.log(id)).toEqual(log);
+  // Streamed text is stored within a moment: from then on it survives.
+  let spoken = (await ann.messages(id))[1];
+  while (!spoken) spoken = (await ann.messages(id))[1];
+  const { interrupted } = await accepted(ann.say(id, "hello"));
+  expect(interrupted).toEqual({ runId, messageId: spoken.id });
+});
+
+test("a chat during a paused session's run does not interrupt it as long as the floor is taken", async () => {
+  const { ann, id } = await hold(node, "hasty");
+  const { runId } = await accepted(ann.say(id, "play"));
+  const phone = await ann.hold("phone");
+  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("rejected");
+  expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "running" });
+  await accepted(ann.on(id, "pause"));
+  await accepted(ann.on(phone.id, "archive"));
+  const { interrupted, decision } = await accepted(ann.say(id, "hello"));
+  expect(decision).toMatchObject({ outcome: "granted" });
+  expect(interrupted.runId).toBe(runId);
 });
 
 test("pause, resume and archive as messages do what the routes do", async () => {
@@ -267,68 +222,143 @@ test("pause, resume and archive as messages do what the routes do", async () => 
   ]);
 });
 
-describe("a message", () => {
-  test.each(["ping", "heartbeat"])("a message that is a %s is welcome at any time, and has no effect", async (type) => {
-    expect(await accepted(node.post("/message", { type }))).toEqual({ success: true });
-    expect(await accepted(node.post("/message", { type, sessionId: "nowhere" }))).toEqual({ success: true });
-  });
+test.each(["ping", "heartbeat"])("a message that is a %s is welcome at any time, and has no effect", async (type) => {
+  expect(await accepted(node.post("/message", { type }))).toEqual({ success: true });
+  expect(await accepted(node.post("/message", { type, sessionId: "nowhere" }))).toEqual({ success: true });
+});
 
-  test.each(["abort", "pause", "resume", "archive"])(
-    "a message of type %s without a session is refused",
-    async (type) => {
-      expect((await refused(node.post("/message", { type }))).errorCode).toBe("session_not_found");
-    },
-  );
+test.each(["abort", "pause", "resume", "archive"])("a message of type %s needs a session", async (type) => {
+  expect((await refused(node.post("/message", { type }))).errorCode).toBe("session_not_found");
+});
 
-  test("played is answered with the position that counts: a repeated, smaller or late one changes nothing, and one beyond the end is refused", async () => {
-    const { ann, id } = await hold(node);
-    await ann.talk(id, "hello");
-    const [, reply] = await ann.messages(id);
-    const play = (upTo: number, messageId: string = reply!.id) =>
-      ann.send({ type: "played", sessionId: id, messageId, upTo });
-    const counts = async (upTo: number) => ((await accepted(play(upTo))) as { playedUpTo?: number }).playedUpTo;
-    const fails = async (upTo: number, messageId?: string) => (await refused(play(upTo, messageId))).errorCode;
-    const counted = [];
-    for (const upTo of [5, 5, 3, 8]) counted.push(await counts(upTo));
-    expect(counted).toEqual([5, 5, 5, 8]);
-    const failures = [await fails(13), await fails(-1), await fails(1, "nowhere")];
-    expect(failures).toEqual(["bad_request", "bad_request", "not_found"]);
-    await ann.talk(id, "nod");
-    expect(await counts(12)).toBe(8);
-    const messages = await ann.messages(id);
-    expect(messages.map(({ playedUpTo }) => playedUpTo)).toEqual([undefined, 8, undefined, undefined]);
-    await accepted(ann.send({ type: "archive", sessionId: id }));
-    expect(await fails(2, messages[3]!.id)).toBe("session_archived");
-  });
+test("played is answered with the position that counts: a repeated, smaller or late one changes nothing, and one beyond the end is refused", async () => {
+  const { ann, id } = await hold(node);
+  await ann.talk(id, "hello");
+  const [, reply] = await ann.messages(id);
+  const play = (upTo: number, messageId: string = reply!.id) =>
+    ann.send({ type: "played", sessionId: id, messageId, upTo });
+  const counts = async (upTo: number) => ((await accepted(play(upTo))) as { playedUpTo?: number }).playedUpTo;
+  const fails = async (upTo: number, messageId?: string) => (await refused(play(upTo, messageId))).errorCode;
+  const counted = [];
+  for (const upTo of [5, 5, 3, 8]) counted.push(await counts(upTo));
+  expect(counted).toEqual([5, 5, 5, 8]);
+  const failures = [await fails(13), await fails(-1), await fails(1, "nowhere")];
+  expect(failures).toEqual(["bad_request", "bad_request", "not_found"]);
+  await ann.talk(id, "nod");
+  expect(await counts(12)).toBe(8);
+  const messages = await ann.messages(id);
+  expect(messages.map(({ playedUpTo }) => playedUpTo)).toEqual([undefined, 8, undefined, undefined]);
+  await accepted(ann.send({ type: "archive", sessionId: id }));
+  expect(await fails(2, messages[3]!.id)).toBe("session_archived");
+});
 
-  test("a message without a session is for the session bound last to its connection", async () => {
-    const ann = new E2eClient(node);
-    const { connectionId } = await ann.connect();
-    await ann.create("music", { connectionId });
-    const last = await ann.create("chat", { connectionId });
-    expect((await accepted(ann.send({ type: "archive", connectionId }))).sessionId).toBe(last.id);
-  });
+test("a message without a session is for the session bound last to its connection", async () => {
+  const { ann, connectionId } = await connect(node);
+  await ann.create("music", { connectionId });
+  const last = await ann.create("chat", { connectionId });
+  expect((await accepted(ann.send({ type: "archive", connectionId }))).sessionId).toBe(last.id);
+});
 
-  test("a message that fails is reported to the session's readers, or only to the connection that it names", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.create("music");
-    const reader = await ann.follow(id);
-    await reader.find("session_created");
-    expect((await refused(ann.send({ type: "resume", sessionId: id }))).allowed).toContain("activate");
-    const error = await reader.find("error");
-    expect(error).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command", message: expect.any(String) } });
-    expect(error.seq).toBeUndefined();
+test("a message that fails is reported to the session's readers, or only to the connection that it names", async () => {
+  const { ann, id } = await create(node, "music");
+  const reader = await ann.follow(id);
+  await reader.find("session_created");
+  expect((await refused(ann.send({ type: "resume", sessionId: id }))).allowed).toContain("activate");
+  const error = await reader.find("error");
+  expect(error).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command", message: expect.any(String) } });
+  expect(error.seq).toBeUndefined();
 
-    const { stream: mine, connectionId } = await ann.connect(`&sessionId=${id}`);
-    await mine.until((event) => event.type === "agent_list" && event.data["currentAgentId"] === "music");
-    await refused(ann.send({ type: "resume", sessionId: id, connectionId }));
-    expect(await mine.find("error")).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command" } });
-    // Without one, a connection that is bound to the session is one of its readers.
-    await refused(ann.send({ type: "pause", sessionId: id }));
-    for (const stream of [reader, mine]) {
-      expect(await stream.find("error")).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command" } });
-    }
-    await accepted(node.patch(`/session/${id}`, { title: "after" }));
-    expect(typesOf(await reader.until("session_updated"))).toEqual(["session_updated"]);
-  });
+  const { stream: mine, connectionId } = await ann.connect(`&sessionId=${id}`);
+  await mine.until((event) => event.type === "agent_list" && event.data["currentAgentId"] === "music");
+  await refused(ann.send({ type: "resume", sessionId: id, connectionId }));
+  expect(await mine.find("error")).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command" } });
+  // Without one, a connection that is bound to the session is one of its readers.
+  await refused(ann.send({ type: "pause", sessionId: id }));
+  for (const stream of [reader, mine]) {
+    expect(await stream.find("error")).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command" } });
+  }
+  await accepted(node.patch(`/session/${id}`, { title: "after" }));
+  expect(typesOf(await reader.until("session_updated"))).toEqual(["session_updated"]);
+});
+
+// The commands about a conversation by the state of its session. All cases of the rules: `test/unit/actors`.
+
+test("chat with a created session requests the floor, and is then its turn", async () => {
+  const { ann, id } = await create(node, "music");
+  const { decision, runId } = await accepted(ann.say(id, "play"));
+  expect(decision.outcome).toBe("granted");
+  const log = await ann.log(id);
+  expect(transitionsOf(log)).toEqual(["created→active.idle", "active.idle→active.running"]);
+  expect(log.at(-1)!.data).toMatchObject({ event: "turn", runId });
+});
+
+test("chat with a queued session is kept, and runs when the floor is granted", async () => {
+  const { ann, holder, session } = await queue(node);
+  const { id } = session;
+  const { runId, messageId } = await accepted(ann.say(id, "hello"));
+  expect(await ann.messages(id)).toMatchObject([{ id: messageId, status: "queued", content: "hello" }]);
+  const stream = await ann.follow(id);
+  await accepted(ann.on(holder.id, "archive"));
+  await stream.find(({ type, data }) => type === "complete" && data["runId"] === runId);
+  expect(await ann.messages(id)).toMatchObject([{ status: "success" }, { content: "Hello there." }]);
+});
+
+test("chat with the active session while it is busy is refused, and the message is not kept", async () => {
+  const { ann, id } = await hold(node);
+  await accepted(ann.say(id, "play"));
+  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
+  expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
+});
+
+test("chat with a paused session requests the floor, and is then its turn", async () => {
+  const { ann, session } = await pauseByUser(node);
+  const { decision } = await accepted(ann.say(session.id, "play"));
+  expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
+  expect(transitionsOf(await ann.log(session.id)).slice(-2)).toEqual([
+    "paused→active.idle",
+    "active.idle→active.running",
+  ]);
+});
+
+test("chat with a paused session that is blocked waits with its message, if the agent says so", async () => {
+  const { ann, session } = await preempt(node, "patient");
+  expect((await accepted(ann.say(session.id, "hello"))).decision.outcome).toBe("queued");
+  expect(await ann.messages(session.id)).toMatchObject([{ content: "hello", status: "queued" }]);
+  expect((await ann.see(session.id)).state).toBe("paused");
+});
+
+test("chat with a paused session that holds a run is refused as busy before the floor is requested", async () => {
+  const { ann, id } = await hold(node, "music");
+  await accepted(ann.say(id, "play"));
+  const phone = await ann.hold("phone");
+  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
+  await accepted(ann.on(id, "pause"));
+  await accepted(ann.on(phone.id, "archive"));
+  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
+  expect((await ann.see(id)).state).toBe("paused");
+});
+
+test("switch_agent of a queued session keeps its place in time, and competes with the new priority", async () => {
+  const { ann, holder, session } = await queue(node);
+  const { session: second } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
+  await accepted(ann.send({ type: "switch_agent", sessionId: session.id, agentId: "chat" }));
+  const { queued } = await ann.floor();
+  expect(queued.map(({ id }) => id)).toEqual([session.id, second.id]);
+  expect(queued[0]).toMatchObject({ agentId: "chat", queuedAt: session.queuedAt });
+  await accepted(ann.send({ type: "switch_agent", sessionId: second.id, agentId: "weather" }));
+  await accepted(ann.on(holder.id, "archive"));
+  expect((await ann.floor()).holder).toMatchObject({ id: second.id, agentId: "weather" });
+});
+
+test("PATCH renames a session in every state but archived", async () => {
+  const rename = async (id: string) => (await accepted(node.patch(`/session/${id}`, { title: "Renamed" }))).session;
+  const ann = new E2eClient(node);
+  expect((await rename((await ann.create("music")).id)).title).toBe("Renamed");
+  const { id } = await ann.hold("music");
+  await accepted(ann.say(id, "play"));
+  expect(await rename(id)).toMatchObject({ title: "Renamed", state: "active", activity: "running" });
+  const queued = await queue(node);
+  expect(await rename(queued.session.id)).toMatchObject({ queuedAt: queued.session.queuedAt });
+  const paused = await preempt(node);
+  expect(await rename(paused.session.id)).toMatchObject({ state: "paused" });
 });

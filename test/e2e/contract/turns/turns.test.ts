@@ -1,6 +1,5 @@
-import { afterAll, describe, expect, test } from "vitest";
-import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
-import { hold } from "../../../support/clients/e2e-states.ts";
+import { afterAll, expect, test } from "vitest";
+import { accepted, E2eClient, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
 import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -21,164 +20,121 @@ async function turn(content: string, agentId = "general", ann = new E2eClient(no
   return { ann, id, stream, answer, events };
 }
 
-describe("a whole turn", () => {
-  test("a whole turn is logged from the user's message to complete, in this order", async () => {
-    const { id, answer, events } = await turn("hello");
-    const { messageId, runId } = answer;
-    const types = "message session_transition usage message session_updated complete session_transition";
-    expect(typesOf(logged(events)).join(" ")).toBe(types);
-    const [asked, begun, usage, said, updated, complete, done] = logged(events).map(({ data }) => data);
-    expect(asked).toMatchObject({ id: messageId, role: "user", content: "hello", status: "success", streaming: false });
-    expect(begun).toEqual({ from: "active.idle", to: "active.running", event: "turn", runId });
-    expect(usage).toEqual({ prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 });
-    expect(said).toEqual({
-      id: expect.any(String),
-      sessionId: id,
-      role: "assistant",
-      content: "Hello there.",
-      status: "success",
-      streaming: false,
-      agent: { kind: "master", name: "general", depth: 0, path: ["general"] },
-      runId,
-      usage,
-      createdAt: expect.any(Number),
-      startedAt: expect.any(Number),
-      finishedAt: expect.any(Number),
-    });
-    const tokenUsage = { used: 5, breakdown: { input: 3, output: 2, cacheRead: 0, cacheCreation: 0 } };
-    expect(updated).toEqual({ summary: "Hello there.", tokenUsage });
-    expect(complete).toEqual({ sessionId: id, runId, usage, tokenCount: 5 });
-    expect(done).toEqual({ from: "active.running", to: "active.idle", event: "done", runId });
+test("a whole turn is logged from the user's message to complete, in this order", async () => {
+  const { id, answer, events } = await turn("hello");
+  const { messageId, runId } = answer;
+  const types = "message session_transition usage message session_updated complete session_transition";
+  expect(typesOf(logged(events)).join(" ")).toBe(types);
+  const [asked, begun, usage, said, updated, complete, done] = logged(events).map(({ data }) => data);
+  expect(asked).toMatchObject({ id: messageId, role: "user", content: "hello", status: "success", streaming: false });
+  expect(begun).toEqual({ from: "active.idle", to: "active.running", event: "turn", runId });
+  expect(usage).toEqual({ prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 });
+  expect(said).toEqual({
+    id: expect.any(String),
+    sessionId: id,
+    role: "assistant",
+    content: "Hello there.",
+    status: "success",
+    streaming: false,
+    agent: { kind: "master", name: "general", depth: 0, path: ["general"] },
+    runId,
+    usage,
+    createdAt: expect.any(Number),
+    startedAt: expect.any(Number),
+    finishedAt: expect.any(Number),
   });
-
-  test("a whole turn is streamed in pieces, each with its offset, before the complete message", async () => {
-    const { events } = await turn("hello");
-    const deltas = events.filter(({ type }) => type === "delta").map(({ data }) => data);
-    const message = events.findLast(({ type }) => type === "message")!;
-    expect(deltas.map(({ offset, text }) => [offset, text])).toEqual([
-      [0, "Hello "],
-      [6, "there."],
-    ]);
-    for (const delta of deltas) {
-      expect(delta).toMatchObject({ messageId: message.data["id"], runId: message.data["runId"], kind: "text" });
-    }
-    const types = typesOf(events);
-    expect(types.lastIndexOf("delta")).toBeLessThan(types.lastIndexOf("message"));
-  });
-
-  test("a whole turn leaves the session idle, and its summary, tokens, messages and last activity are updated", async () => {
-    const { ann, id } = await turn("hello");
-    const { lastActivityAt } = await ann.see(id);
-    await ann.talk(id, "hello again");
-    const session = await ann.see(id);
-    expect(session.lastActivityAt).toBeGreaterThanOrEqual(lastActivityAt);
-    expect(session).toMatchObject({
-      state: "active",
-      activity: "idle",
-      summary: "Hello there.",
-      messageCount: 4,
-      tokenUsage: { used: 10, breakdown: { input: 6, output: 4, cacheRead: 0, cacheCreation: 0 } },
-    });
-    const completes = (await ann.log(id)).filter(({ type }) => type === "complete");
-    expect(completes.map(({ data }) => data["tokenCount"])).toEqual([5, 5]);
-  });
-
-  test("a turn of an agent without text and token counts is complete", async () => {
-    const { id, answer, events } = await turn("silence");
-    const types = "message session_transition session_updated complete session_transition";
-    expect(typesOf(logged(events)).join(" ")).toBe(types);
-    const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
-    expect(events.at(-2)!.data).toEqual({ sessionId: id, runId: answer.runId, usage, tokenCount: 0 });
-  });
+  const tokenUsage = { used: 5, breakdown: { input: 3, output: 2, cacheRead: 0, cacheCreation: 0 } };
+  expect(updated).toEqual({ summary: "Hello there.", tokenUsage });
+  expect(complete).toEqual({ sessionId: id, runId, usage, tokenCount: 5 });
+  expect(done).toEqual({ from: "active.running", to: "active.idle", event: "done", runId });
 });
 
-describe("a turn that fails", () => {
-  test.each([
-    ["flaky", "provider_rate_limited"],
-    ["offline", "provider_unreachable"],
-    ["refused", "provider_refused"],
-  ])("a turn that fails with %j reports it, completes, and keeps the user's message", async (content, errorCode) => {
-    const { ann, id, answer, events } = await turn(content);
-    const { runId } = answer;
-    const [error, complete, failed] = logged(events).slice(-3);
-    expect(error).toMatchObject({ type: "error", data: { errorCode, message: expect.any(String), runId } });
-    expect(complete).toMatchObject({ type: "complete", data: { runId } });
-    expect(complete!.data).not.toHaveProperty("cancelled");
-    const change = { from: "active.running", to: "active.failed", event: "fail", reason: errorCode };
-    expect(failed).toMatchObject({ type: "session_transition", data: change });
-    const failure = { errorCode, message: error!.data["message"], runId };
-    expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed", failure });
-    expect(await ann.messages(id)).toMatchObject([
-      { role: "user", content, status: "success" },
-      { role: "assistant", content: "", status: "error", runId, errorCode, errorMessage: failure.message },
-    ]);
-  });
-
-  test("a failed turn can be repeated by sending the message again", async () => {
-    const { ann, id } = await turn("flaky");
-    await ann.talk(id, "flaky");
-    expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["flaky", "", "flaky", "Better now."]);
-    expect(await ann.see(id)).not.toHaveProperty("failure");
-    const log = await ann.log(id);
-    expect(transitionsOf(log).slice(-3)).toEqual([
-      "active.running→active.failed",
-      "active.failed→active.running",
-      "active.running→active.idle",
-    ]);
-    expect(log.filter(({ type }) => type === "complete")).toHaveLength(2);
-  });
-
-  test("a failed turn leaves a session that can be paused, resumed, renamed, switched and archived", async () => {
-    const { ann, id } = await turn("refused");
-    await accepted(ann.on(id, "pause"));
-    expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "failed" });
-    const phone = await ann.hold("phone");
-    await accepted(ann.on(phone.id, "archive"));
-    await accepted(ann.on(id, "resume"));
-    expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed" });
-    const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId: "chat" }));
-    expect(outcome.currentAgentId).toBe("chat");
-    await accepted(ann.on(id, "archive"));
-  });
+test("a whole turn is streamed in pieces, each with its offset, before the complete message", async () => {
+  const { events } = await turn("hello");
+  const deltas = events.filter(({ type }) => type === "delta").map(({ data }) => data);
+  const message = events.findLast(({ type }) => type === "message")!;
+  expect(deltas.map(({ offset, text }) => [offset, text])).toEqual([
+    [0, "Hello "],
+    [6, "there."],
+  ]);
+  for (const delta of deltas) {
+    expect(delta).toMatchObject({ messageId: message.data["id"], runId: message.data["runId"], kind: "text" });
+  }
+  const types = typesOf(events);
+  expect(types.lastIndexOf("delta")).toBeLessThan(types.lastIndexOf("message"));
 });
 
-describe("a turn that is interrupted", () => {
-  test("an interrupted turn is held if its agent yields by hold: no text is lost, repeated, or shown during the pause", async () => {
-    const { ann, id } = await hold(node, "music");
-    const stream = await ann.follow(id);
-    await accepted(ann.say(id, "count"));
-    await stream.find("delta");
-    const phone = await ann.hold("phone");
-    await stream.findState(id, "paused");
-    expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "running" });
-    await accepted(ann.on(phone.id, "archive"));
-    const events = await stream.until("complete");
-    const resumed = events.findIndex(({ data }) => data["event"] === "resume");
-    expect(typesOf(events.slice(0, resumed))).not.toContain("delta");
-    expect(events[resumed]!.data).toMatchObject({ from: "paused", to: "active.running" });
-    const said = events.filter(({ type, data }) => type === "message" && data["streaming"] === false);
-    expect(said.map(({ data }) => data["content"])).toEqual(["tick ".repeat(40)]);
-    const all = stream.events.filter(({ type }) => type === "delta").map(({ data }) => String(data["text"]));
-    expect(all.join("")).toBe("tick ".repeat(40));
+test("a whole turn leaves the session idle, and its summary, tokens, messages and last activity are updated", async () => {
+  const { ann, id } = await turn("hello");
+  const { lastActivityAt } = await ann.see(id);
+  await ann.talk(id, "hello again");
+  const session = await ann.see(id);
+  expect(session.lastActivityAt).toBeGreaterThanOrEqual(lastActivityAt);
+  expect(session).toMatchObject({
+    state: "active",
+    activity: "idle",
+    summary: "Hello there.",
+    messageCount: 4,
+    tokenUsage: { used: 10, breakdown: { input: 6, output: 4, cacheRead: 0, cacheCreation: 0 } },
   });
+  const completes = (await ann.log(id)).filter(({ type }) => type === "complete");
+  expect(completes.map(({ data }) => data["tokenCount"])).toEqual([5, 5]);
+});
 
-  test("an interrupted turn begins again if its agent yields by abort: its text is kept as interrupted", async () => {
-    const { ann, id } = await hold(node, "restless");
-    const stream = await ann.follow(id);
-    const { runId } = await accepted(ann.say(id, "play"));
-    // Streamed text is stored within a moment.
-    while ((await ann.messages(id)).length < 2);
-    const phone = await ann.hold("phone");
-    await accepted(ann.on(phone.id, "archive"));
-    const again = await stream.find(({ type, data }) => type === "delta" && data["attempt"] === 2);
-    expect(again.data).toMatchObject({ runId, offset: 0, text: "♪ " });
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    const [, first] = await ann.messages(id);
-    expect(first).toMatchObject({ status: "interrupted", runId, content: "♪ " });
-    expect(again.data["messageId"]).not.toBe(first!.id);
-    const completes = (await ann.log(id)).filter(({ type }) => type === "complete");
-    expect(completes.map(({ data }) => data["runId"])).toEqual([runId]);
-  });
+test("a turn of an agent without text and token counts is complete", async () => {
+  const { id, answer, events } = await turn("silence");
+  const types = "message session_transition session_updated complete session_transition";
+  expect(typesOf(logged(events)).join(" ")).toBe(types);
+  const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  expect(events.at(-2)!.data).toEqual({ sessionId: id, runId: answer.runId, usage, tokenCount: 0 });
+});
+
+test.each([
+  ["flaky", "provider_rate_limited"],
+  ["offline", "provider_unreachable"],
+  ["refused", "provider_refused"],
+])("a turn that fails with %j reports it, completes, and keeps the user's message", async (content, errorCode) => {
+  const { ann, id, answer, events } = await turn(content);
+  const { runId } = answer;
+  const [error, complete, failed] = logged(events).slice(-3);
+  expect(error).toMatchObject({ type: "error", data: { errorCode, message: expect.any(String), runId } });
+  expect(complete).toMatchObject({ type: "complete", data: { runId } });
+  expect(complete!.data).not.toHaveProperty("cancelled");
+  const change = { from: "active.running", to: "active.failed", event: "fail", reason: errorCode };
+  expect(failed).toMatchObject({ type: "session_transition", data: change });
+  const failure = { errorCode, message: error!.data["message"], runId };
+  expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed", failure });
+  expect(await ann.messages(id)).toMatchObject([
+    { role: "user", content, status: "success" },
+    { role: "assistant", content: "", status: "error", runId, errorCode, errorMessage: failure.message },
+  ]);
+});
+
+test("a failed turn can be repeated by sending the message again", async () => {
+  const { ann, id } = await turn("flaky");
+  await ann.talk(id, "flaky");
+  expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["flaky", "", "flaky", "Better now."]);
+  expect(await ann.see(id)).not.toHaveProperty("failure");
+  const log = await ann.log(id);
+  expect(transitionsOf(log).slice(-3)).toEqual([
+    "active.running→active.failed",
+    "active.failed→active.running",
+    "active.running→active.idle",
+  ]);
+  expect(log.filter(({ type }) => type === "complete")).toHaveLength(2);
+});
+
+test("a failed turn leaves a session that can be paused, resumed, renamed, switched and archived", async () => {
+  const { ann, id } = await turn("refused");
+  await accepted(ann.on(id, "pause"));
+  expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "failed" });
+  const phone = await ann.hold("phone");
+  await accepted(ann.on(phone.id, "archive"));
+  await accepted(ann.on(id, "resume"));
+  expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed" });
+  const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId: "chat" }));
+  expect(outcome.currentAgentId).toBe("chat");
+  await accepted(ann.on(id, "archive"));
 });
 
 test("a turn with a sub-agent sends and keeps the text of both, each with its author", async () => {
@@ -194,24 +150,4 @@ test("a turn with a sub-agent sends and keeps the text of both, each with its au
     agent: { kind: "sub", name: "weather", depth: 1, path: ["general", "weather"] },
   });
   expect(master).toMatchObject({ content: "It says: Hello there.", agent: { kind: "master", name: "general" } });
-});
-
-test("every run has exactly one complete event, whatever its outcome", async () => {
-  const { ann, id } = await hold(node, "stacker");
-  const runs = [];
-  for (const content of ["hello", "refused", "play", "hello", "hello"]) {
-    let answer = await ann.say(id, content);
-    while (answer.status !== 200) answer = await ann.say(id, content);
-    runs.push(answer.body.runId);
-  }
-  await accepted(node.delete(`/session/${id}/messages/${(await ann.messages(id)).at(-1)!.id}`));
-  const stream = await ann.follow(id);
-  await stream.find(({ type, data }) => type === "session_transition" && data["event"] === "turn");
-  await accepted(ann.send({ type: "abort", sessionId: id }));
-  const isDone = async () => (await ann.log(id)).filter(({ type }) => type === "complete").length === runs.length;
-  while (!(await isDone())) await accepted(ann.send({ type: "abort", sessionId: id }));
-  await accepted(ann.on(id, "archive"));
-  const completes = (await ann.log(id)).filter(({ type }) => type === "complete").map(({ data }) => data["runId"]);
-  expect(completes.toSorted()).toEqual(runs.toSorted());
-  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("session_archived");
 });
