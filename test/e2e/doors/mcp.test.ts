@@ -283,16 +283,16 @@ test.each<[by: string, about: (n: number) => [id: number, more: { headers?: obje
   ["its _meta", (n) => [n, { meta: { "interlock/idempotency-key": "mcp-by-meta" } }]],
   ["its id in a session", () => [7, { headers: { "mcp-session-id": "mcp-by-id" } }]],
 ])("a call that is repeated with the same key, by %s, has one effect", async (_, about) => {
+  const userId = `mcp-${crypto.randomUUID()}`;
   const twice = async (name: string, input: object) => {
     const results: Result[] = [];
     for (const n of [1, 2]) {
       const [id, more] = about(n);
-      const own = JSON.parse(JSON.stringify(more).replace(/mcp-by-(\w+)/, `mcp-by-$1-${name}`));
+      const own = JSON.parse(JSON.stringify(more).replace(/mcp-by-(\w+)/, `mcp-by-$1-${name}-${userId}`));
       results.push(await ask(id, name, input, own));
     }
     return results;
   };
-  const userId = `mcp-${crypto.randomUUID()}`;
   const [first, again] = await twice("ask_for_floor", { agentId: "general", userId });
   expect(again!.sessionId).toBe(first!.sessionId);
   const { sessionId } = first!;
