@@ -143,17 +143,16 @@ test("?sessionId= binds the first eight sessions, reports each that it cannot bi
 });
 
 /** A connection that has no room for another session. */
-async function fill(ann: E2eClient) {
-  const { stream, connectionId } = await ann.connect();
+async function fill() {
+  const { ann, stream, connectionId } = await connect(node);
   const sessions = [];
   for (let bound = 0; bound < 8; bound += 1) sessions.push(await ann.create("music", { connectionId }));
-  return { stream, connectionId, sessions };
+  return { ann, stream, connectionId, sessions };
 }
 
 test("a connection with eight live sessions gets no ninth, and nothing is created", async () => {
-  const ann = new E2eClient(node);
+  const { ann, stream, connectionId, sessions } = await fill();
   const other = await ann.create("chat");
-  const { stream, connectionId, sessions } = await fill(ann);
   const asked = [
     ann.askToCreate({ agentId: "music", connectionId }),
     node.post("/session/load", { sessionId: other.id, connectionId }),
@@ -166,8 +165,7 @@ test("a connection with eight live sessions gets no ninth, and nothing is create
 });
 
 test("a connection with eight live sessions has room again when one is archived or deleted, and the stream continues", async () => {
-  const ann = new E2eClient(node);
-  const { stream, connectionId, sessions } = await fill(ann);
+  const { ann, stream, connectionId, sessions } = await fill();
   await accepted(ann.on(sessions[3]!.id, "archive"));
   await stream.findState(sessions[3]!.id, "archived");
   const ninth = await ann.create("chat", { connectionId });
