@@ -8,7 +8,7 @@ import { serveParent } from "../support/child.ts";
 
 /**
  * The minimal server of durable commands: it parses, makes one transition, writes four rows (floor, session, event,
- * receipt) with one commit per turn of the event loop (SQLite, `synchronous=FULL`), and answers.
+ * receipt) with one commit per iteration of the event loop (SQLite, `synchronous=FULL`), and answers.
  */
 const machine = createMachine({
   initial: "active",

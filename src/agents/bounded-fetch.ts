@@ -1,12 +1,15 @@
-import { inTurns } from "./process/output-pace.ts";
+import { pacedPieces } from "./process/output-pace.ts";
 
 /** The largest answer that is not streamed, in bytes. */
 const MAX_WHOLE_BYTES = 16_777_216;
 /** The largest event of a stream, in bytes, because readers keep an event until it is complete. */
 const MAX_EVENT_BYTES = 8_388_608;
-/** The largest message of an MCP server: its client reads one in one turn of the event loop. */
+/** The largest message of an MCP server: its client reads one in one iteration of the event loop. */
 const MAX_MCP_BYTES = 4_194_304;
-/** The maximum number of lines of a stream in which an MCP server sends the answer to one call, and the progress of the call. */
+/**
+ * The maximum number of lines of a stream in which an MCP server sends the answer to one call, and the progress of the
+ * call.
+ */
 const MAX_LINES = 16_384;
 const LINE_FEED = 10;
 
@@ -39,7 +42,7 @@ async function fetchWithin(
     bytes = lastBreak < 0 ? bytes + chunk.length : chunk.length - lastBreak - 1;
     if (bytes > maxBytes) throw new OversizedAnswer(isPaced ? "an event of the answer" : "the answer", maxBytes);
     if (!isPaced) return controller.enqueue(chunk);
-    for await (const piece of inTurns(chunk)) controller.enqueue(piece);
+    for await (const piece of pacedPieces(chunk)) controller.enqueue(piece);
   });
 }
 

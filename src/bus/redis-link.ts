@@ -47,7 +47,7 @@ export class RedisLink {
   /** The last known reason for a failure; logged when the server goes away. */
   #reason = SILENCE;
   #unanswered = 0;
-  /** The publisher's socket while it keeps what is written until the end of the turn. */
+  /** The publisher's socket while it keeps what is written until the end of the iteration. */
   #gathering: Redis["stream"] | undefined;
   #onRefused: (() => void) | undefined;
   readonly #tooLargeNotes = new LogThrottle();
@@ -153,7 +153,10 @@ export class RedisLink {
     for (const subscriber of this.#subscribers) subscriber.close();
   }
 
-  /** Send what is published in the rest of this turn of the event loop with one write, which costs the server less too. */
+  /**
+   * Send what is published in the rest of this iteration of the event loop with one write, which costs the server less
+   * too.
+   */
   #gather(): void {
     const { stream, status } = this.#publisher;
     if (status !== "ready" || this.#gathering === stream) return;

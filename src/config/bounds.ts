@@ -43,8 +43,8 @@ export const BOUNDS = {
   waitingRuns: 512,
   ownerWaitingRuns: 64,
   /**
-   * Requests to models' providers that a worker has under way, of all turns with their sub-agents: each takes some 300 KB, so
-   * these take a sixth of a 1 GiB container.
+   * Requests to models' providers that a worker has under way, of all turns with their sub-agents: each takes some 300
+   * KB, so these take a sixth of a 1 GiB container.
    */
   modelRequests: 512,
   /** Programs that a worker runs at once, as agents and as MCP servers: one for each run that it may drive. */
@@ -57,8 +57,8 @@ export const BOUNDS = {
   /** Requests that may wait on one connection behind the current one; with more, the connection is closed. */
   pipelined: 32,
   /**
-   * Chunked bodies that arrive at once, of one address and of all: 64 KiB in the smallest chunks take 10 ms to read, and
-   * everything that has arrived is read in one turn of the event loop.
+   * Chunked bodies that arrive at once, of one address and of all: 64 KiB in the smallest chunks take 10 ms to read,
+   * and everything that has arrived is read in one iteration of the event loop.
    */
   addressChunkedBodies: 16,
   chunkedBodies: 128,
@@ -80,7 +80,8 @@ export const BOUNDS = {
   shownIssues: 20,
 
   /**
-   * Open event streams of one node; further ones are refused so that clients try another node. An idle one takes some 20 KB.
+   * Open event streams of one node; further ones are refused so that clients try another node. An idle one takes some
+   * 20 KB.
    */
   streams: 10_000,
   /**
@@ -90,13 +91,17 @@ export const BOUNDS = {
   /** A reader that has not drained its socket for this long is disconnected; it can resume from its position. */
   stallMs: 15_000,
   /**
-   * A reader whose system has acknowledged nothing for this long has vanished without a word, and its stream is ended. With
-   * a heartbeat and the interval of looks that is within a minute; the system itself gives up after a quarter of an hour.
+   * A reader whose system has acknowledged nothing for this long has vanished without a word, and its stream is ended.
+   * With a heartbeat and the interval of looks that is within a minute; the system itself gives up after a quarter of
+   * an hour.
    */
   silentMs: 25_000,
   /** How often such readers are looked for. */
   silentLookMs: 10_000,
-  /** A connection without requests or answers is checked after this long: an answer that waits for a run has no heartbeat. */
+  /**
+   * A connection without requests or answers is checked after this long: an answer that waits for a run has no
+   * heartbeat.
+   */
   keepAliveProbeMs: 30_000,
   /** The interval of heartbeats: proxies close silent connections, mostly after 30 to 60 s. */
   heartbeatMs: 15_000,
@@ -109,10 +114,10 @@ export const BOUNDS = {
   /** Events per read from the store during a replay. */
   replayPage: 256,
   /**
-   * Events of history that are read in one turn of the event loop, for all readers: a few milliseconds of work, between which
-   * commands and live events have their turn. Hundreds of readers may come back at once.
+   * Events of history that are read in one iteration of the event loop, for all readers: a few milliseconds of work.
+   * Commands and live events are handled in between. Hundreds of readers may come back at once.
    */
-  replayTurn: 256,
+  replayLoop: 256,
   /** The interval at which followers are compared with the store (rule C18), in ms. */
   reconcileMs: 1_000,
   /** The number of floors in one query of that comparison. */

@@ -17,10 +17,10 @@ import type { Envelope } from "../protocol/internal/command.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { answerJson } from "../protocol/session-json.ts";
+import { LoopBudget } from "../shared/loop-budget.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
-import { TurnBudget } from "../shared/turn-budget.ts";
 import type { BlobStore, DefinitionStore, LogStore, MessageStore, Store } from "../store/store.ts";
 import { type Authenticate, type Caller, everybodyIsOperator } from "./access/caller.ts";
 import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
@@ -37,8 +37,8 @@ import { guardKeys } from "./http/near-keys.ts";
 import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./http/origin.ts";
 import type { PageFiles } from "./http/page-files.ts";
 import { describeProblem, handleProblems, refusalOf, sendProblem, toAppError } from "./http/problem.ts";
+import { LoopPace } from "./http/sockets/loop-pace.ts";
 import { Sockets } from "./http/sockets/sockets.ts";
-import { TurnPace } from "./http/sockets/turn-pace.ts";
 import { traceRequests } from "./http/traced-requests.ts";
 import type { Definitions, Routes, TurnContext } from "./route-context.ts";
 import { agentRoutes } from "./routes/agents.ts";
@@ -171,7 +171,7 @@ interface Gate {
 /** What the server and its routes share. */
 interface Parts {
   sockets: Sockets;
-  pace: TurnPace;
+  pace: LoopPace;
   gate: Gate;
 }
 
@@ -185,7 +185,7 @@ type RouteStore = LogStore &
 /** Create the server with its routes. It listens only after `listen`. */
 export function createGateway(options: GatewayOptions): Gateway {
   const { store, bus, clock, stopwatch, log, random, unanswered, onCut, onReceived, onBehind, access } = options;
-  const pace = new TurnPace();
+  const pace = new LoopPace();
   const sockets = createSockets(options, pace);
   const gate: Gate = {};
   const app = createServer(options, { sockets, pace, gate });
@@ -195,7 +195,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     store,
     clock,
     log,
-    pace: new TurnBudget(BOUNDS.replayTurn),
+    pace: new LoopBudget(BOUNDS.replayLoop),
     onReceived,
     onBehind,
   });
@@ -229,7 +229,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
-function createSockets({ stopwatch, proxies, addressConnections, onCut }: GatewayOptions, pace: TurnPace): Sockets {
+function createSockets({ stopwatch, proxies, addressConnections, onCut }: GatewayOptions, pace: LoopPace): Sockets {
   return new Sockets({
     pace,
     clock: stopwatch,

@@ -19,7 +19,7 @@ export interface RunLimitsOptions {
   waitingPerOwner: number;
   waiting: number;
   /** Called when a run from a queue may be claimed. */
-  onTurn: (effect: RunEffect) => void;
+  onRoom: (effect: RunEffect) => void;
 }
 
 interface Owner {
@@ -29,8 +29,8 @@ interface Owner {
 }
 
 /**
- * Counts the slots of a worker (rule C14). Held runs, runs that wait for a person, and summaries hold no slot, and one owner's
- * runs cannot hold all slots. The queue keeps the order among owners.
+ * Counts the slots of a worker (rule C14). Held runs, runs that wait for a person, and summaries hold no slot, and one
+ * owner's runs cannot hold all slots. The queue keeps the order among owners.
  */
 export class RunLimits {
   readonly #options: RunLimitsOptions;
@@ -57,8 +57,8 @@ export class RunLimits {
   }
 
   /**
-   * @returns false if the owner has no slot left, and the run waits in the owner's queue, unless the queues are full; or if
-   * too many summaries are being written
+   * @returns false if the owner has no slot left, and the run waits in the owner's queue, unless the queues are full;
+   *   or if too many summaries are being written
    */
   reserve(effect: RunEffect): boolean {
     const { runId, purpose } = effect;
@@ -111,7 +111,9 @@ export class RunLimits {
     return owner;
   }
 
-  /** Forget an owner without runs. Runs left in its queue are also in the store, and the next sweep offers them again. */
+  /**
+   * Forget an owner without runs. Runs left in its queue are also in the store, and the next sweep offers them again.
+   */
   #forgetIfGone({ key, counts, queue }: Owner): void {
     if (counts.running + counts.held + counts.waiting > 0) return;
     this.#queued -= queue.size;
@@ -142,7 +144,7 @@ export class RunLimits {
     for (const effect of next) {
       owner.queue.delete(effect.runId);
       this.#queued -= 1;
-      this.#options.onTurn(effect);
+      this.#options.onRoom(effect);
     }
   }
 }

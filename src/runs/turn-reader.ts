@@ -30,7 +30,7 @@ export async function readTurn(
   const later = newest.messages.slice(newest.messages.findIndex(({ id }) => id === messageId) + 1);
   const said = later.filter(({ role }) => role !== "user");
   const summary = await readSummary(store, sessionId, summaryId);
-  const history = inTurn([...page.messages, ...said]);
+  const history = groupByRun([...page.messages, ...said]);
   const isReachable = providerHome === undefined || providerHome === home;
   const providerSessionId = isReachable ? task.providerSessionId : undefined;
   return {
@@ -58,7 +58,7 @@ async function readSummary(
 }
 
 /** Order messages so that a run's replies follow its question, even if other messages came between. */
-function inTurn(messages: readonly Message[]): Message[] {
+function groupByRun(messages: readonly Message[]): Message[] {
   const first = new Map<string, number>();
   for (const [index, { runId }] of messages.entries()) {
     if (runId !== undefined && !first.has(runId)) first.set(runId, index);

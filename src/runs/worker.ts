@@ -45,18 +45,18 @@ export interface WorkerOptions {
   /** The deadline of this worker's commands, in ms; reports are repeated after it. */
   sendTimeoutMs: number;
   /** Concurrent runs, in total and per owner; `RunLimits` defines which runs count. */
-  limits: Omit<RunLimitsOptions, "onTurn">;
+  limits: Omit<RunLimitsOptions, "onRoom">;
   /** Held runs; above it the one held longest ends, and starts again when its session is resumed (rule C14). */
   maxHeld: number;
   holdTimeoutMs: number;
   /**
-   * How long a run is left to workers that have its agent or the disk with its conversation, in ms: during a rolling update
-   * some of them have a newer catalogue (rule C24). Then this worker takes it. Default: 0, for a single worker.
+   * How long a run is left to workers that have its agent or the disk with its conversation, in ms: during a rolling
+   * update some of them have a newer catalogue (rule C24). Then this worker takes it. Default: 0, for a single worker.
    */
   leaveToOthersMs?: number | undefined;
   /**
-   * The name of this worker's disk, if workers have separate disks: this worker gets the runs of the conversations stored
-   * there (rule C16). Absent: all workers share one disk.
+   * The name of this worker's disk, if workers have separate disks: this worker gets the runs of the conversations
+   * stored there (rule C16). Absent: all workers share one disk.
    */
   home?: string | undefined;
   log: Logger;
@@ -92,8 +92,8 @@ interface Drive {
 }
 
 /**
- * Takes runs from the queue and drives them. The floor accepts reports of its newest attempt only, so that a worker that
- * was considered dead changes nothing when it comes back (rules C10 to C14).
+ * Takes runs from the queue and drives them. The floor accepts reports of its newest attempt only, so that a worker
+ * that was considered dead changes nothing when it comes back (rules C10 to C14).
  */
 export class Worker {
   readonly #options: WorkerOptions;
@@ -109,8 +109,8 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     // If the queue is full or unreachable, the next sweep offers the run again.
-    const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
-    this.#limits = new RunLimits({ ...options.limits, onTurn });
+    const onRoom = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
+    this.#limits = new RunLimits({ ...options.limits, onRoom });
     const { bus, store, clock, newId } = options;
     this.#claiming = { bus, epoch: store.epoch, clock, newId, send: (effect, command) => this.#send(effect, command) };
   }
@@ -126,9 +126,9 @@ export class Worker {
   }
 
   /**
-   * Take no more runs. Active runs may end within `graceMs`; the worker then gives the rest back to their floors. Held runs
-   * and summaries are given back at once. A floor that stays unreachable for `giveBackMs` detects the lost attempts by their missing
-   * reports.
+   * Take no more runs. Active runs may end within `graceMs`; the worker then gives the rest back to their floors. Held
+   * runs and summaries are given back at once. A floor that stays unreachable for `giveBackMs` detects the lost
+   * attempts by their missing reports.
    */
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
     const { clock } = this.#options;
@@ -206,8 +206,8 @@ export class Worker {
   }
 
   /**
-   * Whether to leave the run, for a while, to workers that have its agent or the disk with its conversation. The store keeps
-   * the effect, and the next sweep offers it again.
+   * Whether to leave the run, for a while, to workers that have its agent or the disk with its conversation. The store
+   * keeps the effect, and the next sweep offers it again.
    */
   #leavesToOthers(effect: RunEffect): boolean {
     const { agents, clock, leaveToOthersMs = 0, home, bus, store } = this.#options;

@@ -86,6 +86,8 @@ test("the code declares nothing by a word that once had several meanings", () =>
 const FORMER = [
   // A claim is what a session competes with.
   "\\w*(?:Policy|Broken)Claim|checkClaims|ClaimOptions",
+  // A turn is a user's message and what follows from it. The event loop has iterations.
+  "Turn(?:Budget|Pace)|afterNextTurn|inTurns?|TURN_BYTES|onTurn|replayTurn",
 ];
 
 test("the code calls nothing by a word that the glossary keeps for another thing", () => {

@@ -64,8 +64,8 @@ const DUE_PAGE = 32;
 const MAX_CONFLICTS = 5;
 
 /**
- * One floor in this process's memory: a bounded queue of commands, processed in batches, one batch at a time (rule C4). A
- * command is answered after its commit, and the next batch starts after the outcome of that commit is known.
+ * One floor in this process's memory: a bounded queue of commands, processed in batches, one batch at a time (rule C4).
+ * A command is answered after its commit, and the next batch starts after the outcome of that commit is known.
  */
 export class HostedFloor {
   readonly id: FloorId;
@@ -143,7 +143,7 @@ export class HostedFloor {
 
   async #work(): Promise<void> {
     this.#isWorking = true;
-    // Commands that arrive in this turn of the event loop share the first batch.
+    // Commands that arrive in this iteration of the event loop share the first batch.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const commands = this.#waiting.splice(0, MAX_BATCH);
@@ -191,8 +191,8 @@ export class HostedFloor {
   }
 
   /**
-   * Tell a fault of the command from a torn read. If another node committed while this node loaded the floor, the loaded
-   * rows may be of different versions; an error on such rows counts as a conflict.
+   * Tell a fault of the command from a torn read. If another node committed while this node loaded the floor, the
+   * loaded rows may be of different versions; an error on such rows counts as a conflict.
    */
   async #causeOf(error: unknown): Promise<unknown> {
     if (error instanceof CommitConflict || error instanceof AppError || !this.#activation) return error;
@@ -383,7 +383,9 @@ export class HostedFloor {
   }
 }
 
-/** Add a session whose row says that it is due. A new catalogue may have moved its deadline: the row then learns of it. */
+/**
+ * Add a session whose row says that it is due. A new catalogue may have moved its deadline: the row then learns of it.
+ */
 function bringDue(
   row: SessionRow,
   { actors, state }: Activation,

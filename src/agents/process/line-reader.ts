@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { cutText } from "../../shared/text.ts";
-import { inTurns } from "./output-pace.ts";
+import { pacedPieces } from "./output-pace.ts";
 
 /** A line, or a piece of a long line. */
 export interface Line {
@@ -10,9 +10,9 @@ export interface Line {
 }
 
 /**
- * The lines of a program's output, as they arrive. Reads no faster than the caller pulls, and in turns with other
- * programs. Never splits a character, even if its bytes arrive in two chunks. Replaces invalid UTF-8 by U+FFFD, and drops
- * a carriage return at the end of a line.
+ * The lines of a program's output, as they arrive. Reads no faster than the caller pulls, and shares the time with
+ * other programs. Never splits a character, even if its bytes arrive in two chunks. Replaces invalid UTF-8 by U+FFFD,
+ * and drops a carriage return at the end of a line.
  *
  * @param maxUnits the longest piece, in UTF-16 units, at least 2; also the memory limit
  */
@@ -51,7 +51,7 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number
 }
 
 async function* inPieces(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  for await (const chunk of chunks) yield* inTurns(chunk);
+  for await (const chunk of chunks) yield* pacedPieces(chunk);
 }
 
 /** The line is complete. */

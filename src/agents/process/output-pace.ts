@@ -1,17 +1,20 @@
-import { TurnBudget } from "../../shared/turn-budget.ts";
-
-/** Bytes of all agents' output that are read in one turn of the event loop: some 25 tokens of a model, or 10 ms. */
-const TURN_BYTES = 4_096;
-
-const budget = new TurnBudget(TURN_BYTES);
+import { LoopBudget } from "../../shared/loop-budget.ts";
 
 /**
- * A chunk of what an agent's program or provider writes, in pieces, each in a turn of the event loop that has room for
- * it. Agents take turns: an agent that writes as fast as it can would otherwise keep the process from all other work.
+ * Bytes of all agents' output that are read in one iteration of the event loop: some 25 tokens of a model, or 10 ms.
  */
-export async function* inTurns<Chunk extends Uint8Array>(chunk: Chunk): AsyncGenerator<Chunk, void, undefined> {
-  for (let first = 0; first < chunk.length; first += TURN_BYTES) {
-    const piece = chunk.subarray(first, first + TURN_BYTES) as Chunk;
+const LOOP_BYTES = 4_096;
+
+const budget = new LoopBudget(LOOP_BYTES);
+
+/**
+ * A chunk of what an agent's program or provider writes, in pieces, each in an iteration of the event loop that has room
+ * for it. Agents share the budget: an agent that writes as fast as it can would otherwise keep the process from all
+ * other work.
+ */
+export async function* pacedPieces<Chunk extends Uint8Array>(chunk: Chunk): AsyncGenerator<Chunk, void, undefined> {
+  for (let first = 0; first < chunk.length; first += LOOP_BYTES) {
+    const piece = chunk.subarray(first, first + LOOP_BYTES) as Chunk;
     await budget.read(() => budget.spend(piece.length));
     yield piece;
   }

@@ -4,7 +4,7 @@ import type { RateLimit, RateLimits } from "../../config/rate-limits.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { networkOf } from "../http/network-address.ts";
-import { afterNextTurn } from "../http/sockets/stand-still.ts";
+import { afterNextLoop } from "../http/sockets/stand-still.ts";
 import type { Routes } from "../route-context.ts";
 import { RequestWindows } from "./request-windows.ts";
 
@@ -61,7 +61,7 @@ export async function limitRates(scope: Routes, options: RateLimitOptions): Prom
     if (!shared) return await answer;
     const late = Promise.withResolvers<"late">();
     // If this node is busy, the answer has come, and is read after the timers.
-    const timer = stopwatch.after(ANSWER_MS, () => afterNextTurn(() => late.resolve("late")));
+    const timer = stopwatch.after(ANSWER_MS, () => afterNextLoop(() => late.resolve("late")));
     const count = await Promise.race([answer, late.promise]);
     timer.cancel();
     return count === "late" ? away() : count;

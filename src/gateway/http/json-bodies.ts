@@ -7,8 +7,8 @@ import { ByteBudget, type Loan } from "./byte-budget.ts";
 import { ConversationCut, type KeptBytes } from "./conversation-cut.ts";
 import { hasMoreValues } from "./json-values.ts";
 import { networkOf } from "./network-address.ts";
+import type { LoopPace } from "./sockets/loop-pace.ts";
 import type { Sockets } from "./sockets/sockets.ts";
-import type { TurnPace } from "./sockets/turn-pace.ts";
 
 /** Smallest average size of a body's chunks, in bytes. Each chunk costs work, however small it is. */
 const PIECE_BYTES = 256;
@@ -53,7 +53,7 @@ export interface BodyArrival {
 export interface BodyOptions {
   /** The largest body. */
   maxBytes: number;
-  pace: TurnPace;
+  pace: LoopPace;
   sockets: Pick<Sockets, "endAfterAnswer">;
 }
 
@@ -129,7 +129,7 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
 }
 
 interface BodyReaders {
-  pace: TurnPace;
+  pace: LoopPace;
   /** The largest body, and the largest that a conversation keeps. */
   maxBytes: number;
   largest: number;

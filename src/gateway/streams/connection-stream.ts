@@ -135,7 +135,7 @@ export class ConnectionStream implements Stream, FloorConnection {
     if (isReset) this.writer.send("reset", {}, this.now(), { id: this.position });
     this.#begun?.resolve(this.#carryAll(row, { received: receivedBy(resumed) }));
     this.#begun = undefined;
-    await this.#inTurn(async () => {});
+    await this.#inOrder(async () => {});
   }
 
   /** Subscribe to the messages for the node that holds this connection's stream. */
@@ -169,10 +169,10 @@ export class ConnectionStream implements Stream, FloorConnection {
 
   /** Carry the sessions that were bound since. The list of agents follows each new binding. */
   sync(row: ConnectionRow): Promise<void> {
-    return this.#inTurn(() => this.#carryAll(row, { sendsAgents: true }));
+    return this.#inOrder(() => this.#carryAll(row, { sendsAgents: true }));
   }
 
-  #inTurn(work: () => Promise<void>): Promise<void> {
+  #inOrder(work: () => Promise<void>): Promise<void> {
     const done = this.#syncing
       .then(work)
       .catch((error) => {

@@ -13,8 +13,8 @@ import {
 } from "../../protocol/internal/floor-message.ts";
 import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
+import type { LoopBudget } from "../../shared/loop-budget.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
-import type { TurnBudget } from "../../shared/turn-budget.ts";
 import type { LogStore } from "../../store/store.ts";
 import { DraftBoard } from "./draft-board.ts";
 import { keepListening } from "./keep-listening.ts";
@@ -54,8 +54,11 @@ export interface FollowerOptions {
   store: LogStore;
   now: () => number;
   log: Logger;
-  /** Limits the events of history that are read in one turn of the event loop, for all readers together. Default: none. */
-  pace?: TurnBudget | undefined;
+  /**
+   * Limits the events of history that are read in one iteration of the event loop, for all readers together. Default:
+   * none.
+   */
+  pace?: LoopBudget | undefined;
   /** A commit arrived over the bus, this many ms after it was durable. */
   onReceived?: ((lagMs: number) => void) | undefined;
   /** The bus lost something, so it was read from the store. */
@@ -133,7 +136,7 @@ export class Follower {
   }
 
   /** What the readers' reads of history wait for. */
-  get pace(): TurnBudget | undefined {
+  get pace(): LoopBudget | undefined {
     return this.#options.pace;
   }
 

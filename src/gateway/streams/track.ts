@@ -205,7 +205,9 @@ export class Track implements FloorListener {
     return { ...page, before, last: page.entries.at(-1) ?? this.#readAfter };
   }
 
-  /** Read a page in a turn of the event loop that has room for it: commands and live events get every turn between. */
+  /**
+   * Read a page in an iteration of the event loop that has room for it: commands and live events are handled in between.
+   */
   async #paced(read: () => Promise<HistoryPage>): Promise<HistoryPage> {
     const { pace } = this.#follower;
     if (!pace) return read();

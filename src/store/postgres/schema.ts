@@ -17,10 +17,10 @@ import { isLockTimeout, plainError } from "./sql-state.ts";
 
 /** The oldest supported server, as `server_version_num`. */
 const OLDEST_SERVER = 140_000;
-/** The advisory lock by which nodes that start together take turns. Any number unique to Interlock. */
+/** The advisory lock by which nodes that start together migrate one after the other. Any number unique to Interlock. */
 const LOCK = 0x464c6f72;
-/** How long a node waits for its turn, and a migration for its tables, in ms. */
-const TURN_MS = 60_000;
+/** How long a node waits for that lock, and a migration for its tables, in ms. */
+const LOCK_WAIT_MS = 60_000;
 
 interface ServerFacts {
   version: number;
@@ -38,12 +38,13 @@ export interface PrepareOptions {
 }
 
 /**
- * Create a store in a database, or migrate it to the newest version. Nodes that do so at once take turns.
- * @throws Error with a sentence if the database cannot be a store, is newer than this program, or lacks commits or may lack some
+ * Create a store in a database, or migrate it to the newest version. Nodes that do so at once wait for each other.
+ * @throws Error with a sentence if the database cannot be a store, is newer than this program, or lacks commits or may
+ *   lack some
  */
 export async function prepareDatabase(client: Client, { name, now, lostCommits, log }: PrepareOptions): Promise<Meta> {
   // A database or a role may limit statements by itself, and a migration of much data takes long.
-  await client.query(`SET search_path = interlock; SET lock_timeout = ${TURN_MS}; SET statement_timeout = 0`);
+  await client.query(`SET search_path = interlock; SET lock_timeout = ${LOCK_WAIT_MS}; SET statement_timeout = 0`);
   await checkServer(client, name, log);
   await lockMigrations(client, name);
   const folder = migrationsFolder("postgres");
@@ -74,7 +75,7 @@ async function lockMigrations(client: Client, name: string): Promise<void> {
     await client.query("SELECT pg_advisory_lock($1)", [LOCK]);
   } catch (error) {
     if (!isLockTimeout(error)) throw error;
-    throw new Error(`another node has been migrating ${name} for ${TURN_MS / 1_000} s and has not finished`);
+    throw new Error(`another node has been migrating ${name} for ${LOCK_WAIT_MS / 1_000} s and has not finished`);
   }
 }
 

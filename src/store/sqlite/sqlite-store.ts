@@ -17,9 +17,9 @@ import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
+import { LoopBudget } from "../../shared/loop-budget.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
-import { TurnBudget } from "../../shared/turn-budget.ts";
 import type { Meta } from "../meta.ts";
 import { sessionRowsOf } from "../rows.ts";
 import type {
@@ -83,8 +83,8 @@ export interface SqliteOptions {
 const START_CHECK_SIZE = 67_108_864;
 const FREE_PAGES =
   "Free pages of the database may still hold deleted data, because it could not be written anew: repeat it when the disk has room.";
-/** Bytes of pages that are read in one turn of the event loop. */
-const TURN_BYTES = 1_048_576;
+/** Bytes of pages that are read in one iteration of the event loop. */
+const LOOP_BYTES = 1_048_576;
 
 /**
  * Open a SQLite store. One process owns the file while it is open (rule C27). Writes go to a thread of their own and
@@ -188,12 +188,14 @@ class SqliteStore implements Store {
   readonly #end: StatementSync;
   readonly #state: StateReader;
   readonly #views: ViewReader;
-  readonly #budget = new TurnBudget(TURN_BYTES);
+  readonly #budget = new LoopBudget(LOOP_BYTES);
   readonly #list: SqliteSessionList;
   readonly #floors: FloorList;
   readonly #release: () => Promise<void>;
   readonly #failedReads: FailedReads;
-  /** Why requests fail, as sentences for `/ready` without the file's name. A file may be gone before a write finds out. */
+  /**
+   * Why requests fail, as sentences for `/ready` without the file's name. A file may be gone before a write finds out.
+   */
   readonly faults: () => string[];
 
   constructor({ meta: { epoch, secret }, thread, reader, failedReads, faults, release }: SqliteParts) {
@@ -377,7 +379,7 @@ class SqliteStore implements Store {
     await this.#release();
   }
 
-  /** Read a page as one snapshot, in a turn of the event loop that has budget left. */
+  /** Read a page as one snapshot, in an iteration of the event loop that has budget left. */
   #page<T>(read: () => T): Promise<T> {
     return this.#budget.read(() => this.#view(read));
   }

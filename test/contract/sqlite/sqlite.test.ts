@@ -510,7 +510,8 @@ describe("the writer's cached rows", () => {
     await ann.write({ sessions: [ann.session("a")] });
     await bob.write({ sessions: [bob.session("b")] });
     for (let round = 0; round < 3; round++) {
-      // In one turn of the event loop, so in one transaction: it is rolled back, and each change is written separately.
+      // In one iteration of the event loop, so in one transaction: it is rolled back, and each change is written
+      // separately.
       const missing = { kind: "append" as const, sessionId: "b" as SessionId, id: "gone" as never, text: "?" };
       const [good, bad] = await Promise.allSettled([
         store.commit(ann.change({ sessions: [ann.session("a", { title: `round ${round}` })] })),

@@ -57,6 +57,6 @@ test("slow readers of a log of large messages delay no other request", async () 
     answered += 1;
   }
   await reading;
-  // The node answered between pages: the amount read in one turn of its event loop is bounded.
+  // The node answered between pages: the amount read in one iteration of its event loop is bounded.
   expect(answered).toBeGreaterThan(READERS * 4);
 }, 120_000);

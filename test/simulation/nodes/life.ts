@@ -100,7 +100,7 @@ export class Life {
     this.#state = "awake";
     const arrivals = this.#arrivals.filter(({ isMessage }) => !(isMessage && losesMessages));
     this.#arrivals = [];
-    // Each in a separate turn of the event loop, as it would have arrived.
+    // Each in a separate iteration of the event loop, as it would have arrived.
     for (const { work, isMessage } of arrivals) this.#clock.after(0, () => this.enter(work, isMessage));
   }
 

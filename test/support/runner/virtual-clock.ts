@@ -15,7 +15,8 @@ export class VirtualClock implements Clock {
   #base: number;
 
   /**
-   * @param settle resolves when the work that a timer started has done all it can; default: one turn of the event loop
+   * @param settle resolves when the work that a timer started has done all it can; default: one iteration of the event
+   *   loop
    */
   constructor({ now = NOON, settle = turn }: { now?: number; settle?: () => Promise<unknown> } = {}) {
     this.#base = now;
@@ -65,7 +66,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** One turn of the event loop: every promise that can settle has settled. */
+/** One iteration of the event loop: every promise that can settle has settled. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

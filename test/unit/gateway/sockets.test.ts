@@ -4,8 +4,8 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { endWithClient } from "../../../src/gateway/http/sockets/hang-up.ts";
+import { LoopPace } from "../../../src/gateway/http/sockets/loop-pace.ts";
 import { Sockets } from "../../../src/gateway/http/sockets/sockets.ts";
-import { TurnPace } from "../../../src/gateway/http/sockets/turn-pace.ts";
 import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-socket.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
@@ -13,7 +13,7 @@ const GET = headOf("GET", "/slow");
 const HALF = "GET /health HTTP/1.1\r\nHost: 127";
 
 /** A server whose answers the test controls; `/health` is answered at once. */
-async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], pace = new TurnPace() } = {}) {
+async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], pace = new LoopPace() } = {}) {
   const clock = new VirtualClock();
   const received: { path: string; response: ServerResponse }[] = [];
   let wake = () => {};
@@ -168,7 +168,7 @@ test("a connection whose body could not be read is cut if its client keeps it", 
 
 test("a request waits for its turn, and a probe that comes after it does not", async () => {
   const waiting: (() => void)[] = [];
-  class HeldPace extends TurnPace {
+  class HeldPace extends LoopPace {
     override request(begin: () => void): void {
       waiting.push(begin);
     }

@@ -15,8 +15,8 @@ import {
   leaveConnection,
   type SocketGroup,
 } from "./http-connection.ts";
-import { afterNextTurn, StandStill } from "./stand-still.ts";
-import type { TurnPace } from "./turn-pace.ts";
+import type { LoopPace } from "./loop-pace.ts";
+import { afterNextLoop, StandStill } from "./stand-still.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -24,7 +24,7 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 type RefusalOf = (request: IncomingMessage) => string | undefined;
 
 export interface SocketsOptions {
-  pace: TurnPace;
+  pace: LoopPace;
   clock: Clock;
   /** The maximum number of sockets of the node. */
   max: number;
@@ -130,8 +130,8 @@ export class Sockets {
   }
 
   /**
-   * End a socket whose next bytes cannot be read, or do not come. The answers that are under way are sent whole, except for
-   * an event stream, which has no end.
+   * End a socket whose next bytes cannot be read, or do not come. The answers that are under way are sent whole, except
+   * for an event stream, which has no end.
    * @param answer to the request that could not be read
    */
   endUnreadable(socket: Socket, answer: string): void {
@@ -248,8 +248,9 @@ export class Sockets {
     this.#occupy(connection, response);
     const handle = () => this.#handleUnlessClosed(request, response);
     if (this.#standStill.isWaking() && !PROBES.has(request.url)) {
-      return afterNextTurn(() => {
-        // The client, which may have closed only its side, gave up while the process stood still, and counts on nothing.
+      return afterNextLoop(() => {
+        // The client, which may have closed only its side, gave up while the process stood still, and counts on
+        // nothing.
         if (connection.socket.readableEnded || connection.socket.destroyed) connection.socket.destroy();
         else handle();
       });
@@ -260,8 +261,8 @@ export class Sockets {
 
   /**
    * Check the head of each request before Node.js makes a request object of it. A refusal stops the parser in the bytes
-   * that it has read. Otherwise it would make an object for each of the thousands of requests that one read may hold, and
-   * the server would fail each of them with an error, which takes longer than answering them.
+   * that it has read. Otherwise it would make an object for each of the thousands of requests that one read may hold,
+   * and the server would fail each of them with an error, which takes longer than answering them.
    */
   #watchHeads(connection: HttpConnection): void {
     connection.makeRequest = handleHeads(connection.socket, this.#onHead);

@@ -4,7 +4,7 @@ import type { Clock, Timer } from "../../../shared/ports/clock.ts";
 const BEAT_MS = 1_000;
 /** A beat that is late by this much, in ms, was not delayed by work: the process was frozen, or the machine slept. */
 const LATE_MS = 1_000;
-/** How long requests from that time keep arriving afterwards: the event loop accepts one connection per turn. */
+/** How long requests from that time keep arriving afterwards: the event loop accepts one connection per iteration. */
 const WAKING_MS = 2_000;
 
 /**
@@ -43,7 +43,7 @@ export class StandStill {
 }
 
 /**
- * Call when the event loop has read each socket once more: the end of a connection is read in the turn after its last
- * bytes.
+ * Call when the event loop has read each socket once more: the end of a connection is read in the iteration after its
+ * last bytes.
  */
-export const afterNextTurn = (then: () => void): void => void setImmediate(() => setImmediate(then));
+export const afterNextLoop = (then: () => void): void => void setImmediate(() => setImmediate(then));

@@ -3,31 +3,31 @@ import { boundedFetch } from "../../../../src/agents/bounded-fetch.ts";
 import { readLines } from "../../../../src/agents/process/line-reader.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
 
-/** The most lines that are read between two counts: a count can come after the budgets of two turns. */
+/** The most lines that are read between two counts: a count can come after the budgets of two iterations. */
 const MOST_LINES = 2 * Math.ceil(4_096 / "a line\n".length);
 
-/** What each turn of the event loop has read, until the work is done. */
-async function countTurns(work: (note: () => void) => Promise<void>): Promise<number[]> {
-  const turns = [0];
+/** What each iteration of the event loop has read, until the work is done. */
+async function countIterations(work: (note: () => void) => Promise<void>): Promise<number[]> {
+  const iterations = [0];
   const count = () => {
-    turns.push(0);
+    iterations.push(0);
     counting = setImmediate(count);
   };
   let counting = setImmediate(count);
   await work(() => {
-    turns.push(turns.pop()! + 1);
+    iterations.push(iterations.pop()! + 1);
   });
   clearImmediate(counting);
-  return turns;
+  return iterations;
 }
 
 async function* once(...chunks: Buffer[]): AsyncGenerator<Buffer> {
   yield* chunks;
 }
 
-test("lines of a program that come together are read in several turns of the event loop", async () => {
+test("lines of a program that come together are read in several iterations of the event loop", async () => {
   const chunk = Buffer.from("a line\n".repeat(9_000));
-  const turns = await countTurns(async (note) => {
+  const iterations = await countIterations(async (note) => {
     let lines = 0;
     for await (const { text } of readLines(once(chunk), 1_000)) {
       expect(text).toBe("a line");
@@ -36,13 +36,13 @@ test("lines of a program that come together are read in several turns of the eve
     }
     expect(lines).toBe(9_000);
   });
-  expect(Math.max(...turns)).toBeLessThanOrEqual(MOST_LINES);
+  expect(Math.max(...iterations)).toBeLessThanOrEqual(MOST_LINES);
 });
 
-test("programs that write at the same time share a turn of the event loop", async () => {
+test("programs that write at the same time share an iteration of the event loop", async () => {
   const chunk = Buffer.from("a line\n".repeat(3_000));
   const order: string[] = [];
-  const turns = await countTurns(async (note) => {
+  const iterations = await countIterations(async (note) => {
     const read = async (name: string) => {
       for await (const _ of readLines(once(chunk), 1_000)) {
         if (order.at(-1) !== name) order.push(name);
@@ -51,7 +51,7 @@ test("programs that write at the same time share a turn of the event loop", asyn
     };
     await Promise.all([read("a"), read("b"), read("c")]);
   });
-  expect(Math.max(...turns)).toBeLessThanOrEqual(MOST_LINES);
+  expect(Math.max(...iterations)).toBeLessThanOrEqual(MOST_LINES);
   expect(order.slice(0, 6).join("")).toBe("abcabc");
 });
 
@@ -61,7 +61,7 @@ test("a provider's stream that comes at once is read in several turns of the eve
   server.willReply({ kind: "stream", text: Array.from({ length: 2_000 }, () => "token ") });
   const response = await boundedFetch(`${server.baseUrl}/chat/completions`, { method: "POST", body: "{}" });
   let bytes = 0;
-  const sizes = await countTurns(async () => {
+  const sizes = await countIterations(async () => {
     for await (const piece of response.body!) {
       expect(piece.length).toBeLessThanOrEqual(4_096);
       bytes += piece.length;

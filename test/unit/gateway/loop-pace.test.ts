@@ -5,7 +5,7 @@ import { turn } from "../../support/runner/virtual-clock.ts";
 
 /** A pace, the names of the started requests, and bodies that are read as far as the pace allows. */
 function stage() {
-  const pace = new TurnPace();
+  const pace = new LoopPace();
   const begun: string[] = [];
   const request = (name: string) => pace.request(() => void begun.push(name));
   const body = () => {
@@ -29,22 +29,22 @@ test("a request begins at once while no connection is being accepted", () => {
   expect(begun).toEqual(["only"]);
 });
 
-test("requests wait while connections are being accepted, and then begin in order, at most sixteen in a turn", async () => {
+test("requests wait while connections are being accepted, and then begin in order, at most sixteen in an iteration", async () => {
   const { pace, begun, request } = stage();
   const names = Array.from({ length: 20 }, (_, index) => `request ${index}`);
   pace.noteConnection();
   for (const name of names) request(name);
-  await turn();
+  await iteration();
   pace.noteConnection();
-  await turn();
+  await iteration();
   expect(begun).toEqual([]);
-  await turn();
+  await iteration();
   // A later request queues behind the waiting ones.
   request("late");
   const counts = [begun.length];
   while (begun.length < names.length + 1) {
     const before = begun.length;
-    await turn();
+    await iteration();
     counts.push(begun.length - before);
   }
   expect(Math.max(...counts)).toBeLessThanOrEqual(16);
@@ -62,31 +62,31 @@ test("the promises of a request are settled before the next request begins", asy
       void Promise.resolve().then(() => started.push(`${name} goes on`));
     });
   }
-  while (started.length < 6) await turn();
+  while (started.length < 6) await iteration();
   expect(started).toEqual(["one", "two", "three"].flatMap((name) => [`${name} begins`, `${name} goes on`]));
 });
 
-test("a request in the turn after a connection waits for at most one turn", async () => {
+test("a request in the iteration after a connection waits for at most one iteration", async () => {
   const { pace, begun, request } = stage();
   pace.noteConnection();
-  await turn();
+  await iteration();
   request("first");
   expect(begun).toEqual([]);
-  await turn();
+  await iteration();
   expect(begun).toEqual(["first"]);
 });
 
-test("endless new connections delay a request for at most 256 turns", async () => {
+test("endless new connections delay a request for at most 256 iterations", async () => {
   const { pace, begun, request } = stage();
   pace.noteConnection();
   request("patient");
-  let turns = 0;
-  while (begun.length === 0 && turns < 1_000) {
-    await turn();
+  let iterations = 0;
+  while (begun.length === 0 && iterations < 1_000) {
+    await iteration();
     pace.noteConnection();
-    turns += 1;
+    iterations += 1;
   }
-  expect(turns).toBe(257);
+  expect(iterations).toBe(257);
 });
 
 test("at most 256 requests wait; further ones begin at once", () => {
@@ -96,27 +96,27 @@ test("at most 256 requests wait; further ones begin at once", () => {
   expect(begun).toEqual(["request 256"]);
 });
 
-test("a request that arrived together with the previous one begins in a later turn", async () => {
+test("a request that arrived together with the previous one begins in a later iteration", async () => {
   const { pace, begun } = stage();
   pace.nextRequest(() => void begun.push("next"));
   expect(begun).toEqual([]);
-  await turn();
+  await iteration();
   expect(begun).toEqual(["next"]);
 });
 
-test("sixteen large bodies are read in a turn, 64 KiB of each; small ones are read at once", async () => {
+test("sixteen large bodies are read in an iteration, 64 KiB of each; small ones are read at once", async () => {
   const { body } = stage();
   const bodies = Array.from({ length: 17 }, body);
   const small = body();
   for (const each of bodies) each.send(PIECE);
-  await turn();
+  await iteration();
   for (const each of bodies) each.send(PIECE);
   small.send(100);
-  await turn();
+  await iteration();
   const second = bodies.filter(({ bytes }) => bytes === 2 * PIECE).length;
   expect(second).toBeLessThanOrEqual(16);
   expect(small.bytes).toBe(100);
-  for (let count = 0; count < 4; count++) await turn();
+  for (let count = 0; count < 4; count++) await iteration();
   expect(bodies.map(({ bytes }) => bytes)).toEqual(bodies.map(() => 2 * PIECE));
 });
 
@@ -124,14 +124,14 @@ test("large bodies are not read while connections are being accepted", async () 
   const { pace, body } = stage();
   const upload = body();
   upload.send(PIECE);
-  await turn();
+  await iteration();
   upload.send(PIECE);
   for (let count = 0; count < 10; count++) {
     pace.noteConnection();
-    await turn();
+    await iteration();
     expect(upload.bytes).toBe(PIECE);
   }
-  for (let count = 0; count < 4; count++) await turn();
+  for (let count = 0; count < 4; count++) await iteration();
   expect(upload.bytes).toBe(2 * PIECE);
 });
 
@@ -140,9 +140,9 @@ test("at most 256 bodies wait; further ones are read at once", async () => {
   const bodies = Array.from({ length: 257 }, body);
   for (const each of bodies) each.send(PIECE);
   pace.noteConnection();
-  await turn();
+  await iteration();
   for (const each of bodies) each.send(PIECE);
   pace.noteConnection();
-  await turn();
+  await iteration();
   expect(bodies.map(({ bytes }) => bytes)).toEqual([...bodies.slice(1).map(() => PIECE), 2 * PIECE]);
 });

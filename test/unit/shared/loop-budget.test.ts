@@ -1,30 +1,30 @@
 import { expect, test } from "vitest";
-import { TurnBudget } from "../../../src/shared/turn-budget.ts";
+import { LoopBudget } from "../../../src/shared/loop-budget.ts";
 
 const MIB = 1_048_576;
 
-test("waiting readers read in one turn of the event loop each, in order", async () => {
-  const budget = new TurnBudget(MIB);
-  let turn = 0;
+test("waiting readers read in one iteration of the event loop each, in order", async () => {
+  const budget = new LoopBudget(MIB);
+  let iteration = 0;
   const count = () => {
-    turn += 1;
+    iteration += 1;
     counting = setImmediate(count);
   };
   let counting = setImmediate(count);
   const reads = Array.from({ length: 20 }, (_, reader) =>
     budget.read(() => {
       budget.spend(MIB);
-      return { reader, turn };
+      return { reader, iteration };
     }),
   );
-  const turns = (await Promise.all(reads)).map((read) => read.turn);
+  const iterations = (await Promise.all(reads)).map((read) => read.iteration);
   clearImmediate(counting);
-  expect(new Set(turns).size).toBe(20);
-  expect(turns).toEqual(turns.toSorted((one, other) => one - other));
+  expect(new Set(iterations).size).toBe(20);
+  expect(iterations).toEqual(iterations.toSorted((one, other) => one - other));
 });
 
-test("small reads share a turn", async () => {
-  const budget = new TurnBudget(MIB);
+test("small reads share an iteration", async () => {
+  const budget = new LoopBudget(MIB);
   let isOver = false;
   setImmediate(() => {
     isOver = true;
