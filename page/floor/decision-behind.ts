@@ -2,27 +2,27 @@ import type { Decision } from "../../src/protocol/decision.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import type { PredictedEffect } from "./agents/what-if.ts";
 
-type Standing = Pick<Session, "id" | "state" | "pausedBy">;
+type ShownState = Pick<Session, "id" | "state" | "pausedBy">;
 
 /**
  * The decision that explains a session's state: the one that paused, queued or activated it. Undefined if no decision
  * did, for example after a pause by its user.
  * @param decisions the newest last
  */
-export function decisionBehind(decisions: readonly Decision[], session: Standing): Decision | undefined {
+export function decisionBehind(decisions: readonly Decision[], session: ShownState): Decision | undefined {
   const last = decisions.findLast((decision) => concerns(decision, session));
   return last && leadsTo(last, session) ? last : undefined;
 }
 
 /** A refusal changes nothing for a session that has had the floor before. */
-function concerns(decision: Decision, { id, state }: Standing): boolean {
+function concerns(decision: Decision, { id, state }: ShownState): boolean {
   const { outcome, reason, challenger } = decision;
   if (reason === "already_holder") return false;
   if (challenger.sessionId === id) return outcome === "granted" || state === "created";
   return outcome === "granted" && becomes(decision, id) !== undefined;
 }
 
-function leadsTo(decision: Decision, { id, state, pausedBy }: Standing): boolean {
+function leadsTo(decision: Decision, { id, state, pausedBy }: ShownState): boolean {
   const { challenger, outcome, reason } = decision;
   if (challenger.sessionId !== id) {
     return becomes(decision, id) === state && (state !== "paused" || pausedBy === "preemption");

@@ -12,7 +12,7 @@ import {
   wordText,
 } from "./chart.ts";
 import styles from "./machine.module.css";
-import { lookOfState } from "./standing.ts";
+import { lookOfState } from "./machine-state.ts";
 
 /** The smallest scale of a chart; a chart that is still larger scrolls. */
 const MIN_SCALE = 0.9;

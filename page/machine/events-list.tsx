@@ -12,7 +12,7 @@ import { modesOf } from "../session/head/modes-of.ts";
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./machine.module.css";
-import type { Acceptance } from "./standing.ts";
+import type { Acceptance } from "./machine-state.ts";
 
 type Send = (client: Client, id: string, input: string) => Promise<unknown>;
 

@@ -14,8 +14,8 @@ import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
 import { EventsList } from "./events-list.tsx";
 import styles from "./machine.module.css";
+import { acceptedIn, arbiterState, statesOf } from "./machine-state.ts";
 import { type ChartsProps, chartKeyOf, SessionCharts, useTransitions } from "./session-charts.tsx";
-import { acceptedIn, arbiterState, statesOf } from "./standing.ts";
 
 /** The sessions in the list; other sessions are reached from the other views. */
 const MAX_CHOICES = 100;

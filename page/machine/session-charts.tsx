@@ -4,7 +4,7 @@ import { type Here, useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
-import { arrowOf, type ShownTransition, statesOf, transitionIndex, transitionsOf } from "./standing.ts";
+import { arrowOf, type ShownTransition, statesOf, transitionIndex, transitionsOf } from "./machine-state.ts";
 
 export interface ChartsProps {
   machine: Chart;

@@ -33,7 +33,7 @@ export function NodeView() {
       <h1 id="node">{say("node.title")}</h1>
       {failure && <p role="alert">{say("node.failed", { reason: failureText(failure, say) })}</p>}
       {!now && !failure && <p className={styles["quiet"]}>{say("node.loading")}</p>}
-      {now && <Standing reading={now} />}
+      {now && <NodeStatus reading={now} />}
       {now && !now.samples && <p className={styles["quiet"]}>{say("node.operators")}</p>}
       <Nodes readings={readings} />
       {now?.samples && <Figures readings={ofOneNode(readings)} />}
@@ -100,13 +100,13 @@ function ofOneNode(readings: readonly Reading[]): Reading[] {
   return readings.filter((reading) => nodeOf(reading) === last);
 }
 
-function Standing({ reading: { health, ready, samples } }: { reading: Reading }) {
+function NodeStatus({ reading: { health, ready, samples } }: { reading: Reading }) {
   const { say, language } = useWords();
   const { status, missing, catalog } = ready;
   const roles = samples && metricLabelOf(samples, INFO, "roles");
   const id = samples && metricLabelOf(samples, INFO, "node");
   return (
-    <div className={styles["standing"]} data-ready={status === "ok"}>
+    <div className={styles["status"]} data-ready={status === "ok"}>
       <p>
         <b>
           <span aria-hidden="true">{status === "ok" ? "●" : "✕"}</span>{" "}

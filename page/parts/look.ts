@@ -17,13 +17,13 @@ const SIGNS: Readonly<Record<Look, string>> = {
 
 export const signOf = (look: Look): string => SIGNS[look];
 
-interface Standing {
+interface ShownState {
   state: SessionState;
   activity: Activity;
   queuedAt?: number | undefined;
 }
 
-export function lookOf({ state, activity, queuedAt }: Standing): Look {
+export function lookOf({ state, activity, queuedAt }: ShownState): Look {
   if (state === "active") return activity;
   if (state === "created" && queuedAt !== undefined) return "queued";
   return state;

@@ -2,7 +2,7 @@ import { type CSSProperties, memo, useLayoutEffect, useMemo, useRef, useState } 
 import { floorSeqOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
-import { LogStanding, NoEvents } from "../moment/log-standing.tsx";
+import { LogGaps, NoEvents } from "../moment/log-gaps.tsx";
 import { clockOf } from "../moment/time-text.ts";
 import { LineText } from "../parts/event-text.tsx";
 import { Rows } from "../parts/rows.tsx";
@@ -64,7 +64,7 @@ export function SequenceView() {
           {say("sequence.count", { shown: number.format(messages), all: number.format(all.length) })}
           {span &&
             ` · ${say("sequence.span", { from: clockOf(span.from, language, true), to: clockOf(span.to, language, true) })}`}
-          <LogStanding />
+          <LogGaps />
         </span>
         <button type="button" disabled={!span} onClick={() => setSpan(undefined)}>
           {say("sequence.whole")}

@@ -1,6 +1,6 @@
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
-import { LogStanding } from "../moment/log-standing.tsx";
+import { LogGaps } from "../moment/log-gaps.tsx";
 import { useWords } from "../words/words.tsx";
 import { type Kind, PRESETS } from "./kinds.ts";
 import styles from "./timeline.module.css";
@@ -30,7 +30,7 @@ export function TimelineHead({ shown, sessions, zoom, onWhole, kind, onKind }: P
           sessions: number.format(sessions),
           events: number.format(log.events.length),
         })}
-        <LogStanding />
+        <LogGaps />
       </span>
       <div className={styles["zoom"]}>
         <button type="button" aria-label={say("timeline.earlier")} onClick={zoom.earlier}>

@@ -1,7 +1,7 @@
 import { useRef, useState } from "react";
 import { timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
-import { NoEvents } from "../moment/log-standing.tsx";
+import { NoEvents } from "../moment/log-gaps.tsx";
 import { clockOf } from "../moment/time-text.ts";
 import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
 import { useWords } from "../words/words.tsx";

@@ -134,7 +134,7 @@ export function sessionAfter(session: Session, event: ServerEvent): Session | un
 
 function movedBy(session: Session, transition: Transition, at: number): Session | undefined {
   const { event, level } = transition;
-  const moved = standingAfter(session, transition);
+  const moved = stateAfter(session, transition);
   return (
     moved && {
       ...moved,
@@ -149,7 +149,7 @@ function movedBy(session: Session, transition: Transition, at: number): Session 
 }
 
 /** A session with the state and the activity of a transition, which alone a live view needs. Undefined: it is deleted. */
-export function standingAfter(session: Session, { to, activity }: Transition): Session | undefined {
+export function stateAfter(session: Session, { to, activity }: Transition): Session | undefined {
   const [state, shown] = to.split(".") as [SessionState | "deleted", Activity | undefined];
   if (state === "deleted") return undefined;
   const known = shown ?? activity?.to ?? session.activity;

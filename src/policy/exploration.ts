@@ -214,7 +214,7 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
   };
   const present = floor.sessions.filter(({ context }) => indices.has(context.id));
   present.sort((one, other) => indices.get(one.context.id)! - indices.get(other.context.id)!);
-  const standing = present.map(describe);
+  const described = present.map(describe);
   const others = floor.sessions.filter(({ context }) => !indices.has(context.id)).map(describe);
   const reserved = claims.reserved ? indices.get(claims.reserved.sessionId) : "";
   const on = Object.keys(flags).filter((name) => flags[name]);
@@ -222,5 +222,5 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
   const gone = [...owed].flatMap(([index, ids]) => ([...ids].some((id) => !living.has(id)) ? [`o${index}`] : []));
   const off = [...floor.catalog.agents.values()].filter(({ enabled }) => !enabled).map(({ id }) => id);
   const hour = floor.now - floor.time === 0 ? "" : new Date(floor.now).toISOString().slice(11, 13);
-  return `${standing.join("|")}/${others.sort().join("|")}/${reserved}/${on}/${off}/${gone}/${hour}`;
+  return `${described.join("|")}/${others.sort().join("|")}/${reserved}/${on}/${off}/${gone}/${hour}`;
 }

@@ -88,6 +88,8 @@ const FORMER = [
   "\\w*(?:Policy|Broken)Claim|checkClaims|ClaimOptions",
   // A turn is a user's message and what follows from it. The event loop has iterations.
   "Turn(?:Budget|Pace)|afterNextTurn|inTurns?|TURN_BYTES|onTurn|replayTurn",
+  // A standing is the floor's answer to a report.
+  "standingAfter|[sS]tandings|LogStanding",
 ];
 
 test("the code calls nothing by a word that the glossary keeps for another thing", () => {

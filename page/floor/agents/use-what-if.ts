@@ -65,13 +65,13 @@ export function useWhatIf({ whatIf, onWhatIf }: Considered) {
   };
 
   const present = floor ? [[floor.holder], floor.ducked, floor.paused, floor.queued] : [];
-  const standing = present.map((each) => each.map((session) => session?.id).join()).join(";");
+  const stack = present.map((each) => each.map((session) => session?.id).join()).join(";");
   const renew = useEffectEvent(() => {
     const agent = whatIf && agents.find(({ id }) => id === whatIf.agentId);
     if (agent) query(agent, 0);
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: other sessions give another answer.
-  useEffect(() => renew(), [standing]);
+  useEffect(() => renew(), [stack]);
 
   return {
     consider: (agent: AgentView) => consider(agent, DWELL_MS),

@@ -62,7 +62,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
         ← <span>{say("session.all")}</span>
       </a>
       <SessionTitle title={session.title} draft={draft} onDraft={setDraft} onRename={(title) => void rename(title)} />
-      <Standing session={session} />
+      <StateLine session={session} />
       <Why session={session} />
       <div className={styles["actions"]}>
         <button type="button" disabled={disabled || state === "archived"} onClick={() => setDraft(session.title)}>
@@ -104,7 +104,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
 }
 
 /** A session's state, agent, mode, priority, beginning, tokens and lease, in one line. */
-function Standing({ session }: { session: Session }) {
+function StateLine({ session }: { session: Session }) {
   const { say, language, number } = useWords();
   const { agentName } = useHere();
   const { id, agentId, priority, createdAt, tokenUsage } = session;

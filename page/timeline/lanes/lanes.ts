@@ -122,8 +122,8 @@ export function firstAbove(values: ArrayLike<number>, value: number): number {
 }
 
 function lookAfter(state: WrittenState): Look {
-  const [standing, activity] = state.split(".");
-  return (standing === "active" ? activity : standing) as Look;
+  const [shown, activity] = state.split(".");
+  return (shown === "active" ? activity : shown) as Look;
 }
 
 /** The visible part of the log, in ms since 1970. */

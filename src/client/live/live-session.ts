@@ -3,7 +3,7 @@ import type { LogLine, Message } from "../../protocol/message.ts";
 import { reasoningOf } from "../../protocol/reasoning.ts";
 import type { Session } from "../../protocol/session.ts";
 import type { Client } from "../client.ts";
-import { standingAfter } from "../floor-after.ts";
+import { stateAfter } from "../floor-after.ts";
 import { type MessageText, MessageTexts } from "../message-texts.ts";
 import type { ServerEvent, ServerEventOf } from "../server-event.ts";
 import { keepLease, type Lease } from "./lease.ts";
@@ -205,7 +205,7 @@ export class LiveSession extends Live<SessionLiveView> {
   }
 
   #move(transition: ServerEventOf<"session_transition">["data"]): void {
-    const session = this.known.session && standingAfter(this.known.session, transition);
+    const session = this.known.session && stateAfter(this.known.session, transition);
     if (!session) return this.change({ isDeleted: true });
     this.change({ session });
     void this.#readSession();

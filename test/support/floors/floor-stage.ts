@@ -129,8 +129,8 @@ export class FloorStage {
   }
 
   state(sessionId: string): string | undefined {
-    const standing = this.actors.machineState(sessionId as SessionId);
-    return standing && writtenState(standing.value);
+    const state = this.actors.machineState(sessionId as SessionId);
+    return state && writtenState(state.value);
   }
 
   /** Restore the floor to new actors, as after a restart: from the floor's snapshot and its sessions' rows. */

@@ -8,7 +8,7 @@ const asked = (id: string, change: Partial<Decision> = {}) => {
 };
 const holder = (id: string) =>
   ({ sessionId: id, agentId: "a", priority: 1, interruptible: true }) as Decision["holder"];
-const standing = (state: string, pausedBy?: string) => ({ id: "s", state, ...(pausedBy && { pausedBy }) }) as never;
+const sessionState = (state: string, pausedBy?: string) => ({ id: "s", state, ...(pausedBy && { pausedBy }) }) as never;
 
 const began = asked("s");
 const interrupted = asked("phone", { reason: "preempted", holder: holder("s") } as Partial<Decision>);
@@ -20,30 +20,32 @@ const ducked = asked("prompt", {
 } as Partial<Decision>);
 
 test("a paused session is explained by the decision that paused it, also after a refused resume", () => {
-  expect(decisionBehind([began, interrupted, refused], standing("paused", "preemption"))).toBe(interrupted);
+  expect(decisionBehind([began, interrupted, refused], sessionState("paused", "preemption"))).toBe(interrupted);
 });
 
 test("no decision explains a session that its user paused, that yielded or that is archived", () => {
   for (const pausedBy of ["user", "yield"]) {
-    expect(decisionBehind([began], standing("paused", pausedBy))).toBeUndefined();
-    expect(decisionBehind([began, interrupted], standing("paused", pausedBy))).toBeUndefined();
+    expect(decisionBehind([began], sessionState("paused", pausedBy))).toBeUndefined();
+    expect(decisionBehind([began, interrupted], sessionState("paused", pausedBy))).toBeUndefined();
   }
-  expect(decisionBehind([began], standing("archived"))).toBeUndefined();
+  expect(decisionBehind([began], sessionState("archived"))).toBeUndefined();
 });
 
 test("no decision explains a session that a restriction paused after a resume", () => {
   const resumed = asked("s", { reason: "resumed" });
-  expect(decisionBehind([began, interrupted, resumed], standing("paused", "preemption"))).toBeUndefined();
+  expect(decisionBehind([began, interrupted, resumed], sessionState("paused", "preemption"))).toBeUndefined();
 });
 
 test("a ducked session is explained by the decision that ducked it, and the holder by its grant", () => {
-  expect(decisionBehind([began, ducked], standing("ducked"))).toBe(ducked);
-  expect(decisionBehind([asked("s", { reason: "beneath" })], standing("ducked"))?.reason).toBe("beneath");
-  expect(decisionBehind([refused, began, asked("s", { reason: "already_holder" })], standing("active"))).toBe(began);
+  expect(decisionBehind([began, ducked], sessionState("ducked"))).toBe(ducked);
+  expect(decisionBehind([asked("s", { reason: "beneath" })], sessionState("ducked"))?.reason).toBe("beneath");
+  expect(decisionBehind([refused, began, asked("s", { reason: "already_holder" })], sessionState("active"))).toBe(
+    began,
+  );
 });
 
 test("a session that never had the floor is explained by its refusal or its queueing", () => {
-  expect(decisionBehind([refused], standing("created"))).toBe(refused);
+  expect(decisionBehind([refused], sessionState("created"))).toBe(refused);
   const queued = asked("s", { outcome: "queued", reason: "lower_priority" });
-  expect(decisionBehind([refused, queued, asked("other")], standing("created"))).toBe(queued);
+  expect(decisionBehind([refused, queued, asked("other")], sessionState("created"))).toBe(queued);
 });

@@ -15,7 +15,7 @@ import { WordIndex } from "./word-index.ts";
 
 /** The keys of the sessions that a change writes to. */
 type SessionKeys = (id: SessionId) => number;
-type Standings = ReadonlyMap<SessionId, KnownSession | undefined>;
+type StoredSessions = ReadonlyMap<SessionId, KnownSession | undefined>;
 
 /** Writes a floor's change, inside the open transaction. */
 export class ChangeWriter {
@@ -69,14 +69,14 @@ export class ChangeWriter {
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
     if ((floor?.version ?? 0) !== expected) return this.#conflict(floorId);
     if (!staged.every((history) => this.staged.isThere(history))) return "conflict";
-    let standings = this.#find(sessions);
-    if (this.#conflicts(newIds, messages, floor?.key, standings)) return "conflict";
+    let stored = this.#find(sessions);
+    if (this.#conflicts(newIds, messages, floor?.key, stored)) return "conflict";
     const floorKey = floor ? this.#continueFloor(change, floor) : this.#beginFloor(change);
     if (floorKey === undefined) return this.#conflict(floorId);
 
     for (const history of staged) this.staged.publish(history, floorKey);
-    if (staged.length > 0) standings = this.#find(sessions);
-    const sessionKeys = this.#writeSessions(sessions, standings, floorKey);
+    if (staged.length > 0) stored = this.#find(sessions);
+    const sessionKeys = this.#writeSessions(sessions, stored, floorKey);
     for (const write of messages) this.#messages.write(sessionKeys(sessionOf(write)), floorKey, write);
     for (const log of change.logs) this.#messages.addLog(sessionKeys(log.sessionId), log);
     this.#writeEvents(change, floorKey, sessionKeys);
@@ -90,7 +90,7 @@ export class ChangeWriter {
     return "conflict";
   }
 
-  #find(sessions: readonly SessionSqlRow[]): Standings {
+  #find(sessions: readonly SessionSqlRow[]): StoredSessions {
     return new Map(sessions.map(({ id }) => [id, this.#sessions.find(id)]));
   }
 
@@ -98,14 +98,14 @@ export class ChangeWriter {
     newIds: readonly SessionId[],
     messages: readonly MessageWrite[],
     floorKey: number | undefined,
-    standings: Standings,
+    stored: StoredSessions,
   ): boolean {
     if (newIds.some((id) => this.#sessions.find(id) || this.#hasTombstone.get(id))) return true;
-    for (const standing of standings.values()) if (standing && standing.floorKey !== floorKey) return true;
+    for (const session of stored.values()) if (session && session.floorKey !== floorKey) return true;
     return messages.some((write) => {
       if (write.kind !== "add") return false;
       const { sessionId, id } = write.message;
-      const session = standings.get(sessionId) ?? this.#sessions.find(sessionId);
+      const session = stored.get(sessionId) ?? this.#sessions.find(sessionId);
       return session !== undefined && this.#messages.keyOf(session.key, id) !== undefined;
     });
   }
@@ -152,16 +152,16 @@ export class ChangeWriter {
     for (const { caller, commandId } of receipts) this.#removeReceipt.run(caller, commandId);
   }
 
-  #writeSessions(sessions: readonly SessionSqlRow[], standings: Standings, floorKey: number): SessionKeys {
+  #writeSessions(sessions: readonly SessionSqlRow[], stored: StoredSessions, floorKey: number): SessionKeys {
     const keys = new Map<SessionId, number>();
-    for (const row of sessions) keys.set(row.id, this.#sessions.put(row, standings.get(row.id), floorKey));
+    for (const row of sessions) keys.set(row.id, this.#sessions.put(row, stored.get(row.id), floorKey));
     return (id) => {
       const known = keys.get(id);
       if (known !== undefined) return known;
-      const standing = this.#sessions.find(id);
-      if (standing?.floorKey !== floorKey) throw new Error(`there is no session ${id} on this floor`);
-      keys.set(id, standing.key);
-      return standing.key;
+      const session = this.#sessions.find(id);
+      if (session?.floorKey !== floorKey) throw new Error(`there is no session ${id} on this floor`);
+      keys.set(id, session.key);
+      return session.key;
     };
   }
 

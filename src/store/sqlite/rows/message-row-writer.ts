@@ -6,7 +6,7 @@ import { prepareQuery, type Query } from "../query.ts";
 import type { EventWriter } from "./event-writer.ts";
 import type { WordIndex } from "./word-index.ts";
 
-interface Standing {
+interface StoredMessage {
   key: number;
   status: string;
 }
@@ -15,7 +15,7 @@ interface Standing {
 export class MessageRowWriter {
   readonly #words: WordIndex;
   readonly #events: EventWriter;
-  readonly #find: Query<Standing>;
+  readonly #find: Query<StoredMessage>;
   readonly #isSame: StatementSync;
   readonly #add: StatementSync;
   readonly #put: StatementSync;
@@ -57,15 +57,15 @@ export class MessageRowWriter {
   write(sessionKey: number, floorKey: number, write: MessageWrite): void {
     if (write.kind === "add") return this.#insert(sessionKey, floorKey, write.message);
     const id = write.kind === "put" ? write.message.id : write.id;
-    const standing = this.#find.get(sessionKey, id);
-    if (!standing) {
+    const stored = this.#find.get(sessionKey, id);
+    if (!stored) {
       if (write.kind === "remove") return;
       throw new Error(`there is no message ${id} to ${write.kind}`);
     }
-    const { key, status } = standing;
+    const { key, status } = stored;
     switch (write.kind) {
       case "put":
-        return this.#replace(standing, write.message);
+        return this.#replace(stored, write.message);
       case "append":
         this.#events.release(key);
         this.#append.run(write.text, key);
@@ -80,9 +80,9 @@ export class MessageRowWriter {
   }
 
   addLog(sessionKey: number, { messageId, line }: LogRow): void {
-    const standing = this.#find.get(sessionKey, messageId);
-    if (!standing) throw new Error(`there is no message ${messageId} to log for`);
-    this.#addLog.run(standing.key, line.id, line.stream, line.text, line.timestamp);
+    const stored = this.#find.get(sessionKey, messageId);
+    if (!stored) throw new Error(`there is no message ${messageId} to log for`);
+    this.#addLog.run(stored.key, line.id, line.stream, line.text, line.timestamp);
   }
 
   #insert(sessionKey: number, floorKey: number, message: Message): void {
@@ -93,7 +93,7 @@ export class MessageRowWriter {
     if (status !== "running") this.#words.addMessage(key, content);
   }
 
-  #replace({ key, status }: Standing, message: Message): void {
+  #replace({ key, status }: StoredMessage, message: Message): void {
     const isSame = this.#isSame.get(key, message.content) !== undefined;
     if (!isSame) this.#events.release(key);
     this.#put.run(message.status, detailsOf(message), message.content, key);

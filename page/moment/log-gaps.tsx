@@ -5,7 +5,7 @@ import { useHere } from "./here.tsx";
 import { clockOf } from "./time-text.ts";
 
 /** Which part of a log is missing; nothing if it is complete. */
-export function LogStanding() {
+export function LogGaps() {
   const { say, language } = useWords();
   const { log, resetAt } = useHere();
   if (log.events.length === 0) return undefined;

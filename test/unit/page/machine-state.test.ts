@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { drawCharts } from "../../../page/build/draw-charts.ts";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { arrowLabelOf, type Box } from "../../../page/machine/chart.ts";
-import { acceptedIn, arrowOf, transitionIndex, transitionsOf } from "../../../page/machine/standing.ts";
+import { acceptedIn, arrowOf, transitionIndex, transitionsOf } from "../../../page/machine/machine-state.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 import { logEvent } from "../../support/documents/log-event.ts";
 
