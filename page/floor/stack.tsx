@@ -286,7 +286,7 @@ const MOVE_MS = 200;
 const MAX_MOVES = 12;
 
 /** Positions are measured again after this time without a change, in ms, because measuring forces a layout. */
-const SETTLE_MS = 100;
+const QUIET_MS = 100;
 
 /** Animates cards from where they were. During fast changes nothing is animated. */
 function useMoves(root: RefObject<HTMLElement | null>): void {
@@ -299,7 +299,7 @@ function useMoves(root: RefObject<HTMLElement | null>): void {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => {
       known.current = offsetsOf(root.current!);
-    }, SETTLE_MS);
+    }, QUIET_MS);
   });
   useEffect(() => () => clearTimeout(timer.current), []);
 }

@@ -20,7 +20,7 @@ export interface Moment {
  * The delay after the last movement before the address is changed, in ms: browsers refuse a page that changes its
  * address in each frame.
  */
-const SETTLE_MS = 200;
+const QUIET_MS = 200;
 
 /** The moment that was chosen last, while the page still shows an earlier choice. */
 export class AwaitedMoment {
@@ -82,7 +82,7 @@ export function useMoment(address: Address, write: (moment: Moment) => string): 
         replaceAddress(write(to));
         latest.current.hash = location.hash;
         setMoved({ hash: location.hash, moment: to });
-      }, SETTLE_MS);
+      }, QUIET_MS);
     },
     [awaited],
   );

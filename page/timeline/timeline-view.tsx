@@ -27,7 +27,7 @@ export function TimelineView() {
   const { axis, whole, span, chosen, setChosen } = shown;
   const { kind, setKind, lanes, indices } = useKind(model.lanes);
   const view = useRef<HTMLDivElement>(null);
-  const { room, settle } = useLaneRoom(view, lanes.length, kind);
+  const { room, fitRoom } = useLaneRoom(view, lanes.length, kind);
   const theme = usePaintedTheme();
   const { inspector, opener, isBeside } = useInspector();
   const now = events[count - 1];
@@ -40,7 +40,7 @@ export function TimelineView() {
       className={styles["view"]}
       data-inspected={isBeside}
       onKeyDown={zoom.onKeyDown}
-      onPointerLeave={settle}
+      onPointerLeave={fitRoom}
     >
       <TimelineHead
         shown={lanes.length}

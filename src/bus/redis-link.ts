@@ -130,13 +130,13 @@ export class RedisLink {
     this.#unanswered += weight;
     return new Promise((resolve) => {
       const late = this.#options.clock.after(PUBLISH_MS, resolve);
-      const settle = () => {
+      const finish = () => {
         this.#unanswered -= weight;
         late.cancel();
         resolve();
       };
       const bytes = Buffer.from(message.buffer, message.byteOffset, weight);
-      this.#publisher.publish(this.#options.prefix + topic, bytes).then(settle, settle);
+      this.#publisher.publish(this.#options.prefix + topic, bytes).then(finish, finish);
     });
   }
 

@@ -10,7 +10,7 @@ const CHANNELS_AT_A_TIME = 1_000;
 
 interface Channel {
   readonly listeners: Set<Listener>;
-  /** Settled when the server has acknowledged the channel on the current connection. */
+  /** Resolves when the server has acknowledged the channel on the current connection. */
   live: PromiseWithResolvers<void>;
   isLive: boolean;
 }

@@ -52,7 +52,7 @@ export class TerminalChat {
   readonly #connected = Promise.withResolvers<void>();
   #connectionId: string | undefined;
   #isAway = false;
-  /** Settled when the chat can go on no longer. */
+  /** Resolves when the chat cannot continue. */
   readonly over: Promise<void>;
 
   constructor(setting: ChatSetting, signal: AbortSignal) {
@@ -126,7 +126,7 @@ export class TerminalChat {
   }
 
   /** Resolves when no run that was begun here is under way, or one asks. */
-  async settled(): Promise<void> {
+  async finished(): Promise<void> {
     while (this.#runs.size > 0 && ![...this.sessions.keys()].some((id) => this.#questions.has(id))) {
       await Promise.race([...this.#runs.values()].map(({ promise }) => promise));
     }

@@ -142,11 +142,11 @@ export class Stage {
   until(what: string, isSo: () => boolean): Promise<void> {
     const { patienceMs, signal } = this.#options;
     return new Promise((resolve, reject) => {
-      const finish = (settle: () => void) => {
+      const finish = (end: () => void) => {
         clearTimeout(timer);
         signal?.removeEventListener("abort", look);
         this.#watchers.delete(look);
-        settle();
+        end();
       };
       const look = () => {
         if (signal?.aborted) finish(() => reject(signal.reason));

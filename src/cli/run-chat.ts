@@ -116,7 +116,7 @@ async function answerAll(chat: TerminalChat, lines: AsyncIterable<string>): Prom
   try {
     for await (const line of lines) {
       if (!(await chat.handle(line))) break;
-      await chat.settled();
+      await chat.finished();
     }
     // No further line can answer.
     if (chat.hasQuestion) {

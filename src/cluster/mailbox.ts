@@ -79,7 +79,7 @@ const CLOCKS_MS = 250;
 interface Waiting {
   /** The topic the request was sent to. */
   topic: string;
-  settle: (outcome: Outcome) => void;
+  resolve: (outcome: Outcome) => void;
   /** Repeat the request at once: the owner cannot tell whether this node still waits. */
   resend: (seen: Reading) => void;
 }
@@ -114,7 +114,7 @@ export class Mailbox {
       if (!response) return;
       const waiting = this.#waiting.get(response.correlationId);
       if ("again" in response) waiting?.resend(response.again);
-      else waiting?.settle(response.outcome);
+      else waiting?.resolve(response.outcome);
     });
     this.#forget = bus.onAway(() => this.#giveUpWhatIsAway());
   }
@@ -122,7 +122,7 @@ export class Mailbox {
   stop(): void {
     this.#replies?.end();
     this.#forget?.();
-    for (const { settle } of this.#waiting.values()) settle(unavailable("shutting down"));
+    for (const { resolve } of this.#waiting.values()) resolve(unavailable("shutting down"));
   }
 
   get #replyTopic(): string {
@@ -151,7 +151,7 @@ export class Mailbox {
       if (leftMs === "doubtful") return this.#publish(replyTo, { correlationId, again: { by: nodeId, at: now } });
       const envelope = { ...parsed.data, deadline: now + leftMs };
       const outcome =
-        leftMs < 0 ? unavailable("the command was on its way until its deadline") : await settle(serve, envelope);
+        leftMs < 0 ? unavailable("the command was on its way until its deadline") : await outcomeOf(serve, envelope);
       this.#reply(replyTo, correlationId, outcome);
     });
   }
@@ -270,7 +270,7 @@ export class Mailbox {
     try {
       return await Promise.race([
         new Promise<Outcome>((resolve) => {
-          this.#waiting.set(correlationId, { topic, settle: resolve, resend });
+          this.#waiting.set(correlationId, { topic, resolve, resend });
           send();
         }),
         giveUp.passed,
@@ -306,13 +306,13 @@ export class Mailbox {
   }
 
   #giveUpWhatIsAway(): void {
-    for (const { topic, settle } of this.#waiting.values()) if (this.#isAway(topic)) settle(unavailable(AWAY));
+    for (const { topic, resolve } of this.#waiting.values()) if (this.#isAway(topic)) resolve(unavailable(AWAY));
   }
 }
 
 const unavailable = (message: string): Outcome => ({ error: { code: "unavailable", message } });
 
-async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
+async function outcomeOf(serve: Serve, envelope: Envelope): Promise<Outcome> {
   try {
     return { reply: await serve(envelope) };
   } catch (error) {

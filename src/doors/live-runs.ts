@@ -48,7 +48,7 @@ export interface RunAddress {
   /** Absent: the run is read from its beginning. */
   earlier?: EarlierCalls | undefined;
   /** Questions and confirmations of the run that were answered before the reading began. */
-  settled: ReadonlySet<RequestId>;
+  resolved: ReadonlySet<RequestId>;
   /** The arbiter's decision, if the turn asked for the floor. */
   decision?: Decision | undefined;
   /** How much of the reply before counts as heard, if the turn said so. */
@@ -115,14 +115,14 @@ export class LiveRuns {
     if (sessionId === undefined || runId === undefined) throw new AppError("internal");
     const { floorId } = await this.#context.visibleTo(caller).locate(sessionId);
     const start = await this.#findStart(sessionId, seq, (run) => run === runId);
-    const { seq: after = 0, settled = NONE } = start ?? {};
+    const { seq: after = 0, resolved = NONE } = start ?? {};
     return {
       sessionId,
       floorId,
       runId,
       after,
       hasBegun: false,
-      settled,
+      resolved,
       decision,
       playedUpTo,
       notice: noticeOfWait(this.#context),
@@ -149,7 +149,7 @@ export class LiveRuns {
         after,
         hasBegun: true,
         earlier,
-        settled: NONE,
+        resolved: NONE,
         notice: noticeOfWait(this.#context),
       });
     });
@@ -205,8 +205,8 @@ export class LiveRuns {
     if (activity !== "running" && activity !== "waiting" && queuedAt === undefined) return undefined;
     const start = await this.#findStart(sessionId, head, (_, hasEnded) => !hasEnded);
     if (!start) return undefined;
-    const { runId, seq: after, settled } = start;
-    return { sessionId, floorId, runId, after, hasBegun: false, settled };
+    const { runId, seq: after, resolved } = start;
+    return { sessionId, floorId, runId, after, hasBegun: false, resolved };
   }
 
   /** Read a run from its position. */
@@ -272,16 +272,16 @@ export class LiveRuns {
     sessionId: SessionId,
     upTo: Seq | undefined,
     fits: (runId: RunId, hasEnded: boolean) => boolean,
-  ): Promise<{ seq: Seq; runId: RunId; settled: ReadonlySet<RequestId> } | undefined> {
+  ): Promise<{ seq: Seq; runId: RunId; resolved: ReadonlySet<RequestId> } | undefined> {
     const ended = new Set<RunId>();
-    const settled = new Set<RequestId>();
+    const resolved = new Set<RequestId>();
     return await this.#searchBack(sessionId, upTo, ({ type, json, seq, requestId }) => {
-      if (type === "interaction_resolved") settled.add(requestId!);
+      if (type === "interaction_resolved") resolved.add(requestId!);
       if (type === "complete") ended.add((JSON.parse(json) as LoggedData<"complete">).runId);
       if (type !== "message") return undefined;
       const { role, runId } = JSON.parse(json) as LoggedData<"message">;
       if (role !== "user" || runId === undefined || !fits(runId, ended.has(runId))) return undefined;
-      return { seq: seq!, runId, settled };
+      return { seq: seq!, runId, resolved };
     });
   }
 

@@ -21,7 +21,7 @@ export class WholeRun implements Stream, RunListener {
   }
 
   /** Stop waiting, and resolve with the output so far. */
-  settle(): void {
+  stopWaiting(): void {
     this.writer.end();
   }
 

@@ -30,7 +30,7 @@ import { VisibleSessions } from "./access/visible-sessions.ts";
 import { ChatCommands } from "./chat-commands.ts";
 import { Commands } from "./commands.ts";
 import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
-import { acceptJsonOnly, settleBody } from "./http/json-bodies.ts";
+import { acceptJsonOnly, finishBody } from "./http/json-bodies.ts";
 import { KnownPaths } from "./http/known-paths.ts";
 import { boundAnswers } from "./http/large-answers.ts";
 import { guardKeys } from "./http/near-keys.ts";
@@ -249,7 +249,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
   /** Answers what the framework refuses before it finds a route, for example a malformed path. */
   const refuse = async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const error = toAppError((await gate.keeper?.countAddress(request).then(() => thrown, toAppError)) ?? thrown);
-    settleBody(request, reply, bodies);
+    finishBody(request, reply, bodies);
     await sendProblem(reply, describe(request.url)(error, request.id));
   };
   const app: Routes = Fastify({

@@ -22,12 +22,12 @@ export function whyNoMatrix({ agents }: Catalog): string | undefined {
  */
 export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): Matrix {
   const enabled = [...catalog.agents.values()].filter((agent) => agent.enabled);
-  const settled = applyCircumstances(catalog, circumstances);
+  const applied = applyCircumstances(catalog, circumstances);
   return {
-    agents: enabled.map((agent) => ({ id: agent.id, priority: settled.priorityOf(agent) })),
+    agents: enabled.map((agent) => ({ id: agent.id, priority: applied.priorityOf(agent) })),
     rows: enabled.map((holder) => {
-      const held = settled.claim(holder, "holder", 1);
-      return enabled.map((agent) => meet(held, settled.claim(agent, "challenger", 2), agent, settled.rules));
+      const held = applied.claim(holder, "holder", 1);
+      return enabled.map((agent) => meet(held, applied.claim(agent, "challenger", 2), agent, applied.rules));
     }),
   };
 }

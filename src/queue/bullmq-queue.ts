@@ -143,14 +143,14 @@ class BullmqQueue implements RunQueue {
           else looking = look();
         });
       let looking = look();
-      const settle = (settled: () => void) => {
+      const finish = (then: () => void) => {
         this.#answers += 1;
         looking.cancel();
-        settled();
+        then();
       };
       added.then(
-        () => settle(resolve),
-        (error) => settle(() => away(redisReasonOf(error))),
+        () => finish(resolve),
+        (error) => finish(() => away(redisReasonOf(error))),
       );
     });
   }

@@ -374,7 +374,7 @@ export class RunDriver {
     const requestId = this.#options.newId() as RequestId;
     const answer = await unlessAborted<Answer | undefined>(this.#abort.signal, (resolve) => {
       const withdraw = () => {
-        // The end of the run settles its questions.
+        // The end of the run ends its questions.
         if (this.isEnding) return;
         this.#withdrawn += 1;
         this.#reporter.add({ kind: "withdraw", requestId });

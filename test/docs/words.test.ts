@@ -90,6 +90,8 @@ const FORMER = [
   "Turn(?:Budget|Pace)|afterNextTurn|inTurns?|TURN_BYTES|onTurn|replayTurn",
   // A standing is the floor's answer to a report.
   "standingAfter|[sS]tandings|LogStanding",
+  // A floor settles after an event. Promises are resolved, and commands are answered.
+  "settle(?:Adapter|AfterTurn|Body|Interaction|Ms)|SettledAdapter|isSettled|settled(?=[:,;]| \\})|SETTLE_MS",
 ];
 
 test("the code calls nothing by a word that the glossary keeps for another thing", () => {

@@ -1,7 +1,7 @@
 import { neighbourOf, type Removal } from "./neighbour.ts";
 
 /** The time in which the page itself may move the focus after a control is gone, in ms. */
-const SETTLE_MS = 50;
+const GRACE_MS = 50;
 
 /** Controls whose command is under way. They are disabled meanwhile, and get the focus back. */
 const underWay = new Set<Element>();
@@ -64,8 +64,8 @@ class FocusKeeper {
   check(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      this.#settle();
-    }, SETTLE_MS);
+      this.#restoreFocus();
+    }, GRACE_MS);
   }
 
   readonly #focused = ({ target }: FocusEvent) => {
@@ -91,7 +91,7 @@ class FocusKeeper {
     this.check();
   }
 
-  #settle(): void {
+  #restoreFocus(): void {
     const control = this.#control;
     // The other controls are disabled too while a command is under way.
     if (!control || !isGone(control) || underWay.size > 0) return;

@@ -9,7 +9,7 @@ const PAGE = 200;
 /** A past list is at most this old, in ms: it sorts all sessions, and need not follow each step of the moment. */
 const LISTED_MS = 100;
 /** The shortest interval between reads of the list, in ms. */
-const SETTLE_MS = 300;
+const QUIET_MS = 300;
 
 export interface SessionFilter {
   /** Words of titles and messages. */
@@ -97,7 +97,7 @@ export function useSessions({ q: words, state, withArchived }: SessionFilter) {
         if (!isStale || leaving.signal.aborted) return;
         isStale = false;
         schedule();
-      }, SETTLE_MS);
+      }, QUIET_MS);
     };
     refresh.current = schedule;
     schedule();

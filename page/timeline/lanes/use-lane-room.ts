@@ -11,15 +11,15 @@ export function useLaneRoom(view: RefObject<HTMLElement | null>, lanes: number, 
   const { hasOlder, isReading, revision } = useHere().log;
   const [{ room, roomOf }, setRoom] = useState({ room: lanes, roomOf: kind });
   const wasOpening = useRef(true);
-  const settle = () => setRoom({ room: lanes, roomOf: kind });
+  const fitRoom = () => setRoom({ room: lanes, roomOf: kind });
   const isOpening = lanes === 0 || (hasOlder && isReading);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the lanes grow in place; the revision says so.
   useEffect(() => {
     // The log is read for the first time, or the reader chose another filter.
-    if (isOpening || wasOpening.current || roomOf !== kind || !isInUse(view.current!)) settle();
+    if (isOpening || wasOpening.current || roomOf !== kind || !isInUse(view.current!)) fitRoom();
     wasOpening.current = isOpening;
   }, [revision, kind, isOpening]);
-  return { room, settle };
+  return { room, fitRoom };
 }
 
 const isInUse = (element: HTMLElement): boolean => element.matches(":hover, :focus-within");

@@ -49,7 +49,7 @@ export interface HostMetrics {
 interface PendingCommand extends TracedCommand, PreparedCommand {
   /** Caller and command id. */
   key: string;
-  settle: PromiseWithResolvers<Reply>;
+  answer: PromiseWithResolvers<Reply>;
 }
 
 /** Commands that one floor queues; at the limit `accept` throws `busy`. */
@@ -112,10 +112,10 @@ export class HostedFloor {
     const original = this.#pending.find((pending) => pending.key === key);
     if (original) {
       if (original.envelope.bodyHash !== envelope.bodyHash) throw new AppError("idempotency_mismatch");
-      return original.settle.promise;
+      return original.answer.promise;
     }
     if (this.#waiting.length + this.#delayed.length >= MAX_WAITING_COMMANDS) throw new AppError("busy");
-    const pending: PendingCommand = { envelope, key, settle: Promise.withResolvers(), isSuspect: false };
+    const pending: PendingCommand = { envelope, key, answer: Promise.withResolvers(), isSuspect: false };
     this.#pending.push(pending);
     const isPatient = envelope.command.type === "session.played";
     if (isPatient && this.#delay) this.#delayed.push(pending);
@@ -124,7 +124,7 @@ export class HostedFloor {
       this.#waiting.push(...this.#delayed.splice(0), pending);
       if (!this.#isWorking) void this.#work();
     }
-    return pending.settle.promise;
+    return pending.answer.promise;
   }
 
   /** Commit what was held for a second, and hold for another one. */
@@ -153,7 +153,7 @@ export class HostedFloor {
     this.#isWorking = false;
   }
 
-  /** Commit the commands together, or else one at a time, so that only the faulty one fails. Settles every command. */
+  /** Commit the commands together, or else one at a time, so that only the faulty one fails. Answers every command. */
   async #carryOut(commands: PendingCommand[]): Promise<void> {
     const timely = commands.filter((pending) => this.#isTimely(pending));
     if (timely.length === 0) return;
@@ -232,7 +232,7 @@ export class HostedFloor {
       // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
       throw new CommitConflict();
     }
-    for (const [index, pending] of commands.entries()) this.#settle(pending, replies[index]!);
+    for (const [index, pending] of commands.entries()) this.#answer(pending, replies[index]!);
     return isWritten ? "committed" : "unchanged";
   }
 
@@ -344,7 +344,7 @@ export class HostedFloor {
     const [receipt] = await this.#options.store.findReceipts([{ caller, commandId }]);
     if (!receipt) return false;
     const isSame = receipt.floorId === this.id && receipt.bodyHash === bodyHash;
-    this.#settle(pending, isSame ? JSON.parse(receipt.reply) : { ok: false, code: "idempotency_mismatch" });
+    this.#answer(pending, isSame ? JSON.parse(receipt.reply) : { ok: false, code: "idempotency_mismatch" });
     return true;
   }
 
@@ -359,15 +359,15 @@ export class HostedFloor {
     if (index >= 0) this.#pending.splice(index, 1);
   }
 
-  #settle(pending: PendingCommand, reply: Reply): void {
+  #answer(pending: PendingCommand, reply: Reply): void {
     this.#forget(pending);
-    pending.settle.resolve(reply);
+    pending.answer.resolve(reply);
   }
 
   #fail(commands: PendingCommand[], error: AppError): void {
     for (const pending of commands) {
       this.#forget(pending);
-      pending.settle.reject(error);
+      pending.answer.reject(error);
     }
   }
 

@@ -96,7 +96,7 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     this.#open(context, NO_CHILDREN);
     const event = { type: "xstate.init", input };
     this.#perform(this.table.entry, event);
-    return this.#close(undefined, this.#settle(this.table.initial, event));
+    return this.#close(undefined, this.#stabilize(this.table.initial, event));
   }
 
   /** @throws the exception of one of the machine's actions; `state` is unchanged */
@@ -108,7 +108,7 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     this.#open(state.context, children);
     const selected = this.#select(this.table.rowOf(state.at, (event as { type: string }).type), event);
     const at = selected.length === 0 ? state.at : this.#move(state.at, selected, event);
-    return this.#close(state, this.#settle(at, event));
+    return this.#close(state, this.#stabilize(at, event));
   }
 
   /** @throws RangeError if the machine has no such state */
@@ -117,7 +117,7 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
   }
 
   /** Take `always` transitions until none is open, or one changes nothing. */
-  #settle(from: Configuration, event: { type: string }): Configuration {
+  #stabilize(from: Configuration, event: { type: string }): Configuration {
     let at = from;
     for (let count = 0; count < MAX_ALWAYS; count++) {
       const { context } = this.#enqueue;

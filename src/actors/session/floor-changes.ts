@@ -121,7 +121,7 @@ export function leaveQueue(step: SessionStep): void {
  * A turn has ended, so `after_turn` applies, unless another turn waits. Only a turn that is done archives the session:
  * after any other end it yields, so that the message can be sent again.
  */
-export function settleAfterTurn(step: SessionStep, isDone: boolean, isAudible: boolean): void {
+export function applyAfterTurn(step: SessionStep, isDone: boolean, isAudible: boolean): void {
   const { context, given } = step;
   if (endWithTurn(step)) return;
   const afterTurn = agentOf(step)?.afterTurn ?? "keep";

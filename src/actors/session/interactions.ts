@@ -32,8 +32,8 @@ export function openInteractions(step: SessionStep, interactions: readonly Inter
 /** The client messages that answer each kind. */
 const ANSWERS = { confirmation: "tool_confirmation_response", question: "user_question_response" } as const;
 
-/** `session.answer`: settle one interaction. A second answer gets an error. */
-export function settleInteraction(step: SessionStep, command: CommandOf<"session.answer">): void {
+/** `session.answer`: resolve one interaction. A second answer gets an error. */
+export function resolveInteraction(step: SessionStep, command: CommandOf<"session.answer">): void {
   const { requestId, answer: chosen } = command;
   const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
   if (!pending) return refuseAnswer(step, command);
@@ -61,7 +61,7 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
   answer(step, { runId: run.id });
 }
 
-/** The agent no longer needs an answer. A later one is refused, as for any settled interaction. */
+/** The agent no longer needs an answer. A later one is refused, as for any resolved interaction. */
 export function withdrawInteraction(step: SessionStep, { requestId }: { requestId: RequestId }): void {
   const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
   // An answer came first.

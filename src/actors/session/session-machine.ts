@@ -4,6 +4,7 @@ import type { Activity, PausedBy, SessionState } from "../../protocol/session.ts
 import type { Emitted } from "../facts.ts";
 import type { Waits } from "../floor/arbitration.ts";
 import {
+  applyAfterTurn,
   endLife,
   goBeneath,
   leaveQueue,
@@ -12,11 +13,10 @@ import {
   pauseAgain,
   queueUp,
   requestFloor,
-  settleAfterTurn,
   stayPaused,
   winFloor,
 } from "./floor-changes.ts";
-import { openInteractions, refuseAnswer, settleInteraction, withdrawInteraction } from "./interactions.ts";
+import { openInteractions, refuseAnswer, resolveInteraction, withdrawInteraction } from "./interactions.ts";
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
 import { handleDueOfSession } from "./session-deadlines.ts";
@@ -151,7 +151,7 @@ const machine = setup({
     overlapTurn: does<"turn">(overlapTurn),
     withdrawTurn: does<"session.withdraw">(withdrawTurn),
     openInteractions: does<"ask">((step, { interactions }) => openInteractions(step, interactions)),
-    settleInteraction: does<"session.answer">(settleInteraction),
+    resolveInteraction: does<"session.answer">(resolveInteraction),
     withdrawInteraction: does<"withdraw">(withdrawInteraction),
     finishRun: does<"done", { isAudible: boolean }>((step, { summary }, { isAudible }) => {
       const { context } = step;
@@ -163,15 +163,15 @@ const machine = setup({
       logEvent(step, "session_updated", data);
       finishRun(step, editRun(step), false);
       countTurn(step);
-      settleAfterTurn(step, true, isAudible);
+      applyAfterTurn(step, true, isAudible);
     }),
     failRun: does<"fail", { isAudible: boolean }>((step, { code, message, retryAfterMs, expired }, { isAudible }) => {
       failRun(step, { errorCode: code, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }, expired);
-      settleAfterTurn(step, false, isAudible);
+      applyAfterTurn(step, false, isAudible);
     }),
     cancelRun: does<"abort" | "session.abort", { isAudible: boolean }>((step, { type }, { isAudible }) => {
       cancelRun(step);
-      settleAfterTurn(step, false, isAudible);
+      applyAfterTurn(step, false, isAudible);
       if (type === "session.abort") answer(step, {});
     }),
     abortWaiting: does<"session.abort">(abortWaiting),
@@ -374,7 +374,7 @@ export const sessionMachine = machine.createMachine({
             ...working,
             ask: { actions: "openInteractions" },
             withdraw: { actions: "withdrawInteraction" },
-            "session.answer": { actions: "settleInteraction" },
+            "session.answer": { actions: "resolveInteraction" },
           },
         },
         failed: {

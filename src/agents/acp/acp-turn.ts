@@ -60,7 +60,7 @@ export class AcpTurn {
   #hasNotedStranger = false;
   #isReplaying = false;
   #lastReplayAt = 0;
-  /** Settles when the current prompt is answered. */
+  /** Resolves when the current prompt is answered. */
   #prompting: Promise<unknown> | undefined;
   #ending: Promise<void> | undefined;
 

@@ -96,7 +96,7 @@ export class UserQuestions {
     const { promise, resolve: answer, reject } = Promise.withResolvers<Answer>();
     const { signal } = this.#control;
     this.#open += 1;
-    const settle = () => {
+    const finish = () => {
       this.#open -= 1;
       this.#run.noteSign();
       signal.removeEventListener("abort", refuse);
@@ -111,6 +111,6 @@ export class UserQuestions {
       if (!cancelled.aborted) void this.#control.askUser(interaction, cancelled).then(answer, reject);
     };
     this.#run.items.push({ type: "ask", reach }, 64);
-    return promise.finally(settle);
+    return promise.finally(finish);
   }
 }

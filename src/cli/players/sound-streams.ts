@@ -12,7 +12,7 @@ const CALL_MS = 5_000;
 /** The largest list of streams, in bytes: a stream takes some 2 KB. */
 const MAX_LIST_BYTES = 16_777_216;
 /** Changes come in bursts; the list is read once for each burst, this many ms after its first change. */
-const SETTLE_MS = 20;
+const BURST_MS = 20;
 /** The pause before `pactl` is started again after the sound server has gone, in ms. */
 const AGAIN_MS = 1_000;
 /** How many generations of parents are looked at: a browser's tab is two processes below its window. */
@@ -50,7 +50,7 @@ interface ListedStream {
 export class SoundStreams {
   readonly #onChange: (streams: readonly SoundStream[]) => void;
   #watcher: ChildProcess | undefined;
-  #settling: ReturnType<typeof setTimeout> | undefined;
+  #burst: ReturnType<typeof setTimeout> | undefined;
   #isReading = false;
   #isOld = false;
   #isClosed = false;
@@ -79,7 +79,7 @@ export class SoundStreams {
 
   close(): void {
     this.#isClosed = true;
-    clearTimeout(this.#settling);
+    clearTimeout(this.#burst);
     this.#watcher?.kill();
   }
 
@@ -103,11 +103,11 @@ export class SoundStreams {
   #note(): void {
     this.#isOld = true;
     if (this.#isReading) return;
-    this.#settling ??= setTimeout(() => void this.#read(), SETTLE_MS);
+    this.#burst ??= setTimeout(() => void this.#read(), BURST_MS);
   }
 
   async #read(): Promise<void> {
-    this.#settling = undefined;
+    this.#burst = undefined;
     this.#isReading = true;
     this.#isOld = false;
     try {

@@ -166,10 +166,10 @@ export type ExternalAdapter = z.infer<typeof External> & {
 };
 
 /** The adapter, with the keys that it takes from the rest of the agent's entry. */
-export type SettledAdapter = Exclude<Adapter, { kind: "ai-sdk" | "external" }> | AiSdkAdapter | ExternalAdapter;
+export type ResolvedAdapter = Exclude<Adapter, { kind: "ai-sdk" | "external" }> | AiSdkAdapter | ExternalAdapter;
 
 /** A run that uses tools is held while it is paused, because another attempt would use them again. */
-export function settleAdapter(adapter: Adapter, hasTools: boolean): SettledAdapter {
+export function resolveAdapter(adapter: Adapter, hasTools: boolean): ResolvedAdapter {
   if (adapter.kind === "external") return { ...adapter, yields: "abort", restartable: false };
   if (adapter.kind !== "ai-sdk") return adapter;
   return { ...adapter, yields: adapter.yields ?? (hasTools ? "hold" : "abort") };

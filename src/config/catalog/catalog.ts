@@ -6,7 +6,7 @@ import type { AgentInfo } from "../../protocol/session.ts";
 import { quote } from "../fault.ts";
 import { suggest } from "../nearest.ts";
 import { duration } from "../quantities.ts";
-import { Adapter, settleAdapter } from "./adapter.ts";
+import { Adapter, resolveAdapter } from "./adapter.ts";
 import { PolicyAssertion } from "./policy-assertions.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
@@ -176,7 +176,7 @@ function toAgentEntry(entry: z.infer<typeof AgentFields>) {
     maxDepth: entry.max_depth,
     /** The workspace whose sessions may use it; undefined for an agent of the file, which all may use. */
     workspaceId: undefined as string | undefined,
-    adapter: settleAdapter(entry.adapter, entry.tools.length > 0),
+    adapter: resolveAdapter(entry.adapter, entry.tools.length > 0),
   };
 }
 export type AgentEntry = ReturnType<typeof toAgentEntry>;

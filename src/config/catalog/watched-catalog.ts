@@ -43,7 +43,7 @@ export interface WatchOptions {
    * How long after an event of the folder the file is checked, and how long a changed file must stay the same before it
    * is read, in ms: a save causes several events, and a slow one shows parts of the file. Default 50.
    */
-  settleMs?: number;
+  stableMs?: number;
   /** The interval at which the file is checked without an event, in ms. Default 2000. */
   pollMs?: number;
   /** Reads the file; `known`: the catalogue in use. Default: `loadCatalog`. */
@@ -68,7 +68,7 @@ const ENOUGH = 2;
  * events, and each of them would wake the main thread.
  */
 export function watchCatalog(options: WatchOptions): WatchedCatalog {
-  const { path, clock, log, settleMs = 50, pollMs = 2_000, load = loadCatalog } = options;
+  const { path, clock, log, stableMs = 50, pollMs = 2_000, load = loadCatalog } = options;
   const folder = dirname(path);
 
   let catalog = options.initial;
@@ -111,7 +111,7 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
   /**
    * Whether the signature stays the same for long enough that the file may be read; if not, the file is checked again soon.
    */
-  function isSettled(seen: string): boolean {
+  function isStable(seen: string): boolean {
     if (seen !== signature) {
       signature = seen;
       signatureSince = clock.now();
@@ -121,14 +121,14 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
     }
     const ageMs = clock.now() - signatureSince;
     // Part of a file may be a valid catalogue that lacks agents. A negative age: the clock was set back.
-    if (ageMs < 0 || ageMs >= settleMs) return true;
+    if (ageMs < 0 || ageMs >= stableMs) return true;
     soon.ensure();
     return false;
   }
 
   /**
-   * Whether a settled file must be read. The file may change again within one tick of the file system's clock without a new
-   * signature, so it is read again until polls have confirmed the signature.
+   * Whether an unchanged file must be read. The file may change again within one tick of the file system's clock
+   * without a new signature, so it is read again until polls have confirmed the signature.
    */
   function isDue(seen: string, isPoll: boolean): boolean {
     if (confirmations === ENOUGH) return isUnreadable;
@@ -139,7 +139,7 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
 
   async function look(isPoll: boolean): Promise<void> {
     const seen = await signatureOf(path);
-    if (isClosed || !isSettled(seen) || !isDue(seen, isPoll)) return;
+    if (isClosed || !isStable(seen) || !isDue(seen, isPoll)) return;
     const reading = await load(path, catalog);
     const isTorn = (await signatureOf(path)) !== seen;
     if (isClosed) return;
@@ -155,7 +155,7 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
     return looking;
   };
 
-  const soon = alarm(clock, settleMs, () => {
+  const soon = alarm(clock, stableMs, () => {
     // Watching begins again before the check, so that no change falls between them.
     void folderWatch.mend().then(() => lookNext(false));
   });

@@ -129,9 +129,9 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       if (progress) beat = clock.after(PROGRESS_S * 1_000, () => notify(waited + PROGRESS_S));
     };
     notify(0);
-    const timer = clock.after(waitSeconds * 1_000, () => whole.settle());
+    const timer = clock.after(waitSeconds * 1_000, () => whole.stopWaiting());
     const over = AbortSignal.any([cancelled, endWithClient()]);
-    const onOver = () => whole.settle();
+    const onOver = () => whole.stopWaiting();
     over.addEventListener("abort", onOver, { once: true });
     if (over.aborted) onOver();
     let following: Following | undefined;
@@ -142,7 +142,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       timer.cancel();
       beat?.cancel();
       over.removeEventListener("abort", onOver);
-      whole.settle();
+      whole.stopWaiting();
       // Its stream may have been closed before the reading began.
       following?.close();
     }

@@ -192,7 +192,7 @@ export class UiTranslator implements RunTranslator {
    */
   #confirm(requestId: RequestId, call: ToolCall): string {
     this.#confirmations.set(call.toolCallId, requestId);
-    if (this.#address.settled.has(requestId)) return "";
+    if (this.#address.resolved.has(requestId)) return "";
     const step = this.#openParts.get(call.toolCallId);
     const openInStep = [...this.#openParts.values()].filter((each) => each === this.#step).length;
     const isAlone = step === this.#step && openInStep === 1;
@@ -215,7 +215,7 @@ export class UiTranslator implements RunTranslator {
       dynamic: true,
     });
     this.#questions.add(requestId);
-    return this.#close() + shown + (this.#address.settled.has(requestId) ? "" : this.#wait());
+    return this.#close() + shown + (this.#address.resolved.has(requestId) ? "" : this.#wait());
   }
 
   /** The page answers after the stream has ended; the run waits for the answer. */

@@ -47,7 +47,7 @@ export interface BodyArrival {
   /** Whether the client sends the body: false for one that waits until it is asked for it. */
   isInvited: boolean;
   /** The rest of the body is dropped. */
-  isSettled: boolean;
+  isFinished: boolean;
 }
 
 export interface BodyOptions {
@@ -74,7 +74,7 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
     if (hasBody(request)) {
       const loan = budget.open(() => networkOf(request.ip));
       const isInvited = request.headers.expect === undefined || request.raw.httpVersion === "1.0";
-      request.arrival = { loan, response: reply.raw, isInvited, isSettled: false };
+      request.arrival = { loan, response: reply.raw, isInvited, isFinished: false };
       reply.raw.once("close", () => loan.close());
     }
     done();
@@ -118,12 +118,12 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
   });
   app.addHook("preValidation", (request, reply, done) => {
     // A read, which may become an event stream, needs no body.
-    if (request.method === "GET") settleBody(request, reply, options);
+    if (request.method === "GET") finishBody(request, reply, options);
     else if (request.body === undefined) request.body = {};
     done();
   });
   app.addHook("onSend", (request, reply, payload, done) => {
-    settleBody(request, reply, options);
+    finishBody(request, reply, options);
     done(null, payload);
   });
 }
@@ -290,15 +290,15 @@ function release(buffer: Buffer<ArrayBuffer> | undefined): void {
  * size is read to its end and dropped. Otherwise the answer says that the connection closes, and at most that size is
  * read, so that a client that is still sending reads its answer. Call this before the answer's head is sent.
  */
-export function settleBody(
+export function finishBody(
   request: FastifyRequest,
   reply: FastifyReply,
   { maxBytes, pace, sockets }: BodyOptions,
 ): void {
   const { raw, arrival, headers } = request;
   const { socket } = raw;
-  if (raw.complete || raw.destroyed || arrival?.isSettled || !hasBody(request)) return;
-  if (arrival) arrival.isSettled = true;
+  if (raw.complete || raw.destroyed || arrival?.isFinished || !hasBody(request)) return;
+  if (arrival) arrival.isFinished = true;
   const willCome = arrival?.isInvited ?? headers.expect === undefined;
   if (!willCome || !(declaredLength(request) <= maxBytes) || !reply.raw.shouldKeepAlive) {
     void reply.header("connection", "close");

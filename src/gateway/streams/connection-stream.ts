@@ -89,7 +89,7 @@ export class ConnectionStream implements Stream, FloorConnection {
   #nextSlot = 0;
   /** Resolved once the stream has begun. Row changes wait for it, because a returning client has its own positions. */
   #begun: PromiseWithResolvers<void> | undefined = Promise.withResolvers();
-  /** Settled once the row changes received so far have been carried out. */
+  /** Resolves once the row changes received so far have been carried out. */
   #syncing: Promise<void> = this.#begun!.promise;
   #subscription: Subscription | undefined;
   #isClosed = false;

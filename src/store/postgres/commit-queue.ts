@@ -16,7 +16,7 @@ interface Waiting {
   change: FloorChange;
   /** When its outcome is no longer waited for, in ms of the clock. */
   until: number;
-  settle: PromiseWithResolvers<CommitOutcome>;
+  answer: PromiseWithResolvers<CommitOutcome>;
 }
 
 /** Statements of commits under way at once. On two cores, more of them make smaller groups, and fewer commits a second. */
@@ -62,11 +62,11 @@ export class CommitQueue {
   async commit(change: FloorChange): Promise<CommitOutcome> {
     const queue = this.#locked.has(change.floorId) ? this.#apart : this.#waiting;
     if (queue.length >= MAX_WAITING_COMMITS) throw new AppError("unavailable", "too many commits are waiting");
-    const settle = Promise.withResolvers<CommitOutcome>();
-    queue.push({ change, until: this.#clock.now() + PATIENCE_MS, settle });
+    const answer = Promise.withResolvers<CommitOutcome>();
+    queue.push({ change, until: this.#clock.now() + PATIENCE_MS, answer });
     if (queue === this.#apart) this.#sendApart();
     else this.#fillLanes();
-    return await settle.promise;
+    return await answer.promise;
   }
 
   #sendApart(): void {
@@ -104,9 +104,9 @@ export class CommitQueue {
     this.#fillLanes();
   }
 
-  #isInTime({ until, settle }: Waiting): boolean {
+  #isInTime({ until, answer }: Waiting): boolean {
     const isInTime = this.#clock.now() < until;
-    if (!isInTime) settle.reject(new AppError("unavailable", "the commit waited for too long"));
+    if (!isInTime) answer.reject(new AppError("unavailable", "the commit waited for too long"));
     return isInTime;
   }
 
@@ -118,24 +118,24 @@ export class CommitQueue {
     try {
       const outcomes = await this.#committer.commitAll(changes, until);
       for (const [index, waiting] of inOrder.entries()) {
-        if (outcomes) waiting.settle.resolve(outcomes[index]!);
+        if (outcomes) waiting.answer.resolve(outcomes[index]!);
         else void this.#commitAlone(waiting);
       }
     } catch (error) {
-      for (const { settle } of group) settle.reject(error);
+      for (const { answer } of group) answer.reject(error);
     }
   }
 
-  async #commitAlone({ change, settle }: Waiting): Promise<void> {
+  async #commitAlone({ change, answer }: Waiting): Promise<void> {
     const { floorId } = change;
     try {
       const outcome = await this.#committer.commit(change);
       this.#locked.delete(floorId);
-      settle.resolve(outcome);
+      answer.resolve(outcome);
     } catch (error) {
       if (error instanceof RowsLocked) this.#locked.set(floorId, true);
       else this.#locked.delete(floorId);
-      settle.reject(error);
+      answer.reject(error);
     }
   }
 }

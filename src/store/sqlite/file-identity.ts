@@ -21,7 +21,7 @@ export interface OpenedFiles {
  * How long a folder's time of change has to stay the same before it is trusted, in ms. File systems record times in
  * steps of up to two seconds (FAT), and a change in the same step would not alter the time.
  */
-const SETTLE_MS = 3_000;
+const STABLE_MS = 3_000;
 
 type Stat = (path: string) => BigIntStats | undefined;
 
@@ -85,7 +85,7 @@ export class FileGuard {
     if (stamp === this.#checked) return;
     this.#compareFile();
     this.#compareLog();
-    if (this.#monotonic() - this.#since >= SETTLE_MS) this.#checked = stamp;
+    if (this.#monotonic() - this.#since >= STABLE_MS) this.#checked = stamp;
   }
 
   #readStamp(): string {

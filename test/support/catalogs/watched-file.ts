@@ -63,7 +63,7 @@ export class RealClock implements Clock {
   }
 }
 
-export const SETTLE_MS = 50;
+export const STABLE_MS = 50;
 export const POLL_MS = 2_000;
 
 /** A clock that moves only when a test moves it. Changes are found by polling, not by file events. */
@@ -96,7 +96,7 @@ export class HandClock implements Clock {
   }
 
   /** Wait for a file event, and let the delay pass after which the file is read. */
-  settle = () => this.#ring(SETTLE_MS);
+  settle = () => this.#ring(STABLE_MS);
 
   /** Settle repeatedly, because an event may arrive between two reads. */
   async settleUntil<T>(heard: Promise<T>): Promise<T> {
@@ -105,14 +105,14 @@ export class HandClock implements Clock {
       isHeard = true;
     });
     for (;;) {
-      await Promise.race([this.#until(SETTLE_MS), end]);
+      await Promise.race([this.#until(STABLE_MS), end]);
       if (isHeard) return heard;
       await this.settle();
     }
   }
 
   /** Wait until the file was read and the next poll is scheduled. */
-  looked = () => this.#until(SETTLE_MS);
+  looked = () => this.#until(STABLE_MS);
 
   setBack(): void {
     this.#now -= 3_600_000;

@@ -96,8 +96,8 @@ export const LEFT_OUT = {
     }),
   },
   "A: a turn that is not done does not give the floor back": {
-    changes: ({ settleAfterTurn }) => ({
-      settleAfterTurn: (step, isDone, isHeard) => (isDone ? settleAfterTurn(step, isDone, isHeard) : undefined),
+    changes: ({ applyAfterTurn: settleAfterTurn }) => ({
+      applyAfterTurn: (step, isDone, isHeard) => (isDone ? settleAfterTurn(step, isDone, isHeard) : undefined),
     }),
   },
   "P: a stop forgets the session for which the floor is reserved": {

@@ -40,7 +40,7 @@ function follow(options: Partial<WatchOptions> = {}): WatchedCatalog {
     initial: catalogOf(A),
     clock: new RealClock(),
     log,
-    settleMs: 5,
+    stableMs: 5,
     // So long that a change can only be noticed by a file event.
     pollMs: 3_600_000,
     ...options,
@@ -299,7 +299,7 @@ it("a busy folder rarely wakes the watch until the file is checked, and changes 
       events += 1;
       listener();
     })) as typeof watch;
-  const { current } = follow({ clock, watch: counted, settleMs: SETTLE_MS, pollMs: POLL_MS });
+  const { current } = follow({ clock, watch: counted, stableMs: STABLE_MS, pollMs: POLL_MS });
   for (let round = 1; round <= 3; round++) {
     await clock.settle();
     // For example the database of a node.

@@ -91,7 +91,7 @@ export class WriterThread {
     let cause: unknown;
     worker.on("message", (answer: WriterAnswer) => {
       if (answer === "ready") ready.resolve(worker);
-      else this.#settle(answer);
+      else this.#answerLot(answer);
     });
     worker.on("error", (error) => {
       cause = error;
@@ -176,7 +176,7 @@ export class WriterThread {
     await ended;
   }
 
-  #settle(results: Result[]): void {
+  #answerLot(results: Result[]): void {
     this.#report(results);
     for (const [index, waiting] of this.#sent.splice(0, results.length).entries())
       this.#answer(waiting, results[index]!);
