@@ -69,13 +69,13 @@ export function MomentBar() {
 /** The number of events since the live view was stopped. */
 function useNewer(): number {
   const { log, at, isFile } = useHere();
-  const [held, setHeld] = useState<number>();
+  const [pinned, setPinned] = useState<number>();
   const last = log.events.at(-1);
-  const isHeld = at !== undefined && !isFile;
+  const isPinned = at !== undefined && !isFile;
   // Set during rendering: an effect would first show the count of the previous stop.
-  if (isHeld && held === undefined && last) setHeld(floorSeqOf(last));
-  if (!isHeld && held !== undefined) setHeld(undefined);
-  return isHeld && held !== undefined ? log.events.length - countUpTo(log.events, held) : 0;
+  if (isPinned && pinned === undefined && last) setPinned(floorSeqOf(last));
+  if (!isPinned && pinned !== undefined) setPinned(undefined);
+  return isPinned && pinned !== undefined ? log.events.length - countUpTo(log.events, pinned) : 0;
 }
 
 /** Each event of the log, as high as events are dense in time there, with refusals and failures as ticks. */

@@ -5,7 +5,7 @@ import { failureText } from "../words/failure-text.ts";
 import type { Say } from "../words/sentence.ts";
 import { useWords } from "../words/words.tsx";
 import { announce } from "./commands/announced.ts";
-import { holdFocus } from "./focus/kept-focus.ts";
+import { guardFocus } from "./focus/kept-focus.ts";
 
 export interface Refusal {
   /** The error in the page's language. */
@@ -50,7 +50,7 @@ export function useAct(): Act {
   }, [state.isBusy]);
   useEffect(() => () => release.current?.(), []);
   const act = useCallback(async <T>(command: () => Promise<T>, outcome?: (answer: T) => string) => {
-    release.current ??= holdFocus(document.activeElement);
+    release.current ??= guardFocus(document.activeElement);
     setState({ isBusy: true, isLate: false });
     const timer = setTimeout(() => setState({ isBusy: true, isLate: true }), LATE_MS);
     try {

@@ -80,11 +80,11 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
   useEffect(() => {
     if (isGone && isDeleting) leave();
   }, [isGone, isDeleting]);
-  if (isGone) return isDeleting ? undefined : <Notice text={say("session.deleted")} />;
+  if (isGone) return isDeleting ? undefined : <Placeholder text={say("session.deleted")} />;
   if (status === "refused") {
-    return <Notice text={failure ? refusalText(id, failure, say) : say("failure.title")} />;
+    return <Placeholder text={failure ? refusalText(id, failure, say) : say("failure.title")} />;
   }
-  if (!session) return <Notice text={say("session.loading")} isQuiet />;
+  if (!session) return <Placeholder text={say("session.loading")} isQuiet />;
   const seen = new Set(toolUses.map(({ data }) => data.toolCallId));
   const tools = [...logged.toolUses.filter(({ data }) => !seen.has(data.toolCallId)), ...toolUses];
   const readOlder = () =>
@@ -133,7 +133,7 @@ function PastConversation({ id }: { id: string }) {
     [events, index, id, count, revision],
   );
   const session = sessionThen(id);
-  if (!session) return <Notice text={say("session.notthen")} isQuiet />;
+  if (!session) return <Placeholder text={say("session.notthen")} isQuiet />;
   // The log has the number of messages at the session's beginning, and each one since then.
   const messageCount = session.messageCount + transcript.messages.length;
   return <Shown session={{ ...session, messageCount }} transcript={transcript} copied={session.messageCount} />;
@@ -145,7 +145,7 @@ function refusalText(id: string, failure: ClientError, say: Say): string {
 }
 
 /** Why there is no conversation, with the way to the others; nothing while one is being read. */
-function Notice({ text, isQuiet = false }: { text: string; isQuiet?: boolean }) {
+function Placeholder({ text, isQuiet = false }: { text: string; isQuiet?: boolean }) {
   const { say } = useWords();
   const { linkTo } = useHere();
   return (

@@ -4,7 +4,7 @@ import { unlessAborted } from "../shared/waiting.ts";
 export class Semaphore {
   readonly #total: number;
   readonly #waiting = new Set<() => void>();
-  #held = 0;
+  #inUse = 0;
 
   constructor(total: number) {
     this.#total = total;
@@ -12,14 +12,14 @@ export class Semaphore {
 
   /** A slot, if one is free. @returns its release, which may be called twice */
   tryAcquire(): (() => void) | undefined {
-    if (this.#held >= this.#total) return undefined;
+    if (this.#inUse >= this.#total) return undefined;
     return this.#grant();
   }
 
   /** Wait for a slot. Rejects with the signal's reason when it aborts first. @returns as `tryAcquire` */
   async acquire(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    if (this.#held < this.#total) return this.#grant();
+    if (this.#inUse < this.#total) return this.#grant();
     await unlessAborted<void>(signal, (resolve) => {
       const onRelease = () => resolve();
       this.#waiting.add(onRelease);
@@ -30,7 +30,7 @@ export class Semaphore {
   }
 
   #grant(): () => void {
-    this.#held += 1;
+    this.#inUse += 1;
     return this.#release();
   }
 
@@ -41,7 +41,7 @@ export class Semaphore {
       isReleased = true;
       const [next] = this.#waiting;
       if (!next) {
-        this.#held -= 1;
+        this.#inUse -= 1;
         return;
       }
       this.#waiting.delete(next);

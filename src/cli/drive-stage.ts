@@ -14,7 +14,7 @@ export type Bilingual = Readonly<Record<Language, string>>;
 /** An expectation of a scene, and whether it holds. */
 export interface SceneCheck {
   text: string;
-  holds: boolean;
+  isMet: boolean;
 }
 
 /** The scene could not be completed. */
@@ -163,8 +163,8 @@ export class Stage {
     });
   }
 
-  check(text: string | Bilingual, holds: boolean): void {
-    this.checks.push({ text: typeof text === "string" ? text : this.word(text), holds });
+  check(text: string | Bilingual, isMet: boolean): void {
+    this.checks.push({ text: typeof text === "string" ? text : this.word(text), isMet });
   }
 
   /** Stop all sessions of the scene on the server, and close the streams. */

@@ -140,10 +140,10 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
   for (const line of drawTimeline(timeline, { width: WIDTH - 3, nameOf, paint })) print(`   ${line}`);
   print();
   for (const check of stage.checks) print(`   ${checkLine(check, language, paint)}`);
-  return { passed: stage.checks.every(({ holds }) => holds), durationMs: timeline.durationMs };
+  return { passed: stage.checks.every(({ isMet: holds }) => holds), durationMs: timeline.durationMs };
 }
 
-function checkLine({ text, holds }: SceneCheck, language: Language, paint: Paint): string {
+function checkLine({ text, isMet: holds }: SceneCheck, language: Language, paint: Paint): string {
   const mark = holds ? paint("active", "✓") : paint("refused", "✗");
   const notSo = { en: "not so: ", zh: "并非如此：" };
   return `${mark} ${cutToWidth(holds ? text : `${notSo[language]}${text}`, WIDTH - 5)}`;

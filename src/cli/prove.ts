@@ -46,8 +46,8 @@ export async function proveCatalog(path: string, out: Output, options: ProveOpti
   meter.end();
   for (const line of describe(proof, paint)) print(line);
   print();
-  const held = catalog.assertions.length - proof.violations.filter(({ assertion }) => assertion).length;
-  const assertions = held === 0 ? "" : held === 1 ? ", and 1 claim" : `, and ${held} claims`;
+  const passed = catalog.assertions.length - proof.violations.filter(({ assertion }) => assertion).length;
+  const assertions = passed === 0 ? "" : passed === 1 ? ", and 1 claim" : `, and ${passed} claims`;
   if (proof.violations.every(({ assertion }) => assertion))
     print(paint("active", `Every invariant holds${assertions}.`));
   for (const violation of proof.violations) {

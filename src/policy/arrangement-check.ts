@@ -13,8 +13,8 @@ import {
 /** An invariant of docs/use/arbitration.md does not hold. The message begins with its number. */
 export class Broken extends Error {}
 
-export function must(holds: boolean, otherwise: () => string): asserts holds {
-  if (!holds) throw new Broken(otherwise());
+export function must(isMet: boolean, otherwise: () => string): asserts isMet {
+  if (!isMet) throw new Broken(otherwise());
 }
 
 /**

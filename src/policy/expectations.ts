@@ -29,8 +29,8 @@ export function checkStep(
   { line, time }: { line: number; time: string },
 ): Check[] {
   const checks: Check[] = [];
-  const check: Compare = (text, holds, otherwise) =>
-    void checks.push({ line, text: `at ${time} ${text}`, ...(!holds && { fault: otherwise() }) });
+  const check: Compare = (text, isMet, otherwise) =>
+    void checks.push({ line, text: `at ${time} ${text}`, ...(!isMet && { fault: otherwise() }) });
   const { floor } = facts.floor.context;
 
   checkDecision(expected, facts.decision, check);
@@ -69,7 +69,7 @@ export function checkStep(
   return checks;
 }
 
-type Compare = (text: string, holds: boolean, otherwise: () => string) => void;
+type Compare = (text: string, isMet: boolean, otherwise: () => string) => void;
 
 function checkDecision(expected: StepExpectation, decision: Decision | undefined, check: Compare): void {
   const said = decision ? `${decision.outcome}, ${decision.reason}: “${decision.say}”` : "there was no decision";

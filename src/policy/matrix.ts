@@ -26,25 +26,25 @@ export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): M
   return {
     agents: enabled.map((agent) => ({ id: agent.id, priority: applied.priorityOf(agent) })),
     rows: enabled.map((holder) => {
-      const held = applied.claim(holder, "holder", 1);
-      return enabled.map((agent) => meet(held, applied.claim(agent, "challenger", 2), agent, applied.rules));
+      const holding = applied.claim(holder, "holder", 1);
+      return enabled.map((agent) => meet(holding, applied.claim(agent, "challenger", 2), agent, applied.rules));
     }),
   };
 }
 
 /** What happens when `challenging`, a session of the agent `challenger`, requests the floor while `held` has it, alone. */
-export function meet(held: Claim, challenging: Claim, challenger: AgentEntry, rules: FloorRules): MatrixCell {
-  const names = { holder: held.agentId, challenger: challenger.id };
-  const restriction = restrictionOn(held, rules);
+export function meet(holding: Claim, challenging: Claim, challenger: AgentEntry, rules: FloorRules): MatrixCell {
+  const names = { holder: holding.agentId, challenger: challenger.id };
+  const restriction = restrictionOn(holding, rules);
   if (restriction && restriction.others !== "finish") {
     return { ...names, rule: 9, reason: "restricted", effect: "restricted" };
   }
-  const floor = { ...EMPTY_FLOOR, holder: held };
-  const { outcome, reason, rule, level } = decideAlone(held, challenging, challenger, rules);
+  const floor = { ...EMPTY_FLOOR, holder: holding };
+  const { outcome, reason, rule, level } = decideAlone(holding, challenging, challenger, rules);
   const about = { ...names, rule: rule!, reason };
   if (outcome !== "granted") return { ...about, effect: outcome === "queued" ? "waits" : "refused" };
   const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, challenging, rules);
-  const move = moves.find(({ claim: moved }) => moved.sessionId === held.sessionId);
+  const move = moves.find(({ claim: moved }) => moved.sessionId === holding.sessionId);
   if (move?.becomes === "ducked") return { ...about, effect: "ducks", level: move.level };
   if (move?.becomes === "archived") return { ...about, effect: "replaces" };
   if (move?.becomes === "paused") return { ...about, effect: "pauses" };

@@ -7,7 +7,7 @@ import type { Alarm } from "../protocol/internal/effect.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { RecentMap } from "../shared/recent-map.ts";
-import { BullmqLane } from "./bullmq-lane.ts";
+import { BullmqKindQueue } from "./bullmq-kind-queue.ts";
 import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /**
@@ -67,8 +67,11 @@ export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOp
     const worker = await connect(PATIENT);
     producer.on("ready", () => faults.forget());
     const shared = { producer, worker, prefix: epoch, clock, onFault: (error: unknown) => faults.report(error) };
-    const lanes = { run: await BullmqLane.open("runs", shared), alarm: await BullmqLane.open("alarms", shared) };
-    return new BullmqQueue(clock, lanes, clients);
+    const queues = {
+      run: await BullmqKindQueue.open("runs", shared),
+      alarm: await BullmqKindQueue.open("alarms", shared),
+    };
+    return new BullmqQueue(clock, queues, clients);
   } catch (error) {
     for (const client of clients) client.disconnect();
     throw error;
@@ -77,7 +80,7 @@ export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOp
 
 class BullmqQueue implements RunQueue {
   readonly #clock: Clock;
-  readonly #lanes: Record<Queued["kind"], BullmqLane>;
+  readonly #queues: Record<Queued["kind"], BullmqKindQueue>;
   readonly #clients: Redis[];
   /** The alarm of each floor that this node added last. */
   readonly #alarms = new RecentMap<FloorId, Alarm>(MAX_ALARMS);
@@ -86,9 +89,9 @@ class BullmqQueue implements RunQueue {
   #answers = 0;
   #isClosed = false;
 
-  constructor(clock: Clock, lanes: Record<Queued["kind"], BullmqLane>, clients: Redis[]) {
+  constructor(clock: Clock, queues: Record<Queued["kind"], BullmqKindQueue>, clients: Redis[]) {
     this.#clock = clock;
-    this.#lanes = lanes;
+    this.#queues = queues;
     this.#clients = clients;
   }
 
@@ -96,14 +99,14 @@ class BullmqQueue implements RunQueue {
     if (this.#isClosed) throw new AppError("unavailable");
     if (this.#adding >= MAX_ADDING) throw new AppError("unavailable", "too many effects are waiting for the run queue");
     this.#adding += 1;
-    const added = this.#lanes[effect.kind].add(effect, this.#replacedBy(effect)).finally(() => {
+    const added = this.#queues[effect.kind].add(effect, this.#replacedBy(effect)).finally(() => {
       this.#adding -= 1;
     });
     await this.#inTime(added);
   }
 
   waitingRuns(): Promise<WaitingRuns> {
-    return this.#lanes.run.waiting();
+    return this.#queues.run.waiting();
   }
 
   async process<K extends Queued["kind"]>(
@@ -111,7 +114,7 @@ class BullmqQueue implements RunQueue {
     handler: (queued: Extract<Queued, { kind: K }>) => Promise<void>,
     { concurrency }: { concurrency: number },
   ): Promise<Processing> {
-    return this.#lanes[kind].process(handler as (queued: Queued) => Promise<void>, concurrency);
+    return this.#queues[kind].process(handler as (queued: Queued) => Promise<void>, concurrency);
   }
 
   /** The floor's former alarm, if it is another one and has not come yet. */
@@ -124,7 +127,7 @@ class BullmqQueue implements RunQueue {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all(Object.values(this.#lanes).map((lane) => lane.close()));
+    await Promise.all(Object.values(this.#queues).map((queue) => queue.close()));
     for (const client of this.#clients) client.disconnect();
   }
 

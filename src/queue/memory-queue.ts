@@ -11,10 +11,10 @@ const MAX_DELAY_MS = 2_147_483_647;
 
 type Handler = (queued: Queued) => Promise<void>;
 
-interface Lane {
+interface KindQueue {
   /** What is due, in the order in which it became due. */
   ready: Queued[];
-  /** Everything in the lane, by id: not yet due (with its timer), ready, or being handled. */
+  /** Everything in the queue, by id: not yet due (with its timer), ready, or being handled. */
   readonly known: TransientMap<EffectId, { timer: Timer | undefined }>;
   handler?: Handler | undefined;
   concurrency: number;
@@ -26,7 +26,7 @@ interface Lane {
 /** The run queue of one process. Its contents are lost with the process; the store still has every effect. */
 export class MemoryQueue implements RunQueue {
   readonly #clock: Clock;
-  readonly #lanes: Record<Queued["kind"], Lane> = { run: newLane(), alarm: newLane() };
+  readonly #queues: Record<Queued["kind"], KindQueue> = { run: newKindQueue(), alarm: newKindQueue() };
   /** The alarm of each floor that is not due yet. */
   readonly #alarms = new TransientMap<FloorId, { id: EffectId }>();
   #isClosed = false;
@@ -38,7 +38,7 @@ export class MemoryQueue implements RunQueue {
 
   async add(effect: Queued): Promise<void> {
     if (this.#isClosed) throw new AppError("unavailable");
-    const { known } = this.#lanes[effect.kind];
+    const { known } = this.#queues[effect.kind];
     if (known.has(effect.id)) return;
     if (effect.kind === "alarm") this.#dropAlarm(effect.floorId);
     if (known.size >= MAX_WAITING_EFFECTS) throw new AppError("unavailable", "the run queue is full");
@@ -52,40 +52,40 @@ export class MemoryQueue implements RunQueue {
     handler: (queued: Extract<Queued, { kind: K }>) => Promise<void>,
     { concurrency }: { concurrency: number },
   ): Promise<Processing> {
-    const lane = this.#lanes[kind];
-    if (lane.handler) throw new Error(`the lane ${kind} already has a handler`);
-    lane.handler = handler as Handler;
-    lane.concurrency = concurrency;
-    this.#start(lane);
+    const queue = this.#queues[kind];
+    if (queue.handler) throw new Error(`the queue of ${kind}s already has a handler`);
+    queue.handler = handler as Handler;
+    queue.concurrency = concurrency;
+    this.#start(queue);
     return {
       setConcurrency: (more) => {
-        lane.concurrency = more;
-        this.#start(lane);
+        queue.concurrency = more;
+        this.#start(queue);
       },
       stop: async () => {
-        lane.handler = undefined;
-        if (lane.underWay === 0) return;
+        queue.handler = undefined;
+        if (queue.underWay === 0) return;
         await new Promise<void>((resolve) => {
-          lane.onIdle = resolve;
+          queue.onIdle = resolve;
         });
       },
     };
   }
 
   async waitingRuns(): Promise<WaitingRuns> {
-    const { ready } = this.#lanes.run;
+    const { ready } = this.#queues.run;
     const since = ready.reduce<number | undefined>((oldest, { dueAt }) => Math.min(oldest ?? dueAt, dueAt), undefined);
     return { count: ready.length, since };
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const lane of Object.values(this.#lanes)) {
-      for (const [id, { timer }] of lane.known.entries()) {
+    for (const queue of Object.values(this.#queues)) {
+      for (const [id, { timer }] of queue.known.entries()) {
         timer?.cancel();
-        lane.known.delete(id);
+        queue.known.delete(id);
       }
-      lane.ready = [];
+      queue.ready = [];
     }
   }
 
@@ -93,7 +93,7 @@ export class MemoryQueue implements RunQueue {
   #dropAlarm(floorId: FloorId): void {
     const alarm = this.#alarms.get(floorId);
     if (!alarm) return;
-    const { known } = this.#lanes.alarm;
+    const { known } = this.#queues.alarm;
     known.get(alarm.id)?.timer?.cancel();
     known.delete(alarm.id);
     this.#alarms.delete(floorId);
@@ -103,7 +103,7 @@ export class MemoryQueue implements RunQueue {
     const delayMs = effect.dueAt - this.#clock.now();
     // Check the time again when the timer fires: it may fire a millisecond early.
     const timer = delayMs > 0 ? this.#clock.after(delayMs, () => this.#wait(effect)) : undefined;
-    this.#lanes[effect.kind].known.set(effect.id, { timer });
+    this.#queues[effect.kind].known.set(effect.id, { timer });
     if (effect.kind === "alarm") {
       if (timer) this.#alarms.set(effect.floorId, effect);
       else this.#alarms.delete(effect.floorId);
@@ -112,37 +112,37 @@ export class MemoryQueue implements RunQueue {
   }
 
   #makeReady(effect: Queued): void {
-    const lane = this.#lanes[effect.kind];
-    lane.ready.push(effect);
-    this.#start(lane);
+    const queue = this.#queues[effect.kind];
+    queue.ready.push(effect);
+    this.#start(queue);
   }
 
-  #start(lane: Lane): void {
-    while (lane.handler && lane.underWay < lane.concurrency && lane.ready.length > 0) {
-      const effect = shiftFirst(lane.ready);
-      lane.underWay += 1;
-      void this.#carryOut(lane, lane.handler, effect);
+  #start(queue: KindQueue): void {
+    while (queue.handler && queue.underWay < queue.concurrency && queue.ready.length > 0) {
+      const effect = shiftFirst(queue.ready);
+      queue.underWay += 1;
+      void this.#carryOut(queue, queue.handler, effect);
     }
   }
 
-  async #carryOut(lane: Lane, handler: Handler, effect: Queued): Promise<void> {
+  async #carryOut(queue: KindQueue, handler: Handler, effect: Queued): Promise<void> {
     try {
       await handler(effect);
     } catch {
       // The handler logs its own failures; the store still has the effect.
     } finally {
-      lane.known.delete(effect.id);
-      lane.underWay -= 1;
-      this.#start(lane);
-      if (lane.underWay === 0) {
-        lane.onIdle?.();
-        lane.onIdle = undefined;
+      queue.known.delete(effect.id);
+      queue.underWay -= 1;
+      this.#start(queue);
+      if (queue.underWay === 0) {
+        queue.onIdle?.();
+        queue.onIdle = undefined;
       }
     }
   }
 }
 
-const newLane = (): Lane => ({ ready: [], known: new TransientMap(), concurrency: 0, underWay: 0 });
+const newKindQueue = (): KindQueue => ({ ready: [], known: new TransientMap(), concurrency: 0, underWay: 0 });
 
 /** Remove and return the run with the highest priority, the oldest among equals. Alarms all rank equally. */
 function shiftFirst(ready: Queued[]): Queued {

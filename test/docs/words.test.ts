@@ -92,6 +92,8 @@ const FORMER = [
   "standingAfter|[sS]tandings|LogStanding",
   // A floor settles after an event. Promises are resolved, and commands are answered.
   "settle(?:Adapter|AfterTurn|Body|Interaction|Ms)|SettledAdapter|isSettled|settled(?=[:,;]| \\})|SETTLE_MS",
+  // A lane is a row of a picture. A notice is a hint in an answer, and a live event is not logged.
+  "LANES|(?:Bullmq|new)Lane\\w*|noticeHead|logNotices|isNoticed|onNotice",
 ];
 
 test("the code calls nothing by a word that the glossary keeps for another thing", () => {

@@ -95,7 +95,7 @@ test("a follower reports the delay of a commit, and that the store had more even
   };
   await tell(4_750);
   expect([lags, behind]).toEqual([[250], 0]);
-  follower.noticeHead(follower.floorSeq);
+  follower.learnHead(follower.floorSeq);
   expect([lags, behind]).toEqual([[250], 0]);
   bus.fate = () => "lose";
   await feed.log("a");
@@ -103,7 +103,7 @@ test("a follower reports the delay of a commit, and that the store had more even
   bus.fate = () => "deliver";
   await feed.log("a");
   expect(behind).toBe(1);
-  follower.noticeHead(follower.floorSeq + 1);
+  follower.learnHead(follower.floorSeq + 1);
   expect(behind).toBe(2);
 });
 

@@ -7,7 +7,7 @@ const GRACE_MS = 50;
 const underWay = new Set<Element>();
 
 /** Keeps the focus for a control while its command runs; call the returned function when it has ended. */
-export function holdFocus(control: Element | null): () => void {
+export function guardFocus(control: Element | null): () => void {
   if (control === null || control === document.body) return () => undefined;
   underWay.add(control);
   return () => {

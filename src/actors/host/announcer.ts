@@ -88,7 +88,7 @@ export class Announcer {
 function messagesOf({ change, prev, checkpoints }: Batch, wire: WireEntry[], at: number): FloorMessage[] {
   const { floorId, head: last } = change;
   const messages: FloorMessage[] = checkpoints.map((checkpoint) => ({ kind: "checkpoint", floorId, ...checkpoint }));
-  messages.push(...logNotices(change, at));
+  messages.push(...printedEvents(change, at));
   if (wire.length === 0) return messages;
   const weight = wire.reduce((sum, entry) => sum + Buffer.byteLength(entry.frame), 0);
   const isLight = weight <= MAX_EVENTS_BYTES;
@@ -96,7 +96,7 @@ function messagesOf({ change, prev, checkpoints }: Batch, wire: WireEntry[], at:
 }
 
 /** What a program printed, for the live readers of its session: it is stored as lines of its message's log only. */
-function logNotices({ floorId, logs }: Batch["change"], at: number): FloorMessage[] {
+function printedEvents({ floorId, logs }: Batch["change"], at: number): FloorMessage[] {
   const events: { sessionId: SessionId; bytes: number; data: ReturnType<typeof LIVE_EVENTS.log.parse> }[] = [];
   for (const { sessionId, messageId, runId, line } of logs) {
     if (runId === undefined) continue;
@@ -109,6 +109,6 @@ function logNotices({ floorId, logs }: Batch["change"], at: number): FloorMessag
   }
   return events.map(({ sessionId, data }) => {
     const frame = dataFrame(envelopeJson({ type: "log", json: JSON.stringify(data), at, sessionId }));
-    return { kind: "notice", floorId, sessionId, frame };
+    return { kind: "live", floorId, sessionId, frame };
   });
 }

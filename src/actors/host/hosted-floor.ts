@@ -127,7 +127,7 @@ export class HostedFloor {
     return pending.answer.promise;
   }
 
-  /** Commit what was held for a second, and hold for another one. */
+  /** Commit what has waited for a second, and wait for another one. */
   #commitDelayed(): void {
     this.#delay = undefined;
     if (this.#delayed.length === 0) return;

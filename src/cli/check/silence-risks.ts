@@ -63,9 +63,9 @@ function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rule
   const isRestricted = ({ id }: AgentEntry) =>
     catalog.restrictions.some(({ allow, others }) => others !== "finish" && !allow.includes(id));
   const yields = (holder: AgentEntry, challenger: AgentEntry) => {
-    const held = { ...loneClaimOf(holder, "holder"), priority: rangeOf(holder, catalog)[0] };
+    const holding = { ...loneClaimOf(holder, "holder"), priority: rangeOf(holder, catalog)[0] };
     const challenging = { ...loneClaimOf(challenger, "challenger", 2), priority: rangeOf(challenger, catalog)[1] };
-    return ["pauses", "ducks", "replaces"].includes(meet(held, challenging, challenger, rules).effect);
+    return ["pauses", "ducks", "replaces"].includes(meet(holding, challenging, challenger, rules).effect);
   };
   // Without another agent there is nothing that would have to wait.
   if (agents.length < 2) return [];

@@ -60,9 +60,9 @@ function tiedIn(
 /** Whether another value of `ties` would decide otherwise, whichever of the two asks. */
 function isDecidedByTies(one: AgentEntry, other: AgentEntry, priority: number, rules: FloorRules): boolean {
   const outcome = (holder: AgentEntry, challenger: AgentEntry, ties: "reject" | "newest") => {
-    const held = { ...loneClaimOf(holder, "holder"), priority };
+    const holding = { ...loneClaimOf(holder, "holder"), priority };
     const challenging = { ...loneClaimOf(challenger, "challenger", 2), priority };
-    const decision = decideAlone(held, challenging, challenger, { ...rules, policy: { ...rules.policy, ties } });
+    const decision = decideAlone(holding, challenging, challenger, { ...rules, policy: { ...rules.policy, ties } });
     return decision.outcome === "granted" ? decision.reason : decision.outcome;
   };
   const differs = (a: AgentEntry, b: AgentEntry) => outcome(a, b, "reject") !== outcome(a, b, "newest");

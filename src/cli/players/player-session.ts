@@ -67,7 +67,7 @@ export class PlayerSession {
   #ordered: "playing" | "paused" | undefined;
   #ordering: ReturnType<typeof setTimeout> | undefined;
   /** It was told to pause while it played. */
-  #isHeld = false;
+  #hasPaused = false;
   /** What the user did in the player and the node does not know yet. */
   #wish: "play" | "pause" | undefined;
   #isSending = false;
@@ -315,9 +315,9 @@ export class PlayerSession {
     if (target === "playing") this.#player.setLevel(level);
     this.#target = target;
     // A player that cannot pause still plays, and is only muted.
-    if (target === "playing" && (this.#isHeld || this.#observed !== "playing")) this.#order("playing");
+    if (target === "playing" && (this.#hasPaused || this.#observed !== "playing")) this.#order("playing");
     if (target === "paused" && this.#observed === "playing") this.#order("paused");
-    this.#isHeld = target === "paused" && (this.#isHeld || this.#observed === "playing");
+    this.#hasPaused = target === "paused" && (this.#hasPaused || this.#observed === "playing");
     // Silence comes first.
     if (target === "paused") this.#player.setLevel(0);
     if (state !== this.#state || level !== this.#level) this.#listener.onState(state, level, cause);

@@ -11,7 +11,7 @@ const REFRESH_MS = 600_000;
 /** How soon the set is fetched again after a failed fetch, in ms. Until then the known keys stay valid. */
 const RETRY_MS = 60_000;
 /**
- * A token that no known key verifies may mean that the set has changed, as does the notice of another node. The set is
+ * A token that no known key verifies may mean that the set has changed, as does the signal of another node. The set is
  * fetched for these reasons this many times at once. Further fetches follow once in `FETCH_EVERY_MS`.
  */
 const FETCHES = 5;
@@ -41,8 +41,8 @@ export class KeySet {
   readonly #allowance: Allowance;
   #keys: PublishedKeys | undefined;
   #timer: Timer | undefined;
-  /** Whether the timer stands for a notice of another node. */
-  #isNoticed = false;
+  /** Whether the timer was set by the signal of another node. */
+  #isSignalled = false;
   #isClosed = false;
   #subscription: Subscription | undefined;
   #forget = () => {};
@@ -130,7 +130,7 @@ export class KeySet {
   }
 
   async #refresh(): Promise<void> {
-    this.#isNoticed = false;
+    this.#isSignalled = false;
     let delayMs = REFRESH_MS;
     try {
       await this.#reload();
@@ -141,7 +141,7 @@ export class KeySet {
         "the keys that tokens are signed with could not be fetched",
       );
     }
-    if (!this.#isNoticed) this.#schedule(delayMs);
+    if (!this.#isSignalled) this.#schedule(delayMs);
   }
 
   #schedule(delayMs: number): void {
@@ -151,17 +151,17 @@ export class KeySet {
 
   async #listen(): Promise<void> {
     const { bus } = this.#options;
-    const onNotice = () => this.#notice();
-    // Notices are lost while the bus is away.
-    this.#forget = bus.onRecovered(onNotice);
-    const subscription = await keepListening(bus, this.#topic, onNotice, onNotice);
+    const onSignal = () => this.#onSignal();
+    // Signals are lost while the bus is away.
+    this.#forget = bus.onRecovered(onSignal);
+    const subscription = await keepListening(bus, this.#topic, onSignal, onSignal);
     this.#subscription = subscription;
     if (this.#isClosed) subscription.end();
   }
 
-  #notice(): void {
-    if (this.#isNoticed) return;
-    this.#isNoticed = true;
+  #onSignal(): void {
+    if (this.#isSignalled) return;
+    this.#isSignalled = true;
     this.#schedule(this.#allowance.tryReserve() ? 0 : FETCH_EVERY_MS);
   }
 }

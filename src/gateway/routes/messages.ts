@@ -258,12 +258,12 @@ export function messageRoutes(app: Routes, context: Context): void {
     if (!row && !target) return;
     const about = target ? { sessionId: target.sessionId } : {};
     const json = envelopeJson({ type, json: JSON.stringify(data), at: context.clock.now(), ...about });
-    if (row) return connections.send(row.id, { kind: "notice", body: json });
+    if (row) return connections.send(row.id, { kind: "live", body: json });
     const { floorId, sessionId } = target!;
     const frame = dataFrame(json);
     const { bus } = context;
-    const notice = encodeFloorMessage({ kind: "notice", floorId, sessionId, frame }, bus.isLocal);
-    await bus.publish(floorTopic(store.epoch, floorId), notice);
+    const message = encodeFloorMessage({ kind: "live", floorId, sessionId, frame }, bus.isLocal);
+    await bus.publish(floorTopic(store.epoch, floorId), message);
   }
 }
 

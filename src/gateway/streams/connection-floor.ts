@@ -117,7 +117,7 @@ export class ConnectionFloor implements TrackReader {
     return { last, first: (await readSessionLog(store, sessionId, seq, 1))?.entries[0] };
   }
 
-  receive(entry: FollowedEntry): "go" | "hold" | "end" {
+  receive(entry: FollowedEntry): "go" | "wait" | "end" {
     const binding = entry.sessionId && this.#bindings.get(entry.sessionId);
     if (!binding || entry.seq! <= binding.seq) return "go";
     if (entry.ends && !binding.isEndRecorded) {
@@ -125,7 +125,7 @@ export class ConnectionFloor implements TrackReader {
         () => this.track.resume(),
         () => this.writer.destroy(),
       );
-      return "hold";
+      return "wait";
     }
     binding.seq = entry.seq!;
     if (entry.ends) {

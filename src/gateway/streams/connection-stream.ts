@@ -305,7 +305,7 @@ export class ConnectionStream implements Stream, FloorConnection {
   #receive(message: Uint8Array): void {
     const received = readMessage(ConnectionMessage, message);
     if (!received) return;
-    if (received.kind === "notice") {
+    if (received.kind === "live") {
       if (!this.writer.isFull) this.writer.write(dataFrame(received.body));
       return;
     }

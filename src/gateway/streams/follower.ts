@@ -44,7 +44,7 @@ export interface FloorListener {
   /** The unfinished messages that were sent are incomplete: send them again. */
   redraw(sessionId: SessionId): void;
   /** An event that is not logged, for listeners that are live. */
-  notice(sessionId: SessionId, frame: Frame): void;
+  liveEvent(sessionId: SessionId, frame: Frame): void;
   /** Entries with an index below this are no longer kept. */
   dropped(upTo: number): void;
 }
@@ -153,7 +153,7 @@ export class Follower {
   }
 
   /** Compare with the head that the store reports, and read what the bus lost (rule C18). */
-  noticeHead(head: FloorSeq): void {
+  learnHead(head: FloorSeq): void {
     if (head <= this.#floorSeq) return;
     this.#options.onBehind?.();
     this.#catchUp();
@@ -226,8 +226,8 @@ export class Follower {
       case "checkpoint":
         if (this.drafts.lacks(message.messageId, message.runId, message.length)) void this.restoreDrafts();
         return;
-      case "notice": {
-        for (const listener of this.#listeners) listener.notice(message.sessionId, message.frame);
+      case "live": {
+        for (const listener of this.#listeners) listener.liveEvent(message.sessionId, message.frame);
       }
     }
   }

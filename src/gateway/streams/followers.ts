@@ -108,7 +108,7 @@ export class Followers {
         for (const [floorId, head] of heads) {
           // A follower that is still opening, or cannot be opened, does not delay the others.
           this.#followers.get(floorId)?.opening.then(
-            (follower) => follower.noticeHead(head),
+            (follower) => follower.learnHead(head),
             () => {},
           );
         }

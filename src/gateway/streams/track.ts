@@ -21,10 +21,10 @@ export interface TrackReader {
    */
   readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage>;
   /**
-   * Write the entry, unless the reader does not want it or has it. After `hold`, the reader calls `resume` and is
+   * Write the entry, unless the reader does not want it or has it. After `wait`, the reader calls `resume` and is
    * offered the same entry again.
    */
-  receive(entry: FollowedEntry): "go" | "hold" | "end";
+  receive(entry: FollowedEntry): "go" | "wait" | "end";
   /** Called when the reader has been offered every entry there is. */
   caughtUp?(): void;
   now(): number;
@@ -71,7 +71,7 @@ export class Track implements FloorListener {
   #isReading = false;
   /** `reread` was called while history was being read. */
   #mustReread = false;
-  #isHeld = false;
+  #isWaiting = false;
   #isClosed = false;
   /** The unfinished messages that were sent are incomplete, or none were sent yet. */
   #needsDrafts = true;
@@ -101,7 +101,7 @@ export class Track implements FloorListener {
 
   /** Continue: there are new entries, or the socket has room again. */
   advance(): void {
-    if (this.#isReading || this.#isHeld || this.#isClosed) return;
+    if (this.#isReading || this.#isWaiting || this.#isClosed) return;
     const { writer } = this.#reader;
     if (writer.isFull) return;
     if (this.#index === undefined) return void this.#readHistory();
@@ -110,8 +110,8 @@ export class Track implements FloorListener {
       if (!entry) break;
       const verdict = this.#reader.receive(entry);
       if (verdict === "end" || this.#isClosed) return;
-      if (verdict === "hold") {
-        this.#isHeld = true;
+      if (verdict === "wait") {
+        this.#isWaiting = true;
         return;
       }
       this.#index += 1;
@@ -120,9 +120,9 @@ export class Track implements FloorListener {
     if (this.#needsDrafts && this.isLive && !writer.isFull) this.#showDrafts();
   }
 
-  /** Continue after a `hold`. */
+  /** Continue after a `wait`. */
   resume(): void {
-    this.#isHeld = false;
+    this.#isWaiting = false;
     this.advance();
   }
 
@@ -150,7 +150,7 @@ export class Track implements FloorListener {
     this.advance();
   }
 
-  notice(sessionId: SessionId, frame: Frame): void {
+  liveEvent(sessionId: SessionId, frame: Frame): void {
     if (this.#wants(sessionId) && !this.#reader.writer.isFull) this.#reader.writer.write(frame);
   }
 
@@ -191,7 +191,7 @@ export class Track implements FloorListener {
     } finally {
       this.#isReading = false;
     }
-    this.#follower.noticeHead(this.#readTo);
+    this.#follower.learnHead(this.#readTo);
     this.advance();
   }
 
@@ -221,12 +221,12 @@ export class Track implements FloorListener {
   }
 
   /** Pass on as many entries as the socket has room for; the rest waits. */
-  #receivePage({ entries }: OpenPage): "go" | "hold" | "end" {
+  #receivePage({ entries }: OpenPage): "go" | "wait" | "end" {
     while (entries.length > 0 && !this.#reader.writer.isFull) {
       const [entry] = entries;
       const verdict = this.#reader.receive(follow(toWire(entry!)));
       this.#readTo = Math.max(this.#readTo, entry!.floorSeq);
-      if (verdict === "hold") this.#isHeld = true;
+      if (verdict === "wait") this.#isWaiting = true;
       if (verdict !== "go") return verdict;
       entries.shift();
     }

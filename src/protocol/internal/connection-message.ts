@@ -8,7 +8,7 @@ import type { ConnectionId } from "../ids.ts";
 export const ConnectionMessage = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("bound") }),
   /** `body`: the text of the `data:` field. */
-  z.object({ kind: z.literal("notice"), body: z.string() }),
+  z.object({ kind: z.literal("live"), body: z.string() }),
 ]);
 export type ConnectionMessage = z.infer<typeof ConnectionMessage>;
 

@@ -16,8 +16,8 @@ export type FloorMessage =
   | { kind: "delta"; floorId: FloorId; sessionId: SessionId; frame: Frame }
   /** The store has the text up to `length`: a reader with a gap can read it there. */
   | { kind: "checkpoint"; floorId: FloorId; sessionId: SessionId; messageId: MessageId; runId: RunId; length: number }
-  /** An unlogged event for the live readers of a session. */
-  | { kind: "notice"; floorId: FloorId; sessionId: SessionId; frame: Frame };
+  /** A live event, which is not logged, for the connected readers of a session. */
+  | { kind: "live"; floorId: FloorId; sessionId: SessionId; frame: Frame };
 
 /** A logged event in transit: its routing fields, and its frame without a position (`data: …` and the blank line). */
 export interface WireEntry {

@@ -20,8 +20,8 @@ interface Waiting {
 }
 
 /** Statements of commits under way at once. On two cores, more of them make smaller groups, and fewer commits a second. */
-const LANES = 4;
-/** Commits under way at once, beside the lanes, of floors that another session locks. */
+const MAX_STATEMENTS = 4;
+/** Commits under way at once, beside these, of floors that another session locks. */
 const APART = 4;
 /** Floors known to be locked. A further one replaces a floor that was not found locked lately. */
 const MAX_LOCKED = 1_024;
@@ -33,10 +33,10 @@ const GROUP_LENGTH = 262_144;
 export const MAX_WAITING_COMMITS = 4_096;
 
 /**
- * Commits whatever has come. A change is sent at once while a lane is free. The changes that come while all lanes are
- * under way go together with the next statement, so under load many floors share a round trip and a wait for the disk.
+ * Commits whatever has come. A change is sent at once while fewer than four statements are under way. Later changes
+ * go together with the next statement, so under load many floors share a round trip and a wait for the disk.
  *
- * A floor whose commit met a lock of another session waits apart from then on, and keeps no lane from other floors, until
+ * A floor whose commit met a lock of another session waits apart from then on, and delays no other floors, until
  * one of its commits meets none.
  */
 export class CommitQueue {
@@ -65,7 +65,7 @@ export class CommitQueue {
     const answer = Promise.withResolvers<CommitOutcome>();
     queue.push({ change, until: this.#clock.now() + PATIENCE_MS, answer });
     if (queue === this.#apart) this.#sendApart();
-    else this.#fillLanes();
+    else this.#sendNext();
     return await answer.promise;
   }
 
@@ -81,8 +81,8 @@ export class CommitQueue {
     }
   }
 
-  #fillLanes(): void {
-    while (this.#underWay < LANES && this.#waiting.length > 0) void this.#send(this.#nextGroup());
+  #sendNext(): void {
+    while (this.#underWay < MAX_STATEMENTS && this.#waiting.length > 0) void this.#send(this.#nextGroup());
   }
 
   #nextGroup(): Waiting[] {
@@ -101,7 +101,7 @@ export class CommitQueue {
     if (inTime.length === 1) await this.#commitAlone(inTime[0]!);
     else if (inTime.length > 1) await this.#commitTogether(inTime);
     this.#underWay -= 1;
-    this.#fillLanes();
+    this.#sendNext();
   }
 
   #isInTime({ until, answer }: Waiting): boolean {

@@ -40,7 +40,7 @@ class Reading implements FloorListener {
 
   delta(): void {}
   redraw(): void {}
-  notice(): void {}
+  liveEvent(): void {}
 
   dropped(upTo: number): void {
     this.droppedUpTo = upTo;
@@ -94,7 +94,7 @@ test("a follower delivers each event once and in order, although the bus loses, 
       expect(reading.places, `seed ${seed}`).toEqual(upTo(reading.places.length + 1, 2));
     }
     while (bus.lateCount > 0) await bus.deliverLate((count) => chance.below(count));
-    follower.noticeHead(feed.writer.head);
+    follower.learnHead(feed.writer.head);
     await turn();
     await turn();
     expect(reading.places, `seed ${seed}`).toEqual(upTo(feed.writer.head, 2));
@@ -146,7 +146,7 @@ test("a follower skips deleted events, and does not wait for them", async () => 
   await feed.log("b", 4);
   await feed.delete("b");
   await feed.log("a");
-  follower.noticeHead(feed.writer.head);
+  follower.learnHead(feed.writer.head);
   await turn();
   // The four events were deleted with their session; the session's last event stayed.
   expect(reading.places).toEqual([2, 7, 8]);

@@ -11,7 +11,7 @@ import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
-const NONSENSE = ["", "nonsense", "null", "7", "[]", "{}", '{"kind":"other"}', '{"kind":7}', '{"kind":"notice"}'].map(
+const NONSENSE = ["", "nonsense", "null", "7", "[]", "{}", '{"kind":"other"}', '{"kind":7}', '{"kind":"live"}'].map(
   encode,
 );
 NONSENSE.push(Uint8Array.of(0xff, 0xfe, 0, 10, 10));
@@ -37,7 +37,7 @@ test("malformed messages on the topics of a connection and of its floor affect n
   }
   const at = new Date(clock.now()).toISOString();
   const body = `{"type":"error","data":{"errorCode":"rejected","message":"no"},"timestamp":"${at}"}`;
-  await bus.publish(topic, encode(JSON.stringify({ kind: "notice", body })));
+  await bus.publish(topic, encode(JSON.stringify({ kind: "live", body })));
   expect((await connection.find("error")).data).toEqual({ errorCode: "rejected", message: "no" });
   await Promise.all([connection.close(), floor.close()]);
 });

@@ -31,7 +31,7 @@ const message: fc.Arbitrary<FloorMessage> = fc.oneof(
     .record({ prev: fc.nat(), last: fc.nat(), at: fc.nat() })
     .map((commit) => ({ kind: "commit" as const, floorId, ...commit })),
   fc
-    .tuple(fc.constantFrom("delta" as const, "notice" as const), text)
+    .tuple(fc.constantFrom("delta" as const, "live" as const), text)
     .map(([kind, said]) => ({ kind, floorId, sessionId, frame: dataFrame(JSON.stringify({ said })) })),
   fc.nat().map((length) => {
     const [messageId, runId] = ["m" as MessageId, "r" as RunId];

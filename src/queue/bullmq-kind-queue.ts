@@ -17,7 +17,7 @@ const LOOKED_AT = 99;
 /** How long closing may take, in ms. */
 const CLOSE_MS = 1_000;
 
-export interface BullmqLaneOptions {
+export interface BullmqKindQueueOptions {
   /** Fails fast. */
   producer: Redis;
   /** Waits for Redis without a limit while it is away. */
@@ -28,21 +28,21 @@ export interface BullmqLaneOptions {
 }
 
 /** One of BullMQ's queues: runs, or alarms. */
-export class BullmqLane {
+export class BullmqKindQueue {
   readonly #name: string;
-  readonly #options: BullmqLaneOptions;
+  readonly #options: BullmqKindQueueOptions;
   readonly #bullmq: typeof import("bullmq");
   readonly #queue: Queue<Queued>;
   #work: BullmqWork | undefined;
   #isOpening = false;
 
-  static async open(name: string, options: BullmqLaneOptions): Promise<BullmqLane> {
-    const lane = new BullmqLane(name, options, await import("bullmq"));
-    await lane.#queue.waitUntilReady();
-    return lane;
+  static async open(name: string, options: BullmqKindQueueOptions): Promise<BullmqKindQueue> {
+    const queue = new BullmqKindQueue(name, options, await import("bullmq"));
+    await queue.#queue.waitUntilReady();
+    return queue;
   }
 
-  private constructor(name: string, options: BullmqLaneOptions, bullmq: typeof import("bullmq")) {
+  private constructor(name: string, options: BullmqKindQueueOptions, bullmq: typeof import("bullmq")) {
     const { producer, prefix, onFault } = options;
     this.#name = name;
     this.#options = options;
@@ -61,8 +61,8 @@ export class BullmqLane {
   async add(effect: Queued, replaced?: Alarm): Promise<void> {
     const [job] = await Promise.all([this.#put(effect), replaced && this.#queue.remove(jobIdOf(replaced))]);
     if (this.#options.clock.now() - effect.dueAt < LATE_MS) return;
-    // BullMQ uses each node's clock: a node whose clock is ahead delays what it adds for the others. A job that waits or
-    // runs already is not delayed, and stays as it is.
+    // BullMQ uses each node's clock: a node whose clock is ahead delays what it adds for the others. A job that waits
+    // or runs already is not delayed, and stays as it is.
     const isPromoted = await job.promote().then(
       () => true,
       () => false,
