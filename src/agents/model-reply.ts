@@ -175,8 +175,8 @@ class Steps {
   }
 
   /**
-   * A request, as soon as the node has a slot for it. It holds the slot until its reply was read or is no longer needed, and not
-   * while its tools run, so that sub-agents never wait for their callers.
+   * A request, as soon as the node has a permit for it. It keeps the permit until its reply was read or is no longer
+   * needed, and not while its tools run, so that sub-agents never wait for their callers.
    */
   async #withSlot<Answer extends { stream: ReadableStream }>(request: () => PromiseLike<Answer>): Promise<Answer> {
     this.#pause.begin();

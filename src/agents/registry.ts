@@ -77,7 +77,13 @@ export function createRegistry({
   const toolServers = new ToolServers(clock);
   let programs: ProgramTools | undefined;
   const programTools = () => {
-    programs ??= { supervisor: new Supervisor({ clock, log }), clock, env, slots: new Semaphore(limits.programs), log };
+    programs ??= {
+      supervisor: new Supervisor({ clock, log }),
+      clock,
+      env,
+      permits: new Semaphore(limits.programs),
+      log,
+    };
     return programs;
   };
 

@@ -10,13 +10,13 @@ export class Semaphore {
     this.#total = total;
   }
 
-  /** A slot, if one is free. @returns its release, which may be called twice */
+  /** A permit, if one is free. @returns its release, which may be called twice */
   tryAcquire(): (() => void) | undefined {
     if (this.#inUse >= this.#total) return undefined;
     return this.#grant();
   }
 
-  /** Wait for a slot. Rejects with the signal's reason when it aborts first. @returns as `tryAcquire` */
+  /** Wait for a permit. Rejects with the signal's reason when it aborts first. @returns as `tryAcquire` */
   async acquire(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     if (this.#inUse < this.#total) return this.#grant();
@@ -25,7 +25,7 @@ export class Semaphore {
       this.#waiting.add(onRelease);
       return () => this.#waiting.delete(onRelease);
     });
-    // The slot was handed over, so it is counted already.
+    // The permit was handed over, so it is counted already.
     return this.#release();
   }
 

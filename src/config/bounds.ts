@@ -123,7 +123,7 @@ export const BOUNDS = {
   /** The number of floors in one query of that comparison. */
   reconcileFloors: 1_000,
   /** Live sessions that one connection may follow: as many as its position of 127 bytes can name. */
-  bindings: 8,
+  liveSlots: 8,
   /** How long a connection's row is kept after its last stream closed. */
   connectionMs: DAY_MS,
 

@@ -75,7 +75,7 @@ export class Histories {
     }
   }
 
-  /** Reserve a slot among the concurrent histories. @returns a function that frees it @throws AppError `busy` */
+  /** Reserve one of the concurrent histories. @returns a function that frees it @throws AppError `busy` */
   enter({ id }: Caller): () => void {
     const ofCaller = this.#byCaller.get(id) ?? 0;
     if (this.#count >= BOUNDS.histories || ofCaller >= BOUNDS.callerHistories) {

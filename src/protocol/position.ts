@@ -14,7 +14,7 @@ export interface SlotPosition {
 export interface ConnectionPosition {
   epoch: string;
   connectionId: ConnectionId;
-  /** Live bindings only, ordered by slot (rule C19). */
+  /** Live slots only, in the order of their numbers (rule C19). */
   slots: readonly SlotPosition[];
   /**
    * Slots below this number had been opened. A slot below it that `slots` does not list has been delivered to its end.

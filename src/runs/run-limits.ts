@@ -7,7 +7,7 @@ const MAX_QUEUED_RUNS = 4_096;
 /** Summaries that a worker writes at a time; the next sweep offers the others again. */
 const MAX_SUMMARIES = 4;
 
-/** A running run always holds a slot; a held run and a summary never; a waiting run only beyond its limits. */
+/** A running run always has a permit; a held run and a summary never; a waiting run only beyond its limits. */
 export type RunState = "running" | "held" | "waiting" | "summary";
 
 export interface RunLimitsOptions {
@@ -15,7 +15,7 @@ export interface RunLimitsOptions {
   total: number;
   /** Concurrent runs of one owner; its further runs wait in a queue. */
   perOwner: number;
-  /** Runs that may wait for a person without holding a slot: per owner, and in total. Further ones hold a slot. */
+  /** Runs that may wait for a person without a permit: per owner, and in total. Further ones keep theirs. */
   waitingPerOwner: number;
   waiting: number;
   /** Called when a run from a queue may be claimed. */
@@ -29,27 +29,27 @@ interface Owner {
 }
 
 /**
- * Counts the slots of a worker (rule C14). Held runs, runs that wait for a person, and summaries hold no slot, and one
- * owner's runs cannot hold all slots. The queue keeps the order among owners.
+ * Counts the permits of a worker (rule C14). Held runs, runs that wait for a person, and summaries have no permit, and
+ * one owner's runs cannot have all permits. The queue keeps the order among owners.
  */
 export class RunLimits {
   readonly #options: RunLimitsOptions;
   readonly #runs = new Map<RunId, { owner: Owner | undefined; state: RunState }>();
   readonly #owners = new Map<string, Owner>();
   readonly #counts: Record<RunState, number> = { running: 0, held: 0, waiting: 0, summary: 0 };
-  /** Waiting runs that hold a slot because their owner has more than `waitingPerOwner`. */
-  #waitingInSlots = 0;
+  /** Waiting runs that keep a permit because their owner has more than `waitingPerOwner`. */
+  #waitingWithPermit = 0;
   #queued = 0;
 
   constructor(options: RunLimitsOptions) {
     this.#options = options;
   }
 
-  /** Runs that the queue may have handed over at a time: the slots, plus the runs that hold none. */
+  /** Runs that the queue may have handed over at a time: the permits, plus the runs without one. */
   get concurrency(): number {
     const { total, waiting } = this.#options;
     const { held, summary } = this.#counts;
-    return total + held + summary + Math.min(waiting, this.#counts.waiting - this.#waitingInSlots);
+    return total + held + summary + Math.min(waiting, this.#counts.waiting - this.#waitingWithPermit);
   }
 
   count(state: RunState): number {
@@ -57,7 +57,7 @@ export class RunLimits {
   }
 
   /**
-   * @returns false if the owner has no slot left, and the run waits in the owner's queue, unless the queues are full;
+   * @returns false if the owner has no permit left, and the run waits in the owner's queue, unless the queues are full;
    *   or if too many summaries are being written
    */
   reserve(effect: RunEffect): boolean {
@@ -123,17 +123,17 @@ export class RunLimits {
   #add(owner: Owner | undefined, state: RunState, by: 1 | -1): void {
     this.#counts[state] += by;
     if (!owner) return;
-    const before = this.#waitingInSlotsOf(owner);
+    const before = this.#waitingWithPermitOf(owner);
     owner.counts[state] += by;
-    this.#waitingInSlots += this.#waitingInSlotsOf(owner) - before;
+    this.#waitingWithPermit += this.#waitingWithPermitOf(owner) - before;
   }
 
-  #waitingInSlotsOf({ counts }: Owner): number {
+  #waitingWithPermitOf({ counts }: Owner): number {
     return Math.max(0, counts.waiting - this.#options.waitingPerOwner);
   }
 
   #roomOf(owner: Owner): number {
-    return this.#options.perOwner - owner.counts.running - this.#waitingInSlotsOf(owner);
+    return this.#options.perOwner - owner.counts.running - this.#waitingWithPermitOf(owner);
   }
 
   /** Offer as many runs from the queue as fit: highest priority first, then first come first served. */

@@ -349,7 +349,7 @@ export class Worker {
     else drive.driver.obey({ standing: signal.signal, answers: [] });
   }
 
-  /** Held runs give their slot back: fifty paused songs must not keep a call from running (rule C14). */
+  /** Held runs give their permit back: fifty paused songs must not keep a call from running (rule C14). */
   #setHeld(drive: Drive, isHeld: boolean): void {
     const { clock, maxHeld, holdTimeoutMs } = this.#options;
     drive.held?.timer.cancel();

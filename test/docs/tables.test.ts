@@ -187,7 +187,7 @@ describe("docs/operate/operations.md", () => {
     ["events of a floor kept for readers", BOUNDS.keptEvents, BOUNDS.keptBytes / 1_048_576],
     ["unsent bytes of a reader", BOUNDS.unsentBytes],
     ["a reader that does not drain its socket", BOUNDS.stallMs / 1_000],
-    ["living sessions of a connection", BOUNDS.bindings],
+    ["living sessions of a connection", BOUNDS.liveSlots],
     ["sessions of a connection in its lifetime", MAX_SLOTS],
     ["runs of one owner driven at once", BOUNDS.ownerRuns],
     ["runs that wait for a person", BOUNDS.ownerWaitingRuns, BOUNDS.waitingRuns],

@@ -94,6 +94,10 @@ const FORMER = [
   "settle(?:Adapter|AfterTurn|Body|Interaction|Ms)|SettledAdapter|isSettled|settled(?=[:,;]| \\})|SETTLE_MS",
   // A lane is a row of a picture. A notice is a hint in an answer, and a live event is not logged.
   "LANES|(?:Bullmq|new)Lane\\w*|noticeHead|logNotices|isNoticed|onNotice",
+  // A slot belongs to a connection. A run, a program or a request has a permit.
+  "Binding|NO_BINDINGS|\\w*[iI]nSlots\\w*|slots(?=: Semaphore)",
+  // Rules decide who has the floor.
+  "Rules",
 ];
 
 test("the code calls nothing by a word that the glossary keeps for another thing", () => {

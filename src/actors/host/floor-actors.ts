@@ -29,7 +29,7 @@ interface Due {
 }
 
 /** What deadlines follow from beside the state. */
-type Rules = Pick<Given, "catalog" | "interactionTimeoutMs">;
+type DeadlineSources = Pick<Given, "catalog" | "interactionTimeoutMs">;
 
 /** Idle sessions kept in memory although the floor does not need them. */
 const MAX_WARM = 16;
@@ -191,16 +191,16 @@ export class FloorActors {
   }
 
   /** When the next thing is due, in the floor's time; undefined if nothing is. */
-  nextDue(rules: Rules): number | undefined {
-    return this.#findNext(rules)?.at;
+  nextDue(sources: DeadlineSources): number | undefined {
+    return this.#findNext(sources)?.at;
   }
 
   /** The earliest deadline of the sessions that the floor does not need, and which `evict` may drop. */
-  nextDueOutside(rules: Rules): number | undefined {
+  nextDueOutside(sources: DeadlineSources): number | undefined {
     const needed = this.neededIds();
     let first: number | undefined;
     for (const [id, machineState] of this.#machineStates) {
-      const at = needed.has(id) ? undefined : machineState.deadline(rules)?.at;
+      const at = needed.has(id) ? undefined : machineState.deadline(sources)?.at;
       if (at !== undefined && (first === undefined || at < first)) first = at;
     }
     return first;
@@ -313,21 +313,21 @@ export class FloorActors {
     return this.#written.json;
   }
 
-  #findNext(rules: Rules): Due | undefined {
-    if (this.#next?.by !== rules.catalog) this.#next = { by: rules.catalog, due: this.#findDue(rules) };
+  #findNext(sources: DeadlineSources): Due | undefined {
+    if (this.#next?.by !== sources.catalog) this.#next = { by: sources.catalog, due: this.#findDue(sources) };
     return this.#next.due;
   }
 
   /** Deadlines at the same time are carried out in the order of their sessions' ids. */
-  #findDue(rules: Rules): Due | undefined {
+  #findDue(sources: DeadlineSources): Due | undefined {
     const { reserved } = this.context.floor;
     let first: Due | undefined;
-    if (reserved) first = { at: reserved.since + rules.catalog.policy.resumeDelayMs };
+    if (reserved) first = { at: reserved.since + sources.catalog.policy.resumeDelayMs };
     for (const id in this.#sessions) {
       const session = this.#sessions[id]!;
       const { machineState } = session;
       const isReserved = reserved?.sessionId === id;
-      const deadline = isReserved ? deadlineOf(machineState.context, rules, true) : machineState.deadline(rules);
+      const deadline = isReserved ? deadlineOf(machineState.context, sources, true) : machineState.deadline(sources);
       if (!deadline || (first && deadline.at > first.at)) continue;
       const isEarlier = !first || deadline.at < first.at || (first.session && id < first.session.id);
       if (isEarlier) first = { ...deadline, session };

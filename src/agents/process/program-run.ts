@@ -48,7 +48,7 @@ export interface ProgramTools {
   readonly clock: Clock;
   readonly env: Environment;
   /** The programs that the node may run at once. */
-  readonly slots: Semaphore;
+  readonly permits: Semaphore;
   /** Absent: the exits of programs of aborted runs are not logged. */
   readonly log?: Logger | undefined;
 }
@@ -96,9 +96,9 @@ export class ProgramRun<Item> {
   #isExitReported = false;
 
   /**
-   * Start the program, as soon as the node has a slot for it. The program of a sub-agent does not wait, because its caller may
-   * hold the slot that it would wait for.
-   * @throws AppError `provider_refused` if the program cannot be started on this machine, `busy` if no slot is free
+   * Start the program, as soon as the node has a permit for it. The program of a sub-agent does not wait, because its
+   * caller may have the permit that it would wait for.
+   * @throws AppError `provider_refused` if the program cannot be started on this machine, `busy` if no permit is free
    */
   static async start<Item>(
     entry: ProgramEntry,
@@ -109,7 +109,7 @@ export class ProgramRun<Item> {
   ): Promise<ProgramRun<Item>> {
     const file = fileOf(entry, tools.env);
     const isNested = (turn.tree?.path.length ?? 1) > 1;
-    const release = isNested ? tools.slots.tryAcquire() : await tools.slots.acquire(signal);
+    const release = isNested ? tools.permits.tryAcquire() : await tools.permits.acquire(signal);
     if (!release)
       throw new AppError("busy", "This node runs as many programs as it may. Try again when one has ended.");
     const cwd = entry.cwd ?? process.cwd();

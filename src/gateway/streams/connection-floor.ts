@@ -10,7 +10,7 @@ import type { SseWriter } from "./sse-writer.ts";
 import { type HistoryPage, Track, type TrackReader } from "./track.ts";
 
 /** A session bound to a connection, and how far its stream has sent that session's log. */
-export interface Binding {
+export interface LiveSlot {
   slot: number;
   sessionId: SessionId;
   seq: Seq;
@@ -29,9 +29,9 @@ export interface FloorConnection {
    * Record in the connection's row that the slot has ended, and the session that takes its place, if any. Runs before the
    * slot's last event is sent.
    */
-  recordEnd(binding: Binding, successor: Slot | undefined): Promise<void>;
+  recordEnd(liveSlot: LiveSlot, successor: Slot | undefined): Promise<void>;
   /** Called just before the slot's last event is sent. */
-  release(binding: Binding): void;
+  release(liveSlot: LiveSlot): void;
   /** Called when no session of this floor is left. */
   drop(floor: ConnectionFloor): void;
 }
@@ -48,24 +48,24 @@ export class ConnectionFloor implements TrackReader {
   readonly floorId: FloorId;
   readonly #connection: FloorConnection;
   readonly #context: ConnectionFloorContext;
-  readonly #bindings = new Map<SessionId, Binding>();
+  readonly #liveSlots = new Map<SessionId, LiveSlot>();
 
   constructor(
     connection: FloorConnection,
     context: ConnectionFloorContext,
     follower: Follower,
-    bindings: readonly Binding[],
+    liveSlots: readonly LiveSlot[],
   ) {
     this.writer = connection.writer;
     this.#connection = connection;
     this.#context = context;
     this.floorId = follower.floorId;
-    for (const binding of bindings) this.#bindings.set(binding.sessionId, binding);
+    for (const liveSlot of liveSlots) this.#liveSlots.set(liveSlot.sessionId, liveSlot);
     this.track = new Track(follower, this);
   }
 
-  add(bindings: readonly Binding[]): void {
-    for (const binding of bindings) this.#bindings.set(binding.sessionId, binding);
+  add(liveSlots: readonly LiveSlot[]): void {
+    for (const liveSlot of liveSlots) this.#liveSlots.set(liveSlot.sessionId, liveSlot);
     this.track.reread();
   }
 
@@ -74,14 +74,14 @@ export class ConnectionFloor implements TrackReader {
   }
 
   sessions(): Iterable<SessionId> {
-    return this.#bindings.keys();
+    return this.#liveSlots.keys();
   }
 
   async readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage> {
     const { store } = this.#context;
-    const bindings = [...this.#bindings.values()];
-    const [only] = bindings;
-    if (bindings.length === 1) {
+    const liveSlots = [...this.#liveSlots.values()];
+    const [only] = liveSlots;
+    if (liveSlots.length === 1) {
       const { sessionId, seq } = only!;
       const from = after?.sessionId === sessionId ? after.seq! : Math.max(0, seq - 1);
       return readSessionPage(store, sessionId, from, limit);
@@ -91,7 +91,7 @@ export class ConnectionFloor implements TrackReader {
     const { floorSeq } = this.track.follower;
     let next: FloorSeq | undefined;
     const had: LogEntry[] = [];
-    for (const { sessionId, seq } of bindings) {
+    for (const { sessionId, seq } of liveSlots) {
       const { last, first } = await this.#around(sessionId, seq);
       if (first && (next === undefined || first.floorSeq < next)) next = first.floorSeq;
       if (last) had.push(last);
@@ -118,23 +118,23 @@ export class ConnectionFloor implements TrackReader {
   }
 
   receive(entry: FollowedEntry): "go" | "wait" | "end" {
-    const binding = entry.sessionId && this.#bindings.get(entry.sessionId);
-    if (!binding || entry.seq! <= binding.seq) return "go";
-    if (entry.ends && !binding.isEndRecorded) {
-      this.#connection.recordEnd(binding, successorOf(entry, this.floorId)).then(
+    const liveSlot = entry.sessionId && this.#liveSlots.get(entry.sessionId);
+    if (!liveSlot || entry.seq! <= liveSlot.seq) return "go";
+    if (entry.ends && !liveSlot.isEndRecorded) {
+      this.#connection.recordEnd(liveSlot, successorOf(entry, this.floorId)).then(
         () => this.track.resume(),
         () => this.writer.destroy(),
       );
       return "wait";
     }
-    binding.seq = entry.seq!;
+    liveSlot.seq = entry.seq!;
     if (entry.ends) {
-      this.#bindings.delete(binding.sessionId);
-      this.#connection.release(binding);
+      this.#liveSlots.delete(liveSlot.sessionId);
+      this.#connection.release(liveSlot);
     }
     flow.onHop?.("connection", `${entry.type} of ${entry.sessionId}`);
     this.writer.write(positionedFrame(this.#connection.position, entry.frame));
-    if (this.#bindings.size > 0) return "go";
+    if (this.#liveSlots.size > 0) return "go";
     this.#connection.drop(this);
     return "end";
   }

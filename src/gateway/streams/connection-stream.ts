@@ -14,7 +14,7 @@ import type { Logger } from "../../shared/ports/logger.ts";
 import type { ConnectionRow, LogStore, Slot } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
-import { type Binding, ConnectionFloor, type FloorConnection } from "./connection-floor.ts";
+import { ConnectionFloor, type FloorConnection, type LiveSlot } from "./connection-floor.ts";
 import type { Connections } from "./connections.ts";
 import type { Followers } from "./followers.ts";
 import { keepListening } from "./keep-listening.ts";
@@ -39,9 +39,9 @@ interface Beginning {
   about?: SessionId | undefined;
 }
 
-/** A binding that is new to this stream. */
+/** A live slot that is new to this stream. */
 interface Fresh {
-  binding: Binding;
+  liveSlot: LiveSlot;
   floorId: FloorId;
 }
 
@@ -68,7 +68,7 @@ export interface ConnectionStreamOptions {
 }
 
 /** Shared by the many connections that have no session. */
-const NO_BINDINGS: readonly Binding[] = [];
+const NO_LIVE_SLOTS: readonly LiveSlot[] = [];
 const NO_FLOORS: readonly ConnectionFloor[] = [];
 const NOTHING_TO_DO = Promise.resolve();
 
@@ -82,8 +82,8 @@ export class ConnectionStream implements Stream, FloorConnection {
   /** The newest version of the row that was read. */
   #version: number;
   // Arrays, because thousands of connections have none or one of each. They are replaced, not changed.
-  /** Live bindings, in the order of their slots. */
-  #bindings = NO_BINDINGS;
+  /** In the order of their numbers. */
+  #liveSlots = NO_LIVE_SLOTS;
   #floors = NO_FLOORS;
   /** All slots below this number have been read. */
   #nextSlot = 0;
@@ -123,7 +123,7 @@ export class ConnectionStream implements Stream, FloorConnection {
 
   get position(): string {
     const { epoch } = this.#context.store;
-    return connectionPosition({ epoch, connectionId: this.id, slots: this.#bindings, known: this.#nextSlot });
+    return connectionPosition({ epoch, connectionId: this.id, slots: this.#liveSlots, known: this.#nextSlot });
   }
 
   /** Send the first frames, then carry the bound sessions. */
@@ -167,7 +167,7 @@ export class ConnectionStream implements Stream, FloorConnection {
     return this.#context.clock.now();
   }
 
-  /** Carry the sessions that were bound since. The list of agents follows each new binding. */
+  /** Carry the sessions that were bound since. The list of agents follows each new slot. */
   sync(row: ConnectionRow): Promise<void> {
     return this.#inOrder(() => this.#carryAll(row, { sendsAgents: true }));
   }
@@ -191,25 +191,25 @@ export class ConnectionStream implements Stream, FloorConnection {
     { received, sendsAgents = false }: { received?: Received; sendsAgents?: boolean },
   ): Promise<void> {
     this.#version = Math.max(row.version, this.#version);
-    const fresh = this.#addBindings(row, received);
+    const fresh = this.#addLiveSlots(row, received);
     const carried: Fresh[] = [];
     for (const each of fresh) {
-      if (await this.#mayFollow(each.binding)) carried.push(each);
+      if (await this.#mayFollow(each.liveSlot)) carried.push(each);
       if (!sendsAgents) continue;
-      await this.#sendAgents(each.binding.sessionId, { hasPosition: true });
+      await this.#sendAgents(each.liveSlot.sessionId, { hasPosition: true });
     }
     // Add the sessions of one floor together, so that the floor's events keep their order (rule C17).
     for (const [floorId, of] of Map.groupBy(carried, (each) => each.floorId)) {
-      const bindings = of.map(({ binding }) => binding);
-      await this.#follow(floorId, bindings);
+      const liveSlots = of.map(({ liveSlot }) => liveSlot);
+      await this.#follow(floorId, liveSlots);
     }
   }
 
   /**
-   * The bindings of the row that are new to this stream. Adds all of them at once, because a position must name every
+   * The live slots of the row that are new to this stream. Adds all of them at once, because a position must name every
    * live slot.
    */
-  #addBindings(row: ConnectionRow, received: Received | undefined): Fresh[] {
+  #addLiveSlots(row: ConnectionRow, received: Received | undefined): Fresh[] {
     const isUnreceived = (slot: number) =>
       received !== undefined && !received.seqs.has(slot) && row.slots[slot]!.ended === true;
     let fresh: Fresh[] = [];
@@ -219,12 +219,12 @@ export class ConnectionStream implements Stream, FloorConnection {
       // The slot ended, and the client knows it.
       if (isUnreceived(slot) && slot < received!.known) continue;
       const seq = received?.seqs.get(slot) ?? from;
-      fresh.push({ binding: { slot, sessionId, seq, bornAt, isEndRecorded: ended === true }, floorId });
+      fresh.push({ liveSlot: { slot, sessionId, seq, bornAt, isEndRecorded: ended === true }, floorId });
     }
     // More sessions ended while the client was away than one position can name.
-    const isTooMuch = received !== undefined && fresh.length > BOUNDS.bindings;
-    if (isTooMuch) fresh = fresh.filter(({ binding }) => !isUnreceived(binding.slot));
-    if (fresh.length > 0) this.#bindings = this.#bindings.concat(fresh.map(({ binding }) => binding));
+    const isTooMuch = received !== undefined && fresh.length > BOUNDS.liveSlots;
+    if (isTooMuch) fresh = fresh.filter(({ liveSlot }) => !isUnreceived(liveSlot.slot));
+    if (fresh.length > 0) this.#liveSlots = this.#liveSlots.concat(fresh.map(({ liveSlot }) => liveSlot));
     if (isTooMuch) this.writer.send("reset", {}, this.now(), { id: this.position });
     return fresh;
   }
@@ -233,56 +233,56 @@ export class ConnectionStream implements Stream, FloorConnection {
    * Whether more events can follow. Sends the tombstone's last event or a `reset` where the log itself cannot be read
    * from here.
    */
-  async #mayFollow(binding: Binding): Promise<boolean> {
-    const { sessionId } = binding;
+  async #mayFollow(liveSlot: LiveSlot): Promise<boolean> {
+    const { sessionId } = liveSlot;
     const log = await this.#visible.log(sessionId);
     if (log?.kind !== "there") {
-      await this.#free(binding);
-      if (log && binding.seq < log.head) this.writer.write(positionedFrame(this.position, toWire(log.last).frame));
+      await this.#free(liveSlot);
+      if (log && liveSlot.seq < log.head) this.writer.write(positionedFrame(this.position, toWire(log.last).frame));
       return false;
     }
     const { head, lowWater, createdAt, isArchived } = log;
-    if (binding.bornAt !== undefined && binding.bornAt !== createdAt) {
+    if (liveSlot.bornAt !== undefined && liveSlot.bornAt !== createdAt) {
       // Another session has the id by now, and this connection is not bound to it.
-      await this.#free(binding);
+      await this.#free(liveSlot);
       return false;
     }
-    if (binding.seq > head || binding.seq < lowWater) {
-      binding.seq = head;
+    if (liveSlot.seq > head || liveSlot.seq < lowWater) {
+      liveSlot.seq = head;
       const id = this.position;
       this.writer.send("reset", { sessionId, from: head }, this.now(), { sessionId, id });
     }
-    const isOver = isArchived && binding.seq === head;
-    if (isOver) await this.#free(binding);
+    const isOver = isArchived && liveSlot.seq === head;
+    if (isOver) await this.#free(liveSlot);
     return !isOver;
   }
 
   /** Send the history of one floor's sessions from their positions on, then the live events. */
-  async #follow(floorId: FloorId, bindings: readonly Binding[]): Promise<void> {
+  async #follow(floorId: FloorId, liveSlots: readonly LiveSlot[]): Promise<void> {
     const known = this.#floors.find((floor) => floor.floorId === floorId);
-    if (known) return known.add(bindings);
+    if (known) return known.add(liveSlots);
     if (this.#isClosed) return;
     const follower = await this.#context.followers.join(floorId);
-    const floor = new ConnectionFloor(this, this.#context, follower, bindings);
+    const floor = new ConnectionFloor(this, this.#context, follower, liveSlots);
     this.#floors = this.#floors.concat(floor);
     if (this.#isClosed) this.#leave(floor);
     else floor.track.advance();
   }
 
   /** End a slot: no more events follow in it. */
-  async #free(binding: Binding): Promise<void> {
-    await this.recordEnd(binding);
-    this.release(binding);
+  async #free(liveSlot: LiveSlot): Promise<void> {
+    await this.recordEnd(liveSlot);
+    this.release(liveSlot);
   }
 
-  release(binding: Binding): void {
-    this.#bindings = this.#bindings.filter((live) => live !== binding);
+  release(liveSlot: LiveSlot): void {
+    this.#liveSlots = this.#liveSlots.filter((live) => live !== liveSlot);
   }
 
-  async recordEnd(binding: Binding, successor?: Slot): Promise<void> {
+  async recordEnd(liveSlot: LiveSlot, successor?: Slot): Promise<void> {
     const { connections } = this.#context;
-    if (!binding.isEndRecorded) await connections.end(this.id, this.#ownerId, binding.slot, successor);
-    binding.isEndRecorded = true;
+    if (!liveSlot.isEndRecorded) await connections.end(this.id, this.#ownerId, liveSlot.slot, successor);
+    liveSlot.isEndRecorded = true;
   }
 
   drop(floor: ConnectionFloor): void {

@@ -102,7 +102,7 @@ export class Connections {
   }
 
   #hasRoom(row: ConnectionRow, reserved: number): boolean {
-    return liveSlots(row).length + reserved < BOUNDS.bindings && row.slots.length + reserved < MAX_SLOTS;
+    return liveSlots(row).length + reserved < BOUNDS.liveSlots && row.slots.length + reserved < MAX_SLOTS;
   }
 
   #reservations({ reserved = [] }: ConnectionRow): NonNullable<ConnectionRow["reserved"]> {

@@ -142,7 +142,7 @@ export class ConnectionReading implements Reading {
   #skip(): void {
     const { watch } = this.#world;
     const ended = [...this.#bound].filter(([id, { hasEnd }]) => !hasEnd && watch.endOf(id) !== undefined);
-    must(this.#bound.size > BOUNDS.bindings, () => `${this.standing} and was given a reset`);
+    must(this.#bound.size > BOUNDS.liveSlots, () => `${this.standing} and was given a reset`);
     for (const [, bound] of ended) bound.mayBeSkipped = true;
   }
 

@@ -35,7 +35,7 @@ async function openTools(entry: object, atEnd: (close: () => Promise<void>) => v
   const connection = await connectMcp(
     McpServer.parse({ name: "s", ...entry }),
     { choose: () => ({ confirm: false, timeoutMs: TIMEOUT_MS }), signal: end.signal },
-    { supervisor, clock, env: process.env, slots: new Semaphore(1) },
+    { supervisor, clock, env: process.env, permits: new Semaphore(1) },
   );
   atEnd(async () => {
     await connection.close();

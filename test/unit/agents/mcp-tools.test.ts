@@ -142,7 +142,12 @@ test("a server that is given up while its program starts leaves no process", asy
     started.push(supervisor.start(toStart));
     return started[0]!;
   };
-  const programs = { supervisor: { start } as unknown as Supervisor, clock, env: process.env, slots: new Semaphore(1) };
+  const programs = {
+    supervisor: { start } as unknown as Supervisor,
+    clock,
+    env: process.env,
+    permits: new Semaphore(1),
+  };
   // It does not end with its input.
   const args = ["-e", "setInterval(() => {}, 60_000)"];
   const entry = McpServer.parse({ name: "files", ...program(), args });

@@ -231,7 +231,7 @@ test("a connection's stream resets when more sessions were bound and ended than 
   await feed.log("a");
   await reader.until(has({ a: 2 }));
   const nobody = await streamToNobody(url, reader);
-  for (let n = 0; n < BOUNDS.bindings; n++) {
+  for (let n = 0; n < BOUNDS.liveSlots; n++) {
     const id = `b${n}`;
     await feed.create(id);
     await load(connectionId, id);

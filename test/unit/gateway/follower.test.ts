@@ -128,12 +128,12 @@ test("a follower reads again what was committed during its read if the bus lost 
   bus.fate = () => "lose";
   await feed.log("a");
   state.isOut = true;
-  follower.noticeHead(feed.writer.head);
+  follower.learnHead(feed.writer.head);
   await turn();
   expect(reading.places).toEqual([]);
   expect(log.lines).toEqual(["a floor's log could not be read"]);
   state.isOut = false;
-  follower.noticeHead(feed.writer.head);
+  follower.learnHead(feed.writer.head);
   await turn();
   expect(reading.places).toEqual([2]);
 });

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
-import { TurnPace } from "../../../src/gateway/http/sockets/turn-pace.ts";
+import { LoopPace } from "../../../src/gateway/http/sockets/loop-pace.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 
 /** A pace, the names of the started requests, and bodies that are read as far as the pace allows. */
@@ -34,17 +34,17 @@ test("requests wait while connections are being accepted, and then begin in orde
   const names = Array.from({ length: 20 }, (_, index) => `request ${index}`);
   pace.noteConnection();
   for (const name of names) request(name);
-  await iteration();
+  await turn();
   pace.noteConnection();
-  await iteration();
+  await turn();
   expect(begun).toEqual([]);
-  await iteration();
+  await turn();
   // A later request queues behind the waiting ones.
   request("late");
   const counts = [begun.length];
   while (begun.length < names.length + 1) {
     const before = begun.length;
-    await iteration();
+    await turn();
     counts.push(begun.length - before);
   }
   expect(Math.max(...counts)).toBeLessThanOrEqual(16);
@@ -62,17 +62,17 @@ test("the promises of a request are settled before the next request begins", asy
       void Promise.resolve().then(() => started.push(`${name} goes on`));
     });
   }
-  while (started.length < 6) await iteration();
+  while (started.length < 6) await turn();
   expect(started).toEqual(["one", "two", "three"].flatMap((name) => [`${name} begins`, `${name} goes on`]));
 });
 
 test("a request in the iteration after a connection waits for at most one iteration", async () => {
   const { pace, begun, request } = stage();
   pace.noteConnection();
-  await iteration();
+  await turn();
   request("first");
   expect(begun).toEqual([]);
-  await iteration();
+  await turn();
   expect(begun).toEqual(["first"]);
 });
 
@@ -82,7 +82,7 @@ test("endless new connections delay a request for at most 256 iterations", async
   request("patient");
   let iterations = 0;
   while (begun.length === 0 && iterations < 1_000) {
-    await iteration();
+    await turn();
     pace.noteConnection();
     iterations += 1;
   }
@@ -100,7 +100,7 @@ test("a request that arrived together with the previous one begins in a later it
   const { pace, begun } = stage();
   pace.nextRequest(() => void begun.push("next"));
   expect(begun).toEqual([]);
-  await iteration();
+  await turn();
   expect(begun).toEqual(["next"]);
 });
 
@@ -109,14 +109,14 @@ test("sixteen large bodies are read in an iteration, 64 KiB of each; small ones 
   const bodies = Array.from({ length: 17 }, body);
   const small = body();
   for (const each of bodies) each.send(PIECE);
-  await iteration();
+  await turn();
   for (const each of bodies) each.send(PIECE);
   small.send(100);
-  await iteration();
+  await turn();
   const second = bodies.filter(({ bytes }) => bytes === 2 * PIECE).length;
   expect(second).toBeLessThanOrEqual(16);
   expect(small.bytes).toBe(100);
-  for (let count = 0; count < 4; count++) await iteration();
+  for (let count = 0; count < 4; count++) await turn();
   expect(bodies.map(({ bytes }) => bytes)).toEqual(bodies.map(() => 2 * PIECE));
 });
 
@@ -124,14 +124,14 @@ test("large bodies are not read while connections are being accepted", async () 
   const { pace, body } = stage();
   const upload = body();
   upload.send(PIECE);
-  await iteration();
+  await turn();
   upload.send(PIECE);
   for (let count = 0; count < 10; count++) {
     pace.noteConnection();
-    await iteration();
+    await turn();
     expect(upload.bytes).toBe(PIECE);
   }
-  for (let count = 0; count < 4; count++) await iteration();
+  for (let count = 0; count < 4; count++) await turn();
   expect(upload.bytes).toBe(2 * PIECE);
 });
 
@@ -140,9 +140,9 @@ test("at most 256 bodies wait; further ones are read at once", async () => {
   const bodies = Array.from({ length: 257 }, body);
   for (const each of bodies) each.send(PIECE);
   pace.noteConnection();
-  await iteration();
+  await turn();
   for (const each of bodies) each.send(PIECE);
   pace.noteConnection();
-  await iteration();
+  await turn();
   expect(bodies.map(({ bytes }) => bytes)).toEqual([...bodies.slice(1).map(() => PIECE), 2 * PIECE]);
 });

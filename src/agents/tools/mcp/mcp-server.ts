@@ -116,11 +116,11 @@ export async function connectMcp(
   }
 }
 
-async function startProgram(entry: ProgramEntry, { supervisor, env, slots }: ProgramTools): Promise<ChildProgram> {
+async function startProgram(entry: ProgramEntry, { supervisor, env, permits }: ProgramTools): Promise<ChildProgram> {
   const problem = findProgramProblem(entry, env);
   const file = findProgram(entry.command, env);
   if (problem !== undefined || file === undefined) throw new Error(problem);
-  const release = slots.tryAcquire();
+  const release = permits.tryAcquire();
   if (!release) throw new Error("this node runs as many programs as it may");
   try {
     const cwd = entry.cwd ?? process.cwd();
