@@ -1,7 +1,7 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 
 const KEYS = new WeakMap<Decision, number>();
-let given = 0;
+let lastKey = 0;
 
 /**
  * A React key that a decision keeps as long as the page has it. Decisions have no id, and two may be equal in every
@@ -10,8 +10,8 @@ let given = 0;
 export function keyOfDecision(decision: Decision): number {
   let key = KEYS.get(decision);
   if (key === undefined) {
-    given += 1;
-    key = given;
+    lastKey += 1;
+    key = lastKey;
     KEYS.set(decision, key);
   }
   return key;

@@ -11,8 +11,8 @@ export function FloorFlags({ flags }: { flags: Readonly<Record<string, boolean>>
   const { say } = useWords();
   const client = useClient();
   const { floorId = "", isLive } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const [name, setName] = useState("");
   const set = (next: Record<string, boolean>) => act(() => client.changeFlags(floorId, next));
   const submit = async (event: FormEvent) => {
@@ -47,7 +47,7 @@ export function FloorFlags({ flags }: { flags: Readonly<Record<string, boolean>>
           {say("flags.set")}
         </button>
       </form>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </section>
   );
 }

@@ -28,8 +28,8 @@ export function FloorScreen() {
   const client = useClient();
   const { floorId, floor, isLive } = useHere();
   const [whatIf, setWhatIf] = useState<WhatIf>();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const isNarrow = useMedia("(max-width: 700px)");
   const isWide = useMedia("(min-width: 1800px)");
   if (floorId === undefined) return <StartView />;
@@ -58,7 +58,7 @@ export function FloorScreen() {
         >
           {say("floor.stopall")}
         </button>
-        <Outcome of={given} />
+        <Outcome of={lastCommand} />
       </header>
       {!isNarrow && <Side {...considered} />}
       <div className={styles["stack"]}>

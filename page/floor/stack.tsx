@@ -159,8 +159,8 @@ function Card({ session, isFront = false, rank, effect }: CardProps) {
   const { say } = useWords();
   const client = useClient();
   const { agents, agentName, isLive, floorId = "", linkTo } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const [isAborting, setAborting] = useState(false);
   const { id, title, agentId, priority, interruptible, level, activity, state } = session;
   const look: Look = lookOf(session);
@@ -237,7 +237,7 @@ function Card({ session, isFront = false, rank, effect }: CardProps) {
         </button>
       </footer>
       <SureToAbort {...controls} isAborting={isAborting} />
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
       {isFront && !isExternal(agents, session) && <Talk sessionId={id} />}
     </article>
   );

@@ -15,8 +15,8 @@ export function Talk({ sessionId }: { sessionId: string }) {
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const [text, setText] = useDraft(sessionId);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
@@ -38,7 +38,7 @@ export function Talk({ sessionId }: { sessionId: string }) {
       <button type="submit" disabled={!isLive || isBusy || text.trim() === ""}>
         {say("session.send")}
       </button>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </form>
   );
 }

@@ -112,8 +112,8 @@ function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
   const { say } = useWords();
   const client = useClient();
   const { isLive, agents, linkTo } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const [input, setInput] = useState<string>();
   const { id } = session;
   const disabled = !isLive || isBusy;
@@ -194,7 +194,7 @@ function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
           </button>
         </form>
       )}
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </>
   );
 }

@@ -20,8 +20,8 @@ export function Composer({ session }: { session: Session }) {
   const { say } = useWords();
   const client = useClient();
   const { agents } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const [text, setText] = useDraft(session.id);
   const isOver = session.state === "archived";
   const send = async () => {
@@ -55,7 +55,7 @@ export function Composer({ session }: { session: Session }) {
       <button type="submit" disabled={isBusy || text.trim() === ""}>
         {say("session.send")}
       </button>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </form>
   );
 }

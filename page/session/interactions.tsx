@@ -53,8 +53,8 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const [reason, setReason] = useState("");
   const { requestId, data } = request;
   const { toolCall, isSensitive, availableOptions, expiresAt } = data;
@@ -108,7 +108,7 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
           </button>
         </form>
       )}
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </section>
   );
 }
@@ -117,8 +117,8 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const [own, setOwn] = useState("");
   const { requestId, data } = request;
@@ -170,7 +170,7 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
           </button>
         </p>
       </fieldset>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </form>
   );
 }

@@ -17,8 +17,8 @@ export function Logs({ sessionId, messageId }: { sessionId: string; messageId: s
   const printed = use(PrintedContext).get(messageId) ?? [];
   const read = new Set(lines?.map(({ id }) => id));
   const shown = [...(lines ?? []), ...printed.filter(({ id }) => !read.has(id))];
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const readMore = () =>
     act(async () => {
       const after = lines?.at(-1)?.id;
@@ -30,7 +30,7 @@ export function Logs({ sessionId, messageId }: { sessionId: string; messageId: s
       <button type="button" disabled={isBusy} onClick={() => void readMore()}>
         {say("session.logs")}
       </button>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
       {lines && shown.length === 0 && <span className={styles["quiet"]}>{say("session.nologs")}</span>}
       {shown.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.

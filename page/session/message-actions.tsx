@@ -30,8 +30,8 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { agents, isLive } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const openSession = useOpenSession();
   const [form, setForm] = useState<"edit" | "fork" | "rollback">();
   const actions = useRef<HTMLElement>(null);
@@ -94,7 +94,7 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
         />
       )}
       <div className={styles["outcome"]}>
-        <Outcome of={given} />
+        <Outcome of={lastCommand} />
       </div>
     </>
   );

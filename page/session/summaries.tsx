@@ -38,8 +38,8 @@ export function Summarise({ session, isEmpty, failure }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { agents, isLive } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const { id, state, summaryId } = session;
   const [request, setRequest] = useState<{ former: string | undefined; failure: Props["failure"] }>();
   if (!isLive || state === "archived" || isExternal(agents, session)) return undefined;
@@ -58,7 +58,7 @@ export function Summarise({ session, isEmpty, failure }: Props) {
         {isOpen && !ended && say("summary.requested")}
       </span>
       {ended && <SummaryFailure failure={ended} />}
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </>
   );
 }

@@ -33,16 +33,16 @@ export class ViewBoundary extends Component<Props, { error?: unknown }> {
 /** Shown in place of the view. */
 function Failure({ error, onAgain }: { error: unknown; onAgain: () => void }) {
   const { say } = useWords();
-  const given = useAct();
+  const lastCommand = useAct();
   return (
     <div className={styles["failure"]} role="alert">
       <p>{say("failure.title")}</p>
       <code>{String(error)}</code>
-      <CopyButton text={textOf(error)} act={given.act} />
+      <CopyButton text={textOf(error)} act={lastCommand.act} />
       <button type="button" onClick={onAgain}>
         {say("failure.again")}
       </button>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </div>
   );
 }

@@ -16,9 +16,9 @@ const APPROVALS: Readonly<Record<string, Response>> = {
 /** The lines that show what an agent asks, with the ways to answer. */
 export function questionLines(interaction: PendingInteraction): string[] {
   if (interaction.type === "tool_confirmation_request") {
-    const { name, arguments: given } = interaction.data.toolCall.function;
+    const { name, arguments: argumentText } = interaction.data.toolCall.function;
     return [
-      `? may it call ${plainLine(name)} ${plainLine(given)}${interaction.data.isSensitive ? " (sensitive)" : ""}`,
+      `? may it call ${plainLine(name)} ${plainLine(argumentText)}${interaction.data.isSensitive ? " (sensitive)" : ""}`,
       "  y: yes · a: always in this session · n: no · or say why not",
     ];
   }

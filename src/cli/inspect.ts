@@ -101,8 +101,8 @@ function refusalOf(request: IncomingMessage, token: string, readers: number): st
   const { host = "", origin } = request.headers;
   const isForeign = origin !== undefined && !LOOPBACK.test(URL.parse(origin)?.host ?? "");
   if (!LOOPBACK.test(host) || isForeign) return "403 Forbidden";
-  const given = URL.parse(request.url ?? "", "http://localhost")?.searchParams.get("token") ?? "";
-  const [shown, wanted] = [Buffer.from(given), Buffer.from(token)];
+  const sentToken = URL.parse(request.url ?? "", "http://localhost")?.searchParams.get("token") ?? "";
+  const [shown, wanted] = [Buffer.from(sentToken), Buffer.from(token)];
   if (shown.length !== wanted.length || !timingSafeEqual(shown, wanted)) return "401 Unauthorized";
   return readers >= MAX_READERS ? "503 Service Unavailable" : undefined;
 }

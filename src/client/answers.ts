@@ -87,7 +87,7 @@ export interface FloorView {
   floorId: string;
   holder: Session | null;
   /**
-   * The sessions heard alongside the holder, highest priority first. Absent where the catalogue does not allow this.
+   * The sessions audible alongside the holder, highest priority first. Absent where the catalogue does not allow this.
    */
   ducked?: Session[];
   /** The restrictions that the floor's flags switch on. Absent where the catalogue has none. */

@@ -193,10 +193,14 @@ class Reader implements EventStream {
     const address = urlAt(this.#position);
     const url = ticket ? withTicket(address, await watch.over(ticket(watch.signal))) : address;
     const headers = ticket ? undefined : this.#options.headers;
-    const given = typeof headers === "function" ? await headers() : headers;
+    const ownHeaders = typeof headers === "function" ? await headers() : headers;
     try {
       const response = await watch.over(
-        fetch(url, { headers: { ...given, accept: "text/event-stream" }, cache: "no-store", signal: watch.signal }),
+        fetch(url, {
+          headers: { ...ownHeaders, accept: "text/event-stream" },
+          cache: "no-store",
+          signal: watch.signal,
+        }),
       );
       if (response.status === 204) return "over";
       if (!response.ok) throw await watch.over(failureOf(response));

@@ -8,7 +8,7 @@ import type { ServerEvent } from "./server-event.ts";
 /** Who has a floor and who waits, by the ids of sessions. */
 export interface FollowedFloor {
   readonly holder: string | undefined;
-  /** Sessions that are heard beneath the holder. */
+  /** Sessions that are audible beneath the holder. */
   readonly ducked: readonly string[];
   /** The session that was paused last is the first. */
   readonly paused: readonly string[];

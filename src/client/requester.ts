@@ -188,11 +188,11 @@ export class Requester {
     signal?.throwIfAborted();
     const url = this.urlOf(path, query);
     const { fetch, headers, timeoutMs = TIMEOUT_MS } = this.#options;
-    const given = typeof headers === "function" ? await headers() : headers;
+    const ownHeaders = typeof headers === "function" ? await headers() : headers;
     const timeout = AbortSignal.timeout(isLong ? LONG_TIMEOUT_MS : timeoutMs);
     const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
     try {
-      const response = await fetch(url, { ...contentOf(request, key, given), signal: either });
+      const response = await fetch(url, { ...contentOf(request, key, ownHeaders), signal: either });
       if (!response.ok && response.status !== accepts) throw await failureOf(response);
       return await read(response);
     } catch (error) {
@@ -210,18 +210,18 @@ function failureToRepeat(error: unknown, key: string | undefined): ClientError {
   return error;
 }
 
-/** @param given the headers of every request of this client */
+/** @param ownHeaders the headers of every request of this client */
 function contentOf(
   { method, headers, body, content }: Request,
   key: string | undefined,
-  given: Record<string, string> | undefined,
+  ownHeaders: Record<string, string> | undefined,
 ): Pick<RequestInit, "method" | "headers" | "body"> {
   const hasBody = method !== "GET" && method !== "DELETE";
   const { type, data } = content ?? { type: "application/json", data: JSON.stringify(body ?? {}) };
   return {
     method,
     headers: {
-      ...given,
+      ...ownHeaders,
       ...headers,
       ...(hasBody && { "content-type": type }),
       ...(key !== undefined && { "idempotency-key": key }),

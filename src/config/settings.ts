@@ -314,19 +314,19 @@ export function readSettings(
     SETTINGS.map(({ flag }) => flag),
   );
   const faults: SettingFault[] = [...byFlag.faults];
-  const given: Partial<Record<Variable, string>> = {};
+  const texts: Partial<Record<Variable, string>> = {};
   const label = (name: Variable) => (byFlag.values.has(flagOf(name)) ? `${flagOf(name)} (${name})` : name);
   for (const name of NAMES) {
     const text = byFlag.values.get(flagOf(name)) ?? (ownValue(env, name) || env[name]);
-    if (text) given[name] = text;
+    if (text) texts[name] = text;
   }
   faults.push(...findUnknown(env));
-  const values = Variables.safeParse(given, { error: explain });
+  const values = Variables.safeParse(texts, { error: explain });
   for (const { path, message } of values.success ? [] : explainIssues(values.error.issues)) {
     faults.push({ name: label(path[0] as Variable), message });
   }
   // Checked outside the schema, so that it is reported together with other faults.
-  const message = whyOpen(given);
+  const message = whyOpen(texts);
   if (message !== undefined) faults.push({ name: label("HOST"), message });
   if (values.success) faults.push(...findMisfits(values.data, label), ...findIdle(values.data, label));
   return values.success && faults.length === 0

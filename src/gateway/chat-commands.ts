@@ -18,7 +18,7 @@ export interface Chat extends Pick<Extract<ClientMessage, { type: "chat" }>, "id
 export interface Target {
   sessionId: SessionId;
   floorId: FloorId;
-  brings?: WantedSession | undefined;
+  creates?: WantedSession | undefined;
 }
 
 /**
@@ -34,8 +34,8 @@ export function newTarget(
   checkUser(caller, userId);
   if (zone !== undefined && userId === undefined)
     throw new AppError("bad_request", "The request names a zone without a userId. Add the userId.");
-  const brings = { ...wanted, sessionId, ownerId: ownerOf(caller, userId) };
-  return { sessionId, floorId: floorOf(sessionId, userId, zone), brings };
+  const creates = { ...wanted, sessionId, ownerId: ownerOf(caller, userId) };
+  return { sessionId, floorId: floorOf(sessionId, userId, zone), creates };
 }
 
 /** Makes the commands that carry users' messages to their sessions. */
@@ -49,7 +49,7 @@ export class ChatCommands {
   /** @throws AppError `too_large`, or `bad_request` for a message without content */
   async command(message: Chat, target: Target, identity: Identity): Promise<CommandOf<"session.chat">> {
     const { commands } = this.#options;
-    const { sessionId, brings } = target;
+    const { sessionId, creates } = target;
     checkContent(message.content, message.images?.length ?? 0);
     const images = await keepImages(this.#options, sessionId, message.images ?? []);
     const turn = {
@@ -59,6 +59,6 @@ export class ChatCommands {
       ...(images.length > 0 && { images }),
       ...(message.playedUpTo !== undefined && { playedUpTo: message.playedUpTo }),
     };
-    return { type: "session.chat", sessionId, turn, ...(brings && { session: brings }) };
+    return { type: "session.chat", sessionId, turn, ...(creates && { session: creates }) };
   }
 }

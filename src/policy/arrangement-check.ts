@@ -1,4 +1,4 @@
-import { arrange, depth } from "../actors/floor/arrangement.ts";
+import { arrange, depth } from "../actors/floor/audible-together.ts";
 import type { Claim } from "../actors/floor/claim.ts";
 import {
   audible,
@@ -28,7 +28,7 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
   for (const { critical, level, sessionId } of ducked) {
     must(!critical || level === 0, () => `11: ${sessionId} is critical and at level ${level}`);
   }
-  // With `others: finish` the sessions that are heard go on.
+  // With `others: finish` the sessions that are audible go on.
   const restrictions = rules.restrictions.filter(({ others }) => others !== "finish");
   for (const claim of audible(floor)) {
     const restriction = restrictionOn(claim, { restrictions });
@@ -52,7 +52,7 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
   }
 }
 
-/** 9: every session above a ducked session lets it be heard, at the deepest of their levels; the best comes first. */
+/** 9: every session above a ducked session lets it be audible, at the deepest of their levels; the best comes first. */
 function checkLevels(floor: Floor): void {
   const all = audible(floor);
   for (const [index, below] of floor.ducked.entries()) {
@@ -88,7 +88,7 @@ export function checkBlocked(
   must(isFull || hasCause({ ...floor, ducked }, holder, claim), () => `B: ${claim.agentId} is blocked without a cause`);
 }
 
-/** 10: one above does not let the silent session be heard, or one below does not yield to it. */
+/** 10: one above does not let the silent session be audible, or one below does not yield to it. */
 function hasCause(floor: Floor, holder: Claim, silent: Claim): boolean {
   const above = [holder, ...floor.ducked.filter(({ priority }) => priority >= silent.priority)];
   const below = floor.ducked.filter(({ priority }) => priority < silent.priority);

@@ -5,7 +5,7 @@ import type { SeenStep } from "./invariants.ts";
 import { type ExploredMove, makeMove } from "./moves.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
 
-/** Per assertion, by its index in the catalogue: the silenced sessions that should be heard again. */
+/** Per assertion, by its index in the catalogue: the silenced sessions that should be audible again. */
 export type Owed = ReadonlyMap<number, ReadonlySet<string>>;
 
 export interface BrokenAssertion {
@@ -18,7 +18,7 @@ export interface BrokenAssertion {
 
 export const NOTHING_OWED: Owed = new Map();
 
-/** Moves after which a session that was to be heard is taken not to be. */
+/** After so many moves, a session that should be audible again counts as silent. */
 const MAX_FUTURE = 64;
 
 /** Compare a step with the catalogue's assertions. */
@@ -81,7 +81,9 @@ function describeSilence({ silenced, by }: Never, step: SeenStep): string | unde
   return undefined;
 }
 
-/** Sessions of `eventually` that fall silent while one of `after` is heard, until they are heard or their user acts. */
+/**
+ * Sessions of `eventually` that fall silent while one of `after` is audible, until they are audible or their user acts.
+ */
 function owedAfter(
   { after, eventually }: NonNullable<PolicyAssertion["always"]>,
   step: SeenStep,
@@ -115,7 +117,7 @@ const hasEnded = (agentId: string, { before, transitions }: SeenStep): boolean =
 
 /**
  * Let what is in the way end, one after the other: the holder, a reservation, restrictions.
- * @returns the moves, if none of the sessions and no other of the agent is heard at their end
+ * @returns the moves, if none of the sessions and no other of the agent is audible at their end
  */
 function findSilence(
   agentId: string,

@@ -95,7 +95,7 @@ export function checkPlay(expected: PlayExpectation, tally: Tally, line: number)
     ["granted", expected.granted, found.granted, times],
     ["rejected", expected.rejected, found.rejected, times],
     ["queued", expected.queued, found.queued, times],
-    ["heard", expected.heard, found.heardMs, durationText],
+    ["heard", expected.heard, found.audibleMs, durationText],
     ["silent", expected.silent, found.silentMs, durationText],
   ];
   return rows.flatMap(([what, range, value, show]) => {

@@ -1,4 +1,4 @@
-import { depth } from "../actors/floor/arrangement.ts";
+import { depth } from "../actors/floor/audible-together.ts";
 import type { Claim } from "../actors/floor/claim.ts";
 import {
   audible,
@@ -64,7 +64,7 @@ export function checkInvariants(step: SeenStep): void {
   must(!isBounded || floor.paused.length <= most, () => "rule 7: more are paused than max_paused");
 }
 
-/** 1, 3, 4 and 5: no two sessions are heard at once that exclude each other, at no moment of the step. */
+/** 1, 3, 4 and 5: no two sessions are audible at once that exclude each other, at no moment of the step. */
 function checkTransitions(step: SeenStep): void {
   const { floor } = step.before.context;
   const sounding = new Map(audible(floor).map((claim) => [claim.sessionId as string, claim as Claim]));
@@ -138,7 +138,7 @@ function checkFront(step: SeenStep, rules: FloorRules): void {
   must(isFront, () => `rule S: ${holder.sessionId} loses the front without a request`);
 }
 
-/** 2 and 11: who is heard and not interruptible is silenced only by one that may do so. */
+/** 2 and 11: an audible session that is not interruptible is silenced only by a session that may do so. */
 function checkSilenced(step: SeenStep, rules: FloorRules): void {
   const isAudible = audible(step.after.context.floor);
   for (const claim of audible(step.before.context.floor)) {
@@ -211,7 +211,7 @@ function checkTime(floor: SteppedFloor): void {
 
 const isSound = (state: string): boolean => state.startsWith("active") || state.startsWith("ducked");
 
-/** The restrictions that silence who is heard. */
+/** The restrictions that silence audible sessions. */
 const silencing = ({ restrictions }: FloorRules) => ({
   restrictions: restrictions.filter(({ others }) => others !== "finish"),
 });

@@ -26,7 +26,7 @@ const length = duration({ max: LONGEST });
 const name = z.string().regex(/^[a-z0-9_-]{1,64}$/, "a name of a-z, 0-9, _ and -, at most 64 characters");
 const flag = z.string().min(1).max(64);
 
-/** A session that is heard: its name, or its name with its level in dB. */
+/** A session that is audible: its name, or its name with its level in dB. */
 const heardSession = z.union([
   name.transform((each) => ({ name: each, level: undefined as number | undefined })),
   z
@@ -46,9 +46,9 @@ const StepExpectation = z.strictObject({
   rule: z.int().optional(),
   would_need: z.string().optional(),
   say: z.string().optional(),
-  /** All sessions that are heard, the front first. */
+  /** All sessions that are audible, the front first. */
   heard: z.array(heardSession).max(64).optional(),
-  /** Sessions that are there, and not heard. */
+  /** Sessions that are there, and not audible. */
   silent: z.array(name).max(64).optional(),
   /** Sessions that have ended. */
   ended: z.array(name).max(64).optional(),
@@ -72,7 +72,7 @@ const PlayExpectation = z.strictObject({
   granted: count.optional(),
   rejected: count.optional(),
   queued: count.optional(),
-  /** How long its sessions were heard. */
+  /** How long its sessions were audible. */
   heard: time.optional(),
   /** How long its sessions were silent between the first sound and their end. */
   silent: time.optional(),
@@ -105,7 +105,7 @@ const stepFields = {
   /** A new session of the agent asks for the floor. */
   asks: AgentId.optional(),
   as: name.optional(),
-  /** How long the session or the turn takes while it is heard. */
+  /** How long the session or the turn takes while it is audible. */
   for: length.optional(),
   locale: Locale.optional(),
   /** A message: a turn of the session, or of a new one of the agent. */

@@ -66,7 +66,7 @@ interface Turn {
 
 interface Ending {
   forMs: number;
-  /** In the floor's time; undefined: the session was not heard yet. */
+  /** In the floor's time; undefined: the session was not audible yet. */
   at?: number | undefined;
 }
 
@@ -303,7 +303,7 @@ class Simulation {
     this.#follow();
   }
 
-  /** Turns go on while their sessions are heard; sessions end a while after they were first heard. */
+  /** Turns go on while their sessions are audible; sessions end a while after they first became audible. */
   #follow(): void {
     const { time } = this.#floor;
     for (const turn of this.#turns.values()) this.#followTurn(turn, time);

@@ -5,7 +5,7 @@ export interface AgentTally {
   granted: number;
   rejected: number;
   queued: number;
-  heardMs: number;
+  audibleMs: number;
   /** Since the first sound of a session, until its end. */
   silentMs: number;
 }
@@ -17,7 +17,7 @@ interface Life {
   since: number | undefined;
 }
 
-/** Counts, from a floor's events, decisions and how long sessions were heard and silent. */
+/** Counts, from a floor's events, decisions and how long sessions were audible and silent. */
 export class Tally {
   readonly #agents = new Map<string, AgentTally>();
   readonly #lives = new Map<string, Life>();
@@ -48,7 +48,7 @@ export class Tally {
   of(agentId: string): AgentTally {
     let tally = this.#agents.get(agentId);
     if (!tally) {
-      tally = { granted: 0, rejected: 0, queued: 0, heardMs: 0, silentMs: 0 };
+      tally = { granted: 0, rejected: 0, queued: 0, audibleMs: 0, silentMs: 0 };
       this.#agents.set(agentId, tally);
     }
     return tally;
@@ -66,7 +66,7 @@ export class Tally {
   #count(life: Life, at: number): void {
     const { agentId, state, since } = life;
     if (since === undefined) return;
-    this.of(agentId)[isSound(state) ? "heardMs" : "silentMs"] += at - since;
+    this.of(agentId)[isSound(state) ? "audibleMs" : "silentMs"] += at - since;
     life.since = at;
   }
 }

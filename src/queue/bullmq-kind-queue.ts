@@ -58,9 +58,9 @@ export class BullmqKindQueue {
   }
 
   /** @param replaced an alarm that it replaces; if that cannot be removed, it comes in vain */
-  async add(effect: Queued, replaced?: Alarm): Promise<void> {
-    const [job] = await Promise.all([this.#put(effect), replaced && this.#queue.remove(jobIdOf(replaced))]);
-    if (this.#options.clock.now() - effect.dueAt < LATE_MS) return;
+  async add(queued: Queued, replaced?: Alarm): Promise<void> {
+    const [job] = await Promise.all([this.#put(queued), replaced && this.#queue.remove(jobIdOf(replaced))]);
+    if (this.#options.clock.now() - queued.dueAt < LATE_MS) return;
     // BullMQ uses each node's clock: a node whose clock is ahead delays what it adds for the others. A job that waits
     // or runs already is not delayed, and stays as it is.
     const isPromoted = await job.promote().then(
@@ -70,14 +70,14 @@ export class BullmqKindQueue {
     if (isPromoted || (await job.getState()) !== "unknown") return;
     // Redis has the job but no list with it, after it has lost some of its keys: BullMQ would never hand it out, and
     // ignores what is added under its id. A job that a worker still carries out is locked, and is not removed.
-    if (await this.#remove(job)) await this.#put(effect);
+    if (await this.#remove(job)) await this.#put(queued);
   }
 
-  #put(effect: Queued): Promise<Job<Queued>> {
-    return this.#queue.add(effect.kind === "run" ? effect.agentId : effect.kind, effect, {
-      jobId: jobIdOf(effect),
-      delay: Math.max(0, effect.dueAt - this.#options.clock.now()),
-      ...(effect.kind === "run" && { priority: LAST_PRIORITY - effect.priority }),
+  #put(queued: Queued): Promise<Job<Queued>> {
+    return this.#queue.add(queued.kind === "run" ? queued.agentId : queued.kind, queued, {
+      jobId: jobIdOf(queued),
+      delay: Math.max(0, queued.dueAt - this.#options.clock.now()),
+      ...(queued.kind === "run" && { priority: LAST_PRIORITY - queued.priority }),
     });
   }
 

@@ -95,11 +95,11 @@ class BullmqQueue implements RunQueue {
     this.#clients = clients;
   }
 
-  async add(effect: Queued): Promise<void> {
+  async add(queued: Queued): Promise<void> {
     if (this.#isClosed) throw new AppError("unavailable");
     if (this.#adding >= MAX_ADDING) throw new AppError("unavailable", "too many effects are waiting for the run queue");
     this.#adding += 1;
-    const added = this.#queues[effect.kind].add(effect, this.#replacedBy(effect)).finally(() => {
+    const added = this.#queues[queued.kind].add(queued, this.#replacedBy(queued)).finally(() => {
       this.#adding -= 1;
     });
     await this.#inTime(added);

@@ -36,15 +36,15 @@ export class MemoryQueue implements RunQueue {
     this.#clock = clock;
   }
 
-  async add(effect: Queued): Promise<void> {
+  async add(queued: Queued): Promise<void> {
     if (this.#isClosed) throw new AppError("unavailable");
-    const { known } = this.#queues[effect.kind];
-    if (known.has(effect.id)) return;
-    if (effect.kind === "alarm") this.#dropAlarm(effect.floorId);
+    const { known } = this.#queues[queued.kind];
+    if (known.has(queued.id)) return;
+    if (queued.kind === "alarm") this.#dropAlarm(queued.floorId);
     if (known.size >= MAX_WAITING_EFFECTS) throw new AppError("unavailable", "the run queue is full");
-    if (effect.dueAt - this.#clock.now() > MAX_DELAY_MS)
-      throw new RangeError(`effect ${effect.id} is due too far ahead`);
-    this.#wait(effect);
+    if (queued.dueAt - this.#clock.now() > MAX_DELAY_MS)
+      throw new RangeError(`${queued.kind} ${queued.id} is due too far ahead`);
+    this.#wait(queued);
   }
 
   async process<K extends Queued["kind"]>(
@@ -99,39 +99,39 @@ export class MemoryQueue implements RunQueue {
     this.#alarms.delete(floorId);
   }
 
-  #wait(effect: Queued): void {
-    const delayMs = effect.dueAt - this.#clock.now();
+  #wait(queued: Queued): void {
+    const delayMs = queued.dueAt - this.#clock.now();
     // Check the time again when the timer fires: it may fire a millisecond early.
-    const timer = delayMs > 0 ? this.#clock.after(delayMs, () => this.#wait(effect)) : undefined;
-    this.#queues[effect.kind].known.set(effect.id, { timer });
-    if (effect.kind === "alarm") {
-      if (timer) this.#alarms.set(effect.floorId, effect);
-      else this.#alarms.delete(effect.floorId);
+    const timer = delayMs > 0 ? this.#clock.after(delayMs, () => this.#wait(queued)) : undefined;
+    this.#queues[queued.kind].known.set(queued.id, { timer });
+    if (queued.kind === "alarm") {
+      if (timer) this.#alarms.set(queued.floorId, queued);
+      else this.#alarms.delete(queued.floorId);
     }
-    if (!timer) this.#makeReady(effect);
+    if (!timer) this.#makeReady(queued);
   }
 
-  #makeReady(effect: Queued): void {
-    const queue = this.#queues[effect.kind];
-    queue.ready.push(effect);
+  #makeReady(queued: Queued): void {
+    const queue = this.#queues[queued.kind];
+    queue.ready.push(queued);
     this.#start(queue);
   }
 
   #start(queue: KindQueue): void {
     while (queue.handler && queue.underWay < queue.concurrency && queue.ready.length > 0) {
-      const effect = shiftFirst(queue.ready);
+      const queued = shiftFirst(queue.ready);
       queue.underWay += 1;
-      void this.#carryOut(queue, queue.handler, effect);
+      void this.#carryOut(queue, queue.handler, queued);
     }
   }
 
-  async #carryOut(queue: KindQueue, handler: Handler, effect: Queued): Promise<void> {
+  async #carryOut(queue: KindQueue, handler: Handler, queued: Queued): Promise<void> {
     try {
-      await handler(effect);
+      await handler(queued);
     } catch {
       // The handler logs its own failures; the store still has the effect.
     } finally {
-      queue.known.delete(effect.id);
+      queue.known.delete(queued.id);
       queue.underWay -= 1;
       this.#start(queue);
       if (queue.underWay === 0) {
@@ -146,7 +146,7 @@ const newKindQueue = (): KindQueue => ({ ready: [], known: new TransientMap(), c
 
 /** Remove and return the run with the highest priority, the oldest among equals. Alarms all rank equally. */
 function shiftFirst(ready: Queued[]): Queued {
-  const rank = (effect: Queued) => (effect.kind === "run" ? effect.priority : 0);
+  const rank = (queued: Queued) => (queued.kind === "run" ? queued.priority : 0);
   let first = 0;
   for (let index = 1; index < ready.length; index++) {
     if (rank(ready[index]!) > rank(ready[first]!)) first = index;

@@ -30,47 +30,47 @@ const UNCLEAN = /\\u(0000|d[89a-f])/;
  * (rule C5). Data that is too large or too deep becomes a line of the log.
  * @returns the part, and how much of the run's limits it takes, in UTF-16 units
  */
-export function boundPart(given: Part): { part: Part; units: number } {
+export function boundPart(unbounded: Part): { part: Part; units: number } {
   const withUnits = (part: Part, units = 0) => ({ part, units });
-  switch (given.type) {
+  switch (unbounded.type) {
     case "text":
     case "reasoning":
-      return withUnits(given, given.text.length);
+      return withUnits(unbounded, unbounded.text.length);
     case "message": {
-      const { content, output } = given;
-      const part = output === undefined ? given : { ...given, output: textWithin(output, MAX_OUTPUT_UNITS) };
+      const { content, output } = unbounded;
+      const part = output === undefined ? unbounded : { ...unbounded, output: textWithin(output, MAX_OUTPUT_UNITS) };
       return withUnits(part, content.length + (part.output?.length ?? 0));
     }
     case "tool-call": {
-      const call = boundCall(given.call);
-      return withUnits({ ...given, call }, call.function.arguments.length);
+      const call = boundCall(unbounded.call);
+      return withUnits({ ...unbounded, call }, call.function.arguments.length);
     }
     case "tool-result": {
-      const { toolCallId, toolName } = given;
-      const content = textWithin(given.content, MAX_RESULT_UNITS);
+      const { toolCallId, toolName } = unbounded;
+      const content = textWithin(unbounded.content, MAX_RESULT_UNITS);
       const names = {
         toolCallId: textWithin(toolCallId, MAX_NAME_UNITS),
         toolName: toolNameOf(toolName),
       };
-      return withUnits({ ...given, ...names, content }, content.length);
+      return withUnits({ ...unbounded, ...names, content }, content.length);
     }
     case "usage":
-      return withUnits({ ...given, usage: boundUsage(given.usage) });
+      return withUnits({ ...unbounded, usage: boundUsage(unbounded.usage) });
     case "provider-session": {
-      const { id = "" } = given;
+      const { id = "" } = unbounded;
       const isUsable = typeof id === "string" && id.length <= MAX_SESSION_UNITS && cleanText(id) === id;
-      return withUnits(isUsable ? given : { type: given.type, id: undefined });
+      return withUnits(isUsable ? unbounded : { type: unbounded.type, id: undefined });
     }
     case "data":
-      return boundData(given);
+      return boundData(unbounded);
     case "log": {
-      const text = textWithin(given.text, MAX_LINE_UNITS);
-      return withUnits({ ...given, text }, text.length);
+      const text = textWithin(unbounded.text, MAX_LINE_UNITS);
+      return withUnits({ ...unbounded, text }, text.length);
     }
     case "finish":
     case "start":
     case "exit":
-      return withUnits(given);
+      return withUnits(unbounded);
   }
 }
 
@@ -84,9 +84,9 @@ export function boundInteraction(interaction: NewInteraction): NewInteraction {
   };
 }
 
-function boundCall({ toolCallId, function: { name, arguments: given } }: ToolCall): ToolCall {
+function boundCall({ toolCallId, function: { name, arguments: argumentText } }: ToolCall): ToolCall {
   // A person decides by what they see of it.
-  const text = visibleJson(cleanText(given));
+  const text = visibleJson(cleanText(argumentText));
   const isLong = text.length > MAX_ARGUMENTS_UNITS;
   return {
     toolCallId: textWithin(toolCallId, MAX_NAME_UNITS),

@@ -269,8 +269,8 @@ export class RunDriver {
     return { kind: "failed", code: "internal", message };
   }
 
-  #add(given: Part): void {
-    const { part, units } = boundPart(given);
+  #add(unbounded: Part): void {
+    const { part, units } = boundPart(unbounded);
     if (this.#summary) return this.#summary.add(part);
     const { agent = masterRef(this.#options.agent.id) } = part;
     const { runId } = this.#options.work.request;
@@ -364,13 +364,13 @@ export class RunDriver {
     };
   }
 
-  async #askUser(given: NewInteraction, withdrawn?: AbortSignal): Promise<Answer> {
+  async #askUser(unbounded: NewInteraction, withdrawn?: AbortSignal): Promise<Answer> {
     withdrawn?.throwIfAborted();
     if (this.#summary) throw new Error("a summary asks no person");
     if (this.#withdrawn >= MAX_WITHDRAWN) throw new AppError("busy", `${MAX_WITHDRAWN} questions were withdrawn.`);
     if (this.#questions.size >= MAX_QUESTIONS)
       throw new AppError("busy", `This run already waits for the answers to ${MAX_QUESTIONS} questions.`);
-    const interaction = boundInteraction(given);
+    const interaction = boundInteraction(unbounded);
     const requestId = this.#options.newId() as RequestId;
     const answer = await unlessAborted<Answer | undefined>(this.#abort.signal, (resolve) => {
       const withdraw = () => {

@@ -327,7 +327,7 @@ export interface StoredFloorView {
   /** For whom the idle floor is reserved. */
   reserved?: Reservation | undefined;
   holder?: Session | undefined;
-  /** The sessions heard alongside the holder, highest priority first. */
+  /** The sessions audible alongside the holder, highest priority first. */
   ducked: Session[];
   /** Most recently paused first. */
   paused: Session[];

@@ -98,6 +98,8 @@ const FORMER = [
   "Binding|NO_BINDINGS|\\w*[iI]nSlots\\w*|slots(?=: Semaphore)",
   // Rules decide who has the floor.
   "Rules",
+  // Sessions are loaded and evicted, and become audible. What the host passes with a command is given.
+  "bring(?:Up|Row|Due|Session|sTurn)|heardMs|given(?= = use)",
 ];
 
 test("the code calls nothing by a word that the glossary keeps for another thing", () => {

@@ -23,8 +23,8 @@ export function AgentButtons(considered: Considered) {
   const { say } = useWords();
   const client = useClient();
   const { agents, floorId = "", floor, isLive } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const { whatIf } = considered;
   const { consider, considerNow, leave, leaveSoon, stay } = useWhatIf(considered);
   const isTouched = useMedia("(any-pointer: coarse)");
@@ -33,7 +33,7 @@ export function AgentButtons(considered: Considered) {
   const isPreviewing = isTouched && isSwitchedOn;
 
   // A touch screen has its hint beside the switch until that is on.
-  const hasHint = canStart && (isPreviewing || !isTouched) && !whatIf && !given.refusal && !given.isLate;
+  const hasHint = canStart && (isPreviewing || !isTouched) && !whatIf && !lastCommand.refusal && !lastCommand.isLate;
 
   const start = ({ id: agentId, workspaceId }: AgentView) => {
     leave();
@@ -102,7 +102,7 @@ export function AgentButtons(considered: Considered) {
             <b>{say("whatif.title")}</b> <DecisionText decision={whatIf.decision} isWhatIf />
           </p>
         )}
-        {!whatIf && <Outcome of={given} />}
+        {!whatIf && <Outcome of={lastCommand} />}
         {hasHint && <p className={floorStyles["quiet"]}>{say(isPreviewing ? "whatif.on" : "whatif.point")}</p>}
       </section>
     </section>

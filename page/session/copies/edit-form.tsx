@@ -20,8 +20,8 @@ interface Props {
 export function EditForm({ message, session, onLeave }: Props) {
   const { say } = useWords();
   const client = useClient();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const openSession = useOpenSession();
   const [text, setText] = useState(message.content);
   // A session that has the floor does not lose it to its own copy: only a copy that replaces it gets the floor.
@@ -72,7 +72,7 @@ export function EditForm({ message, session, onLeave }: Props) {
           {say("cancel")}
         </button>
       </p>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </form>
   );
 }

@@ -21,8 +21,8 @@ export function ForkForm({ session, messageId, onLeave }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { agents, agentName } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const openSession = useOpenSession();
   const { borrower, giveBack } = useBorrowedFocus<HTMLSelectElement>();
   const [chosen, setChosen] = useState<string>();
@@ -73,7 +73,7 @@ export function ForkForm({ session, messageId, onLeave }: Props) {
         </button>
       </form>
       <div className={styles["outcome"]}>
-        <Outcome of={given} />
+        <Outcome of={lastCommand} />
       </div>
     </>
   );

@@ -15,8 +15,8 @@ export function Import() {
   const { say } = useWords();
   const client = useClient();
   const { floorId = "" } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const openSession = useOpenSession();
   const read = (file: File) =>
     act(async () => {
@@ -33,7 +33,7 @@ export function Import() {
       >
         {say("sessions.import")}
       </FileButton>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </>
   );
 }

@@ -143,7 +143,7 @@ function Tokens({ session: { tokenUsage } }: { session: Session }) {
 function Origin({ session }: { session: Session }) {
   const { say } = useWords();
   const { linkTo, isLive } = useHere();
-  const given = useAct();
+  const lastCommand = useAct();
   const { id, userId, zone, workspaceId, ownerId, origin, replacedBy } = session;
   const from = origin?.sessionId;
   return (
@@ -151,7 +151,7 @@ function Origin({ session }: { session: Session }) {
       <h2 id="facts-session">{say("facts.session")}</h2>
       <dl>
         <Fact name={say("facts.id")}>
-          <code>{id}</code> <CopyButton text={id} act={given.act} />
+          <code>{id}</code> <CopyButton text={id} act={lastCommand.act} />
         </Fact>
         <Fact name={say("facts.user")}>{userId}</Fact>
         <Fact name={say("facts.zone")}>{zone}</Fact>
@@ -169,7 +169,7 @@ function Origin({ session }: { session: Session }) {
           {replacedBy !== undefined && <a href={linkTo("session", { sessionId: replacedBy })}>{replacedBy}</a>}
         </Fact>
       </dl>
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </section>
   );
 }

@@ -13,8 +13,8 @@ export function ModeChoice({ session }: { session: Session }) {
   const { say } = useWords();
   const client = useClient();
   const { agents, isLive } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   // The answer may arrive before the stream reports the change: until then, the list shows the choice.
   const [chosen, setChosen] = useState<string>();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a mode that arrives takes the place of the choice.
@@ -42,7 +42,7 @@ export function ModeChoice({ session }: { session: Session }) {
           ))}
         </select>
       </label>{" "}
-      <Outcome of={given} />
+      <Outcome of={lastCommand} />
     </>
   );
 }

@@ -37,8 +37,8 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
   const { say } = useWords();
   const client = useClient();
   const { isLive, linkTo, floorId = "" } = useHere();
-  const given = useAct();
-  const { act, isBusy } = given;
+  const lastCommand = useAct();
+  const { act, isBusy } = lastCommand;
   const [draft, setDraft] = useState<string>();
   const [question, setQuestion] = useState<Question>();
   const { id, agentId, state } = session;
@@ -83,7 +83,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
             session={session}
             hasTurns={hasTurns}
             mayDelete={onDelete !== undefined}
-            given={given}
+            lastCommand={lastCommand}
             onQuestion={setQuestion}
           />
         )}
@@ -93,11 +93,11 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
         session={session}
         question={question}
         onQuestion={setQuestion}
-        given={given}
+        lastCommand={lastCommand}
         onDelete={onDelete}
       />
       <div className={styles["outcome"]}>
-        <Outcome of={given} />
+        <Outcome of={lastCommand} />
       </div>
     </header>
   );

@@ -12,12 +12,12 @@ interface Props {
   session: Session;
   hasTurns: boolean;
   mayDelete: boolean;
-  given: Act;
+  lastCommand: Act;
   onQuestion: (question: Question) => void;
 }
 
 /** Copies a session, takes back its last turn, saves it and deletes it. */
-export function SessionMenu({ session, hasTurns, mayDelete, given: { act, isBusy }, onQuestion }: Props) {
+export function SessionMenu({ session, hasTurns, mayDelete, lastCommand: { act, isBusy }, onQuestion }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { agents } = useHere();

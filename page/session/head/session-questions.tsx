@@ -15,12 +15,12 @@ interface Props {
   session: Session;
   question: Question | undefined;
   onQuestion: (question: Question | undefined) => void;
-  given: Act;
+  lastCommand: Act;
   onDelete: (() => Promise<void>) | undefined;
 }
 
 /** The question of a session's command, until it is answered. */
-export function SessionQuestions({ session, question, onQuestion, given: { act, isBusy }, onDelete }: Props) {
+export function SessionQuestions({ session, question, onQuestion, lastCommand: { act, isBusy }, onDelete }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();

@@ -54,7 +54,7 @@ type FloorEvent =
 export type ArbiterEvent =
   | FloorEvent
   /** The host has loaded a session from its row, because a command names it. */
-  | { type: "bring"; input: SessionInput }
+  | { type: "load"; input: SessionInput }
   /** The host drops sessions that the floor does not need (rule C6). */
   | { type: "evict"; sessionIds: SessionId[] };
 
@@ -336,8 +336,8 @@ const machine = setup({
         else enqueue.sendTo(action.to, action.event);
       }
     }),
-    bringSession: enqueueActions(({ event, enqueue }) => {
-      assertEvent(event, "bring");
+    loadSession: enqueueActions(({ event, enqueue }) => {
+      assertEvent(event, "load");
       enqueue.spawnChild("session", { id: event.input.context.id, input: event.input });
     }),
     evictSessions: enqueueActions(({ event, enqueue }) => {
@@ -366,7 +366,7 @@ export const arbiterMachine = machine.createMachine({
     lapse: { actions: "arbitrate" },
     claim: { actions: "arbitrate" },
     renumber: { actions: "arbitrate" },
-    bring: { actions: "bringSession" },
+    load: { actions: "loadSession" },
     evict: { actions: "evictSessions" },
   },
   initial: "free",

@@ -1,12 +1,15 @@
 import type { AgentEntry, Policy, Restriction } from "../../config/catalog/catalog.ts";
 import type { Decision, Reason } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
-import { arrange, type Joined, join } from "./arrangement.ts";
+import { arrange, type Joined, join } from "./audible-together.ts";
 import type { Claim, DuckedClaim, Numbers } from "./claim.ts";
 import { recorder } from "./decision-record.ts";
 import { audible, type Floor, type FloorRules, replaces, reservedClaim, restrictionOn } from "./floor-claims.ts";
 
-/** Where a session waits when it is blocked: a new one in the queue, a paused one where it is, one that is heard not. */
+/**
+ * Where a session waits when it is blocked: a new session in the queue, a paused one at its rank; an audible one does
+ * not wait.
+ */
 export type Waits = "queued" | "paused" | "never";
 
 /** The session that requests the floor. `sessionId` is absent in a what-if. */
@@ -98,7 +101,7 @@ function findObstacle(
   return undefined;
 }
 
-/** Rule 6: between equals the session that is heard stays, unless `ties` or its own `yields_to` says otherwise. */
+/** Rule 6: between equals the session that is audible stays, unless `ties` or its own `yields_to` says otherwise. */
 function isTied(challenger: Numbers, claim: Claim, { ties }: Policy): boolean {
   return challenger.priority === claim.priority && ties === "reject" && !givesWay(claim, challenger);
 }
@@ -122,7 +125,7 @@ function outranks(challenger: Numbers, reserved: Claim, policy: Policy): boolean
   );
 }
 
-/** With `others: finish`, a session that is heard goes on, and may come to the front. */
+/** With `others: finish`, a session that is audible goes on, and may come to the front. */
 function goesOn(floor: Floor, { sessionId }: Challenger, { others }: Restriction): boolean {
   return others === "finish" && audible(floor).some((claim) => claim.sessionId === sessionId);
 }
@@ -142,7 +145,7 @@ function whyFull(
 }
 
 /**
- * Rules B and 12: the rank at which a session starts beneath the front, if all above let it be heard, and the sessions
+ * Rules B and 12: the rank at which a session starts beneath the front, if all above allow it, and the sessions
  * below that go silent are outranked and yield. `sessionId` is absent in a what-if.
  */
 export function rankBeneath(

@@ -10,7 +10,7 @@ export interface Numbers {
   readonly interruptible: boolean;
   readonly preemptionThreshold?: number | undefined;
   readonly explained: readonly PriorityStep[];
-  /** The sessions that may be heard beneath it; absent: none. */
+  /** The sessions that may be audible beneath it; absent: none. */
   readonly beneath?: Beneath | undefined;
   /** Whether it can continue beneath a session that allows it. */
   readonly ducks?: true | undefined;
@@ -31,7 +31,7 @@ export interface Claim extends Numbers {
   readonly wants?: true | undefined;
 }
 
-/** A session that is heard beneath the holder. */
+/** A session that is audible beneath the holder. */
 export interface DuckedClaim extends Claim {
   /** dB below its own volume, -60 to 0. */
   readonly level: number;

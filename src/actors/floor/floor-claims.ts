@@ -21,7 +21,8 @@ export interface Floor {
   /** The session that will be woken after `resume_delay`. It is still listed in `ducked`, `paused` or `queued`. */
   readonly reserved?: ReservedFloor | undefined;
   /**
-   * The sessions heard beneath the holder, highest priority first. Without a holder, only while the floor is reserved.
+   * The sessions audible beneath the holder, highest priority first. Without a holder, only while the floor is
+   * reserved.
    */
   readonly ducked: readonly DuckedClaim[];
   /** The preempted sessions, most recently paused first. */
@@ -45,7 +46,7 @@ export function rulesOf(catalog: Catalog, flags: Readonly<Record<string, boolean
   return { policy, agents, restrictions: restrictionsBy(catalog, flags) };
 }
 
-/** The sessions that are heard, the holder first. */
+/** The sessions that are audible, the holder first. */
 export function audible({ holder, ducked }: Floor): Claim[] {
   return holder ? [holder, ...ducked] : [...ducked];
 }

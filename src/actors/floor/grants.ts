@@ -68,11 +68,11 @@ export function grant(
   claim: Claim,
   verb: "activate" | "resume",
   decision: Decision,
-  bringsTurn = false,
+  turnFollows = false,
 ): Decision {
   if (decision.reason === "already_holder") return decision;
   const arrange = decision.reason === "beneath" ? letBeneath : giveFront;
-  return bringUp(step, claim, verb, decision, arrange(step.floor, claim, rulesFor(step)), bringsTurn);
+  return makeAudible(step, claim, verb, decision, arrange(step.floor, claim, rulesFor(step)), turnFollows);
 }
 
 /**
@@ -80,25 +80,25 @@ export function grant(
  * ducked ones; then this session gets its place, and last the sessions that return beneath it (invariant 3).
  * @returns the logged decision, with its effects on other sessions
  */
-function bringUp(
+function makeAudible(
   step: ArbiterStep,
   claim: Claim,
   verb: "activate" | "resume",
   decision: Decision,
   next: Rearrangement,
-  bringsTurn = false,
+  turnFollows = false,
 ): Decision {
   const { given } = step;
   const logged = withEffects(decision, next.moves, claim, given.catalog);
   log(step, logged, claim.sessionId);
   const own = (move: Move) => {
-    const about = { claim, reason: decision.reason, bringsTurn, given };
+    const about = { claim, reason: decision.reason, turnFollows, given };
     if (move.becomes === "ducked") send(step, claim.sessionId, { type: "duck", level: move.level, ...about });
     else send(step, claim.sessionId, { type: verb, ...about });
   };
   carryOut(step, next, decision.reason, { claim, move: own });
   const kept = next.floor.ducked.find(({ sessionId }) => sessionId === claim.sessionId);
-  // A critical session that is heard beneath another asked again: its rank is the same, its numbers may not be.
+  // A critical session that is audible beneath another asked again: its rank is the same, its numbers may not be.
   if (kept && !next.moves.some((move) => move.claim.sessionId === claim.sessionId)) {
     own({ becomes: "ducked", claim, level: kept.level });
   }
@@ -131,7 +131,7 @@ function displace(step: ArbiterStep, move: Move, reason: string, winner: Claim |
   }
 }
 
-/** The decision, with its effects on other sessions if the catalogue lets sessions be heard together. */
+/** The decision, with its effects on other sessions if the catalogue lets sessions be audible together. */
 export function withEffects(decision: Decision, moves: readonly Move[], claim: Claim, catalog: Catalog): Decision {
   const others = moves.filter((move) => move.claim.sessionId !== claim.sessionId);
   if (!catalog.isShared || others.length === 0) return decision;
@@ -180,7 +180,7 @@ export function settleFloor(step: ArbiterStep, reason = "resumed", delayMs?: num
   for (const move of restricted) displace(step, move, "restricted", undefined);
   if (!woken) return next.floor === step.floor ? undefined : carryOut(step, next, reason);
   const decision = wakeDecision(woken.claim, woken.reason, given.catalog.agents);
-  bringUp(step, storedClaim(woken.claim), woken.reason === "resumed" ? "resume" : "activate", decision, next);
+  makeAudible(step, storedClaim(woken.claim), woken.reason === "resumed" ? "resume" : "activate", decision, next);
 }
 
 /** `resume_delay` has passed: the reserved session is woken, or a session that has become the better one. */
@@ -243,7 +243,7 @@ function putNumbers(step: ArbiterStep, numbersFor: (claim: Claim) => Numbers | u
   };
 }
 
-/** What `stop` archives: the session that is heard in front, or is about to be. */
+/** What `stop` archives: the session that is audible in front, or is about to be. */
 export function stoppable({ floor }: ArbiterStep): SessionId[] {
   const claim = floor.holder ?? reservedClaim(floor);
   return claim ? [claim.sessionId] : [];

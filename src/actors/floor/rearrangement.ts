@@ -1,6 +1,6 @@
 import type { SessionId } from "../../protocol/ids.ts";
 import { rankBeneath, returnBeneath } from "./arbitration.ts";
-import { arrange, byPriority } from "./arrangement.ts";
+import { arrange, byPriority } from "./audible-together.ts";
 import { type Claim, type DuckedClaim, withNumbers } from "./claim.ts";
 import {
   audible,
@@ -34,8 +34,8 @@ export function giveFront(floor: Floor, claim: Claim, rules: FloorRules, isWake 
   const left = without(rest, ids(ended));
   const { kept, silenced } = arrange(claim, audible(left));
   const paused = [...silenced.map(storedClaim), ...left.paused];
-  const front: Floor = { ...left, reserved: undefined, holder: storedClaim(claim), ducked: kept, paused };
-  return changed(floor, rankOthers(front, rules), ended);
+  const next: Floor = { ...left, reserved: undefined, holder: storedClaim(claim), ducked: kept, paused };
+  return changed(floor, rankOthers(next, rules), ended);
 }
 
 /** The claim starts beneath the front (rule 12), and ends the sessions that it replaces, except the front. */
@@ -79,8 +79,9 @@ export function letWait(
 }
 
 /**
- * Rule S, after every event: restrictions apply to the sessions that are heard, a free floor goes to the best eligible
- * session, or is reserved for it, and the others find the places that the front leaves. Takes the front from no holder.
+ * Rule S, after every event: restrictions apply to the sessions that are audible, a free floor goes to the best
+ * eligible session, or is reserved for it, and the others find the places that the front leaves. Takes the front from
+ * no holder.
  * @param at when: `now` in ms since 1970, `time` in the floor's time
  * @param delayMs how long a free floor is reserved: the policy's `resume_delay`, or 0 when that is over
  */
@@ -102,7 +103,7 @@ export function settle(
   return { restricted, ...changed(before, after, []) };
 }
 
-/** Pause the heard sessions that a restriction forbids. With `others: stop` end all that it forbids. */
+/** Pause the audible sessions that a restriction forbids. With `others: stop` end all that it forbids. */
 function restrict(floor: Floor, { restrictions }: FloorRules): Rearrangement {
   const among = (others: string) => ({ restrictions: restrictions.filter((each) => each.others === others) });
   const [stopping, pausing] = [among("stop"), among("pause")];
@@ -120,7 +121,7 @@ function restrict(floor: Floor, { restrictions }: FloorRules): Rearrangement {
   };
 }
 
-/** A floor is reserved only for a session that is heard or may come up, and while no critical session is silent. */
+/** A floor is reserved only for a session that is audible or may come up, and while no critical session is silent. */
 function isReservationDue(floor: Floor, rules: FloorRules): boolean {
   const claim = reservedClaim(floor);
   return (
@@ -133,7 +134,7 @@ const waitsUrgently = ({ paused, queued }: Floor, rules: FloorRules): boolean =>
   [...paused, ...queued].some((claim) => claim.critical && isEligible(claim, rules));
 
 /**
- * The sessions are ranked beneath the holder: levels are computed, sessions that one above no longer lets be heard
+ * The sessions are ranked beneath the holder: levels are computed, sessions that one above no longer lets be audible
  * go silent, and silent ones return where they may, the best first (rules B and W).
  */
 function rankOthers(floor: Floor, rules: FloorRules): Floor {
@@ -149,7 +150,7 @@ function rankOthers(floor: Floor, rules: FloorRules): Floor {
   return next;
 }
 
-/** Return the best silent session that may be heard beneath the holder, if there is one. */
+/** Return the best silent session that may be audible beneath the holder, if there is one. */
 function returnBest(floor: Floor, holder: Claim, rules: FloorRules): Floor | undefined {
   const mayStart = (claim: Claim) =>
     claim.critical || rules.agents.get(claim.agentId)?.whenBlocked.includes("duck") === true;
@@ -165,7 +166,7 @@ function returnBest(floor: Floor, holder: Claim, rules: FloorRules): Floor | und
 
 /**
  * While the floor is reserved, levels stay as they are, because they would go up and down again. Only sessions that may
- * no longer be heard together part, and a critical one has its own volume.
+ * no longer be audible together part, and a critical one has its own volume.
  */
 function part(floor: Floor): Floor {
   const isFront = ({ sessionId }: Claim) => sessionId === floor.reserved?.sessionId;

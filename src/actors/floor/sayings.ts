@@ -46,7 +46,7 @@ interface Spoken {
   readonly reason: Reason;
   readonly challengerId: AgentId;
   readonly holderId: AgentId | undefined;
-  /** The holder makes room for the challenger, and is still heard beneath it. */
+  /** The holder makes room for the challenger, and is still audible beneath it. */
   readonly isHolderDucked: boolean;
   /** The language of the sentence, if the agent has it. */
   readonly locale: string | undefined;

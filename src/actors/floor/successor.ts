@@ -1,5 +1,5 @@
 import { yieldsTo } from "./arbitration.ts";
-import { arrange } from "./arrangement.ts";
+import { arrange } from "./audible-together.ts";
 import type { Claim } from "./claim.ts";
 import { comesBack, type Floor, type FloorRules, isEligible, replaces } from "./floor-claims.ts";
 
@@ -13,7 +13,7 @@ export interface Successor {
  * Choose the session that gets a free floor: the highest priority among the ducked, the preempted that come back by
  * themselves, and the queued. Equals rank in this order, except that of equals of which one replaces the other the one
  * that asked last goes first (rule R). Excludes sessions that may not come up, and sessions that would silence a session
- * that is heard and does not yield.
+ * that is audible and does not yield.
  */
 export function successor(floor: Floor, rules: FloorRules): Successor | undefined {
   const resumed = [...floor.ducked, ...floor.paused.filter((claim) => comesBack(claim, rules))];

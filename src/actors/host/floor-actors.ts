@@ -180,8 +180,8 @@ export class FloorActors {
   }
 
   /** Add a session that was loaded from its row. */
-  bring(input: SessionInput): void {
-    this.#guard(() => this.#sendToArbiter({ type: "bring", input }));
+  load(input: SessionInput): void {
+    this.#guard(() => this.#sendToArbiter({ type: "load", input }));
     this.#touched.delete(input.context.id);
   }
 

@@ -17,7 +17,7 @@ import { BrokenActors } from "./floor-actors.ts";
 import { Ledger } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
 import { checkPlayed } from "./played.ts";
-import { bringRow, needsPreparation, Preparation, type PreparationStore, type PreparedCommand } from "./preparation.ts";
+import { loadRow, needsPreparation, Preparation, type PreparationStore, type PreparedCommand } from "./preparation.ts";
 import { BrokenSnapshot } from "./snapshot.ts";
 import { factsOf, type TracedCommand, traceBatch, traceOf } from "./traced-batch.ts";
 
@@ -264,7 +264,7 @@ export class HostedFloor {
       const time = this.#time();
       const rows = await this.#options.store.loadDue(this.id, actors.sessionIds, DUE_PAGE + 1);
       const due = rows.slice(0, DUE_PAGE).filter(({ dueAt }) => dueAt! <= time);
-      for (const row of due) bringDue(row, activation, this.#rules());
+      for (const row of due) loadDue(row, activation, this.#rules());
       state.outsideDueAt = rows[due.length]?.dueAt;
       const ledger = new Ledger(this.id, state);
       const given = this.#given(state, state.outsideDueAt);
@@ -386,13 +386,13 @@ export class HostedFloor {
 /**
  * Add a session whose row says that it is due. A new catalogue may have moved its deadline: the row then learns of it.
  */
-function bringDue(
+function loadDue(
   row: SessionRow,
   { actors, state }: Activation,
   rules: Pick<Given, "catalog" | "interactionTimeoutMs">,
 ) {
   const { id } = row.session;
-  bringRow(row, actors, state);
+  loadRow(row, actors, state);
   if (actors.machineState(id)!.deadline(rules)?.at !== row.dueAt) actors.touch(id);
 }
 

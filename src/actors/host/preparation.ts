@@ -44,7 +44,7 @@ export class Preparation {
     ledger: Ledger,
   ): Promise<Map<Pending, Reply>> {
     const refused = new Map<Pending, Reply>();
-    // Wait for all of them, even if one fails: a late one would bring a session into actors that were dropped.
+    // Wait for all of them, even if one fails: a late one would load a session into actors that were dropped.
     const prepared = await Promise.allSettled(
       commands.map(async (pending) => {
         const refusal = await this.#prepare(pending, activation, ledger);
@@ -63,22 +63,22 @@ export class Preparation {
   ): Promise<Reply | undefined> {
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     if (sessionId === undefined) return undefined;
-    const brings = sessionCreatedBy(command) !== undefined;
+    const creates = sessionCreatedBy(command) !== undefined;
     if (command.type === "session.copy" && command.replaces !== undefined) {
-      await this.#bring(command.replaces, actors, state);
+      await this.#load(command.replaces, actors, state);
     }
     if (!actors.has(sessionId)) {
       // Most new ids are unused, and the commit detects the others.
-      if (brings && !isSuspect) ledger.expectNew(sessionId);
-      const where = brings && isSuspect ? await this.#store.whereIs(sessionId) : undefined;
+      if (creates && !isSuspect) ledger.expectNew(sessionId);
+      const where = creates && isSuspect ? await this.#store.whereIs(sessionId) : undefined;
       // Rule C20: a deleted session's id stays reserved while followers may still read up to the deletion.
       if (where?.tombstone) return { ok: false, code: "idempotency_mismatch" };
-      const row = brings && !where ? undefined : await this.#store.loadSession(sessionId);
+      const row = creates && !where ? undefined : await this.#store.loadSession(sessionId);
       if (row && row.session.floorId !== this.#floorId) {
-        return { ok: false, code: brings ? "idempotency_mismatch" : "session_not_found" };
+        return { ok: false, code: creates ? "idempotency_mismatch" : "session_not_found" };
       }
       // Another command of this batch may have loaded the session meanwhile.
-      if (row && !actors.has(sessionId)) bringRow(row, actors, state);
+      if (row && !actors.has(sessionId)) loadRow(row, actors, state);
     }
     if (command.type === "run.report") await this.#recallMessages(command, actors, ledger);
     const played = playedBy(command, actors.machineState(sessionId)?.context);
@@ -96,10 +96,10 @@ export class Preparation {
   }
 
   /** Load a session of this floor, unless the actors have it. */
-  async #bring(sessionId: SessionId, actors: FloorActors, state: Activation["state"]): Promise<void> {
+  async #load(sessionId: SessionId, actors: FloorActors, state: Activation["state"]): Promise<void> {
     if (actors.has(sessionId)) return;
     const row = await this.#store.loadSession(sessionId);
-    if (row?.session.floorId === this.#floorId && !actors.has(sessionId)) bringRow(row, actors, state);
+    if (row?.session.floorId === this.#floorId && !actors.has(sessionId)) loadRow(row, actors, state);
   }
 
   /** Load finished messages that the last report of a stopping run extends: the actors do not keep their text. */
@@ -118,7 +118,7 @@ export class Preparation {
 }
 
 /** Add a session to the actors, from its row. */
-export function bringRow(row: SessionRow, actors: FloorActors, state: Activation["state"]): void {
+export function loadRow(row: SessionRow, actors: FloorActors, state: Activation["state"]): void {
   state.seqs.set(row.session.id, row.head);
-  actors.bring(readSession(row));
+  actors.load(readSession(row));
 }

@@ -18,7 +18,7 @@ export function requestFloor(
   step.toArbiter.push({ type: "request", sessionId: step.context.id, ...request, given: step.given });
 }
 
-/** The session is heard from now on, as the holder or ducked. Its wait and its pause end. */
+/** The session is audible from now on, as the holder or ducked. Its wait and its pause end. */
 function becomeAudible(step: SessionStep, claim: Claim, level: number | undefined): void {
   const { context, given } = step;
   context.claim = claim;
@@ -45,26 +45,26 @@ export function keepLengths(step: SessionStep): void {
 /** The session becomes the holder. `wasAudible`: it was ducked before, so its run is unchanged. */
 export function winFloor(
   step: SessionStep,
-  { claim, bringsTurn }: Extract<InternalEvent, { type: "activate" | "resume" }>,
+  { claim, turnFollows }: Extract<InternalEvent, { type: "activate" | "resume" }>,
   wasAudible: boolean,
 ): void {
   becomeAudible(step, claim, undefined);
   if (!step.context.run) {
-    if (!bringsTurn) beginNext(step);
+    if (!turnFollows) beginNext(step);
   } else if (!wasAudible) resumeRun(step);
 }
 
 /** The session continues beneath another, at a level. A running run is unchanged; a suspended run continues. */
 export function goBeneath(
   step: SessionStep,
-  { claim, level, bringsTurn }: Extract<InternalEvent, { type: "duck" }>,
+  { claim, level, turnFollows }: Extract<InternalEvent, { type: "duck" }>,
   wasAudible: boolean,
 ): void {
   becomeAudible(step, claim, level);
   stopIdling(step);
   if (wasAudible) return;
   if (step.context.run) resumeRun(step);
-  else if (!bringsTurn) beginWaitingTurn(step);
+  else if (!turnFollows) beginWaitingTurn(step);
 }
 
 /** The session goes silent, for at most its agent's `max_pause`. Only a preempted session goes on competing. */

@@ -77,13 +77,13 @@ export interface SessionContext {
   /** Since when it holds the floor without a run. */
   idleSince?: number | undefined;
   pausedSince?: number | undefined;
-  /** Since when it is heard without a break, in front or beneath. */
+  /** Since when it is audible without a break, in front or beneath. */
   heardSince?: number | undefined;
   /** Since when it waits for the floor, queued or preempted. */
   waitsSince?: number | undefined;
   /** The lengths that its agent had when its state began; they apply once the agent has left the catalogue. */
   lengths?: Lengths | undefined;
-  /** Present while the session is heard or waits for the floor, if its agent has a lease. */
+  /** Present while the session is audible or waits for the floor, if its agent has a lease. */
   lease?: SessionLease | undefined;
 }
 
@@ -239,7 +239,7 @@ export interface SessionValue {
   activity: Activity;
 }
 
-/** How events write a state: the activity shows while the session is heard. */
+/** How events write a state: the activity shows while the session is audible. */
 export function writtenState({ lifecycle, activity }: SessionValue): WrittenState {
   return lifecycle === "active" || lifecycle === "ducked" ? `${lifecycle}.${activity}` : lifecycle;
 }

@@ -1,8 +1,8 @@
 import { agentOf, type SessionStep } from "./session-step.ts";
 
 /**
- * Leases. A session with a lease that is heard or waits for the floor loses its place when it gives no sign of life. It
- * lapses between 1 and 1.5 leases after the last one. The rules: docs/use/arbitration.md.
+ * Leases. A session with a lease that is audible or waits for the floor loses its place when it gives no sign of life.
+ * It lapses between 1 and 1.5 leases after the last one. The rules: docs/use/arbitration.md.
  *
  * A deadline is one lease ahead, and then the rest of the next lease if the session was renewed meanwhile. Otherwise a
  * second deadline, half a lease later, decides. It counts from when the first one was carried out, and not from the

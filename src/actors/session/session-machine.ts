@@ -222,7 +222,7 @@ const anytime = (isAudible: boolean) =>
     renumber: { actions: "setNumbers" },
   }) as const;
 
-/** How a heard session goes silent. */
+/** How an audible session goes silent. */
 const silenced = {
   preempt: { target: "paused", actions: { type: "loseFloor", params: { pausedBy: "preemption" } } },
   yield: { target: "paused", actions: { type: "loseFloor", params: { pausedBy: "yield" } } },
@@ -232,7 +232,7 @@ const silenced = {
 const refused = (code: ErrorCode, allowed?: string[]) =>
   ({ actions: { type: "refuse", params: { code, ...(allowed && { allowed }) } } }) as const;
 
-/** An action that depends on whether the session is heard. */
+/** An action that depends on whether the session is audible. */
 const byFloor = <Target extends string, Action extends string>(target: Target, action: Action) =>
   [
     { guard: "isActive", target, actions: { type: action, params: { isAudible: true } } },

@@ -42,8 +42,8 @@ interface Leaving {
 
 /** Events that change a session's state, from the arbiter or from the session itself. */
 export type InternalEvent = Timely<
-  /** `bringsTurn`: a turn follows, so the session does not begin a queued turn yet. */
-  | { type: "activate" | "resume"; claim: Claim; reason: string; bringsTurn?: boolean | undefined }
+  /** `turnFollows`: a turn follows, and the session does not begin a queued turn yet. */
+  | { type: "activate" | "resume"; claim: Claim; reason: string; turnFollows?: boolean | undefined }
   /** The session is ducked, or its level changes. */
   | {
       type: "duck";
@@ -51,7 +51,7 @@ export type InternalEvent = Timely<
       level: number;
       by?: By | undefined;
       reason: string;
-      bringsTurn?: boolean | undefined;
+      turnFollows?: boolean | undefined;
     }
   | { type: "preempt"; by?: By | undefined; reason: string }
   | { type: "queue"; claim: Claim; decision: Decision; turn?: TurnInput | undefined }

@@ -127,7 +127,7 @@ export function beginWaitingTurn(step: SessionStep): boolean {
   return true;
 }
 
-/** A heard session without a run: begin the next turn, or do what its agent does between turns. */
+/** An audible session without a run: begin the next turn, or do what its agent does between turns. */
 export function beginNext(step: SessionStep): void {
   // Only the holder releases the floor after `idle_timeout`.
   if (beginWaitingTurn(step) || step.context.level !== undefined) return;

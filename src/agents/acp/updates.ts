@@ -99,14 +99,15 @@ export class UpdateReader {
     this.#redactor = redactor;
   }
 
-  read(given: Update): Part[] {
-    const { sessionUpdate } = given;
-    if (sessionUpdate === "agent_message_chunk" || sessionUpdate === "agent_thought_chunk") return this.#chunk(given);
-    const update: Update = { ...this.#redactor.value(given), sessionUpdate };
+  read(received: Update): Part[] {
+    const { sessionUpdate } = received;
+    if (sessionUpdate === "agent_message_chunk" || sessionUpdate === "agent_thought_chunk")
+      return this.#chunk(received);
+    const update: Update = { ...this.#redactor.value(received), sessionUpdate };
     switch (sessionUpdate) {
       case "tool_call":
       case "tool_call_update": {
-        const call = ToolUpdate.safeParse(given).data;
+        const call = ToolUpdate.safeParse(received).data;
         return call ? this.tool(this.clean(call)) : [];
       }
       case "plan": {

@@ -16,8 +16,8 @@ export class Redactor {
 
   /** @param variables the variables whose values are secret, by name */
   constructor(variables: Iterable<readonly [name: string, value: string]>) {
-    for (const [name, given] of variables) {
-      const value = given.trim();
+    for (const [name, rawValue] of variables) {
+      const value = rawValue.trim();
       if (value.length < MIN_SECRET_UNITS) continue;
       // Arguments of tools, and some programs' lines, are JSON, in which a value may have escapes.
       for (const form of [value, JSON.stringify(value).slice(1, -1)]) {

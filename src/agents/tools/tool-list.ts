@@ -53,7 +53,7 @@ export class ToolList {
   add(
     {
       name,
-      description: given = "",
+      description: rawDescription = "",
       inputSchema: schema,
     }: { name: string; description?: string | undefined; inputSchema: object },
     rest: Pick<Tool, "isConfirmed" | "timeoutMs" | "run">,
@@ -68,7 +68,7 @@ export class ToolList {
       this.#leftOut += 1;
       return;
     }
-    const description = textWithin(this.#redactor.text(given), MAX_DESCRIPTION_UNITS);
+    const description = textWithin(this.#redactor.text(rawDescription), MAX_DESCRIPTION_UNITS);
     const schemaUnits = isTooDeep(schema) ? Number.POSITIVE_INFINITY : JSON.stringify(schema).length;
     const units = schemaUnits + description.length;
     if (schemaUnits > MAX_SCHEMA_UNITS || this.#units + units > MAX_LIST_UNITS) {

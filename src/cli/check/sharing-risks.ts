@@ -1,4 +1,4 @@
-import { type Audibility, depth } from "../../actors/floor/arrangement.ts";
+import { type Audibility, depth } from "../../actors/floor/audible-together.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
 import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";

@@ -1,4 +1,4 @@
-import { depth } from "../../actors/floor/arrangement.ts";
+import { depth } from "../../actors/floor/audible-together.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
 import { type AgentEntry, acceptsTurns, type Catalog, type PriorityRule } from "../../config/catalog/catalog.ts";
 import { loneClaimOf } from "../../policy/lone-claims.ts";
@@ -45,12 +45,12 @@ function findStandoffs(agents: readonly AgentEntry[]): string[] {
 /** The lowest and the highest priority that users' overrides and rules can give to an agent. */
 function rangeOf({ id, priority, critical }: AgentEntry, { overrides, priorityRules }: Catalog): [number, number] {
   if (critical) return [priority, priority];
-  const given = [priority, ...[...overrides.values()].flatMap((ofUser) => ofUser.get(id) ?? [])];
+  const priorities = [priority, ...[...overrides.values()].flatMap((ofUser) => ofUser.get(id) ?? [])];
   const adjusts = priorityRules.filter((rule) => namesAgent(rule, id)).map(({ adjust }) => adjust);
   const sum = (which: (adjust: number) => boolean) => adjusts.filter(which).reduce((all, each) => all + each, 0);
   return [
-    Math.max(0, Math.min(...given) + sum((adjust) => adjust < 0)),
-    Math.min(100, Math.max(...given) + sum((adjust) => adjust > 0)),
+    Math.max(0, Math.min(...priorities) + sum((adjust) => adjust < 0)),
+    Math.min(100, Math.max(...priorities) + sum((adjust) => adjust > 0)),
   ];
 }
 

@@ -84,9 +84,9 @@ export function findDefinitionFault(file: Catalog, definition: AgentDefinition):
 }
 
 /** A definition may limit its base further, and never less. */
-function findExcess(base: AgentEntry, { subAgents, ...given }: AgentDefinition): DefinitionFault | undefined {
+function findExcess(base: AgentEntry, { subAgents, ...fields }: AgentDefinition): DefinitionFault | undefined {
   for (const path of ["maxSteps", "maxDepth"] as const) {
-    const number = given[path];
+    const number = fields[path];
     if (number !== undefined && number > base[path]) {
       return { path, message: `${base.id} has ${base[path]}, and an agent that is based on it may not have more` };
     }

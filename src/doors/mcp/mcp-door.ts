@@ -117,7 +117,7 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
       server.registerTool(
         name,
         { description, inputSchema: input, annotations: { readOnlyHint: isReadOnly } },
-        async (given, { mcpReq: { id, _meta, signal: cancelled, notify } }) => {
+        async (parsed, { mcpReq: { id, _meta, signal: cancelled, notify } }) => {
           const end = calls.add(client, id, () => void server.close());
           const progressToken = _meta?.progressToken;
           const progress =
@@ -129,9 +129,9 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
                   notify({ method: "notifications/progress", params }).catch(() => {});
                 };
           const call = () => {
-            return { identity: identify(name, given, { id, _meta }), cancelled, endWithClient: untilLeft, progress };
+            return { identity: identify(name, parsed, { id, _meta }), cancelled, endWithClient: untilLeft, progress };
           };
-          return await carryOut(command, { given, sent: sentArguments }, call, context).finally(end);
+          return await carryOut(command, { parsed, sent: sentArguments }, call, context).finally(end);
         },
       );
     }
@@ -161,13 +161,13 @@ const argumentsIn = (body: unknown): unknown => ToolCall.safeParse(body).data?.p
 /** A refusal is returned as a result for the model: the decision and its sentence. */
 async function carryOut(
   command: McpCommand,
-  { given, sent }: { given: unknown; sent: unknown },
+  { parsed, sent }: { parsed: unknown; sent: unknown },
   call: () => McpCall,
   { log }: McpContext,
 ) {
   try {
     refuseMisspelt("arguments", sent, command.input);
-    const result = await command.run(given as never, call());
+    const result = await command.run(parsed as never, call());
     return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: { ...result } };
   } catch (thrown) {
     const error = toAppError(thrown);

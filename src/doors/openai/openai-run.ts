@@ -82,14 +82,14 @@ export const metadataOf = ({ sessionId, runId, playedUpTo }: RunAddress) => ({
  */
 export async function answerWithRun(
   { context, runs, repeats, request, reply }: OpenAiRunOptions,
-  { identity: given, target, readTurn }: OpenAiRequest,
+  { identity: wanted, target, readTurn }: OpenAiRequest,
   answer: OpenAiAnswer,
 ): Promise<FastifyReply> {
   const { streams, log } = context;
   mustHaveRoom(streams, request.caller);
   const turn = readTurn();
   const isRetry = Number(request.headers["x-stainless-retry-count"] ?? 0) > 0;
-  const { identity, end } = repeats.admit(given, { session: target.sessionId, isRetry });
+  const { identity, end } = repeats.admit(wanted, { session: target.sessionId, isRetry });
   const { caller } = identity;
   let hasRun = false;
   try {

@@ -182,7 +182,7 @@ export function messageRoutes(app: Routes, context: Context): void {
       isNew = true;
       resolved.row = connectionId && (await connections.find(connectionId, caller.ownerId));
       const target = await findTarget(caller, message, identity, resolved.row);
-      if (!target.brings) resolved.target = target;
+      if (!target.creates) resolved.target = target;
       planned = target;
       return { floorId: target.floorId, command: await commandOf(message, target, identity) };
     };

@@ -182,8 +182,8 @@ const FORBIDDEN = /\\u(?:0000|d)/;
 export const listOf = (rows: readonly object[]): string | null => (rows.length === 0 ? null : cleanJson(rows));
 
 /** The edges refuse invalid characters; any that remain are replaced. */
-function cleanJson(given: object): string {
-  const json = JSON.stringify(given);
+function cleanJson(value: object): string {
+  const json = JSON.stringify(value);
   if (!FORBIDDEN.test(json)) return json;
-  return JSON.stringify(given, (_, value) => (typeof value === "string" ? cleanText(value) : value));
+  return JSON.stringify(value, (_, each) => (typeof each === "string" ? cleanText(each) : each));
 }

@@ -113,9 +113,9 @@ export const viewQueries = (db: Database) => ({
     id: SessionId,
     { after, before, fromStart, limit }: MessageRange,
   ): Promise<StoredMessagePage | undefined> {
-    const given = [id, after ?? null, before ?? null, limit + 1];
+    const values = [id, after ?? null, before ?? null, limit + 1];
     const isForward = after !== undefined || fromStart === true;
-    const rows = await db.query<PageRow>(isForward ? MESSAGES_AFTER : MESSAGES_BEFORE, given);
+    const rows = await db.query<PageRow>(isForward ? MESSAGES_AFTER : MESSAGES_BEFORE, values);
     const [first] = rows;
     if (!first) return undefined;
     if (after !== undefined && first.afterKey === null) throw noMessage(after);
@@ -157,8 +157,8 @@ export const viewQueries = (db: Database) => ({
   },
 
   async listFloors({ after = "" as FloorId, ids, state, ownerId, limit }: StoredFloorQuery): Promise<StoredFloorPage> {
-    const given = [after, limit + 1, ownerId ?? null, ids ?? null];
-    const rows = await db.query<FloorListRow>(floorList(state), given);
+    const values = [after, limit + 1, ownerId ?? null, ids ?? null];
+    const rows = await db.query<FloorListRow>(floorList(state), values);
     const { page, hasMore } = readPage(rows, limit, weightOfFloor);
     return { floors: page.map(floorOfRow), hasMore };
   },

@@ -1,4 +1,4 @@
-import { type Audibility, depth } from "../../../src/actors/floor/arrangement.ts";
+import { type Audibility, depth } from "../../../src/actors/floor/audible-together.ts";
 import { restrictionOn, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
 import { must } from "../../../src/policy/arrangement-check.ts";

@@ -142,7 +142,7 @@ export class FloorStage {
       const { context, value, view } = former.machineState(id)!;
       const { lifecycle, activity } = value;
       if (needed.has(id) || lifecycle === "deleted") continue;
-      this.actors.bring({ context: recallSession(view, memoryOf(context)), lifecycle, activity });
+      this.actors.load({ context: recallSession(view, memoryOf(context)), lifecycle, activity });
     }
   }
 

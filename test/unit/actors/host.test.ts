@@ -179,7 +179,7 @@ test("all floors are dropped from memory at the end, and no data is lost", async
 const INVALID = [
   ...["stop", "init", "error.actor.music", "done.actor.music", "done.state.session"].map((name) => `xstate.${name}`),
   // Internal events of the machines, which would start a turn without the floor, or grant it without a decision.
-  ...["turn", "queue", "request", "left", "leave", "bring", "evict", "preempt", "archive"],
+  ...["turn", "queue", "request", "left", "leave", "load", "evict", "preempt", "archive"],
   ...["session.fly", ""],
 ];
 

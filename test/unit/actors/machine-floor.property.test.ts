@@ -119,7 +119,7 @@ const report = { ...about, type: "run.report", runId: "r1", attempt: 1, n: 1, pa
 /** The events of each type that a session accepts. */
 const SESSION_EVENTS = [
   ...["activate", "resume"].map((type) => ({ type, claim, reason: "floor_free", given })),
-  { type: "activate", claim, reason: "floor_free", bringsTurn: true, given },
+  { type: "activate", claim, reason: "floor_free", turnFollows: true, given },
   { type: "preempt", by: { sessionId: "o", agentId: "music" }, reason: "outranks", given },
   { type: "duck", claim, level: -14, reason: "preempted", given },
   { type: "queue", claim, decision: { outcome: "queued" }, given },
@@ -282,7 +282,7 @@ const ARBITER_EVENTS = [
   { type: "request", sessionId: "s", as: "resume", waits: "paused", given },
   { type: "left", sessionId: "s", given },
   { type: "claim", claim: { ...claim, priority: 5 }, given },
-  { type: "bring", input: { context: bare, lifecycle: "paused", activity: "idle" } },
+  { type: "load", input: { context: bare, lifecycle: "paused", activity: "idle" } },
   { type: "evict", sessionIds: ["s"] },
   { type: "nonsense", given },
 ] as unknown as ArbiterEvent[];

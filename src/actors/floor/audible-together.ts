@@ -1,17 +1,17 @@
 import type { Claim, DuckedClaim } from "./claim.ts";
 
 /**
- * Which sessions are heard together. A session is heard beneath another if the other allows it (`beneath`) and it can
- * play quieter (`when_preempted: duck`). Pure: the result depends only on the competing sessions, not on earlier
+ * Which sessions are audible together. A session is audible beneath another if the other allows it (`beneath`) and it
+ * can play quieter (`when_preempted: duck`). Pure: the result depends only on the competing sessions, not on earlier
  * events. The definitions: docs/use/arbitration.md.
  */
 
-/** The fields of a claim that decide which sessions are heard together. */
+/** The fields of a claim that decide which sessions are audible together. */
 export type Audibility = Pick<Claim, "agentId" | "priority" | "beneath" | "ducks" | "critical">;
 
 /**
- * The level of `below` while it is heard beneath `above`, in dB (-60 to 0). Undefined if `above` does not allow it to
- * be heard. `all` does not mean the agent itself: an agent names itself if two of its sessions are heard together.
+ * The level of `below` while it is audible beneath `above`, in dB (-60 to 0). Undefined if `above` does not allow it to
+ * be audible. `all` does not mean the agent itself: an agent names itself if two of its sessions are audible together.
  */
 export function depth(above: Audibility, below: Audibility): number | undefined {
   if (below.critical) return 0;
@@ -35,7 +35,7 @@ export function levelBeneath(audibleAbove: readonly Audibility[], below: Audibil
 }
 
 export interface Arrangement {
-  /** The sessions heard beneath the front, highest priority first. */
+  /** The sessions audible beneath the front, highest priority first. */
   readonly kept: readonly DuckedClaim[];
   /** The sessions that go silent, in the order of the list. */
   readonly silenced: readonly Claim[];
@@ -43,7 +43,7 @@ export interface Arrangement {
 
 /**
  * Arrange sessions beneath a front: by priority, equals in the order of the list. A session is kept if all sessions
- * kept above it, including the front, allow it to be heard; otherwise it goes silent.
+ * kept above it, including the front, allow it to be audible; otherwise it goes silent.
  */
 export function arrange(front: Audibility, list: readonly Claim[]): Arrangement {
   const audible: Audibility[] = [front];
@@ -70,8 +70,8 @@ export type Joined = Arrangement & { readonly own: DuckedClaim };
 
 /**
  * Add a session to those that are arranged beneath a front: after its equals, or before them. All sessions above it
- * must allow it to be heard, and those below that it silences must give way to it.
- * @returns undefined if it cannot be heard there
+ * must allow it to be audible, and those below that it silences must give way to it.
+ * @returns undefined if it cannot be audible there
  */
 export function join(
   front: Audibility,
