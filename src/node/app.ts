@@ -298,7 +298,7 @@ async function joinCluster({
     leaseMs,
   });
   storeWatch.start();
-  // The list of all nodes. They are compared by nothing but their names, whatever their number of partitions.
+  // The list of all nodes. Only the names are compared; the number of partitions does not matter.
   const membersOf = (name: string) =>
     new RedisMembership({ redis, epoch: `${store.epoch}.nodes`, nodeId: name, leaseMs, count: 1 });
   const roleWatch = new RoleWatch({ clock: stopwatch, membersOf, nodeId, roles, leaseMs, log });

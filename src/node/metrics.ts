@@ -123,7 +123,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
         name,
         help,
         registers,
-        // While the queue does not answer, the last value stands; `interlock_bus_away` tells of that.
+        // While the queue does not answer, the last value remains; `interlock_bus_away` shows that.
         async collect() {
           const runs = await gauges()
             .waitingRuns()

@@ -176,10 +176,15 @@ test("creating an app touches no file, and it starts once", async () => {
   expect((await fetch(`${url}/health`)).status).toBe(200);
 });
 
-/** A program of a page, run unchanged except for the paths of its imports. */
+/** A program of a page, run with the paths of a checkout, which its comments name, and otherwise unchanged. */
 async function run(name: string, text: string): Promise<ChildProcess> {
   const file = join(folder, `${name}.mts`);
-  await writeFile(file, text.replaceAll('from "./', `from "${pathToFileURL(root).href}/`));
+  const inCheckout = text.replace(
+    /from "interlock[^"]*"; \/\/ in a checkout: "\.\/(.+)"/,
+    (_, path) => `from "${pathToFileURL(join(root, path)).href}";`,
+  );
+  expect(inCheckout).not.toBe(text);
+  await writeFile(file, inCheckout);
   const program = spawn(process.execPath, [file], { cwd: root, stdio: ["ignore", "pipe", "ignore"] });
   closing.push(() => program.kill("SIGKILL"));
   return program;

@@ -156,7 +156,7 @@ export function enqueue(
   const next = letWait(step.floor, claim, as, given.now, rulesFor(step));
   const logged = withEffects(decision, next.moves, claim, given.catalog);
   const waits = [...step.floor.queued, ...step.floor.paused].some(({ sessionId }) => sessionId === claim.sessionId);
-  // A waiting session that asks again and waits on changes nothing.
+  // Nothing changes when a waiting session asks again and must still wait.
   if (!waits || next.moves.length > 0) log(step, logged, claim.sessionId);
   carryOut(step, next, "replaced", { claim, move: () => {} });
   send(step, claim.sessionId, { type: "queue", claim, decision: logged, turn, given });

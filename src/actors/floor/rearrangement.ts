@@ -42,7 +42,7 @@ export function giveFront(floor: Floor, claim: Claim, rules: FloorRules, isWake 
 export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearrangement {
   const front = floor.holder ?? reservedClaim(floor);
   const joined = front && rankBeneath(floor, front, claim, rules);
-  if (!joined) throw new Error("the session finds no rank beneath the front");
+  if (!joined) throw new Error("the session has no rank beneath the front");
   const isFront = ({ sessionId }: Claim) => sessionId === front.sessionId;
   const rest = without(floor, [claim.sessionId]);
   const ended = everyone(rest).filter((other) => !isFront(other) && replaces(claim, other, rules));
@@ -53,7 +53,7 @@ export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearr
 }
 
 /**
- * The claim waits, and ends the silent sessions that it replaces. One that waits already keeps its place.
+ * The claim waits, and ends the silent sessions that it replaces. A claim that is already waiting keeps its place.
  * @param as where it waits: a new session in the queue, a paused one where it is
  */
 export function letWait(

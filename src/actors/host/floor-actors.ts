@@ -340,7 +340,7 @@ export class FloorActors {
     return this.context.catalog !== undefined && this.context.catalog !== catalog.hash;
   }
 
-  /** @param side tells what is due before the command from what it makes due, in the ids of effects */
+  /** @param side part of the ids of effects: `-` for what is due before the command, `+` for what the command makes due */
   #carryOutDue(given: Given, side: "-" | "+"): void {
     let count = 0;
     for (let due = this.#findNext(given); due && due.at <= given.time; due = this.#findNext(given)) {

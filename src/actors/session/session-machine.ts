@@ -85,7 +85,7 @@ const machine = setup({
     isForAnotherRun: ({ context, event }) =>
       event.type === "session.abort" && event.runId !== undefined && event.runId !== context.run?.id,
     hasNoInteraction: ({ context }) => !context.run?.interactions.length,
-    // Only the states that a row can have: a session with a run is always in the actors.
+    // No state with a run: the actors never evict a session that has one, so no row is loaded in such a state.
     enters: ({ event }, from: Pick<SessionInput, "lifecycle"> | Pick<SessionInput, "activity">) => {
       const { input } = event as unknown as { input: SessionInput };
       return "lifecycle" in from ? input.lifecycle === from.lifecycle : input.activity === from.activity;
@@ -121,7 +121,7 @@ const machine = setup({
       handleHeartbeat(step);
       answerWithSession(step);
     }),
-    /** The host has compared it with the message. */
+    /** The host has checked the position against the message. */
     notePlayed: does<"session.played">((step, { messageId, upTo }) => {
       const played = { messageId, upTo };
       step.context.played = played;

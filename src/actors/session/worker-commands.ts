@@ -150,7 +150,7 @@ function handleOutcome(
     const { code, message, retryAfterMs } = outcome;
     step.toSelf.push({ type: "fail", code, message, reason: code, retryAfterMs, given });
   } else {
-    // Otherwise it was given back by a worker that stops, or stopped without a stop signal.
+    // Neither done nor failed: the worker gave the run back while shutting down, or its agent stopped by itself.
     endUnfinished(
       step,
       run,

@@ -211,7 +211,7 @@ export class Track implements FloorListener {
   async #paced(read: () => Promise<HistoryPage>): Promise<HistoryPage> {
     const { pace } = this.#follower;
     if (!pace) return read();
-    // Spent before the read, because others would begin theirs until it resolves; what it did not need is given back.
+    // Takes the budget before reading, or other readers would start too; returns the unused rest.
     const page = await pace.read(() => {
       pace.spend(BOUNDS.replayPage);
       return read();

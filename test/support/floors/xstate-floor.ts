@@ -86,7 +86,7 @@ export class XstateFloor {
   }
 
   bring(input: SessionInput): void {
-    this.#arbiter.send({ type: "bring", input });
+    this.#arbiter.send({ type: "load", input });
   }
 
   /** The persisted snapshot after a round trip through JSON. */

@@ -255,7 +255,7 @@ async function findIdentity(): Promise<Identity> {
       );
       return { uid: uid!, gid: gid! };
     } catch {
-      // The port was taken: try the next one.
+      // There is no such user: try the next one.
     }
   }
   throw new Error(`PostgreSQL refuses to be root, and there is no user ${USERS.join(" or ")}`);

@@ -7,7 +7,7 @@ import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { type WatchedCatalog, type WatchOptions, watchCatalog } from "../../../src/config/catalog/watched-catalog.ts";
 import { catalogOf } from "../../support/catalogs/catalog-faults.ts";
-import { HandClock, POLL_MS, RealClock, ReceivedLog, SETTLE_MS } from "../../support/catalogs/watched-file.ts";
+import { HandClock, POLL_MS, RealClock, ReceivedLog, STABLE_MS } from "../../support/catalogs/watched-file.ts";
 
 const A = "agents: [{ name: a }]\n";
 const AB = "agents: [{ name: a }, { name: b }]\n";
@@ -52,7 +52,7 @@ function follow(options: Partial<WatchOptions> = {}): WatchedCatalog {
 async function followByHand(text = A, options: Partial<WatchOptions> = {}) {
   await writeFile(path, text);
   const clock = new HandClock();
-  const watching = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS, ...options });
+  const watching = follow({ clock, stableMs: STABLE_MS, pollMs: POLL_MS, ...options });
   await clock.poll();
   return { clock, ...watching };
 }
