@@ -79,7 +79,7 @@ export interface DraftClose {
   usage?: Usage | undefined;
 }
 
-/** The id of an effect of this command; `about` tells apart several of one kind. */
+/** The id of an effect of this command; `about` distinguishes several of one kind. */
 export function effectId(given: Given, kind: string, about: string): EffectId {
   return `${given.stamp}.${kind}.${about}` as EffectId;
 }

@@ -5,7 +5,7 @@ import { boundedFetch } from "./bounded-fetch.ts";
 type Provider = AiSdkAdapter["provider"];
 type Json = Record<string, unknown>;
 
-/** What a provider sent is not the answer of a model. The message says what it is, without its content. */
+/** A provider's response is not the answer of a model. The error names its kind, without its content. */
 export class BrokenAnswer extends Error {
   constructor(what: string, cause?: unknown) {
     super(what, cause === undefined ? undefined : { cause });

@@ -6,7 +6,7 @@ import { toLine } from "./transcript.ts";
 /** How much of one message a summary is made from, in UTF-16 units. */
 const MAX_SUMMARISED_UNITS = 16_384;
 
-/** What a model is told to do. The first line is what lists of sessions show. */
+/** The instructions of the model. Lists of sessions show the first line of its summary. */
 export const SUMMARY_INSTRUCTIONS = `You summarise a conversation for the assistant that will continue it, because that assistant will no longer see its older messages.
 The first line is a title of at most ten words. Then comes an empty line, and then the summary, of at most 400 words.
 Keep what later turns may need: what the user wants, prefers and decided, names, numbers, dates, results, and what is still open. Keep everything of the earlier summary that still matters.

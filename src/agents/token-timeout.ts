@@ -34,7 +34,7 @@ export interface TokenTimeoutOptions<T> {
   /** Timeouts in ms: until the first token, and between two tokens. */
   firstTokenMs: number;
   nextTokenMs: number;
-  /** Whether the part comes from the provider; the SDK adds parts of its own. */
+  /** Whether the provider sent the part; the SDK adds parts of its own. */
   isToken: (part: T) => boolean;
   /** Whether the part begins a new request, whose next token is a first token. */
   isBeginning?: (part: T) => boolean;

@@ -32,7 +32,7 @@ export function brief(agentId: AgentId, turn: Turn, knows: "conversation" | "not
   const received = isKnown ? before.findLastIndex(({ id }) => id === turn.heardUpTo) : -1;
   const since = before.slice(received + 1);
   const news = since.filter((message) => !isKnown || !isOwn(message, agentId));
-  // It knows what it said, but not that the user did not hear all of it.
+  // The provider's session has the whole reply, and does not know that the user heard only a part.
   const own = isKnown ? since.filter((message) => isOwn(message, agentId)) : [];
   const cut = own.map(asPlayed).filter((message, index) => message !== own[index]);
   const { summary } = received < 0 ? turn : {};

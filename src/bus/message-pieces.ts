@@ -53,7 +53,7 @@ export class Reassembler {
     if (id === undefined || index >= count || count > MAX_PIECES) return undefined;
     const message = this.#incomplete.get(id) ?? { count, pieces: new Map(), bytes: 0 };
     if (message.count !== count || message.pieces.has(index)) return undefined;
-    // A copy: what was received is part of a larger buffer, which a piece of a few bytes would keep in memory.
+    // A copy: the received piece is part of a larger buffer, which a few bytes would keep in memory.
     message.pieces.set(index, new Uint8Array(piece.subarray(end + 1)));
     this.#forget(id, message);
     if (message.pieces.size === count) {

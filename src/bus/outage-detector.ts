@@ -14,7 +14,7 @@ export interface OutageDetectorOptions {
   clock: Clock;
   /** The number of connections that messages arrive on; each is probed separately. */
   connections: number;
-  /** Publish a beat that comes back on this connection when the bus works. */
+  /** Publish a beat, which arrives on this connection if the bus works. */
   send: (connection: number, beat: string) => void;
   /** Called when a connection has missed two beats in a row. */
   onAway: () => void;

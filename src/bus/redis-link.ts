@@ -168,7 +168,7 @@ export class RedisLink {
     });
   }
 
-  /** Resolves when a published beat has come back on every subscriber. */
+  /** Resolves when a published beat has arrived on every subscriber. */
   async #begin(): Promise<void> {
     const { clock, address } = this.#options;
     const decoder = new TextDecoder();

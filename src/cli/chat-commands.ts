@@ -51,7 +51,7 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
   quit: { help: "leave; your sessions stay", run: async () => undefined },
 };
 
-/** Run what was typed after `/`. @returns false to end the chat */
+/** Run the command typed after `/`. @returns false to end the chat */
 export async function runChatCommand(chat: TerminalChat, line: string): Promise<boolean> {
   const [, name = "", rest = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;

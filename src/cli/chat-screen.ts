@@ -14,7 +14,7 @@ export interface ChatScreen {
   stream(label: string, piece: string): void;
   /** The next piece begins a new line. */
   endText(): void;
-  /** Show what is asked for, and what has been typed so far. Does nothing where input is not typed. */
+  /** Show the prompt and the typed text. Does nothing if the input is not a terminal. */
   prompt(prompt: string): void;
 }
 
@@ -59,7 +59,7 @@ export class PlainScreen implements ChatScreen {
 /** What `readline` keeps of the rows that its prompt took. */
 type Drawn = { prevRows?: number };
 
-/** A terminal whose last line is the prompt: everything appears above it, and what is being typed stays. */
+/** A terminal whose last line is the prompt: output appears above it, and the typed text remains. */
 export class TerminalScreen implements ChatScreen {
   readonly #reader: Interface;
   readonly #out: NodeJS.WriteStream;
@@ -73,7 +73,7 @@ export class TerminalScreen implements ChatScreen {
     this.#reader = reader;
     this.#out = out;
     this.#paint = paint;
-    // The line that was typed stays where it is, and so does what is above it.
+    // The typed line and the lines above it remain.
     reader.prependListener("line", () => {
       this.#partial = "";
       this.#isShown = false;

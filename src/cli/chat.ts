@@ -32,7 +32,7 @@ const READ_EVENTS = 200;
 /** The maximum number of columns of a tool's arguments or result. */
 const TOOL_COLUMNS = 200;
 
-/** One user's chat: its sessions, what happens on them, and what is typed. */
+/** One user's chat: its sessions, their events, and the typed lines. */
 export class TerminalChat {
   readonly setting: ChatSetting;
   readonly sessions = new Map<string, Session>();
@@ -188,7 +188,7 @@ export class TerminalChat {
     this.#connectionId = connectionId;
     this.#connected.resolve();
     if (isNew) for (const id of [...this.sessions.keys()]) await this.#readAgain(id);
-    // After the sessions: what is typed on these words finds what the node knows.
+    // After the sessions, because a line typed in answer to these words needs them.
     if (this.#isAway) this.say("— connected again —");
     this.#isAway = false;
   }
@@ -272,7 +272,7 @@ export class TerminalChat {
     }
   }
 
-  /** Keep what an event tells of its session. */
+  /** Keep what an event says about its session. */
   #learn(event: ServerEvent, sessionId: string): void {
     const session = this.sessions.get(sessionId);
     if (!session) return;

@@ -9,7 +9,7 @@ const LAST_LINE = /\n\{"type":"complete","sessions":(\d+)\}\n$/;
 
 export interface ForgetOptions {
   url: string;
-  /** A new file for a copy of what is deleted. */
+  /** A new file for a copy of the deleted data. */
   export?: string | undefined;
   /** Do not ask. */
   yes?: boolean | undefined;

@@ -8,7 +8,7 @@ const WIDTH = 80;
 const GAP = "  ";
 /** The widest column before the last. */
 const MAX_CELL = 24;
-/** The maximum number of sessions on one page, and of characters of an id that are shown: enough to tell ids apart. */
+/** The maximum number of sessions on one page, and of characters of an id: enough to distinguish ids. */
 const PAGE = 200;
 const SHORT_ID = 22;
 

@@ -93,7 +93,7 @@ function linesOf(reader: Interface, signal: AbortSignal): AsyncIterable<string> 
   })();
 }
 
-/** Take what is typed, while events appear above it. */
+/** Read typed lines, while events appear above them. */
 async function converse(chat: TerminalChat, lines: AsyncIterable<string>, reader: Interface): Promise<void> {
   const latest = chat.latest();
   if (latest) await chat.choose(latest.id);

@@ -1,7 +1,7 @@
 /** Graphemes that take two columns on a terminal: Chinese, Japanese and Korean script, full-width forms, emoji. */
 const WIDE =
   /^(?:[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uA960-\uA97F\uAC00-\uD7A3\uF900-\uFAFF\uFE10-\uFE19\uFE30-\uFE6F\uFF01-\uFF60\uFFE0-\uFFE6\u{20000}-\u{3FFFD}]|\p{Emoji_Presentation}|.\uFE0F)/u;
-/** Characters that take no column by themselves. */
+/** Characters without a column of their own. */
 const NONE = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]+/gu;
 

@@ -11,7 +11,7 @@ const LABELS = 200;
 const LANE = 28;
 const TOP = 40;
 const TICKS = 8;
-/** Colours that can be told apart without red and green. */
+/** Colours that remain distinct without red and green. */
 const FILLS: Readonly<Record<SpanState, string>> = {
   active: "#0a7d4f",
   ducked: "#7db8e8",

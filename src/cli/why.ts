@@ -122,7 +122,7 @@ function storyOf({ view, session, events, nameOf, language }: Story): NarratedLi
   });
 }
 
-/** What a session does now, and what it waits for. */
+/** The session's present state, and what it waits for. */
 function nowOf(session: Session, story: Story): string {
   const { view, nameOf, language } = story;
   const { holder, queued } = view;
@@ -192,7 +192,7 @@ function floorNow({ view, session, nameOf, language }: Story): string[] {
   ];
 }
 
-/** What a request would lead to now, and what it would need. */
+/** The decision that a request would get now, and what it would need to be granted. */
 function previewLines(decision: Decision, name: string, language: Language): string[] {
   const { outcome, reason, say } = decision;
   const words = WHY[language];

@@ -125,7 +125,7 @@ export interface AgentView extends AgentInfo {
   available: boolean;
   /** The workspace that it is defined for; absent for an agent of the catalogue's file. */
   workspaceId?: string;
-  /** Present for an external agent, whose sessions take no turns. */
+  /** Present for an external agent, whose sessions accept no turns. */
   external?: boolean;
   /** The longest interval between heartbeats of its sessions, in ms. */
   leaseMs?: number;

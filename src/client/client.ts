@@ -276,7 +276,7 @@ export function createClient(options: ClientOptions) {
     pauseSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "pause"], {}, options),
     /** Request the floor for a paused session. @throws ClientError `rejected`; the session then stays paused */
     resumeSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "resume"], {}, options),
-    /** End the session. It can be read, and takes no more messages. */
+    /** End the session. It remains readable, and accepts no more messages. */
     archiveSession: (id: string, options?: WriteOptions) =>
       post<SessionAnswer>(["session", id, "archive"], {}, options),
     /** End the session's run and archive the session. Archiving it again is not an error. */

@@ -104,7 +104,7 @@ const PAUSED_BY: Partial<Record<Transition["event"], PausedBy>> = {
 
 /**
  * A session after an event of its log: undefined if that deletes it, the same object if it changes none of its fields.
- * Events do not tell its counters, its lease, and the priority of another agent.
+ * Events do not contain its counters, its lease, and the priority of another agent.
  */
 export function sessionAfter(session: Session, event: ServerEvent): Session | undefined {
   const at = Date.parse(event.timestamp);
@@ -168,7 +168,7 @@ function decidedBy(session: Session, decision: Decision, at: number): Session {
     : { ...session, priority, queuedAt: session.queuedAt ?? at };
 }
 
-/** What an event tells of a session whose earlier events are missing. */
+/** The session as one event shows it, if its earlier events are missing. */
 export function sessionBefore(id: string, event: ServerEvent): Session {
   const at = Date.parse(event.timestamp);
   const [state, activity = "idle"] = event.type === "session_transition" ? event.data.from.split(".") : ["created"];

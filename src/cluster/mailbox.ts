@@ -29,7 +29,7 @@ export interface MailboxOptions {
   newId: () => string;
   /** The topic on which the floor's owner receives commands. */
   topicOf: (floorId: FloorId) => string;
-  /** Called when a command is sent again because no reply has come for 500 ms. */
+  /** Called when a command is sent again after 500 ms without a reply. */
   onRepeat?: () => void;
   /** Why no floor answers, if it is known: said once the deadline of a command has passed. */
   whyLate?: () => string | undefined;
@@ -80,7 +80,7 @@ interface Waiting {
   /** The topic the request was sent to. */
   topic: string;
   resolve: (outcome: Outcome) => void;
-  /** Repeat the request at once: the owner cannot tell whether this node still waits. */
+  /** Repeat the request at once: the owner does not know whether this node still waits. */
   resend: (seen: Reading) => void;
 }
 

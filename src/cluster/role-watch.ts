@@ -34,7 +34,7 @@ interface Absence {
 
 /**
  * Knows which roles no node has. Every node keeps a lease with its roles in its name, so one query of Redis per renewal
- * tells each node of all others, without a message to any of them. What it knows is a hint: a role is there at
+ * shows each node all others, without a message to any of them. What it knows is a hint: a role is there at
  * most a renewal after its node, and absent once it has been for a lease.
  */
 export class RoleWatch {
@@ -82,7 +82,7 @@ export class RoleWatch {
     const members = await this.#members.renew().catch(() => undefined);
     if (this.#isStopped) return;
     const now = clock.now();
-    // While the members are unknown, what was known stays, and leases end that are renewed later.
+    // While the members are unknown, the last known ones remain; leases that are renewed later may end.
     if (!members) {
       for (const absence of this.#absent.values()) absence.since = now;
       return;

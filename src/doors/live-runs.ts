@@ -53,7 +53,7 @@ export interface RunAddress {
   decision?: Decision | undefined;
   /** How much of the reply before counts as heard, if the turn said so. */
   playedUpTo?: number | undefined;
-  /** What the run waits for, if no node takes it up. */
+  /** What the run waits for, if no node starts it. */
   notice?: string | undefined;
 }
 

@@ -310,7 +310,7 @@ interface WorkerParts extends Pick<WorkerOptions, "send" | "agents"> {
   metrics: Metrics;
 }
 
-/** The part of a node that drives agents. It takes no runs before its start. */
+/** The part of a node that drives agents. It accepts no runs before its start. */
 async function createWorker(
   { settings, deployment, nodeId, log, tracer }: Basics,
   { env, send, agents, metrics }: WorkerParts,

@@ -150,7 +150,7 @@ export class Orchestrator {
     this.#retention.start();
   }
 
-  /** A new catalogue has come: it applies to every floor, in the background. */
+  /** Apply a new catalogue to every floor, in the background. */
   renumber(): void {
     this.#armer.visit((floorId) => this.#serves(floorId));
   }

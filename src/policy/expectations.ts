@@ -22,7 +22,7 @@ export interface StepFacts {
   readonly idOf: (name: string) => string | undefined;
 }
 
-/** Compare what a script expects after a step with what is there. */
+/** Compare the expectations of a script's step with the floor. */
 export function checkStep(
   expected: StepExpectation,
   facts: StepFacts,

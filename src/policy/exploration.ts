@@ -140,7 +140,10 @@ export function variationsOf(catalog: Catalog): Variations {
 
 type Classes = ReadonlyMap<string, string>;
 
-/** By agent: what tells its sessions apart from those of others. Agents that are named anywhere are alone in their class. */
+/**
+ * By agent: its class; sessions of one class are interchangeable. An agent that is named anywhere is alone in its
+ * class.
+ */
 function classesOf(catalog: Catalog): Classes {
   const agents = [...catalog.agents.values()];
   const named = new Set<string>();

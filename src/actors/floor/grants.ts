@@ -211,8 +211,8 @@ export function replaceClaim(step: ArbiterStep, claim: Claim): void {
 }
 
 /**
- * Rule N: a new catalogue has come. Every claim gets the numbers that a request would give it now; one whose agent does
- * not answer keeps its own.
+ * Rule N: the catalogue was replaced. Every claim gets the numbers that a request would give it now; one whose agent
+ * does not answer keeps its own.
  */
 export function renumber(step: ArbiterStep): void {
   const { given } = step;

@@ -217,7 +217,7 @@ export class FloorActors {
   }
 
   /**
-   * Step the machines by one command. What is due by then happens before it, and what it makes due at once with it.
+   * Step the machines by one command. Due deadlines are carried out before it, and those that it makes due after it.
    * @throws BrokenActors if a machine throws, or does not answer exactly once; drop the actors then
    */
   apply(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
@@ -353,7 +353,7 @@ export class FloorActors {
       this.#lastNow = now;
       this.#facts.push({ type: "at", now });
       this.#next = undefined;
-      // A new catalogue's numbers apply to what is due by it, and may change what is.
+      // The numbers of a new catalogue decide which deadlines are due.
       if (this.#isOutdated(given)) this.#sendToArbiter({ type: "renumber", given: own });
       else if (due.session) this.#sendToSession(due.session, { type: "due", what: due.what!, given: own });
       else this.#sendToArbiter({ type: "due", given: own });

@@ -56,7 +56,7 @@ interface PendingCommand extends TracedCommand, PreparedCommand {
 export const MAX_WAITING_COMMANDS = 256;
 /** Commands applied together in one commit (rule C4). */
 export const MAX_BATCH = 64;
-/** A floor commits what was played at most this often, in ms, unless it commits something else anyway. */
+/** A floor commits positions of spoken replies at most this often, in ms, unless it commits something else anyway. */
 const PLAYED_MS = 1_000;
 /** Sessions outside the actors whose deadlines are carried out with one commit. */
 const DUE_PAGE = 32;
@@ -255,7 +255,7 @@ export class HostedFloor {
   }
 
   /**
-   * Carry out what is due for sessions that are not in memory: a page of them with each commit, because there may be
+   * Carry out deadlines of sessions that are not in memory: a page of them with each commit, because there may be
    * thousands. What is due for the others happens before the next command, in its commit.
    */
   async #catchUp(activation: Activation): Promise<void> {

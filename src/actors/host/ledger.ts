@@ -11,7 +11,7 @@ import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
 import { SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
 
-/** The state of a floor's rows. While a batch is in flight it is ahead of what is committed. */
+/** The state of a floor's rows. While a batch is in flight, it is ahead of the store. */
 export interface LedgerState {
   version: number;
   head: FloorSeq;

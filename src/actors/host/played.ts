@@ -15,7 +15,7 @@ export function playedBy(command: Command, session: SessionContext | undefined):
   return messageId && { messageId, upTo: command.turn.playedUpTo };
 }
 
-/** What is left of a command when what it says of a spoken reply has been checked. */
+/** The rest of a command, after its position in a spoken reply has been checked. */
 interface CheckedCommand {
   /** Applied before the command: keeps the position. */
   before?: Command;

@@ -112,7 +112,7 @@ export interface SessionLease {
 export interface StoppingAttempt {
   runId: RunId;
   attempt: number;
-  /** When it was told to stop, in the floor's time. */
+  /** When the floor asked it to stop, in the floor's time. */
   since: number;
   /** The number of its last accepted report. */
   reported: number;
@@ -161,7 +161,7 @@ export interface Run extends SessionWork {
   drafts: MessageId[];
   /** The one of them that the session's own agent writes. */
   replyId?: MessageId | undefined;
-  /** Whether a message of the current attempt tells already why the run fails. */
+  /** Whether a message of the current attempt already shows why the run fails. */
   hasFailed?: true | undefined;
   interactions: OpenInteraction[];
   /** Calls of the current attempt that have no result yet; absent if there are none. */

@@ -44,7 +44,7 @@ export function deadlineOf(
   return first;
 }
 
-/** A deadline has come. Each ends the state that it limits, so that it comes once. */
+/** A deadline has passed. It ends the state that it limits, so it passes once. */
 export function handleDueOfSession(step: SessionStep, { what }: DueEvent, isAudible: boolean): void {
   const { context, given, toSelf, toArbiter } = step;
   const { id: sessionId } = context;

@@ -86,7 +86,7 @@ export type InternalEvent = Timely<
   | DueEvent
 >;
 
-/** A deadline of the session has come: a key of its agent, its lease, or the grace of a stopped attempt. */
+/** A deadline of the session has passed: a key of its agent, its lease, or the grace of a stopped attempt. */
 export interface DueEvent {
   type: "due";
   what:

@@ -13,7 +13,7 @@ type OutcomeOf<K extends RunOutcome["kind"]> = Extract<RunOutcome, { kind: K }>;
 
 /**
  * Summaries of a session, which models receive in place of its oldest messages (ADR 20). Workers claim, write and report
- * them as they do turns. A summary takes no floor, and no turn waits for one.
+ * them as they do turns. A summary needs no floor, and no turn waits for one.
  */
 
 /** Text that no summary covers yet and that asks for one, in UTF-16 units: any text of this length fits a request. */
@@ -34,7 +34,7 @@ function settingsOf(step: SessionStep) {
   return adapter?.kind === "ai-sdk" ? adapter.summary : undefined;
 }
 
-/** Whether the session's `summary` comes from its newest summary, and not from the beginning of its newest reply. */
+/** Whether the session's `summary` is from its newest summary, and not the beginning of its newest reply. */
 export function isNamedBySummary(step: SessionStep): boolean {
   return step.context.summaryId !== undefined && settingsOf(step) !== undefined;
 }
@@ -77,7 +77,7 @@ function requestSummary(step: SessionStep, delayMs = 0): void {
   requestWorker(step, context.summarizing, "summary", delayMs);
 }
 
-/** The session's life ends, or the work on a summary does. A worker that still writes it is told to stop. */
+/** The session ends, or the work on a summary does. A worker that still writes it gets a stop signal. */
 export function dropSummary(step: SessionStep): void {
   const { summarizing } = step.context;
   if (!summarizing) return;

@@ -53,7 +53,7 @@ function isTooBusy(step: SessionStep): boolean {
 /** The commands that an external session accepts instead of turns. */
 const ALLOWED_WHEN_EXTERNAL = ["activate", "pause", "resume", "archive", "stop", "switch_agent", "delete", "heartbeat"];
 
-/** An external agent takes no turns. @returns whether the turn was refused */
+/** An external agent accepts no turns. @returns whether the turn was refused */
 export function refusesExternal(step: SessionStep): boolean {
   const agent = agentOf(step);
   if (!agent || acceptsTurns(agent)) return false;

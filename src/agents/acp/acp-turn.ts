@@ -339,7 +339,7 @@ export class AcpTurn {
 
   /** Log once that the program speaks of another session, because a faulty one may do so with every message. */
   #noteStranger(): void {
-    // While a session is opened, the program knows its id before its answer has told it.
+    // While a session is being opened, the program knows its id before its answer contains it.
     if (this.#hasNotedStranger || this.#sessionId === undefined) return;
     this.#hasNotedStranger = true;
     this.#run.log("stderr", "The agent sent messages of another session than that of this run. They are ignored.");

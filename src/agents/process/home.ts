@@ -22,7 +22,7 @@ export async function readHome(env: Environment, name: string): Promise<string |
   }
 }
 
-/** Of workers that start at once, the first one's name stays. The file never stands there without a name. */
+/** If workers start at once, the first one's name remains. The file always contains a name. */
 async function writeOnce(file: string, name: string): Promise<void> {
   await makeFolder(dirname(file));
   const own = `${file}.${name}`;

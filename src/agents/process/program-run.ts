@@ -32,7 +32,7 @@ const MAX_IDLE_UNITS = 67_108_864;
 /** What each line counts besides, because short ones take time too. */
 const LINE_UNITS = 64;
 
-/** The error of a program that exceeded a timeout. @param what what it has not done, such as `has not begun` */
+/** The error of a program that exceeded a timeout. @param what its failure, such as `has not begun` */
 export const programLate = (what: string, limitMs: number): AppError =>
   new AppError("provider_unreachable", `This agent's program ${what} for ${Math.round(limitMs / 1_000)} s.`);
 
@@ -148,7 +148,7 @@ export class ProgramRun<Item> {
     this.#lastSignAt = this.#clock.now();
   }
 
-  /** The program has produced a part of its reply, so what it may print otherwise begins anew. */
+  /** The program has produced a part of its reply: the limit of its other output starts again. */
   noteReply(): void {
     this.#idleUnits = 0;
   }
@@ -159,7 +159,7 @@ export class ProgramRun<Item> {
     for (const clean of this.#parts.redact(part)) this.items.push(clean, weightOf(clean));
   }
 
-  /** A line for the message's log, of which its beginning is kept. */
+  /** A line for the message's log. Its beginning is kept. */
   log(stream: "stdout" | "stderr", text: string): void {
     this.#log(stream, this.redactor.text(text));
   }

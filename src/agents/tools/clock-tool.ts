@@ -5,7 +5,7 @@ const Input = z.strictObject({
   timezone: z.string().min(1).max(64).optional().describe("An IANA time zone, as in Asia/Shanghai. Default: UTC."),
 });
 
-/** The tool `clock`: tells the date and time. */
+/** The tool `clock`: returns the date and time. */
 export function createClockTool(now: () => number): Tool {
   return defineTool({
     name: "clock",

@@ -4,7 +4,7 @@ import type { MprisPlayer } from "./mpris.ts";
 import type { Playing } from "./player-session.ts";
 import type { SoundStream } from "./sound-streams.ts";
 
-/** A player that still plays so long after it was told to pause is muted, in ms. */
+/** A player that still plays this long after an order to pause is muted, in ms. */
 const OBEYS_WITHIN_MS = 1_000;
 
 /** Whether an entry of the file is about this player. */

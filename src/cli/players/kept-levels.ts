@@ -29,7 +29,7 @@ const Level = z.object({
 export type KeptLevel = z.infer<typeof Level>;
 
 const StoredSession = z.object({ pid: z.number().int(), startedAt: z.string(), sessionId: z.string() });
-/** The session of a player: `startedAt` tells two processes with one number apart. */
+/** The session of a player. `startedAt` distinguishes two processes with one number. */
 export type KeptSession = z.infer<typeof StoredSession>;
 
 const Kept = z.object({ levels: z.array(Level), sessions: z.array(StoredSession) });

@@ -53,7 +53,7 @@ export class Mixer {
     for (const track of this.#tracks.values()) if (isOwn(track.stream)) this.#work(track);
   }
 
-  /** The player is gone, or takes part no more: its streams get their own level. */
+  /** The player is gone, or no longer takes part: its streams get their own level back. */
   release(player: object): void {
     const wanted = this.#wanted.get(player);
     this.#wanted.delete(player);
@@ -163,14 +163,14 @@ export class Mixer {
       if (this.#loudnessOf(track.stream).level !== level) break;
       if (step < RAMP_STEPS) await sleep(RAMP_MS / RAMP_STEPS);
     }
-    // Steps are rounded: exactly what it was, unless the user has changed it meanwhile.
+    // Steps are rounded. Restore the exact level, unless the user has changed it meanwhile.
     if (track.appliedDb === 0 && isUnchanged) await setVolume(index, track.before);
     await refresh(track);
     track.after = track.appliedDb < 0 ? track.stream.volume : undefined;
     this.#keep(track, {});
   }
 
-  /** Write down what is about to be changed, or what has been. */
+  /** Save the levels before a change, and after it. */
   #keep(track: Track, next: { byDb?: number; isMuted?: boolean }): void {
     const byDb = next.byDb ?? track.appliedDb;
     const isMuted = next.isMuted ?? track.isMutedHere;

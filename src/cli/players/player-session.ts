@@ -39,7 +39,7 @@ const OBEYS_WITHIN_MS = 1_000;
 /** The pause before a request is sent again that the node did not answer, in ms. */
 const AGAIN_MS = 1_000;
 
-/** A session's state as of a `seq` of its log. `epoch` tells the logs of two stores apart. */
+/** A session's state as of a `seq` of its log. `epoch` distinguishes the logs of two stores. */
 interface Known {
   readonly epoch: string;
   readonly seq: number;
@@ -60,13 +60,13 @@ export class PlayerSession {
   #level = 0;
   /** The newest state of the session: answers and events may overtake one another. */
   #known: Known | undefined;
-  /** What the player was told last, or does by itself with the floor's consent. */
+  /** The newest order to the player, or what it does by itself with the floor's consent. */
   #target: "playing" | "paused" | undefined;
   #observed: Playback = "stopped";
   /** The order that the player has not reported back yet. */
   #ordered: "playing" | "paused" | undefined;
   #ordering: ReturnType<typeof setTimeout> | undefined;
-  /** It was told to pause while it played. */
+  /** It was ordered to pause while it played. */
   #hasPaused = false;
   /** What the user did in the player and the node does not know yet. */
   #wish: "play" | "pause" | undefined;
@@ -96,7 +96,7 @@ export class PlayerSession {
     clearTimeout(this.#stopping);
     if (playback === "gone") return void this.leave("the player has ended");
     if (playback === "stopped") return this.#endUnlessPlayed();
-    // A report of an earlier order, for example of a pause after the player was told to play again.
+    // A report of an earlier order, for example of a pause after the order to play again.
     if (this.#ordered !== undefined && this.#ordered !== playback) return;
     this.#ordered = undefined;
     if (playback === "playing" && this.#target !== "playing") void this.#sendWish("play");

@@ -105,7 +105,7 @@ class Bridge {
     return Mpris.open({ onPlayer: (player) => this.#notePlayer(player), onGone: (owner) => this.#losePlayer(owner) });
   }
 
-  /** Players that do not appear on the new bus within a while take part no more. */
+  /** Players that do not appear on the new bus in time no longer take part. */
   async #reopenBus(signal: AbortSignal): Promise<void> {
     this.#mpris = undefined;
     this.#lost.push(...this.#onBus.values());

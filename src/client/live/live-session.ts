@@ -86,7 +86,7 @@ export class LiveSession extends Live<SessionLiveView> {
   /** The position before the question of a waiting session, as of the last load. */
   #wentBackTo: string | undefined;
   #isReading = false;
-  /** Whether the session has changed since it was read last, as far as events do not tell. */
+  /** Whether the session has changed since it was last read, in fields that events do not contain. */
   #isOld = false;
   #isReadingWaiting = false;
   /** Whether something happened during a read of the waiting messages. */
@@ -276,7 +276,7 @@ export class LiveSession extends Live<SessionLiveView> {
     this.change({ logs, messages: [...this.#messages.values()] });
   }
 
-  /** A message of the agent of which no more is known. */
+  /** A message of the agent, without further fields. */
   #begin(id: string, known: Partial<SessionMessage>): SessionMessage {
     const begun = { id, sessionId: this.id, role: "assistant", status: "running", content: "", reasoning: "" };
     const message = { ...begun, isStreaming: true, ...known } as SessionMessage;

@@ -54,7 +54,7 @@ export function credentialOf(request: FastifyRequest): Credential | undefined {
   return token !== undefined && isFromOwnPage(request) ? { kind: "token", token, isCookie: true } : undefined;
 }
 
-/** @throws AppError `unauthorized` for two cookies of this name, because the node cannot tell which of them it set */
+/** @throws AppError `unauthorized` for two cookies of this name, because the node does not know which of them it set */
 function readCookie(header: string, name: string): string | undefined {
   const values: string[] = [];
   for (const pair of header.split(";")) {

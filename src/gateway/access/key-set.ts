@@ -30,7 +30,7 @@ export interface KeySetOptions {
 
 /**
  * The keys that an identity provider publishes (JWKS). A set that could not be fetched yet is fetched again with each
- * token. A node that finds keys withdrawn tells the others, which then fetch the set too.
+ * token. A node that finds keys withdrawn signals the others, which then fetch the set too.
  */
 export class KeySet {
   readonly #url: string;

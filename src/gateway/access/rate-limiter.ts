@@ -60,7 +60,7 @@ export async function limitRates(scope: Routes, options: RateLimitOptions): Prom
     const answer = counting.then((count) => (count.isAllowed ? undefined : count), away);
     if (!shared) return await answer;
     const late = Promise.withResolvers<"late">();
-    // If this node is busy, the answer has come, and is read after the timers.
+    // If this node is busy, the answer has arrived, and is read after the timers.
     const timer = stopwatch.after(ANSWER_MS, () => afterNextLoop(() => late.resolve("late")));
     const count = await Promise.race([answer, late.promise]);
     timer.cancel();

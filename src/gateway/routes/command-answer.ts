@@ -41,7 +41,7 @@ const NO_WORKER = "No worker answers: the turn waits until one starts.";
 export const noticeOf = (session: { userId?: string | undefined }): { notice?: string } =>
   session.userId === undefined ? { notice: ALONE } : {};
 
-/** The notice about a turn that no node takes up; undefined: one does. */
+/** The notice about a turn that no node starts; undefined: one does. */
 export const noticeOfWait = ({ absentRoles }: Pick<TurnContext, "absentRoles">): string | undefined =>
   absentRoles().includes("worker") ? NO_WORKER : undefined;
 

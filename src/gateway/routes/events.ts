@@ -304,7 +304,7 @@ export function eventRoutes(app: Routes, context: Context): void {
     return reply;
   }
 
-  /** Every client comes back within seconds, and finds the same fault. */
+  /** Every client reconnects within seconds, and finds the same fault. */
   function noteNotOpened(error: unknown, request: FastifyRequest): void {
     if (!faultNotes.isDue(clock.now())) return;
     log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");

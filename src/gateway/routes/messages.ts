@@ -142,7 +142,7 @@ export function messageRoutes(app: Routes, context: Context): void {
     return { success: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) };
   }
 
-  /** Its event tells the outcome too, also of a repeat: the clients that send it wait for the event. */
+  /** Its event has the outcome too, also for a repeat, because clients wait for the event. */
   async function rollBack(
     message: RollbackMessage,
     identity: Identity,

@@ -30,7 +30,7 @@ export interface StreamWriter
 /** An open event stream of any kind, or another answer that takes as long as a run. */
 export interface Stream {
   readonly writer: StreamWriter;
-  /** Its reader comes back without a loss, so it may give way to a newer stream of the same owner. Default: false. */
+  /** Its reader reconnects without a loss, so a newer stream of the same owner may replace it. Default: false. */
   readonly isResumable?: boolean;
   /** For the stream of a client's connection: its id and owner. */
   readonly connection?: Pick<ConnectionRow, "id" | "ownerId">;

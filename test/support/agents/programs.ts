@@ -41,7 +41,7 @@ export function programSubject(
   const keep = (facts: object, message: string) => void logged.push({ facts, message });
   const log = { debug: keep, info: keep, warn: keep, error: keep };
   const all = { PATH: process.env["PATH"], ...env };
-  const programs = () => ({ supervisor, clock, env: all, slots: new Semaphore(1), log });
+  const programs = () => ({ supervisor, clock, env: all, permits: new Semaphore(1), log });
   const registry = testRegistry({ catalog, env: all });
   const toolServers = new ToolServers(clock);
   const onFault = () => {};

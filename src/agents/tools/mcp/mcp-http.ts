@@ -24,7 +24,7 @@ export interface McpHttpOptions {
   readonly clock: Clock;
   /** How long the server may take to begin another session in place of one that it lost, in ms. */
   readonly connectMs: number;
-  /** @throws for what is no message of the protocol */
+  /** @throws if it is not a message of the protocol */
   readonly parse: (message: unknown) => JSONRPCMessage;
 }
 

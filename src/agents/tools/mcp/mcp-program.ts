@@ -22,7 +22,7 @@ const MAX_UNSENT_BYTES = 4_194_304;
 export class McpProgram implements MCPTransport {
   readonly #child: ChildProgram;
   readonly #parse: (message: unknown) => JSONRPCMessage;
-  /** The requests without an answer, with a function each that lets go of its signal. */
+  /** The unanswered requests, each with a function that releases its signal. */
   readonly #pending = new Map<unknown, () => void>();
   #lines = 0;
   #units = 0;

@@ -218,7 +218,7 @@ interface Content {
   readonly resource?: { readonly uri?: unknown; readonly text?: unknown } | null;
 }
 
-/** The text of a piece, or what it is: a model gets text only. */
+/** The text of a piece, or the name of its kind: a model gets text only. */
 function textOfContent({ type, text, uri, resource }: Content): string {
   if (type === "text") return typeof text === "string" ? text : "";
   if (type === "resource" && typeof resource?.text === "string") return resource.text;
