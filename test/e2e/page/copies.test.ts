@@ -1,28 +1,28 @@
 import { readFile } from "node:fs/promises";
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import type { Session } from "../../../src/protocol/session.ts";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import {
+  addressOf,
+  describePage,
+  gone,
+  hasFocus,
+  messagesOn,
+  shown,
+  startPageNode,
+} from "../../support/browsers/page-stage.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const pageFolder = await buildPage();
-const node = await NodeUnderTest.start({ pageFolder });
-afterAll(() => node.stop());
-
-const addressOf = ({ floorId, id }: Session) => `${node.url}/#/session/${encodeURIComponent(floorId)}/${id}`;
+const node = await startPageNode();
 
 /** A session that has the floor and answered these messages. */
 async function talked(...texts: string[]) {
   const ann = new E2eClient(node);
   const session = await ann.hold("general");
   for (const text of texts) await ann.talk(session.id, text);
-  return { ann, session, address: addressOf(session) };
+  return { ann, session, address: addressOf(node, "session", session) };
 }
 
-const messages = (page: Page) => page.getByRole("region", { name: "Messages" });
 const ofUser = (page: Page, text: string) => page.getByRole("article", { name: "User" }).filter({ hasText: text });
 
 /** The session that the page shows, once it has changed. */
@@ -31,30 +31,29 @@ async function shownAfter(page: Page, former: string): Promise<string> {
   return new URL(page.url()).hash.split("/").at(-1)!;
 }
 
-describeInChromium("copies of a session", (open) => {
+describePage("copies of a session", (open) => {
   test("an edited message is sent in a copy that replaces the session", async () => {
     const { ann, session, address } = await talked("hello", "nod");
-    const { page, faults } = await open(address);
+    const page = await open(address);
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     const field = page.getByLabel("New text of the message");
     await expect.poll(() => field.inputValue()).toBe("hello");
     await field.press("Escape");
-    await field.waitFor({ state: "detached" });
+    await gone(field);
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).press("Enter");
     await field.fill("nod twice");
     await field.press("Enter");
     const copy = await shownAfter(page, session.id);
-    await messages(page).getByText("nod twice").waitFor();
-    await messages(page).getByText("Yes.").waitFor();
+    await messagesOn(page).getByText("nod twice").waitFor();
+    await messagesOn(page).getByText("Yes.").waitFor();
     await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(1);
     expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: copy });
     expect(await ann.see(copy)).toMatchObject({ state: "active", origin: { by: "edit" } });
-    expect(faults).toEqual([]);
   });
 
   test("keys of an input method neither send an edited message nor close its field", async () => {
     const { session, address } = await talked("hello");
-    const { page } = await open(address);
+    const page = await open(address);
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     const field = page.getByLabel("New text of the message");
     await field.fill("你好");
@@ -72,7 +71,7 @@ describeInChromium("copies of a session", (open) => {
 
   test("an edit for which the floor is refused shows the reason beside its field, and keeps the text", async () => {
     const { ann, session, address } = await talked("hello");
-    const { page } = await open(address);
+    const page = await open(address, { expected: /409/ });
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     await page.getByLabel("The copy takes the place of this session, which is archived").uncheck();
     await page.getByLabel("New text of the message").fill("nod");
@@ -87,13 +86,13 @@ describeInChromium("copies of a session", (open) => {
 
   test("a session is copied up to a message, or completely, and stays unchanged", async () => {
     const { ann, session, address } = await talked("hello", "nod");
-    const { page, faults } = await open(address);
+    const page = await open(address);
     const answer = page.getByRole("article", { name: "General" }).filter({ hasText: "Hello there." });
     await answer.getByRole("button", { name: "More for this message" }).press("Enter");
     await page.getByRole("button", { name: "Copy the session up to here", exact: true }).press("Enter");
     await page.getByRole("button", { name: "Make the copy", exact: true }).press("Enter");
     const part = await shownAfter(page, session.id);
-    await messages(page).getByText("Hello there.").waitFor();
+    await messagesOn(page).getByText("Hello there.").waitFor();
     await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(1);
     expect((await ann.see(part)).origin).toMatchObject({ by: "fork", sessionId: session.id });
     await page.goto(address);
@@ -101,11 +100,10 @@ describeInChromium("copies of a session", (open) => {
     await page.getByRole("button", { name: "Copy the session", exact: true }).click();
     await page.getByRole("button", { name: "Make the copy", exact: true }).click();
     const whole = await shownAfter(page, session.id);
-    await messages(page).getByText("Yes.").waitFor();
+    await messagesOn(page).getByText("Yes.").waitFor();
     expect((await ann.messages(whole)).length).toBe(4);
     expect((await ann.see(whole)).agentId).toBe("general");
     expect((await ann.see(session.id)).state).toBe("active");
-    expect(faults).toEqual([]);
   });
 
   test.each([
@@ -114,7 +112,7 @@ describeInChromium("copies of a session", (open) => {
   ])("a session is copied for another agent of its catalogue: $locale", async ({ locale, words }) => {
     const [more, item, label, yes] = words as [string, string, string, string];
     const { ann, session, address } = await talked("hello");
-    const { page, faults } = await open(address, { locale });
+    const page = await open(address, { locale });
     const opener = page.getByRole("button", { name: more, exact: true });
     const agent = page
       .getByRole("form", { name: item, exact: true })
@@ -122,29 +120,28 @@ describeInChromium("copies of a session", (open) => {
     const ask = async () => {
       await opener.press("Enter");
       await page.getByRole("button", { name: item, exact: true }).press("Enter");
-      await agent.and(page.locator(":focus")).waitFor();
+      await hasFocus(agent);
       await expect.poll(() => agent.inputValue()).toBe("general");
     };
     await ask();
     await page.keyboard.press("Escape");
-    await agent.waitFor({ state: "detached" });
-    await opener.and(page.locator(":focus")).waitFor();
+    await gone(agent);
+    await hasFocus(opener);
     await ask();
     await agent.selectOption("planner");
     await page.keyboard.press("Tab");
-    await page.getByRole("button", { name: yes, exact: true }).and(page.locator(":focus")).waitFor();
+    await hasFocus(page.getByRole("button", { name: yes, exact: true }));
     await page.keyboard.press("Enter");
     const copy = await shownAfter(page, session.id);
     await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
-    await agent.waitFor({ state: "detached" });
+    await gone(agent);
     expect(await ann.see(copy)).toMatchObject({ agentId: "planner", origin: { by: "fork", sessionId: session.id } });
     expect(await ann.see(session.id)).toMatchObject({ agentId: "general", state: "active" });
-    expect(faults).toEqual([]);
   });
 
   test("a refused copy for an agent shows the reason where the agent was chosen", async () => {
     const { ann, session, address } = await talked("hello");
-    const { page } = await open(address);
+    const page = await open(address, { expected: /404/ });
     await page.route("**/fork", (route) => route.continue({ postData: JSON.stringify({ agentId: "nobody" }) }));
     await page.getByRole("button", { name: "More for this session", exact: true }).click();
     await page.getByRole("button", { name: "Copy the session", exact: true }).click();
@@ -157,7 +154,7 @@ describeInChromium("copies of a session", (open) => {
 
   test("the choice of agents has the session's own even if its catalogue lost it, and says which are unavailable", async () => {
     const { ann, session, address } = await talked("hello");
-    const { page } = await open(address);
+    const page = await open(address);
     await page.route("**/agents*", async (route) => {
       const response = await route.fetch();
       const { agents, ...rest } = await response.json();
@@ -175,7 +172,7 @@ describeInChromium("copies of a session", (open) => {
 
   test("all turns from a message on are taken back after one question", async () => {
     const { ann, session, address } = await talked("hello", "nod", "hello again");
-    const { page, faults } = await open(address);
+    const page = await open(address);
     const choose = async () => {
       await ofUser(page, "nod").getByRole("button", { name: "More for this message" }).click();
       await page.getByRole("button", { name: "Take back from here on", exact: true }).click();
@@ -184,25 +181,24 @@ describeInChromium("copies of a session", (open) => {
     await choose();
     await question.waitFor();
     await page.keyboard.press("Escape");
-    await question.waitFor({ state: "detached" });
+    await gone(question);
     const opener = ofUser(page, "nod").getByRole("button", { name: "More for this message" });
-    await opener.and(page.locator(":focus")).waitFor();
+    await hasFocus(opener);
     expect((await ann.see(session.id)).state).toBe("active");
     await choose();
     await question.getByRole("button", { name: "Take back" }).click();
     const copy = await shownAfter(page, session.id);
-    await expect.poll(() => messages(page).getByText("Hello there.").count()).toBe(1);
+    await expect.poll(() => messagesOn(page).getByText("Hello there.").count()).toBe(1);
     expect((await ann.messages(copy)).map(({ content }: { content: string }) => content)).toEqual([
       "hello",
       "Hello there.",
     ]);
     expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: copy });
-    expect(faults).toEqual([]);
   });
 
   test("a refused rollback of the last turn shows the reason where it was requested", async () => {
     const { address } = await talked("hello");
-    const { page } = await open(address, { locale: "zh-CN" });
+    const page = await open(address, { expected: /409/, locale: "zh-CN" });
     await page.route("**/rollback", (route) => route.continue({ postData: JSON.stringify({ turns: 9 }) }));
     await page.getByRole("button", { name: "会话的更多操作", exact: true }).click();
     await page.getByRole("button", { name: "撤回最后一轮", exact: true }).click();
@@ -215,7 +211,7 @@ describeInChromium("copies of a session", (open) => {
 
   test("a session is saved as Markdown, and as lines that can be imported; a broken file is refused with its line", async () => {
     const { session, address } = await talked("hello");
-    const { page, faults } = await open(address);
+    const page = await open(address, { expected: /400/ });
     const save = async (name: string) => {
       await page.getByRole("button", { name: "More for this session", exact: true }).click();
       const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
@@ -227,19 +223,19 @@ describeInChromium("copies of a session", (open) => {
     const kept = await save("Save for an import");
     expect(kept.name).toMatch(/\.jsonl$/);
     const { session: elsewhere } = await talked();
-    await page.goto(addressOf(elsewhere));
+    await page.goto(addressOf(node, "session", elsewhere));
     const picker = page.locator("input[type=file][accept*=ndjson]");
     await picker.setInputFiles(await writeTemporary("kept.jsonl", kept.text, afterAll));
     const imported = await shownAfter(page, elsewhere.id);
-    await messages(page).getByText("Hello there.").waitFor();
+    await messagesOn(page).getByText("Hello there.").waitFor();
     expect((await new E2eClient(node).see(imported)).floorId).toBe(elsewhere.floorId);
     expect(imported).not.toBe(session.id);
-    expect(faults).toEqual([]);
     await picker.setInputFiles(await writeTemporary("broken.jsonl", `${kept.text.split("\n")[0]}\n{}\n`, afterAll));
-    await page
-      .getByRole("region", { name: "Sessions" })
-      .getByRole("alert")
-      .getByText(/line 2/i)
-      .waitFor();
+    await shown(
+      page
+        .getByRole("region", { name: "Sessions" })
+        .getByRole("alert")
+        .getByText(/line 2/i),
+    );
   });
 });

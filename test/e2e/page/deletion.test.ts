@@ -1,13 +1,17 @@
-import type { Locator, Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
-import type { Session } from "../../../src/protocol/session.ts";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import {
+  addressOf,
+  connected,
+  describePage,
+  gone,
+  hasFocus,
+  shown,
+  startPageNode,
+} from "../../support/browsers/page-stage.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
-afterAll(() => node.stop());
+const node = await startPageNode();
 
 const EN = {
   more: "More for this session",
@@ -26,13 +30,10 @@ const ZH: typeof EN = {
   no: "否",
 };
 
-const addressOf = ({ floorId, id }: Pick<Session, "floorId" | "id">) =>
-  `${node.url}/#/session/${encodeURIComponent(floorId)}/${id}`;
 const statusOf = async (id: string) => (await node.get(`/session/${id}`)).status;
-const hasFocus = (page: Page, place: Locator) => place.and(page.locator(":focus")).waitFor();
 
 /** The page may read a session at the moment of its deletion. */
-const isUnexpected = (fault: string) => !fault.includes("404");
+const expected = /404/;
 
 /** Opens the question from the menu, with the mouse. */
 async function ask(page: Page, words = EN): Promise<void> {
@@ -45,7 +46,7 @@ async function isLeft(page: Page, id: string): Promise<void> {
   await page.waitForURL((url) => url.hash.startsWith("#/session/") && !url.hash.includes(id));
 }
 
-describeInChromium("deleting a session", (open) => {
+describePage("deleting a session", (open) => {
   test.each([
     { locale: "en-US", words: EN, done: "“hello” was deleted." },
     { locale: "zh-CN", words: ZH, done: "“hello”已删除。" },
@@ -57,14 +58,14 @@ describeInChromium("deleting a session", (open) => {
       const { id, floorId } = await ann.hold("general");
       await ann.talk(id, "hello");
       await accepted(ann.on(id, "archive"));
-      const { page, faults } = await open(addressOf(other), { locale });
+      const page = await open(addressOf(node, "session", other), { locale, expected });
       await page.getByRole("heading", { name: "stays", exact: true }).waitFor();
-      await page.goto(addressOf({ floorId, id }));
+      await page.goto(addressOf(node, "session", { floorId, id }));
       await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
       const question = page.getByRole("group", { name: words.question });
       await ask(page, words);
       await question.getByRole("button", { name: words.no, exact: true }).click();
-      await question.waitFor({ state: "detached" });
+      await gone(question);
       expect(await statusOf(id)).toBe(200);
       await ask(page, words);
       await question.getByRole("button", { name: words.yes, exact: true }).click();
@@ -74,7 +75,6 @@ describeInChromium("deleting a session", (open) => {
       await page.goBack();
       await page.getByRole("heading", { name: "stays", exact: true }).waitFor();
       await expect.poll(() => page.getByRole("alert").count()).toBe(0);
-      expect(faults.filter(isUnexpected)).toEqual([]);
     },
   );
 
@@ -83,7 +83,7 @@ describeInChromium("deleting a session", (open) => {
     const later = await ben.create("music", { title: "later" });
     const { id, floorId } = await ben.hold("general", { title: "now" });
     await ben.say(id, "play");
-    const { page, faults } = await open(addressOf({ floorId, id }));
+    const page = await open(addressOf(node, "session", { floorId, id }), { expected });
     await page.locator('main [data-key="X"]').waitFor();
     const list = page.getByRole("region", { name: "Sessions" }).first();
     await list.getByRole("link", { name: /^later/ }).waitFor();
@@ -91,46 +91,48 @@ describeInChromium("deleting a session", (open) => {
     const question = page.getByRole("group", { name: EN.working });
     await more.press("Enter");
     await page.getByRole("button", { name: EN.item, exact: true }).press("Enter");
-    await hasFocus(page, question.getByRole("button", { name: EN.yes, exact: true }));
+    await hasFocus(question.getByRole("button", { name: EN.yes, exact: true }));
     await page.keyboard.press("Escape");
-    await question.waitFor({ state: "detached" });
-    await hasFocus(page, more);
+    await gone(question);
+    await hasFocus(more);
     expect((await ben.see(id)).activity).toBe("running");
     await more.press("Enter");
     await page.getByRole("button", { name: EN.item, exact: true }).press("Enter");
     await question.waitFor();
     await page.keyboard.press("Enter");
     await isLeft(page, id);
-    await hasFocus(page, list.getByRole("link", { name: /^later/ }));
-    await list.getByRole("link", { name: /^now/ }).waitFor({ state: "detached" });
-    await hasFocus(page, list.getByRole("link", { name: /^later/ }));
+    await hasFocus(list.getByRole("link", { name: /^later/ }));
+    await gone(list.getByRole("link", { name: /^now/ }));
+    await hasFocus(list.getByRole("link", { name: /^later/ }));
     expect(await statusOf(id)).toBe(404);
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "later", exact: true }).waitFor();
     expect(new URL(page.url()).hash).toContain(later.id);
     await page.keyboard.press("Escape");
     await page.getByText("Choose a session from the list.").waitFor();
-    await page.getByText("“now” was deleted.").waitFor({ state: "detached" });
-    expect(faults.filter(isUnexpected)).toEqual([]);
+    await gone(page.getByText("“now” was deleted."));
   });
 
   test("the list is shown after a deletion on a narrow screen, and has the focus", async () => {
     const cay = new E2eClient(node);
     const { id, floorId } = await cay.create("general", { title: "only one" });
-    const { page } = await open(addressOf({ floorId, id }), { viewport: { width: 390, height: 844 } });
+    const page = await open(addressOf(node, "session", { floorId, id }), {
+      expected,
+      viewport: { width: 390, height: 844 },
+    });
     await ask(page);
     await page.getByRole("button", { name: EN.yes, exact: true }).click();
     await isLeft(page, id);
     await page.getByText("There are no sessions yet.").waitFor();
     const list = page.getByRole("region", { name: "Sessions", exact: true });
-    await hasFocus(page, list.last());
+    await hasFocus(list.last());
     expect(await statusOf(id)).toBe(404);
   });
 
   test("a refused deletion shows the reason beneath the question, and can be requested again", async () => {
     const dov = new E2eClient(node);
     const { id, floorId } = await dov.create("general");
-    const { page } = await open(addressOf({ floorId, id }));
+    const page = await open(addressOf(node, "session", { floorId, id }), { expected: /40[04]/ });
     await page.route(`**/session/${id}`, (route) => {
       const headers = { ...route.request().headers(), "idempotency-key": "k".repeat(999) };
       return route.request().method() === "DELETE" ? route.continue({ headers }) : route.continue();
@@ -138,11 +140,8 @@ describeInChromium("deleting a session", (open) => {
     await ask(page);
     const yes = page.getByRole("button", { name: EN.yes, exact: true });
     await yes.press("Enter");
-    await page
-      .getByRole("alert")
-      .getByText(/Idempotency-Key/i)
-      .waitFor();
-    await hasFocus(page, yes);
+    await shown(page.getByRole("alert").getByText(/Idempotency-Key/i));
+    await hasFocus(yes);
     expect(await statusOf(id)).toBe(200);
     await page.unroute(`**/session/${id}`);
     await page.keyboard.press("Enter");
@@ -154,7 +153,7 @@ describeInChromium("deleting a session", (open) => {
     const eva = new E2eClient(node);
     await eva.create("general", { title: "next" });
     const { id, floorId } = await eva.create("general", { title: "slow" });
-    const { page } = await open(addressOf({ floorId, id }));
+    const page = await open(addressOf(node, "session", { floorId, id }), { expected });
     let release = () => {};
     const held = new Promise<void>((resolve) => {
       release = resolve;
@@ -170,7 +169,7 @@ describeInChromium("deleting a session", (open) => {
     await page.getByRole("heading", { name: "next", exact: true }).waitFor();
     release();
     await answered;
-    await page.getByRole("link", { name: /^slow/ }).waitFor({ state: "detached" });
+    await gone(page.getByRole("link", { name: /^slow/ }));
     await page.getByRole("heading", { name: "next", exact: true }).waitFor();
     expect(new URL(page.url()).hash).not.toContain(id);
   });
@@ -181,8 +180,8 @@ describeInChromium("deleting a session", (open) => {
       const hal = new E2eClient(node);
       const { id, floorId } = await hal.hold("general", { title: "silent" });
       if (state === "archived") await accepted(hal.on(id, "archive"));
-      const { page } = await open(addressOf({ floorId, id }));
-      await page.getByText("Connected", { exact: true }).waitFor();
+      const page = await open(addressOf(node, "session", { floorId, id }), { expected });
+      await connected(page);
       await page.route(`**/session/${id}`, async (route) => {
         if (route.request().method() === "DELETE") await route.fetch();
         else await route.continue();
@@ -198,20 +197,19 @@ describeInChromium("deleting a session", (open) => {
     const fay = new E2eClient(node);
     const { id, floorId } = await fay.hold("general");
     if (state === "archived") await accepted(fay.on(id, "archive"));
-    const { page, faults } = await open(addressOf({ floorId, id }));
+    const page = await open(addressOf(node, "session", { floorId, id }), { expected });
     await page.getByRole("button", { name: EN.more, exact: true }).waitFor();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await connected(page);
     await accepted(node.delete(`/session/${id}`));
     await page.getByRole("alert").getByText("This session was deleted.").waitFor();
     await page.getByRole("main").getByRole("link", { name: "All sessions", exact: true }).click();
     await page.getByText("Choose a session from the list.").waitFor();
-    expect(faults.filter(isUnexpected)).toEqual([]);
   });
 
   test("deletion is not offered at a past moment", async () => {
     const gil = new E2eClient(node);
     const { id, floorId } = await gil.hold("general", { title: "then" });
-    const { page } = await open(`${addressOf({ floorId, id })}?at=1`);
+    const page = await open(`${addressOf(node, "session", { floorId, id })}?at=1`);
     const more = page.getByRole("button", { name: EN.more, exact: true });
     // Without the elements beside the view, a page that is not rendered yet would match.
     await page.getByRole("heading", { name: "then", exact: true }).waitFor();

@@ -1,36 +1,29 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { writeLogFile } from "../../../page/log/log-file.ts";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { addressOf, describePage, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { MADE_FLOOR, MadeLog } from "../../support/documents/made-log.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const keyless = { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_KEY" } };
 
-const pageFolder = await buildPage();
-const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, keyless] });
-afterAll(() => node.stop());
+const node = await startPageNode({ agents: [...E2E_AGENTS, keyless] });
 
-const addressOf = (view: string, { id, floorId }: { id: string; floorId: string }) =>
-  `${node.url}/#/${view}/${encodeURIComponent(floorId)}/${id}`;
-
-describeInChromium("the page's failures", (open) => {
+describePage("the page's failures", (open) => {
   test("a failed turn says why in Chinese, with the server's own words, in the session and in the log", async () => {
     const session = await new E2eClient(node).hold("keyless");
-    const { page } = await open(addressOf("session", session), { locale: "zh-CN" });
+    const page = await open(addressOf(node, "session", session), { locale: "zh-CN" });
     await page.getByLabel("说点什么").fill("go");
     await page.getByLabel("说点什么").press("Enter");
     const why = "模型提供方拒绝了请求。（This agent has no key for its model's provider.）";
     await page.getByRole("alert").getByText(why).first().waitFor();
     await page.reload();
     await page.getByRole("alert").getByText(why).first().waitFor();
-    await page.goto(addressOf("floor", session));
+    await page.goto(addressOf(node, "floor", session));
     await page.locator("[data-card]").getByText(why).first().waitFor();
-    await page.goto(addressOf("timeline", session));
+    await page.goto(addressOf(node, "timeline", session));
     await page.getByRole("region", { name: "日志" }).getByText(why).first().waitFor();
     await page.getByRole("button", { name: "English" }).click();
     const own = page.getByRole("region", { name: "Log" }).getByText("This agent has no key for its model's provider.");
@@ -39,7 +32,7 @@ describeInChromium("the page's failures", (open) => {
 
   test("a refused command says why in the page's language, also after that changes", async () => {
     const session = await new E2eClient(node).hold("general");
-    const { page } = await open(addressOf("session", session), { locale: "zh-CN" });
+    const page = await open(addressOf(node, "session", session), { expected: /409/, locale: "zh-CN" });
     await node.post("/message", { type: "chat", sessionId: session.id, content: "hello" });
     await page.getByRole("button", { name: "生成摘要", exact: true }).click();
     const own = "This agent writes no summaries: its entry has no summary.";
@@ -50,7 +43,7 @@ describeInChromium("the page's failures", (open) => {
 
   test("a file that cannot be read is refused in Chinese, by the page and by the server", async () => {
     const session = await new E2eClient(node).hold("music");
-    const { page } = await open(addressOf("session", session), { locale: "zh-CN" });
+    const page = await open(addressOf(node, "session", session), { expected: /400/, locale: "zh-CN" });
     const choose = async (button: string, text: string) => {
       const chooser = page.waitForEvent("filechooser");
       await page.getByRole("button", { name: button }).click();
@@ -59,18 +52,12 @@ describeInChromium("the page's failures", (open) => {
     await choose("打开日志…", "no log");
     await page.getByRole("alert").getByText("无法打开：文件不是 JSON。").waitFor();
     await choose("导入…", "no history\n");
-    await page
-      .getByRole("alert")
-      .getByText(/^请求的格式有误。（Line 1 of the import: .+）$/)
-      .waitFor();
+    await shown(page.getByRole("alert").getByText(/^请求的格式有误。（Line 1 of the import: .+）$/));
   });
 
   test("a link with a wrong id of a floor or a session says what is wrong, and leads on", async () => {
-    const { page } = await open(`${node.url}/#/floor/notauser`);
-    await page
-      .getByRole("alert")
-      .getByText(/“notauser” is not the id of a floor\. .*u:<user>/)
-      .waitFor();
+    const page = await open(`${node.url}/#/floor/notauser`, { expected: /400/ });
+    await shown(page.getByRole("alert").getByText(/“notauser” is not the id of a floor\. .*u:<user>/));
     await page.getByRole("link", { name: "Open the floor of the user “notauser”" }).click();
     await page.getByRole("heading", { name: "notauser", exact: true, level: 1 }).waitFor();
     await page.getByRole("listitem").first().waitFor();
@@ -82,7 +69,7 @@ describeInChromium("the page's failures", (open) => {
   });
 
   test("a damaged saved log is refused with its line and field, and the page stays", async () => {
-    const { page } = await open(node.url);
+    const page = await open(node.url);
     const log = new MadeLog();
     log.create("s1");
     log.move("s1", "created", "active.idle", "activate");
@@ -101,7 +88,7 @@ describeInChromium("the page's failures", (open) => {
 
   test("a part of the frame that fails says so in its place, and a page whose floor cannot be read says so", async () => {
     const session = await new E2eClient(node).hold("music");
-    const { page } = await open(addressOf("session", session));
+    const page = await open(addressOf(node, "session", session), { expected: /no canvas|TypeError|Cannot read/ });
     const views = page.getByRole("navigation", { name: "Views" });
     await views.waitFor();
     const failure = page.getByRole("alert").filter({ hasText: "Something went wrong" });
@@ -115,7 +102,7 @@ describeInChromium("the page's failures", (open) => {
       const events = page.events.map((event) => ({ ...event, type: "session_created", data: null }));
       await route.fulfill({ json: { ...page, events } });
     });
-    await page.goto(`${addressOf("session", session)}?at=3`);
+    await page.goto(`${addressOf(node, "session", session)}?at=3`);
     await page.reload();
     // Each part that shows the floor says so.
     const view = failure.first();

@@ -1,11 +1,8 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
+import { expect, onTestFinished, test } from "vitest";
 import { describeInFirefox, type FirefoxPage } from "../../support/browsers/firefox.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { startPageNode } from "../../support/browsers/page-stage.ts";
 
-const pageFolder = await buildPage();
-const node = await NodeUnderTest.start({ pageFolder });
-afterAll(() => node.stop());
+const node = await startPageNode();
 
 /**
  * Waits in the page until an element contains the text, and returns the element's text; clicks it if `press` is set.

@@ -1,16 +1,18 @@
 import type { Locator, Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { expect, test } from "vitest";
+import {
+  addressOf,
+  describePage,
+  gone,
+  hasFocus,
+  messagesOn,
+  openHeld,
+  startPageNode,
+} from "../../support/browsers/page-stage.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
-afterAll(() => node.stop());
+const node = await startPageNode();
 
-const addressOf = (view: string, floorId: string, id = "") =>
-  `${node.url}/#/${view}/${encodeURIComponent(floorId)}${id && `/${id}`}`;
-const hasFocus = (page: Page, place: Locator) => place.and(page.locator(":focus")).waitFor();
 const press = async (page: Page, control: Locator) => {
   await control.focus();
   await page.keyboard.press("Enter");
@@ -18,22 +20,21 @@ const press = async (page: Page, control: Locator) => {
 const announced = (page: Page, sentence: string) =>
   page.locator("[aria-live=polite]").getByText(sentence, { exact: true }).waitFor({ state: "attached" });
 
-describeInChromium("the focus, when its control goes", (open) => {
+describePage("the focus, when its control goes", (open) => {
   test("a paused session's card moves, and keeps the focus; the state is announced", async () => {
     const ann = new E2eClient(node);
     await ann.hold("music", { title: "Songs" });
     const { floorId } = await ann.hold("phone", { title: "Call" });
-    const { page, faults } = await open(addressOf("floor", floorId));
+    const page = await open(addressOf(node, "floor", { floorId }));
     const phone = page.getByRole("article", { name: /^Phone/ });
     await press(page, phone.getByRole("button", { name: "Pause" }));
     await page.getByRole("article", { name: "Phone: paused" }).waitFor();
-    await hasFocus(page, phone.getByRole("button", { name: "Resume" }));
+    await hasFocus(phone.getByRole("button", { name: "Resume" }));
     await announced(page, "Call: paused.");
     await page.keyboard.press("Enter");
     await page.getByRole("article", { name: "Phone: has the floor" }).waitFor();
-    await hasFocus(page, phone.getByRole("button", { name: "Pause" }));
+    await hasFocus(phone.getByRole("button", { name: "Pause" }));
     await announced(page, "Call: has the floor.");
-    expect(faults).toEqual([]);
   });
 
   test("after an archived card the focus is on the next card, and at the end on one before", async () => {
@@ -41,23 +42,20 @@ describeInChromium("the focus, when its control goes", (open) => {
     await ben.hold("music");
     await ben.hold("planner");
     const { floorId, id } = await ben.hold("phone", { title: "Call" });
-    const { page, faults } = await open(addressOf("floor", floorId));
+    const page = await open(addressOf(node, "floor", { floorId }));
     const card = (name: string) => page.getByRole("article", { name: new RegExp(`^${name}`) });
     await press(page, card("Planner").getByRole("button", { name: "Archive" }));
-    await hasFocus(page, card("Music").getByRole("link", { name: "Music" }));
+    await hasFocus(card("Music").getByRole("link", { name: "Music" }));
     await press(page, card("Music").getByRole("button", { name: "Archive" }));
-    await hasFocus(page, card("Phone").getByRole("link", { name: "Phone" }));
+    await hasFocus(card("Phone").getByRole("link", { name: "Phone" }));
     // Another client archives the last one: the focus is on what comes after it.
     await accepted(ben.on(id, "archive"));
-    await card("Phone").waitFor({ state: "detached" });
+    await gone(card("Phone"));
     await expect.poll(() => page.evaluate<string>("document.activeElement.localName")).not.toBe("body");
-    expect(faults).toEqual([]);
   });
 
   test("stopping the only holder never leaves the focus on another command that ends sessions", async () => {
-    const cay = new E2eClient(node);
-    const { floorId } = await cay.hold("music");
-    const { page } = await open(addressOf("floor", floorId));
+    const { page } = await openHeld(open, node, "floor", "music");
     await press(page, page.getByRole("button", { name: "Stop the holder" }));
     await announced(page, "Archived sessions: 1.");
     await page.getByText("The floor is free.").waitFor();
@@ -71,15 +69,14 @@ describeInChromium("the focus, when its control goes", (open) => {
     const { floorId, id } = await dan.hold("general", { title: "Tune" });
     await dan.say(id, "play");
     for (const view of ["session", "floor"]) {
-      const { page, faults } = await open(addressOf(view, floorId, view === "floor" ? "" : id));
+      const page = await open(addressOf(node, view, { floorId, id }));
       await press(page, page.getByRole("button", { name: "Abort its run" }));
-      await hasFocus(page, page.getByRole("group").getByRole("button", { name: "Abort its run" }));
+      await hasFocus(page.getByRole("group").getByRole("button", { name: "Abort its run" }));
       await page.keyboard.press("Enter");
       await announced(page, "Tune: its run was aborted.");
-      await page.getByRole("button", { name: "Abort its run" }).waitFor({ state: "detached" });
+      await gone(page.getByRole("button", { name: "Abort its run" }));
       const focused = () => page.evaluate<string>("document.activeElement.textContent");
       await expect.poll(focused).toMatch(/^(Pause|Rename)$/);
-      expect(faults).toEqual([]);
       await dan.say(id, "play");
     }
   });
@@ -88,28 +85,25 @@ describeInChromium("the focus, when its control goes", (open) => {
     const eve = new E2eClient(node);
     const { floorId, id } = await eve.hold("stacker", { title: "Ask me" });
     await accepted(eve.say(id, "ask"));
-    const { page, faults } = await open(addressOf("session", floorId, id));
+    const page = await open(addressOf(node, "session", { floorId, id }));
     await accepted(eve.say(id, "later"));
     await press(page, page.getByRole("button", { name: "Withdraw" }));
     await announced(page, "The message was withdrawn.");
-    await hasFocus(page, page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Copy" }).last());
+    await hasFocus(messagesOn(page).getByRole("button", { name: "Copy" }).last());
     await page.getByRole("radio", { name: "b", exact: true }).check();
     await press(page, page.getByRole("button", { name: "Answer", exact: true }));
     // The list of the events says the same words a moment later.
     await page.getByRole("article", { name: "Stacker" }).getByText("You chose b.").waitFor();
     await announced(page, "The answer was sent.");
-    await hasFocus(page, page.getByRole("region", { name: "Messages" }));
+    await hasFocus(messagesOn(page));
     await press(page, page.getByRole("button", { name: "Archive", exact: true }));
     await page.getByText(/^This session is archived/).waitFor();
     await announced(page, "Ask me: archived.");
-    await hasFocus(page, page.getByRole("button", { name: "More for this session" }));
-    expect(faults).toEqual([]);
+    await hasFocus(page.getByRole("button", { name: "More for this session" }));
   });
 
   test("a press beside all controls takes the focus away, also when its control goes later", async () => {
-    const fay = new E2eClient(node);
-    const { floorId, id } = await fay.hold("music");
-    const { page } = await open(addressOf("floor", floorId));
+    const { user: fay, id, page } = await openHeld(open, node, "floor", "music");
     await page
       .getByRole("article", { name: /^Music/ })
       .getByRole("button", { name: "Archive" })

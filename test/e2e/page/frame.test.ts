@@ -1,36 +1,31 @@
 import type { Locator, Page } from "playwright-core";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { addressOf, connected, describePage, openHeld, startPageNode } from "../../support/browsers/page-stage.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
 const BOBS_KEY = "bob-key-0123456789abcdef0123456789";
 
-const pageFolder = await buildPage();
-const node = await NodeUnderTest.start({ pageFolder });
-afterAll(() => node.stop());
+const node = await startPageNode();
 
 const connections = async () => JSON.parse((await node.get("/health")).text).connections as number;
 
-describeInChromium("the page's frame", (open) => {
+describePage("the page's frame", (open) => {
   test("the page explains floors when no floor is chosen, and opens one by its user's name", async () => {
-    const { page, faults } = await open(node.url);
-    await page.getByText("Connected", { exact: true }).waitFor();
+    const page = await open(node.url);
+    await connected(page);
     await page.getByRole("main").getByLabel("User").fill("zoë / left");
     await page.getByRole("main").getByRole("button", { name: "Open", exact: true }).click();
     await page.getByRole("heading", { name: "zoë / left", exact: true }).waitFor();
     const { agents } = (await node.get("/agents")).body;
     for (const { name } of agents) await page.getByRole("button", { name, exact: false }).first().waitFor();
-    expect(faults).toEqual([]);
   });
 
   test("the page has its bar before its script has been read, and only once", async () => {
-    const { page } = await open(node.url);
+    const page = await open(node.url, { expected: /ERR_FAILED/ });
     await page.route("**/*.js", (route) => route.abort());
     await page.reload();
     const bar = page.getByRole("banner");
@@ -38,12 +33,12 @@ describeInChromium("the page's frame", (open) => {
     expect((await bar.boundingBox())?.height).toBe(48);
     await page.unroute("**/*.js");
     await page.reload();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await connected(page);
     await expect.poll(() => bar.count()).toBe(1);
   });
 
   test("the page lists its keys, and obeys them while no field has the focus", async () => {
-    const { page } = await open(`${node.url}/#/floor/u%3Akeys`);
+    const page = await open(`${node.url}/#/floor/u%3Akeys`);
     await page.getByRole("button", { name: "Keys", exact: true }).click();
     await page.getByText("The event before, after (Shift: ten)").waitFor();
     await page.getByRole("button", { name: "Close" }).click();
@@ -55,18 +50,17 @@ describeInChromium("the page's frame", (open) => {
   });
 
   test("the page is Chinese in a Chinese browser, and switches the language without a reload", async () => {
-    const { page, faults } = await open(node.url, { locale: "zh-CN" });
+    const page = await open(node.url, { locale: "zh-CN" });
     await page.getByRole("heading", { name: "谁拥有发言权，为什么", exact: true }).waitFor();
     await expect.poll(() => page.locator("html").getAttribute("lang")).toBe("zh-CN");
     await page.getByRole("button", { name: "English" }).click();
     await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
     await page.reload();
     await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
-    expect(faults).toEqual([]);
   });
 
   test("the page follows the system's theme until another is chosen, and remembers the choice", async () => {
-    const { page } = await open(node.url, { colorScheme: "dark" });
+    const page = await open(node.url, { colorScheme: "dark" });
     const ground = () => page.evaluate<string>("getComputedStyle(document.documentElement).backgroundColor");
     await expect.poll(() => ground()).toBe("rgb(14, 20, 26)");
     const scrollBars = () => page.evaluate<string>("getComputedStyle(document.documentElement).scrollbarColor");
@@ -74,16 +68,14 @@ describeInChromium("the page's frame", (open) => {
     await page.getByRole("button", { name: "Switch to light colours" }).click();
     await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
     await page.reload();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await connected(page);
     await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
   });
 
   test("a past moment has events that the floor's stream does not report, such as a new title", async () => {
-    const user = new E2eClient(node);
-    const { id, floorId } = await user.hold("music");
-    const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}`);
+    const { id, floorId, page } = await openHeld(open, node, "floor", "music");
     await page.getByText("3 of 3 events").waitFor();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await connected(page);
     // The log is read again when the stream opens: until then, this event would be part of it anyway.
     await page.waitForResponse(/\/log\?/, { timeout: 2_000 }).catch(() => undefined);
     await createClient({ baseUrl: node.url }).renameSession(id, "Songs for the road");
@@ -97,10 +89,10 @@ describeInChromium("the page's frame", (open) => {
     const address = (at: string) => `${node.url}/#/timeline/${encodeURIComponent(floorId)}?at=${at}`;
     const { events } = await createClient({ baseUrl: node.url }).readFloorLog(floorId);
     const { position } = events[1]!;
-    const { page } = await open(address(position));
+    const page = await open(address(position));
     await page.getByText("2 of 3 events").waitFor();
     const alert = page.getByRole("alert");
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await connected(page);
     expect(await alert.count()).toBe(0);
     for (const wrong of ["yesterday", "other.2"]) {
       await page.goto(address(wrong));
@@ -116,7 +108,7 @@ describeInChromium("the page's frame", (open) => {
   test("a lost connection is said in a place that moves nothing, on a phone too, and makes the signs of states hollow until the page has reconnected by itself", async () => {
     const proxy = await CuttingProxy.start(node.url);
     const { id, floorId } = await new E2eClient(node).hold("music");
-    const { page } = await open(`${proxy.url}/#/session/${encodeURIComponent(floorId)}/${id}`);
+    const page = await open(addressOf(proxy, "session", { floorId, id }), { expected: /ERR_/ });
     const connection = (status: string) => page.locator(`header [role=status][data-status="${status}"]`).waitFor();
     const placeOf = async (locator: Locator) => (await locator.first().boundingBox())!;
     /** Whether all signs are hollow, or none: the inside of a hollow one has no colour, and its outline has one. */
@@ -162,7 +154,7 @@ describeInChromium("the page's frame", (open) => {
     await createClient({ baseUrl: node.url }).renameSession(id, "A call");
     const other = await user.create("music");
     expect((await user.on(other.id, "activate")).status).toBe(409);
-    const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}`);
+    const page = await open(addressOf(node, "floor", { floorId }));
     const events = (await createClient({ baseUrl: node.url }).readFloorLog(floorId)).events.toReversed();
     const refused = events.findIndex(({ type, data }) => type === "arbitration" && data.outcome === "rejected");
     expect(refused).toBeGreaterThan(0);
@@ -185,10 +177,10 @@ describeInChromium("the page's frame", (open) => {
   });
 
   test("the page closes its streams after it was hidden for a while, and opens them when it is shown again", async () => {
-    const { page } = await open(node.url);
+    const page = await open(node.url);
     await page.clock.install();
     await page.reload();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await connected(page);
     // Connections of earlier pages, and of this page before its reload, may still be closing.
     await expect.poll(connections).toBe(1);
     const show = (isHidden: boolean) =>
@@ -203,7 +195,7 @@ describeInChromium("the page's frame", (open) => {
 
   test("the page asks for a required token, keeps it from its scripts, and deletes it at the sign-out", async () => {
     const guarded = await guard();
-    const { page } = await open(guarded.url);
+    const page = await open(guarded.url, { expected: /401/ });
     await page.getByLabel("Token").fill("not-the-key-0123456789abcdef");
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("The server does not accept this token.").waitFor();
@@ -214,7 +206,7 @@ describeInChromium("the page's frame", (open) => {
     );
     expect(kept).not.toContain(KEY);
     await page.reload();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await connected(page);
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByLabel("Token").waitFor();
     await page.reload();
@@ -226,7 +218,7 @@ describeInChromium("the page's frame", (open) => {
     const guarded = await guard();
     const headers = { authorization: `Bearer ${BOBS_KEY}` };
     await guarded.post("/session/create", { agentId: "music", userId: "bob", activate: true }, { headers });
-    const { page } = await open(`${guarded.url}/#/floor/u%3Abob`);
+    const page = await open(`${guarded.url}/#/floor/u%3Abob`, { expected: /40[14]/ });
     await signIn(page, /Refused|Connected/);
     for (const view of ["floor", "session", "machine", "timeline", "sequence"]) {
       await page.goto(`${guarded.url}/#/${view}/u%3Abob`);
@@ -240,10 +232,10 @@ describeInChromium("the page's frame", (open) => {
   test("every view announces new decisions to screen readers, at most one in two seconds, and none from before the page was opened", async () => {
     const ann = new E2eClient(node);
     const { floorId } = await ann.hold("music");
-    const { page } = await open(node.url);
+    const page = await open(node.url);
     await page.clock.install();
-    await page.goto(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await page.goto(addressOf(node, "timeline", { floorId }));
+    await connected(page);
     const told = page.locator("p[aria-live=polite]");
     await page.getByText(/got the floor: it is free/).waitFor();
     await page.clock.fastForward(5_000);
@@ -268,7 +260,7 @@ describeInChromium("the page's frame", (open) => {
     const { id, floorId } = await ann.hold("general");
     await ann.say(id, "ask");
     const viewport = { width: 900, height: 900 };
-    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`, { viewport });
+    const page = await open(addressOf(node, "timeline", { floorId }), { viewport });
     const bar = page.getByRole("banner");
     await bar.getByRole("link", { name: "1 waiting for an answer" }).waitFor();
     expect((await bar.boundingBox())!.height).toBeLessThan(60);
@@ -283,7 +275,7 @@ describeInChromium("the page's frame", (open) => {
   test("the page lists the floors by their last activity if none is chosen, idle ones too, as they change", async () => {
     const bob = new E2eClient(node);
     await accepted(bob.on((await bob.hold("music")).id, "archive"));
-    const { page, faults } = await open(node.url);
+    const page = await open(node.url);
     const first = page.getByRole("main").getByRole("link").first();
     await first.getByText(bob.userId).waitFor();
     await first.getByText("free", { exact: true }).waitFor();
@@ -298,19 +290,17 @@ describeInChromium("the page's frame", (open) => {
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
     await expect.poll(() => page.getByRole("article").count()).toBe(2);
     expect(music.floorId).toBe(`u:${ann.userId}`);
-    expect(faults).toEqual([]);
   });
 });
 
 /** A node that requires a sign-in, with two users. */
-async function guard(): Promise<NodeUnderTest> {
+async function guard() {
   const keys = [
     { owner: "ann", key: KEY },
     { owner: "bob", key: BOBS_KEY },
   ];
   const file = await writeTemporary("keys.yaml", keysFile(keys), onTestFinished);
-  const guarded = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
-  onTestFinished(() => guarded.stop());
+  const guarded = await startPageNode({ settings: { INTERLOCK_AUTH: `keys:${file}` } }, onTestFinished);
   return guarded;
 }
 

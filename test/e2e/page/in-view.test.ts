@@ -1,10 +1,8 @@
 import type { Locator } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { expect, test } from "vitest";
+import { addressOf, describePage, messagesOn, openHeld, startPageNode } from "../../support/browsers/page-stage.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const LIST = Array.from({ length: 40 }, (_, line) => `${line}.txt`);
 const shredder = {
@@ -14,11 +12,7 @@ const shredder = {
     replies: [{ confirm: { tool: "shred", arguments: { files: LIST } }, say: ["Done."], otherwise: ["Kept."] }],
   },
 };
-const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, shredder], pageFolder: await buildPage() });
-afterAll(() => node.stop());
-
-const addressOf = (view: string, { id, floorId }: { id: string; floorId: string }) =>
-  `${node.url}/#/${view}/${encodeURIComponent(floorId)}${view === "session" || view === "machine" ? `/${id}` : ""}`;
+const node = await startPageNode({ agents: [...E2E_AGENTS, shredder] });
 
 /** Whether a box shows an element completely, sooner or later. */
 const shownOf = (element: Locator, box: Locator) =>
@@ -27,13 +21,13 @@ const shownOf = (element: Locator, box: Locator) =>
     return inner.y >= outer.y - 1 && inner.y + inner.height <= outer.y + outer.height + 1;
   });
 
-describeInChromium("what a view shows last", (open) => {
+describePage("what a view shows last", (open) => {
   test("a conversation of long messages is opened at its end, now and at a past moment", async () => {
     const ann = new E2eClient(node);
     const session = await ann.hold("general");
     for (let nth = 0; nth < 12; nth++) await ann.talk(session.id, `nod ${nth} ${"and so on ".repeat(200)}`);
-    const { page, faults } = await open(addressOf("session", session));
-    const messages = page.getByRole("region", { name: "Messages" });
+    const page = await open(addressOf(node, "session", session));
+    const messages = messagesOn(page);
     const last = page.getByRole("article", { name: "General" }).nth(11);
     await shownOf(last, messages).toBe(true);
     await page.getByRole("button", { name: "Live", exact: true }).click();
@@ -48,7 +42,6 @@ describeInChromium("what a view shows last", (open) => {
     await shownOf(last, messages).toBe(false);
     await page.setViewportSize({ width: 1280, height: 760 });
     await shownOf(last, messages).toBe(false);
-    expect(faults).toEqual([]);
   });
 
   test("a past moment of a copy counts the messages that only the server has", async () => {
@@ -56,8 +49,8 @@ describeInChromium("what a view shows last", (open) => {
     const first = await ben.hold("general");
     await ben.talk(first.id, "hello");
     const { session: copy } = (await node.post(`/session/${first.id}/fork`)).body;
-    const { page } = await open(addressOf("session", copy));
-    await page.getByRole("region", { name: "Messages" }).getByText("Hello there.").waitFor();
+    const page = await open(addressOf(node, "session", copy));
+    await messagesOn(page).getByText("Hello there.").waitFor();
     await page.getByRole("button", { name: "Live", exact: true }).click();
     await page.getByText("2 copied messages are not in the log.").waitFor();
     await page.getByRole("region", { name: "Facts" }).locator("dd", { hasText: /^2$/ }).waitFor();
@@ -65,9 +58,7 @@ describeInChromium("what a view shows last", (open) => {
   });
 
   test("all agents are reached by scrolling the page, above what a press would do", async () => {
-    const dot = new E2eClient(node);
-    const session = await dot.hold("music");
-    const { page } = await open(addressOf("floor", session), { viewport: { width: 1280, height: 720 } });
+    const { page } = await openHeld(open, node, "floor", "music", { viewport: { width: 1280, height: 720 } });
     const agents = page.getByRole("region", { name: "Agents" });
     const buttons = agents.getByRole("button");
     await buttons.nth(9).waitFor();
@@ -91,11 +82,9 @@ describeInChromium("what a view shows last", (open) => {
     const cay = new E2eClient(node);
     const session = await cay.hold("shredder");
     await accepted(cay.say(session.id, "shred them"));
-    const { page } = await open(addressOf("session", session), { viewport: { width: 1280, height: 720 } });
+    const page = await open(addressOf(node, "session", session), { viewport: { width: 1280, height: 720 } });
     await page.getByRole("button", { name: "Reject", exact: true }).waitFor();
-    await shownOf(page.getByRole("article", { name: "User" }), page.getByRole("region", { name: "Messages" })).toBe(
-      true,
-    );
+    await shownOf(page.getByRole("article", { name: "User" }), messagesOn(page)).toBe(true);
     for (const name of ["Approve", "Reject", "Send"]) {
       await shownOf(page.getByRole("button", { name, exact: true }), page.getByRole("main")).toBe(true);
       const { y, height } = (await page.getByRole("button", { name, exact: true }).boundingBox())!;
@@ -107,7 +96,7 @@ describeInChromium("what a view shows last", (open) => {
     const dov = new E2eClient(node);
     const session = await dov.hold("general");
     for (let nth = 0; nth < 5; nth++) await dov.talk(session.id, "nod");
-    const { page } = await open(addressOf("timeline", session), { viewport: { width: 1280, height: 900 } });
+    const page = await open(addressOf(node, "timeline", session), { viewport: { width: 1280, height: 900 } });
     const events = page.getByRole("region", { name: "Events", exact: true });
     const newest = events.locator("[aria-current=true]");
     await shownOf(newest, events).toBe(true);
@@ -121,7 +110,7 @@ describeInChromium("what a view shows last", (open) => {
     const eve = new E2eClient(node);
     const session = await eve.hold("general");
     await accepted(eve.say(session.id, "refused"));
-    const { page } = await open(addressOf("sequence", session));
+    const page = await open(addressOf(node, "sequence", session));
     const text = page.getByText(/provider_refused The model's provider/);
     await text.waitFor();
     const { x, width } = (await text.boundingBox())!;
@@ -133,7 +122,7 @@ describeInChromium("what a view shows last", (open) => {
   test("the machine view says that a session is unknown, and names none in its place", async () => {
     const gil = new E2eClient(node);
     const session = await gil.hold("general");
-    const { page } = await open(addressOf("machine", { ...session, id: "nowhere" }));
+    const page = await open(addressOf(node, "machine", { ...session, id: "nowhere" }), { expected: /404/ });
     await page.getByText("There is no such session, or it is not yours.").waitFor();
     const choice = page.getByLabel("Session whose machine is shown");
     await expect.poll(() => choice.locator("option:checked").innerText()).toBe("Choose a session");

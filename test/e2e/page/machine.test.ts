@@ -1,33 +1,22 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { addressOf, describePage, openHeld, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { CAR } from "../../support/catalogs/car-catalog.ts";
 import { makeClerk } from "../../support/catalogs/e2e-catalog.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 
 const provider = await startProviderServer();
 afterAll(() => provider.close());
-const node = await NodeUnderTest.start({
-  agents: [...CAR, makeClerk(provider.baseUrl)],
-  catalog: {},
-  pageFolder: await buildPage(),
-});
-afterAll(() => node.stop());
+const node = await startPageNode({ agents: [...CAR, makeClerk(provider.baseUrl)], catalog: {} });
 
 const chartOf = (page: Page, name: string) => page.getByRole("img", { name: new RegExp(`^${name}`) });
 const litIn = (page: Page, name: string) => chartOf(page, name).locator("[data-lit=true]").getAttribute("data-state");
 const lights = (page: Page, name: string, state: string) => expect.poll(() => litIn(page, name)).toBe(state);
-const addressOf = (floorId: string, sessionId = "") =>
-  `${node.url}/#/machine/${encodeURIComponent(floorId)}/${sessionId}`;
 
-describeInChromium("the machine view", (open) => {
+describePage("the machine view", (open) => {
   test("the machine view draws the machines, and highlights states and the last arrow, live and at past moments", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music_agent");
-    const { page, faults } = await open(addressOf(music.floorId, music.id));
+    const { user: ann, page } = await openHeld(open, node, "machine", "music_agent");
     const lifecycle = chartOf(page, "Session, lifecycle:");
     await lights(page, "Session, lifecycle:", "active");
     await expect.poll(() => lifecycle.locator("[data-state]").count()).toBe(6);
@@ -47,13 +36,10 @@ describeInChromium("the machine view", (open) => {
     await expect.poll(() => page.getByRole("button", { name: "session.archive" }).isDisabled()).toBe(true);
     await page.keyboard.press("End");
     await lights(page, "Session, lifecycle:", "ducked");
-    expect(faults).toEqual([]);
   });
 
   test("the level of a ducked session is also in the stack, and its lane has a lower bar", async () => {
-    const dan = new E2eClient(node);
-    const music = await dan.hold("music_agent");
-    const { page, faults } = await open(`${node.url}/#/floor/${encodeURIComponent(music.floorId)}`);
+    const { page } = await openHeld(open, node, "floor", "music_agent");
     const agents = page.getByRole("region", { name: "Agents" });
     await agents.getByRole("button", { name: /^Prompt/ }).hover();
     await page.getByText("would be heard quieter (-14 dB)").waitFor();
@@ -61,9 +47,7 @@ describeInChromium("the machine view", (open) => {
     const card = page.getByRole("article", { name: "Music Agent: quieter" });
     await card.getByText("-14 dB").waitFor();
     const decisions = page.getByRole("region", { name: "Decisions", exact: true });
-    await decisions
-      .getByText("Prompt Agent (80) got the floor: 80 against 20, Music Agent is heard quieter.")
-      .waitFor();
+    await shown(decisions.getByText("Prompt Agent (80) got the floor: 80 against 20, Music Agent is heard quieter."));
     await page.getByRole("navigation").getByRole("link", { name: "Timeline" }).click();
     await page.getByText("duck active.idle → ducked.idle -14 dB").waitFor();
     // The heights of the painted pixels in the first lane, column by column.
@@ -87,13 +71,12 @@ describeInChromium("the machine view", (open) => {
     })()`);
     // The height of an audible session, and of a decision's mark.
     expect(colours).toEqual(expect.arrayContaining(["11,122,107", "21,33,44"]));
-    expect(faults).toEqual([]);
   });
 
   test("the machine view sends the commands that the session accepts, and shows what it refuses and why", async () => {
     const ben = new E2eClient(node);
     const music = await ben.hold("clerk");
-    const { page } = await open(addressOf(music.floorId));
+    const page = await open(addressOf(node, "machine", { floorId: music.floorId }), { expected: /409/ });
     await page.getByRole("button", { name: "session.pause" }).click();
     await lights(page, "Session, lifecycle:", "paused");
     await page.getByRole("button", { name: "session.rename" }).click();
@@ -119,7 +102,7 @@ describeInChromium("the machine view", (open) => {
     const { id, floorId } = await cay.hold("clerk");
     provider.willReply({ kind: "stream", text: ["Yes."] }, { kind: "stream", text: ["# In short"] });
     await cay.talk(id, "Is it?");
-    const { page, faults } = await open(addressOf(floorId, id));
+    const page = await open(addressOf(node, "machine", { floorId, id }));
     await page.getByRole("button", { name: "session.summarize" }).click();
     await expect.poll(async () => (await cay.see(id)).summary).toBe("In short");
     await page.getByRole("button", { name: "session.switch_mode" }).click();
@@ -127,21 +110,19 @@ describeInChromium("the machine view", (open) => {
     await page.getByRole("button", { name: "Send" }).click();
     await expect.poll(async () => (await cay.see(id)).mode).toBe("work");
     const music = await new E2eClient(node).hold("music_agent");
-    await page.goto(addressOf(music.floorId, music.id));
+    await page.goto(addressOf(node, "machine", music));
     await page.getByRole("button", { name: "session.switch_mode" }).click();
     await page.getByText("Its agent has no modes.").waitFor();
     await expect.poll(() => page.getByRole("button", { name: "Send" }).count()).toBe(0);
-    expect(faults).toEqual([]);
   });
 
   test("the machine view explains a missing floor, a missing session and another owner's session", async () => {
-    const { page, faults } = await open(`${node.url}/#/machine`);
+    const page = await open(`${node.url}/#/machine`, { expected: /404/ });
     await page.getByText("Choose a floor above to see its machines at work.").waitFor();
-    await page.goto(addressOf("u:nobody-yet"));
+    await page.goto(addressOf(node, "machine", { floorId: "u:nobody-yet" }));
     await page.getByText("There is no session on this floor yet: start one in the view Floor.").waitFor();
     await expect.poll(() => litIn(page, "Floor, arbiter:")).toBe("free");
-    await page.goto(addressOf("u:nobody-yet", "no-such-session"));
+    await page.goto(addressOf(node, "machine", { floorId: "u:nobody-yet", id: "no-such-session" }));
     await page.getByText("There is no such session, or it is not yours.").waitFor();
-    expect(faults.filter((fault) => !fault.includes("404"))).toEqual([]);
   });
 });

@@ -1,12 +1,9 @@
 import type { Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { expect, test } from "vitest";
+import { connected, describePage, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { MadeLog } from "../../support/documents/made-log.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
-afterAll(() => node.stop());
+const node = await startPageNode();
 
 /** The number of events of a long log. */
 const LONG = 20_000;
@@ -82,17 +79,14 @@ function longLog(): Buffer {
 async function showLongLog(page: Page): Promise<void> {
   const file = { name: "log.json", mimeType: "application/json", buffer: longLog() };
   await page.locator("input[type=file]").first().setInputFiles(file, { timeout: 90_000 });
-  await page
-    .getByText(`${LONG.toLocaleString("en")} of`)
-    .first()
-    .waitFor();
+  await shown(page.getByText(`${LONG.toLocaleString("en")} of`).first());
 }
 
-describeInChromium("scrubbing", (open) => {
+describePage("scrubbing", (open) => {
   test("each view shows a moment in the same elements as the previous one, and a link or a key leads to the moment chosen just before", async () => {
     const { floorId, count } = await goRound();
     const floor = encodeURIComponent(floorId);
-    const { page, faults } = await open(`${node.url}/#/floor/${floor}?at=${count - 2}`);
+    const page = await open(`${node.url}/#/floor/${floor}?at=${count - 2}`);
     const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
     await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
     const moveTo = async (moment: number) => {
@@ -124,15 +118,14 @@ describeInChromium("scrubbing", (open) => {
       await page.locator('main:has([aria-labelledby="agents"])').waitFor();
       await expect.poll(() => slider.getAttribute("value"), { message: follow }).toBe("1");
     }
-    expect(faults).toEqual([]);
   });
 
   test("a movement of the handle renders nothing before the moment itself, which is rendered once", async () => {
     const { floorId, count } = await goRound();
-    const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count - 2}`);
+    const page = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count - 2}`);
     const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
     await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await connected(page);
     await page.locator("main[aria-busy=false]").waitFor();
     const changed = await page.evaluate<string[][]>(`new Promise((done) => {
       const nameOf = ({ target, attributeName }) => target.nodeName + " " + attributeName;
@@ -168,7 +161,7 @@ describeInChromium("scrubbing", (open) => {
 
   test("keys that follow in close succession each begin where the former one ended", async () => {
     const { floorId, count } = await goRound();
-    const { page } = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count}`);
+    const page = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count}`);
     const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
     await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
     const press = (...codes: string[]) =>
@@ -184,7 +177,7 @@ describeInChromium("scrubbing", (open) => {
   });
 
   test(`the handle stays where it was dragged to while an earlier moment is drawn, and no view of ${LONG} events has more than ${MAX_ELEMENTS} elements`, async () => {
-    const { page, faults } = await open(node.url);
+    const page = await open(node.url);
     await showLongLog(page);
     const session = await page.context().newCDPSession(page);
     await session.send("Emulation.setCPUThrottlingRate", { rate: SLOW });
@@ -232,12 +225,11 @@ describeInChromium("scrubbing", (open) => {
       await scrubTo(page, LONG);
       await expect.poll(() => page.getByRole("slider").first().getAttribute("value")).toBe(String(LONG));
     }
-    expect(faults).toEqual([]);
   });
 
   test("a list that became shorter ends with its last row", async () => {
     const { floorId, count } = await goRound();
-    const { page } = await open(`${node.url}/#/sequence/${encodeURIComponent(floorId)}?at=${count}`);
+    const page = await open(`${node.url}/#/sequence/${encodeURIComponent(floorId)}?at=${count}`);
     const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
     await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
     await page.getByRole("heading", { name: "Sequence" }).click();

@@ -1,16 +1,12 @@
 import { AxeBuilder } from "@axe-core/playwright";
 import type { Locator } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { describePage, gone, hasFocus, PHONE, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
-afterAll(() => node.stop());
+const node = await startPageNode();
 
-const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 const WIDE = { viewport: { width: 1920, height: 1080 } };
 
 /** A call paused the music, and a joke was refused. */
@@ -23,10 +19,10 @@ async function drive() {
   return { music, phone, floor, address: `${node.url}/#/floor/${floor}` };
 }
 
-describeInChromium("the panels beside the floor", (open) => {
+describePage("the panels beside the floor", (open) => {
   test("on a phone the newest decision is a line that opens a sheet of all; Escape or a press outside closes it", async () => {
     const { address } = await drive();
-    const { page, faults } = await open(address, PHONE);
+    const page = await open(address, PHONE);
     const opener = page.getByRole("button", { name: /^Decisions Chat \(10\) was refused/ });
     await opener.tap();
     const sheet = page.getByRole("dialog", { name: "Decisions", exact: true });
@@ -36,42 +32,40 @@ describeInChromium("the panels beside the floor", (open) => {
     const { violations } = await new AxeBuilder({ page }).analyze();
     expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
     await page.keyboard.press("Escape");
-    await sheet.waitFor({ state: "detached" });
-    await opener.and(page.locator(":focus")).waitFor();
+    await gone(sheet);
+    await hasFocus(opener);
 
     await opener.tap();
     await sheet.waitFor();
     await page.touchscreen.tap(195, 40);
-    await sheet.waitFor({ state: "detached" });
-    await opener.and(page.locator(":focus")).waitFor();
+    await gone(sheet);
+    await hasFocus(opener);
     await opener.tap();
     await sheet.getByRole("button", { name: "Close", exact: true }).tap();
-    await sheet.waitFor({ state: "detached" });
-    await opener.and(page.locator(":focus")).waitFor();
-    expect(faults).toEqual([]);
+    await gone(sheet);
+    await hasFocus(opener);
   });
 
   test("on a phone the sessions and their search are a sheet, from which one is opened", async () => {
     const { address, music } = await drive();
-    const { page, faults } = await open(address, PHONE);
+    const page = await open(address, PHONE);
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
     expect(await page.getByRole("searchbox").count()).toBe(0);
     await page.getByRole("button", { name: "Sessions", exact: true }).tap();
     const sheet = page.getByRole("dialog", { name: "Sessions", exact: true });
     await sheet.getByRole("link", { name: /^a call/ }).waitFor();
     await sheet.getByRole("searchbox").fill("songs");
-    await sheet.getByRole("link", { name: /^a call/ }).waitFor({ state: "detached" });
+    await gone(sheet.getByRole("link", { name: /^a call/ }));
     const { violations } = await new AxeBuilder({ page }).analyze();
     expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
     await sheet.getByRole("link", { name: /^songs/ }).tap();
     await page.waitForURL(new RegExp(`#/session/.*/${music.id}`));
     await page.getByRole("heading", { name: "songs", exact: true }).waitFor();
-    await sheet.waitFor({ state: "detached" });
-    expect(faults).toEqual([]);
+    await gone(sheet);
   });
 
   test("on a phone an empty floor is followed by the agents, in the focus order too, with the decisions at the bottom", async () => {
-    const { page } = await open(`${node.url}/#/floor/u%3A${node.newUser()}`, PHONE);
+    const page = await open(`${node.url}/#/floor/u%3A${node.newUser()}`, PHONE);
     const line = page.getByRole("button", { name: /^Decisions/ });
     const agents = page.getByRole("region", { name: "Agents", exact: true });
     await agents.getByRole("button").first().waitFor();
@@ -84,41 +78,32 @@ describeInChromium("the panels beside the floor", (open) => {
     expect(await bottom(agents)).toBeLessThan((await page.getByLabel("name of a flag").boundingBox())!.y);
     await page.getByRole("button", { name: "Stop all", exact: true }).focus();
     await page.keyboard.press("Tab");
-    await agents.getByRole("button").first().and(page.locator(":focus")).waitFor();
+    await hasFocus(agents.getByRole("button").first());
   });
 
   test("on a larger screen tabs choose agents or sessions, with the arrow keys too, and / focuses the search", async () => {
     const { address } = await drive();
-    const { page, faults } = await open(address);
+    const page = await open(address);
     const tab = (name: string) => page.getByRole("tab", { name, exact: true });
     const panel = (name: string) => page.getByRole("tabpanel", { name, exact: true });
-    await panel("Agents")
-      .getByRole("button", { name: /^Phone/ })
-      .waitFor();
+    await shown(panel("Agents").getByRole("button", { name: /^Phone/ }));
     await tab("Agents").focus();
     await page.keyboard.press("ArrowRight");
-    await tab("Sessions").and(page.locator(":focus")).waitFor();
-    await panel("Sessions")
-      .getByRole("link", { name: /^songs/ })
-      .waitFor();
+    await hasFocus(tab("Sessions"));
+    await shown(panel("Sessions").getByRole("link", { name: /^songs/ }));
     await page.keyboard.press("ArrowLeft");
-    await panel("Agents")
-      .getByRole("button", { name: /^Phone/ })
-      .waitFor();
+    await shown(panel("Agents").getByRole("button", { name: /^Phone/ }));
     await page.getByRole("heading", { level: 1 }).click();
     await page.keyboard.press("/");
-    await panel("Sessions").getByRole("searchbox").and(page.locator(":focus")).waitFor();
+    await hasFocus(panel("Sessions").getByRole("searchbox"));
     await page.keyboard.type("a call");
-    await panel("Sessions")
-      .getByRole("link", { name: /^songs/ })
-      .waitFor({ state: "detached" });
-    expect(faults).toEqual([]);
+    await gone(panel("Sessions").getByRole("link", { name: /^songs/ }));
   });
 });
 
-describeInChromium("the panels of a wide screen", (open) => {
+describePage("the panels of a wide screen", (open) => {
   test("the floor view shows the five minutes before the moment, with a lane for each session of that time", async () => {
-    const { page, faults } = await open(`${node.url}/#/floor`, WIDE);
+    const page = await open(`${node.url}/#/floor`, WIDE);
     const saved = await saveLog([0, 100, 600], afterAll);
     await page.locator("input[type=file]").first().setInputFiles(saved);
     await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
@@ -147,13 +132,12 @@ describeInChromium("the panels of a wide screen", (open) => {
       await expect.poll(isSharp).toBe(true);
     }
     await page.setViewportSize({ width: 1280, height: 720 });
-    await recent.waitFor({ state: "detached" });
-    expect(faults).toEqual([]);
+    await gone(recent);
   });
 
   test("from 1800 px on, the column on the right is 420 px wide, and nothing in it is cut off", async () => {
     const { floor, music } = await drive();
-    const { page } = await open(`${node.url}/#/floor/${floor}`, WIDE);
+    const page = await open(`${node.url}/#/floor/${floor}`, WIDE);
     const columns = [
       { path: `floor/${floor}`, column: "section[aria-labelledby=decisions]", narrow: 360 },
       { path: `session/${floor}/${music.id}`, column: "[aria-label=Facts]", narrow: 635 },
@@ -177,7 +161,7 @@ describeInChromium("the panels of a wide screen", (open) => {
 
   test("the session view shows the session's machine beside its conversation, now and at a past moment", async () => {
     const { floor, music } = await drive();
-    const { page, faults } = await open(`${node.url}/#/session/${floor}/${music.id}`, WIDE);
+    const page = await open(`${node.url}/#/session/${floor}/${music.id}`, WIDE);
     const machine = page.getByRole("region", { name: "Machine", exact: true });
     const lit = (state: string) => machine.locator(`[data-state=${state}][data-lit=true]`);
     await lit("paused").waitFor();
@@ -198,7 +182,6 @@ describeInChromium("the panels of a wide screen", (open) => {
     await page.goto(`${node.url}/#/session/${floor}/${music.id}?at=1`);
     await lit("created").waitFor();
     await page.setViewportSize({ width: 1280, height: 720 });
-    await machine.waitFor({ state: "detached" });
-    expect(faults).toEqual([]);
+    await gone(machine);
   });
 });

@@ -1,17 +1,22 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { BrowserContextOptions, Page, Request } from "playwright-core";
+import type { Page, Request } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import {
+  addressOf,
+  connected,
+  describePage,
+  gone,
+  hasFocus,
+  messagesOn,
+  shown,
+  startPageNode,
+} from "../../support/browsers/page-stage.ts";
 import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted } from "../../support/clients/e2e-client.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 import { nowS, signWithSecret } from "../../support/servers/token-issuer.ts";
-
-const pageFolder = await buildPage();
 
 const SECRET = "0123456789abcdef0123456789abcdef";
 const FORMER_KEY = "ann-key-0123456789abcdef0123456789";
@@ -20,15 +25,13 @@ const OTHER_KEY = "ben-key-0123456789abcdef0123456789";
 /** A token that ended so long ago, in s, is good for 8 s more, because nodes forgive clocks that differ by 10 s. */
 const ENDED_S = 2;
 
-const messages = (page: Page) => page.getByRole("region", { name: "Messages" });
 const composer = (page: Page) => page.getByLabel("Say something");
 const dialog = (page: Page) => page.getByRole("dialog", { name: "Sign in again" });
-const connected = (page: Page) => page.getByText("Connected", { exact: true }).waitFor();
 
 async function signIn(page: Page, token: string): Promise<void> {
   await page.getByRole("dialog").getByLabel("Token").fill(token);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("dialog").getByLabel("Token").waitFor({ state: "detached" });
+  await gone(page.getByRole("dialog").getByLabel("Token"));
 }
 
 /** The page's cookie is gone when it sends a message; a reading may be refused before. */
@@ -74,18 +77,17 @@ async function expectSilence(page: Page, { sent, refused }: Watched): Promise<vo
 /** A node that knows these keys, and an active session of ann's on it. */
 async function startWithSession(users: Parameters<typeof keysFile>[0], agentId = "general") {
   const file = await writeTemporary("keys.yaml", keysFile(users), onTestFinished);
-  const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
-  onTestFinished(() => node.stop());
+  const node = await startPageNode({ settings: { INTERLOCK_AUTH: `keys:${file}` } }, onTestFinished);
   const ann = new Caller(node, KEY);
   const { session } = await accepted(ann.post("/session/create", { agentId, userId: "ann", activate: true }));
   const floor = encodeURIComponent(session.floorId);
   return { node, ann, session, floor, address: `${node.url}/#/session/${floor}/${session.id}` };
 }
 
-describeInChromium("the page after its sign-in expired", (open) => {
+describePage("the page after its sign-in expired", (open) => {
   /** Signed in, with timers that the test can move. */
-  async function openSignedIn(url: string, token: string, options?: BrowserContextOptions) {
-    const { page } = await open(new URL(url).origin, options);
+  async function openSignedIn(url: string, token: string) {
+    const page = await open(new URL(url).origin, { expected: /^Failed to load resource/ });
     await page.clock.install();
     await page.goto(url);
     await page.reload();
@@ -95,8 +97,7 @@ describeInChromium("the page after its sign-in expired", (open) => {
 
   test("the page reports that its token expired, keeps its content and drafts, and continues after the next sign-in", async () => {
     const secret = await writeTemporary("secret", SECRET, onTestFinished);
-    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `jwt:${secret}` } });
-    onTestFinished(() => node.stop());
+    const node = await startPageNode({ settings: { INTERLOCK_AUTH: `jwt:${secret}` } }, onTestFinished);
     const later = await signWithSecret(SECRET, { sub: "ann" });
     const ann = new Caller(node, later);
     const { session } = await accepted(
@@ -104,18 +105,16 @@ describeInChromium("the page after its sign-in expired", (open) => {
     );
     await accepted(ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
     const token = await signWithSecret(SECRET, { sub: "ann", exp: nowS() - ENDED_S });
-    const address = `${node.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
+    const address = addressOf(node, "session", session);
     const { page, watched } = await openSignedIn(address, token);
-    await messages(page).getByText("Hello there.").waitFor();
+    await messagesOn(page).getByText("Hello there.").waitFor();
     await connected(page);
     await composer(page).fill("nod");
 
-    await dialog(page)
-      .getByText(/^Your sign-in ended at \d\d:\d\d:\d\d\. /)
-      .waitFor();
+    await shown(dialog(page).getByText(/^Your sign-in ended at \d\d:\d\d:\d\d\. /));
     await page.getByText("Signed out", { exact: true }).waitFor();
     await expectSilence(page, watched);
-    await expect.poll(() => messages(page).getByText("Hello there.").isVisible()).toBe(true);
+    await expect.poll(() => messagesOn(page).getByText("Hello there.").isVisible()).toBe(true);
     await expect.poll(() => composer(page).inputValue()).toBe("nod");
     for (const _ of [1, 2, 3]) await page.keyboard.press("Escape");
     await dialog(page).waitFor();
@@ -124,11 +123,11 @@ describeInChromium("the page after its sign-in expired", (open) => {
     await signIn(page, later);
     await connected(page);
     expect(page.url()).toBe(address);
-    await composer(page).and(page.locator(":focus")).waitFor();
+    await hasFocus(composer(page));
     await page.getByRole("button", { name: "Resume", exact: true }).click();
     await composer(page).press("Enter");
-    await messages(page).getByText("Yes.").waitFor();
-    await expect.poll(() => messages(page).getByRole("article").count()).toBe(4);
+    await messagesOn(page).getByText("Yes.").waitFor();
+    await expect.poll(() => messagesOn(page).getByRole("article").count()).toBe(4);
     expect(await watched.keys("/message")).toHaveLength(1);
   });
 
@@ -138,12 +137,12 @@ describeInChromium("the page after its sign-in expired", (open) => {
     const common = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
     const start = async (key: string) => {
       const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), onTestFinished);
-      return NodeUnderTest.start({ pageFolder, settings: { ...common, INTERLOCK_AUTH: `keys:${file}` } });
+      return startPageNode({ settings: { ...common, INTERLOCK_AUTH: `keys:${file}` } }, () => {});
     };
     const before = await start(FORMER_KEY);
     const fields = { agentId: "general", userId: "ann", activate: true };
     const { session } = await accepted(new Caller(before, FORMER_KEY).post("/session/create", fields));
-    const address = `${before.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
+    const address = addressOf(before, "session", session);
     const { page, watched } = await openSignedIn(address, FORMER_KEY);
     await connected(page);
     await before.stop();
@@ -161,11 +160,11 @@ describeInChromium("the page after its sign-in expired", (open) => {
     await page.getByText("The server does not accept this token.").waitFor();
 
     await signIn(page, KEY);
-    await messages(page).getByText("Hello there.").waitFor();
+    await messagesOn(page).getByText("Hello there.").waitFor();
     await connected(page);
     expect(page.url()).toBe(address);
     await expect.poll(() => composer(page).inputValue()).toBe("");
-    await expect.poll(() => messages(page).getByRole("article").count()).toBe(2);
+    await expect.poll(() => messagesOn(page).getByRole("article").count()).toBe(2);
     const kept = await accepted(new Caller(after, KEY).get(`/session/${session.id}/messages`));
     expect(kept.messages.map(({ content }) => content)).toEqual(["hello", "Hello there."]);
     expect(new Set(await watched.keys("/message")).size).toBe(1);
@@ -194,10 +193,7 @@ describeInChromium("the page after its sign-in expired", (open) => {
     await page.getByText("已连接", { exact: true }).waitFor();
     watched.refused.length = 0;
     await page.context().clearCookies();
-    await page
-      .getByRole("dialog", { name: "重新登录" })
-      .getByText(/^登录已于 /)
-      .waitFor();
+    await shown(page.getByRole("dialog", { name: "重新登录" }).getByText(/^登录已于 /));
     await expectSilence(page, watched);
     await expect.poll(() => page.getByRole("table", { includeHidden: true }).first().isVisible()).toBe(true);
   });
@@ -221,7 +217,7 @@ describeInChromium("the page after its sign-in expired", (open) => {
     expect((await accepted(ann.get(`/session/${session.id}/messages`))).messages).toEqual([]);
     expect((await watched.keys("/message")).length).toBeLessThanOrEqual(1);
     await page.getByRole("button", { name: "Close", exact: true }).click();
-    await page.getByText(/were not sent/).waitFor({ state: "detached" });
+    await gone(page.getByText(/were not sent/));
     await page.reload();
     await connected(page);
     await expect.poll(() => page.getByText(/were not sent/).count()).toBe(0);
@@ -237,7 +233,7 @@ describeInChromium("the page after its sign-in expired", (open) => {
     const { page } = await openSignedIn(address, KEY);
     const other = await page.context().newPage();
     await other.goto(address);
-    for (const tab of [page, other]) await messages(tab).getByText("Hello there.").waitFor();
+    for (const tab of [page, other]) await messagesOn(tab).getByText("Hello there.").waitFor();
 
     await other.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("dialog", { name: "Sign in", exact: true }).waitFor();
@@ -255,8 +251,8 @@ describeInChromium("the page after its sign-in expired", (open) => {
     await sayUnrecognized(other, "nod");
     await page.reload();
     await signIn(page, KEY);
-    await dialog(other).waitFor({ state: "detached" });
-    await messages(other).getByText("Yes.").waitFor();
+    await gone(dialog(other));
+    await messagesOn(other).getByText("Yes.").waitFor();
     const kept = await accepted(ann.get(`/session/${session.id}/messages`));
     expect(kept.messages.map(({ content }) => content)).toEqual(["nod", "Yes."]);
   });

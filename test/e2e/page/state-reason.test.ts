@@ -1,23 +1,14 @@
-import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { expect, test } from "vitest";
+import { addressOf, describePage, openHeld, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { CAR } from "../../support/catalogs/car-catalog.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const radio = { name: "radio_agent", priority: 20, lease: "1h", adapter: { kind: "external" } };
-const node = await NodeUnderTest.start({ agents: [...CAR, radio], catalog: {}, pageFolder: await buildPage() });
-afterAll(() => node.stop());
+const node = await startPageNode({ agents: [...CAR, radio], catalog: {} });
 
-type Place = { id: string; floorId: string };
-const addressOf = (view: string, { id, floorId }: Place) =>
-  `${node.url}/#/${view}/${encodeURIComponent(floorId)}/${id}`;
-
-describeInChromium("the explanation of a session's state", (open) => {
+describePage("the explanation of a session's state", (open) => {
   test("a paused session's view explains which session paused it, with which priorities, and what resumes it", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music_agent");
-    const { page, faults } = await open(addressOf("session", music));
+    const { user: ann, page } = await openHeld(open, node, "session", "music_agent");
     await page.getByText("Music Agent (20) got the floor: it is free.").first().waitFor();
     const phone = await ann.hold("phone_agent");
     await page.getByText("Phone Agent (90) got the floor: 90 against 20, Music Agent is paused.").first().waitFor();
@@ -27,42 +18,34 @@ describeInChromium("the explanation of a session's state", (open) => {
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     await page.getByText("paused by its user.").waitFor();
     await page.getByText("It stays paused until it is resumed or spoken to.").waitFor();
-    expect(faults).toEqual([]);
   });
 
   test("a ducked session can be paused, in its view and in the stack", async () => {
     const ben = new E2eClient(node);
     const music = await ben.hold("music_agent");
     await ben.hold("prompt_agent");
-    const { page } = await open(addressOf("session", music));
+    const page = await open(addressOf(node, "session", music));
     await page.getByText("Music Agent is heard quieter.").first().waitFor();
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     await expect.poll(async () => (await ben.see(music.id)).state).toBe("paused");
   });
 
   test("the card of a ducked session names the session that it is heard beneath", async () => {
-    const dov = new E2eClient(node);
-    const phone = await dov.hold("phone_agent");
-    const { page } = await open(addressOf("floor", phone));
+    const { user: dov, session: phone, page } = await openHeld(open, node, "floor", "phone_agent");
     await dov.hold("chime_agent");
     const card = page.locator(`[data-card="${phone.id}"]`);
     await card.getByText(/ · 0 dB · .*beneath Chime Agent$/).waitFor();
     const prompt = await dov.create("prompt_agent", { activate: true });
-    await page
-      .locator(`[data-card="${prompt.id}"]`)
-      .getByText(/ · beneath Chime Agent\.$/)
-      .waitFor();
+    await shown(page.locator(`[data-card="${prompt.id}"]`).getByText(/ · beneath Chime Agent\.$/));
     await page.getByText("Prompt Agent (80) is heard: beneath Chime Agent.").first().waitFor();
   });
 
   test("an external agent's card shows its lease, and no view has a field to write to it", async () => {
-    const cay = new E2eClient(node);
-    const music = await cay.hold("radio_agent");
-    const { page } = await open(addressOf("floor", music));
+    const { session: music, page } = await openHeld(open, node, "floor", "radio_agent");
     const card = page.locator("[data-front=true]");
     await card.getByText(/^(?:\d+h )?(?:\d+m )?\d+s of its lease left$/).waitFor();
     await expect.poll(() => page.getByLabel("Say something").count()).toBe(0);
-    await page.goto(addressOf("machine", music));
+    await page.goto(addressOf(node, "machine", music));
     await page.getByRole("button", { name: "session.heartbeat" }).waitFor();
     await expect.poll(() => page.getByRole("button", { name: "session.chat" }).count()).toBe(0);
     await page.getByText(/^\d+ that it refuses$/).click();

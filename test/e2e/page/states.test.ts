@@ -1,30 +1,28 @@
-import type { Page } from "playwright-core";
-import { afterAll, expect, onTestFinished, test } from "vitest";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { expect, onTestFinished, test } from "vitest";
+import {
+  addressOf,
+  connected,
+  describePage,
+  gone,
+  openHeld,
+  startPageNode,
+} from "../../support/browsers/page-stage.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
-const pageFolder = await buildPage();
-const node = await NodeUnderTest.start({ pageFolder });
-afterAll(() => node.stop());
+const node = await startPageNode();
 
 const VIEWS = ["floor", "session", "machine"] as const;
-type Place = { floorId: string; id: string };
-const addressOf = (url: string, view: string, { floorId, id }: Place) =>
-  `${url}/#/${view}/${encodeURIComponent(floorId)}${view === "floor" ? "" : `/${id}`}`;
-const connected = (page: Page) => page.getByText("Connected", { exact: true }).waitFor();
 
-describeInChromium("the floor, session and machine views", (open) => {
+describePage("the floor, session and machine views", (open) => {
   test.each(VIEWS)(
     "a view says that an outcome is unknown while the server is away, and the command takes effect once: %s",
     async (view) => {
       const proxy = await CuttingProxy.start(node.url);
       const ann = new E2eClient(node);
       const session = await ann.hold("music");
-      const { page } = await open(addressOf(proxy.url, view, session));
+      const page = await open(addressOf(proxy, view, session), { expected: /ERR_|502/ });
       await connected(page);
       const pause = page.locator('main [data-key="P"]').first();
       await pause.waitFor();
@@ -37,7 +35,7 @@ describeInChromium("the floor, session and machine views", (open) => {
       await expect.poll(() => pause.isVisible()).toBe(true);
       proxy.admit();
       await expect.poll(async () => (await ann.see(session.id)).state).toBe("paused");
-      await page.getByText("The result is not known yet").waitFor({ state: "detached" });
+      await gone(page.getByText("The result is not known yet"));
       const moves = (await ann.log(session.id)).filter(({ data }) => data["event"] === "pause");
       expect(moves.length).toBe(1);
     },
@@ -49,7 +47,7 @@ describeInChromium("the floor, session and machine views", (open) => {
       const ben = new E2eClient(node);
       const music = await ben.hold("music");
       await ben.hold("phone");
-      const { page } = await open(addressOf(node.url, view, music));
+      const page = await open(addressOf(node, view, music), { expected: /409/ });
       await page.locator('main [data-key="R"]').first().click();
       const alert = page.getByRole("alert");
       await alert.getByText("Music (20) was refused: 20 is less than 90 of Phone.").waitFor();
@@ -61,16 +59,15 @@ describeInChromium("the floor, session and machine views", (open) => {
   test("the views say that older events are gone when the server lost them, and show the new log", async () => {
     // A store in memory: the node that replaces this one starts another log.
     const settings = { PORT: String(await freePort()) };
-    const before = await NodeUnderTest.start({ pageFolder, settings });
+    const before = await startPageNode({ settings }, () => {});
     const cay = new E2eClient(before);
     const session = await cay.hold("general");
     for (const text of ["hello", "nod", "hello"]) await cay.talk(session.id, text);
-    const { page } = await open(addressOf(before.url, "floor", session));
+    const page = await open(addressOf(before, "floor", session), { expected: /ERR_/ });
     await page.getByText(/^(\d\d) of \1 events$/).waitFor();
     await before.stop();
     await page.getByText("Disconnected", { exact: true }).waitFor();
-    const after = await NodeUnderTest.start({ pageFolder, settings });
-    onTestFinished(() => after.stop());
+    const after = await startPageNode({ settings }, onTestFinished);
     const again = new E2eClient(after, cay.userId);
     await again.hold("phone");
     await page.getByText(/^Older events are no longer kept\. Read again at \d/).waitFor();
@@ -79,9 +76,7 @@ describeInChromium("the floor, session and machine views", (open) => {
   });
 
   test("a search without results is named, and can be cleared", async () => {
-    const dov = new E2eClient(node);
-    const session = await dov.hold("general");
-    const { page } = await open(addressOf(node.url, "session", session), { locale: "zh-CN" });
+    const { page } = await openHeld(open, node, "session", "general", { locale: "zh-CN" });
     const list = page.getByRole("region", { name: "会话列表" }).first();
     await list.getByLabel("搜索标题和消息").fill("zebra");
     await list.getByLabel("状态").selectOption("paused");
@@ -93,7 +88,7 @@ describeInChromium("the floor, session and machine views", (open) => {
   test.each(VIEWS)("a view that throws is replaced by a message, and the frame still works: %s", async (view) => {
     const eve = new E2eClient(node);
     const session = await eve.hold("general");
-    const { page } = await open(node.url, { permissions: ["clipboard-read", "clipboard-write"] });
+    const page = await open(node.url, { expected: /React error/, permissions: ["clipboard-read", "clipboard-write"] });
     await connected(page);
     // A session without the fields that every view reads.
     let isBroken = true;
@@ -110,7 +105,7 @@ describeInChromium("the floor, session and machine views", (open) => {
     await broken("**/floor/*");
     await broken("**/session/load");
     await broken("**/session/list*");
-    await page.goto(addressOf(node.url, view, session));
+    await page.goto(addressOf(node, view, session));
     const alert = page.getByRole("alert").filter({ hasText: "Something went wrong in this view." });
     await alert.getByRole("button", { name: "Copy" }).click();
     await expect.poll(() => page.evaluate("navigator.clipboard.readText()")).toMatch(/Error.*\n.*at /s);
@@ -119,7 +114,7 @@ describeInChromium("the floor, session and machine views", (open) => {
     await page.getByRole("navigation").getByRole("link", { name: "Node", exact: true }).click();
     await page.getByRole("heading", { name: "Node", exact: true }).waitFor();
     await page.goto("about:blank");
-    await page.goto(addressOf(node.url, view, session));
+    await page.goto(addressOf(node, view, session));
     await page.locator("main h1").first().waitFor();
     await page.locator('main [data-key="P"]').first().waitFor();
     await expect.poll(() => alert.count()).toBe(0);

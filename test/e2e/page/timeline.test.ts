@@ -1,15 +1,19 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
-import { buildPage } from "../../support/browsers/built-page.ts";
-import { addressAtRest, describeInChromium } from "../../support/browsers/chromium.ts";
+import { addressAtRest } from "../../support/browsers/chromium.ts";
+import {
+  addressOf,
+  connected,
+  describePage,
+  gone,
+  messagesOn,
+  startPageNode,
+} from "../../support/browsers/page-stage.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const pageFolder = await buildPage();
-const node = await NodeUnderTest.start({ pageFolder });
-afterAll(() => node.stop());
+const node = await startPageNode();
 
 /** Music answers, a call pauses it, a joke is refused. After that the log does not change. */
 async function drive(): Promise<{ userId: string; music: string; address: string }> {
@@ -21,7 +25,7 @@ async function drive(): Promise<{ userId: string; music: string; address: string
   return {
     userId: user.userId,
     music: music.id,
-    address: `${node.url}/#/timeline/${encodeURIComponent(music.floorId)}`,
+    address: addressOf(node, "timeline", music),
   };
 }
 
@@ -40,9 +44,9 @@ const barsAt = (page: Page, part: number) =>
     });
   })()`);
 
-describeInChromium("the timeline", (open) => {
+describePage("the timeline", (open) => {
   test("the timeline and the sequence view say that a log is being read, could not be read, or is empty", async () => {
-    const { page } = await open(node.url);
+    const page = await open(node.url, { expected: /403/ });
     for (const [view, empty] of [
       ["timeline", "There are no events on this floor yet."],
       ["sequence", "There are no messages on this floor yet."],
@@ -67,7 +71,7 @@ describeInChromium("the timeline", (open) => {
 
   test("the timeline has a lane for each session and a line for each event; choosing a line shows its moment in all views", async () => {
     const { userId, music, address } = await drive();
-    const { page, faults } = await open(address);
+    const page = await open(address);
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     await page.getByRole("link", { name: /^Phone/ }).waitFor();
     await page.getByLabel("Which events").selectOption("refused");
@@ -91,14 +95,13 @@ describeInChromium("the timeline", (open) => {
     await page.goto(`${node.url}/#/session/u%3A${userId}/${music}?at=1`);
     await page.getByText("There are no messages yet.").waitFor();
     await page.getByRole("button", { name: "Live", exact: true }).click();
-    await page.getByRole("region", { name: "Messages" }).getByText("Hello there.").waitFor();
-    expect(faults).toEqual([]);
+    await messagesOn(page).getByText("Hello there.").waitFor();
   });
 
   test("new lanes move nothing while the pointer is in the timeline; the lanes get their room when it leaves", async () => {
     const user = new E2eClient(node);
     for (let nth = 0; nth < 5; nth += 1) await user.create("general");
-    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(`u:${user.userId}`)}`);
+    const page = await open(`${node.url}/#/timeline/${encodeURIComponent(`u:${user.userId}`)}`);
     const filter = page.getByLabel("Which events");
     await filter.hover();
     await page.getByRole("img", { name: /^5 sessions over time/ }).waitFor();
@@ -123,7 +126,7 @@ describeInChromium("the timeline", (open) => {
     const user = new E2eClient(node);
     const { id, floorId } = await user.hold("stacker");
     for (let nth = 0; nth < 10; nth += 1) await user.talk(id, "hello");
-    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
+    const page = await open(addressOf(node, "timeline", { floorId }));
     const lines = page.getByRole("region", { name: "Events" });
     const top = () => page.evaluate<number>("document.querySelector('[aria-label=Events]').scrollTop");
     await expect.poll(top).toBeGreaterThan(0);
@@ -150,8 +153,8 @@ describeInChromium("the timeline", (open) => {
     const user = new E2eClient(node);
     const { id, floorId } = await user.hold("stacker");
     await accepted(user.say(id, "ask"));
-    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
-    await page.getByText("Connected", { exact: true }).waitFor();
+    const page = await open(addressOf(node, "timeline", { floorId }));
+    await connected(page);
     // The log is read again when the stream opens: until then, these events would be part of it anyway.
     await page.waitForResponse(/\/log\?/, { timeout: 2_000 }).catch(() => undefined);
     await createClient({ baseUrl: node.url }).renameSession(id, "Songs for the road");
@@ -165,7 +168,7 @@ describeInChromium("the timeline", (open) => {
 
   test("the legend shows bars in the colours and heights of the lanes, in both languages, and a few lanes leave their room to the log, on a phone too", async () => {
     const { address } = await drive();
-    const { page, faults } = await open(address);
+    const page = await open(address);
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     const languages = [
       { legend: "色条的含义", paused: "已暂停", idle: "占用中", failed: "失败", bad: "被拒绝或失败" },
@@ -214,13 +217,12 @@ describeInChromium("the timeline", (open) => {
       const { x, width } = (await item.boundingBox())!;
       expect(x + width).toBeLessThanOrEqual(390);
     }
-    expect(faults).toEqual([]);
   });
 
   test("a refusal that left no session crosses all lanes", async () => {
     const { userId, address } = await drive();
     await node.post("/session/create", { agentId: "general", userId });
-    const { page } = await open(address);
+    const page = await open(address);
     await page.getByText(/^3 of 3 sessions/).waitFor();
     /** The lanes that have a red pixel above their bars. */
     const crossed = () =>
@@ -239,7 +241,7 @@ describeInChromium("the timeline", (open) => {
 
   test("the timeline is scrubbed by a press on a lane, and zoomed and moved with keys, buttons and the wheel", async () => {
     const { address } = await drive();
-    const { page } = await open(address);
+    const page = await open(address);
     const picture = page.getByRole("img", { name: /3 decisions/ });
     await picture.waitFor();
     const { x, y, width } = (await picture.boundingBox())!;
@@ -280,7 +282,7 @@ describeInChromium("the timeline", (open) => {
 
   test("a drag on the overview chooses the shown part, and a press alone chooses nothing", async () => {
     const { address } = await drive();
-    const { page } = await open(address);
+    const page = await open(address);
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
     const overview = page.getByRole("img", { name: /^The whole log: drag/ });
     const { x, y, width, height } = (await overview.boundingBox())!;
@@ -320,7 +322,7 @@ describeInChromium("the timeline", (open) => {
 
   test("the timeline filters sessions in flight, refused or failed, shows their share, and keeps the filter in the address", async () => {
     const { address } = await drive();
-    const { page, faults } = await open(address);
+    const page = await open(address);
     const preset = (name: string) => page.getByRole("button", { name, exact: true });
     const lanes = page.getByRole("region", { name: "Sessions over time" }).getByRole("link");
     await page.getByText(/^2 of 2 sessions, \d+ events/).waitFor();
@@ -353,12 +355,11 @@ describeInChromium("the timeline", (open) => {
     const events = page.getByRole("region", { name: "Events" }).getByRole("button");
     await events.filter({ hasText: "Which one?" }).waitFor();
     await expect.poll(() => events.first().textContent()).toContain("turn");
-    expect(faults).toEqual([]);
   });
 
   test("the timeline folds gaps, in the address too", async () => {
     const saved = await saveLog([0, 1, 7_201, 7_202], afterAll);
-    const { page } = await open(`${node.url}/#/timeline`, { timezoneId: "UTC" });
+    const page = await open(`${node.url}/#/timeline`, { timezoneId: "UTC" });
     await page.locator("input[type=file]").first().setInputFiles(saved);
     const middle = page.locator("[aria-hidden=true] > span", { hasText: /\d\d:\d\d:\d\d/ }).nth(1);
     await expect.poll(() => middle.textContent()).toMatch(/^09:0/);
@@ -379,7 +380,7 @@ describeInChromium("the timeline", (open) => {
 
   test("all fields of the chosen event are shown beside the lanes, on a phone as a sheet, and can be closed", async () => {
     const { address } = await drive();
-    const { page, faults } = await open(address);
+    const page = await open(address);
     const lines = page.getByRole("region", { name: "Events" }).getByRole("button");
     const details = page.getByRole("region", { name: "Event", exact: true });
     await lines.filter({ hasText: "Phone (90) got the floor" }).click();
@@ -395,21 +396,20 @@ describeInChromium("the timeline", (open) => {
     const [{ x }, box] = [(await beside.boundingBox())!, (await lanes.boundingBox())!];
     expect(box.x + box.width).toBeLessThan(x);
     await details.getByRole("button", { name: "Close", exact: true }).click();
-    await details.waitFor({ state: "detached" });
+    await gone(details);
     await page.getByRole("button", { name: "Details", exact: true }).click();
     await details.waitFor();
     await page.setViewportSize({ width: 390, height: 844 });
-    await details.waitFor({ state: "detached" });
+    await gone(details);
     await page.getByRole("button", { name: "Details", exact: true }).click();
     await page.getByRole("dialog", { name: "Event", exact: true }).getByText("lower_priority").first().waitFor();
     await page.keyboard.press("Escape");
-    await page.getByRole("dialog").waitFor({ state: "detached" });
-    expect(faults).toEqual([]);
+    await gone(page.getByRole("dialog"));
   });
 
   test("the timeline keeps the colours of states in forced colours, and marks the choice by a border", async () => {
     const { address } = await drive();
-    const { page } = await open(address, { forcedColors: "active" });
+    const page = await open(address, { forcedColors: "active" });
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
     const lane = `(() => {
       const canvas = document.querySelector("canvas[role=img]");
@@ -424,7 +424,7 @@ describeInChromium("the timeline", (open) => {
 
   test("a paused timeline stays in place, and counts newer events", async () => {
     const { userId, address } = await drive();
-    const { page } = await open(address);
+    const page = await open(address);
     const bar = page.getByRole("region", { name: "The moment that is shown" });
     await bar.getByText(/^\d+ of \d+ events$/).waitFor();
     const live = bar.getByRole("button", { name: "Live", exact: true });
