@@ -44,7 +44,7 @@ class Client {
   readonly #userId: string;
   readonly #connectionId: string;
   readonly #chance: Chance;
-  readonly #sessions: string[] = [];
+  readonly sessions: string[] = [];
 
   constructor(name: string, userId: string, connection: SessionReader, connectionId: string, chance: Chance) {
     this.#name = name;
@@ -82,9 +82,9 @@ class Client {
     const chance = this.#chance;
     const key = `${this.#name}-${journal.length}`;
     const dice = chance.below(100);
-    if (this.#sessions.length === 0 || dice < 18) {
+    if (this.sessions.length === 0 || dice < 18) {
       const id = `${key}-s`;
-      this.#sessions.push(id);
+      this.sessions.push(id);
       const connectionId = chance.percent(60) ? { connectionId: this.#connectionId } : {};
       const body = { id, userId: this.#userId, activate: chance.percent(60), ...connectionId };
       return {
@@ -94,7 +94,7 @@ class Client {
         key,
       };
     }
-    const id = chance.percent(70) ? this.#sessions.at(-1)! : chance.pick(this.#sessions);
+    const id = chance.percent(70) ? this.sessions.at(-1)! : chance.pick(this.sessions);
     const path = `/session/${id}`;
     if (dice < 55)
       return { method: "POST", path: "/message", body: { type: "chat", sessionId: id, content: key }, key };
@@ -142,6 +142,9 @@ export async function checkFaults(seed: number): Promise<{ commands: number; don
     for (const asked of client.journal) while (!asked.answer) await client.ask(node, asked);
     for (const asked of client.journal) await client.ask(node, asked);
   }
+  // A paused session keeps its run, which ends with the session.
+  const sessions = new Set(clients.flatMap(({ sessions }) => sessions));
+  for (const id of sessions) await node.post(`/session/${id}/stop`);
   await audit(node, clients, floors);
   for (const reader of readers) {
     reader.check();
@@ -211,11 +214,11 @@ async function audit(node: ChildServer, clients: readonly Client[], floors: read
     }
     expect(status, id).toBe(200);
     const head = Number(body.position.split(".")[1]);
-    const reader = await new SessionReader(`${node.url}/session/${id}/events`).open();
-    await reader.until(({ logs }) => (logs.get(id)?.at(-1)?.seq ?? 0) >= head);
+    const reader = await SessionReader.of(node, id);
+    await reader.until((transcript) => transcript.seqOf(id) >= head);
     reader.check();
     reader.close();
-    const log = reader.transcript.logs.get(id)!;
+    const log = reader.eventsOf(id);
     expect(log.filter(({ type }) => type === "session_created").length, id).toBe(1);
     const inLog = log.flatMap(({ type, data }) => (type === "message" && data["role"] === "user" ? data.content : []));
     const { messages } = (await node.ask("GET", `/session/${id}/messages?limit=500`)).body;
@@ -224,9 +227,15 @@ async function audit(node: ChildServer, clients: readonly Client[], floors: read
     // Each way of reading has every acknowledged message once, and no other.
     expect([...inLog].sort(), id).toEqual([...said].sort());
     expect([...inView].sort(), id).toEqual([...said].sort());
+    // Each acknowledged run ended once, and each acknowledged title was given once, and no refused one.
+    const runs = accepted.flatMap(({ body: asked, answer }) => (isChatOf(asked, id) ? answer!.body.runId : []));
+    const ended = log.flatMap(({ type, data }) => (type === "complete" ? data.runId : []));
+    expect([...ended].sort(), id).toEqual([...runs].sort());
+    const asked = journal.filter(({ method, path }) => method === "PATCH" && path === `/session/${id}`);
+    const given = asked.filter(({ answer }) => answer!.status === 200).map(({ key }) => key);
     const titles = log.flatMap(({ type, data }) => (type === "session_updated" && data.title) || []);
-    const given = accepted.filter(({ method, path }) => method === "PATCH" && path === `/session/${id}`);
-    for (const { key } of given) expect(titles.filter((title) => title === key).length, key).toBe(1);
+    const renamed = titles.filter((title) => asked.some(({ key }) => key === title));
+    expect([...renamed].sort(), id).toEqual([...given].sort());
     // What was followed through all kills is the same log.
     for (const { connection } of clients) {
       const followed = connection.transcript.logs.get(id) ?? [];

@@ -9,12 +9,24 @@ import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
-test("views whose positions the server has lost read the state again, and drop the lost log", async () => {
+/** A node behind a proxy, a client of it, and `replace`: another node with an empty store at the same address. */
+async function startReplaced() {
   // A store in memory: the node that replaces this one starts another log.
   const settings = { PORT: String(await freePort()) };
   const before = await NodeUnderTest.start({ settings });
   const proxy = await CuttingProxy.start(before.url);
-  const client = createClient({ baseUrl: proxy.url });
+  const replace = async () => {
+    proxy.refuse();
+    await before.stop();
+    const after = await NodeUnderTest.start({ settings });
+    onTestFinished(() => after.stop());
+    return after;
+  };
+  return { before, proxy, replace, client: createClient({ baseUrl: proxy.url }) };
+}
+
+test("views whose positions the server has lost read the state again, and drop the lost log", async () => {
+  const { before, proxy, replace, client } = await startReplaced();
   const ann = new E2eClient(before);
   const { id, floorId } = await ann.hold("general");
   await ann.talk(id, "hello");
@@ -30,10 +42,7 @@ test("views whose positions the server has lost read the state again, and drop t
   const left = (await other.hold("general")).floorId;
   await until(floors, (view) => view.floors.some((each) => each.floorId === left));
 
-  proxy.refuse();
-  await before.stop();
-  const after = await NodeUnderTest.start({ settings });
-  onTestFinished(() => after.stop());
+  const after = await replace();
   const again = new E2eClient(after, ann.userId);
   await again.hold("general", { id, title: "anew" });
   await again.talk(id, "nod");
@@ -51,10 +60,7 @@ test("views whose positions the server has lost read the state again, and drop t
 });
 
 test("a live session whose position the server has lost shows the question that waits now, and no earlier question or failure", async () => {
-  const settings = { PORT: String(await freePort()) };
-  const before = await NodeUnderTest.start({ settings });
-  const proxy = await CuttingProxy.start(before.url);
-  const client = createClient({ baseUrl: proxy.url });
+  const { before, proxy, replace, client } = await startReplaced();
   const users = [new E2eClient(before), new E2eClient(before), new E2eClient(before)];
   const [asked, answered, failed] = await Promise.all(
     users.map(async (user) => new LiveSession(client, (await user.hold("general")).id)),
@@ -67,10 +73,7 @@ test("a live session whose position the server has lost shows the question that 
   await until(answered!, ({ interactions }) => interactions.length === 1);
   await until(failed!, ({ error, status }) => error !== undefined && status === "open");
 
-  proxy.refuse();
-  await before.stop();
-  const after = await NodeUnderTest.start({ settings });
-  onTestFinished(() => after.stop());
+  const after = await replace();
   for (const [index, { id }] of [asked!, answered!, failed!].entries()) {
     await new E2eClient(after, users[index]!.userId).hold("general", { id, title: "anew" });
   }

@@ -2,12 +2,10 @@ import { afterAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { ClientError } from "../../../src/client/client-error.ts";
 import { type HeartbeatSender, keepLease } from "../../../src/client/live/lease.ts";
-import { LiveConnection } from "../../../src/client/live/live-connection.ts";
 import { LiveFloor } from "../../../src/client/live/live-floor.ts";
 import { LiveFloors } from "../../../src/client/live/live-floors.ts";
 import { LiveSession } from "../../../src/client/live/live-session.ts";
 import { LiveViews } from "../../../src/client/live/live-views.ts";
-import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { until } from "../../support/clients/live-view.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
@@ -16,13 +14,14 @@ import { PLAYERS } from "../../support/nodes/players.ts";
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
+const client = createClient({ baseUrl: node.url });
 
 describe("a live session", () => {
   test("a live session begins with the earlier messages, and shows each answer completely", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await ann.talk(id, "hello");
-    const live = new LiveSession(createClient({ baseUrl: node.url }), id);
+    const live = new LiveSession(client, id);
     const view = await until(live, ({ messages }) => messages.length === 2);
     expect(view.messages.map(({ role, isStreaming }) => [role, isStreaming])).toEqual([
       ["user", false],
@@ -40,7 +39,7 @@ describe("a live session", () => {
     const stream = await ann.follow(id);
     await accepted(ann.say(id, "ask"));
     await stream.find("user_question_request");
-    const live = new LiveSession(createClient({ baseUrl: node.url }), id);
+    const live = new LiveSession(client, id);
     const { interactions } = await until(live, ({ interactions }) => interactions.length === 1);
     const { requestId } = interactions[0]!;
     await accepted(ann.send({ type: "user_question_response", sessionId: id, requestId, response: "a" }));
@@ -53,9 +52,8 @@ describe("a live session", () => {
     const stream = await ann.follow(id);
     await accepted(ann.say(id, "ask"));
     await stream.find("user_question_request");
-    const live = new LiveSession(createClient({ baseUrl: node.url }), id);
+    const live = new LiveSession(client, id);
     await until(live, ({ interactions }) => interactions.length === 1);
-    const client = createClient({ baseUrl: node.url });
     await accepted(ann.say(id, "hello"));
     await accepted(ann.say(id, "nod"));
     const { messages } = await until(live, ({ messages }) => messages.length === 3);
@@ -74,7 +72,7 @@ describe("a live session", () => {
   test("a live session follows its session while it is paused, and ends with it", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
-    const live = new LiveSession(createClient({ baseUrl: node.url }), id);
+    const live = new LiveSession(client, id);
     await until(live, ({ status }) => status === "open");
     await ann.hold("phone");
     const paused = await until(live, ({ session }) => session?.state === "paused" && session.pausedBy !== undefined);
@@ -99,7 +97,7 @@ describe("a live session", () => {
   });
 
   test("a live session that does not exist is refused with a reason", async () => {
-    const live = new LiveSession(createClient({ baseUrl: node.url }), "no-such-session");
+    const live = new LiveSession(client, "no-such-session");
     const { failure } = await until(live, ({ status }) => status === "refused");
     expect(failure?.code).toBe("session_not_found");
   });
@@ -109,7 +107,7 @@ describe("a live floor", () => {
   test("a live floor shows the holder, the paused sessions, and why", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
-    const live = new LiveFloor(createClient({ baseUrl: node.url }), music.floorId);
+    const live = new LiveFloor(client, music.floorId);
     await until(live, ({ floor }) => floor?.holder?.id === music.id);
     const phone = await ann.hold("phone");
     const view = await until(live, ({ floor }) => floor?.holder?.id === phone.id);
@@ -119,7 +117,6 @@ describe("a live floor", () => {
 
   test("a live floor follows titles, and the position of messages, which its events do not have", async () => {
     const ann = new E2eClient(node);
-    const client = createClient({ baseUrl: node.url });
     const { id, floorId } = await ann.hold("stacker");
     await accepted(ann.say(id, "ask"));
     const live = new LiveFloor(client, floorId);
@@ -134,44 +131,13 @@ describe("a live floor", () => {
 
   test("a live list has all floors", async () => {
     const ann = new E2eClient(node);
-    const live = new LiveFloors(createClient({ baseUrl: node.url }));
+    const live = new LiveFloors(client);
     const { id, floorId } = await ann.hold("music");
     const has = (state: string) => (view: typeof live.view) =>
       view.floors.some((floor) => floor.floorId === floorId && floor.state === state);
     await until(live, has("held"));
     await accepted(ann.on(id, "archive"));
     await until(live, has("idle"));
-  });
-});
-
-describe("streams by ticket", () => {
-  test("streams by ticket contain no token, and get a new ticket for each connection", async () => {
-    const key = "ann-key-0123456789abcdef0123456789";
-    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), afterAll);
-    const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
-    afterAll(() => guarded.stop());
-    const proxy = await CuttingProxy.start(guarded.url);
-    const opened: { ticket: string | null; authorization: string | null }[] = [];
-    const client = createClient({
-      baseUrl: proxy.url,
-      headers: { Authorization: `Bearer ${key}` },
-      streamsBy: "ticket",
-      fetch: (input, init) => {
-        const url = new URL(String(input));
-        const authorization = new Headers(init?.headers).get("authorization");
-        if (url.pathname === "/events") opened.push({ ticket: url.searchParams.get("ticket"), authorization });
-        return fetch(input, init);
-      },
-    });
-    const live = new LiveConnection(client);
-    const first = await until(live, ({ status, connectionId }) => status === "open" && connectionId !== undefined);
-    proxy.cut();
-    await until(live, ({ status }) => status === "waiting");
-    const again = await until(live, ({ status }) => status === "open");
-    expect(again.connectionId).toBe(first.connectionId);
-    expect(opened.map(({ authorization }) => authorization)).toEqual(opened.map(() => null));
-    expect(new Set(opened.map(({ ticket }) => ticket)).size).toBe(opened.length);
-    expect(opened.length).toBeGreaterThan(1);
   });
 });
 
@@ -243,10 +209,13 @@ describe("a lease", () => {
     await vi.advanceTimersByTimeAsync(900);
     expect(send).toHaveBeenCalledTimes(6);
   });
+});
+
+describe("a participant's view", async () => {
+  const players = await NodeUnderTest.start({ agents: PLAYERS });
+  afterAll(() => players.stop());
 
   test("a participant's view knows the lease of an agent that its session is switched to", async () => {
-    const players = await NodeUnderTest.start({ agents: PLAYERS });
-    onTestFinished(() => players.stop());
     const ann = new E2eClient(players);
     const { id } = await ann.hold("unleased");
     const views = new LiveViews(createClient({ baseUrl: players.url }));
@@ -256,8 +225,6 @@ describe("a lease", () => {
   });
 
   test("a participant's view knows the lease although the session changed again while it was read", async () => {
-    const players = await NodeUnderTest.start({ agents: PLAYERS });
-    onTestFinished(() => players.stop());
     const ann = new E2eClient(players);
     const { id } = await ann.create("slow_music");
     const held = Promise.withResolvers<void>();
@@ -286,11 +253,7 @@ describe("a lease", () => {
   });
 
   test("a participant's view renews its lease while the stream reconnects, and also on a hidden page", async () => {
-    const players = await NodeUnderTest.start({ agents: PLAYERS });
     const proxy = await CuttingProxy.start(players.url);
-    onTestFinished(async () => {
-      await players.stop();
-    });
     const [ann, bob] = [new E2eClient(players), new E2eClient(players)];
     const { id } = await ann.hold("music");
     const views = new LiveViews(createClient({ baseUrl: proxy.url }));

@@ -1,4 +1,5 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
+import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { within } from "../../support/runner/within.ts";
@@ -21,21 +22,19 @@ describeClusters("a confirmation whose worker is killed", (servers) => {
 
     /** A session whose agent waits for a confirmation. */
     async function begin(id: string, agentId: string) {
-      await gateway.post("/session/create", { id, userId: id, agentId, activate: true });
-      const reader = await new SessionReader(`${gateway.url}/session/${id}/events`).open();
-      onTestFinished(() => reader.close());
-      await gateway.post("/message", { type: "chat", sessionId: id, content: "delete" });
-      const of = (type: string) => (reader.transcript.logs.get(id) ?? []).filter((event) => event.type === type);
+      await create(gateway, id, agentId);
+      const reader = await SessionReader.of(gateway, id);
+      await say(gateway, id, "delete");
+      const of = (type: string) => reader.eventsOf(id, type);
       const asked = async (times: number) => {
-        await reader.until(() => of("tool_confirmation_request").length === times);
-        return String((of("tool_confirmation_request").at(-1) as { requestId?: string }).requestId);
+        await reader.has(id, "tool_confirmation_request", times);
+        return String(of("tool_confirmation_request").at(-1)!.requestId);
       };
       const answer = (requestId: string, response: string, key: string) =>
         gateway.post("/message", { type: "tool_confirmation_response", sessionId: id, requestId, response }, key);
-      const said = async () =>
-        (await gateway.ask("GET", `/session/${id}/messages`)).body.messages.filter(({ role }) => role === "assistant");
+      const said = async () => (await messagesOf(gateway, id)).filter(({ role }) => role === "assistant");
       const requestId = await asked(1);
-      return { reader, of, asked, answer, said, requestId };
+      return { reader, of, asked, answer, said, requestId, completed: () => reader.has(id, "complete") };
     }
 
     const [early, open, single] = await Promise.all([
@@ -47,11 +46,7 @@ describeClusters("a confirmation whose worker is killed", (servers) => {
     // The floor takes the answer; its worker never hears of it.
     expect((await early.answer(early.requestId, "approve", "approval")).status).toBe(200);
     await cluster.start(["worker"]);
-    const again = Promise.all([
-      early.asked(2),
-      open.asked(2),
-      single.reader.until(() => single.of("complete").length === 1),
-    ]);
+    const again = Promise.all([early.asked(2), open.asked(2), single.completed()]);
     const noticedMs = await within(NOTICED_MS, "asking again", again);
     console.info(`another worker asked again after ${noticedMs} ms`);
 
@@ -66,7 +61,7 @@ describeClusters("a confirmation whose worker is killed", (servers) => {
     const [second] = await again;
     expect((await early.answer(second, "approve", "second")).status).toBe(200);
     expect((await open.answer(await open.asked(2), "reject", "refusal")).status).toBe(200);
-    for (const { reader, of } of [early, open]) await reader.until(() => of("complete").length === 1);
+    for (const { completed } of [early, open]) await completed();
     expect((await early.said()).map(({ content }) => content)).toEqual(["Deleted."]);
     expect((await open.said()).map(({ content }) => content)).toEqual(["Kept it."]);
     for (const { reader, of } of [early, open, single]) {

@@ -1,4 +1,5 @@
-import { onTestFinished, test } from "vitest";
+import { test } from "vitest";
+import { create, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
@@ -19,13 +20,11 @@ describeClusters("280 chats of one user", (servers) => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const [gateway] = await cluster.startAll(["gateway", "orchestrator"], ["worker"]);
     const chat = async (id: string, userId: string, zone: string, words: string) => {
-      await gateway.post("/session/create", { id, userId, zone, agentId: "general", activate: true });
-      await gateway.post("/message", { type: "chat", sessionId: id, content: words });
+      await create(gateway, id, "general", { userId, zone });
+      await say(gateway, id, words);
     };
     await Promise.all(Array.from({ length: CROWD }, (_, n) => chat(`ann-${n}`, "ann", `zone-${n}`, content)));
     await chat("bob", "bob", "front", "hello");
-    const reader = await new SessionReader(`${gateway.url}/session/bob/events`).open();
-    onTestFinished(() => reader.close());
-    await reader.until(() => reader.transcript.logs.get("bob")?.some(({ type }) => type === "complete") === true);
+    await (await SessionReader.of(gateway, "bob")).has("bob", "complete");
   });
 });

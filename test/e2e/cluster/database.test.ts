@@ -1,5 +1,6 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
+import { readiness } from "../../support/clients/node-client.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
 import { WatchedSession } from "../../support/nodes/watched-session.ts";
@@ -102,12 +103,8 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
     const node = await cluster.start(["gateway", "orchestrator", "worker"]);
     expect((await node.post("/session/create", { id: "watched", userId: "watcher" })).status).toBe(200);
     await cluster.sql("UPDATE interlock.meta SET epoch = 'r1'");
-    const ready = async () => {
-      const { status, body } = await node.ask("GET", "/ready");
-      return [status, (body as unknown as { missing: string[] }).missing];
-    };
     const missing = ["the database is not the store that this node opened: the log says what to do"];
-    await expect.poll(ready, { timeout: BACK_MS }).toEqual([503, missing]);
+    await expect.poll(() => readiness(node), { timeout: BACK_MS }).toEqual([503, missing]);
     const renamed = await node.ask("PATCH", "/session/watched", { title: "later" });
     expect([renamed.status, renamed.body.errorCode]).toEqual([503, "unavailable"]);
     expect(node.stderr).toContain("it is another store than this node opened (r1): restart the node");

@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { create, headOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { DeafProxy } from "../../support/networks/deaf-proxy.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
@@ -8,18 +9,12 @@ import { clientOf } from "../../support/nodes/load.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { within } from "../../support/runner/within.ts";
 
+const says = (reply: object) => ({ kind: "scripted", replies: [reply] });
 const CATALOG = {
   agents: [
-    {
-      name: "music",
-      priority: 20,
-      adapter: { kind: "scripted", replies: [{ say: ["♪ "], delay: "20ms", repeat: 500 }] },
-    },
+    { name: "music", priority: 20, adapter: says({ say: ["♪ "], delay: "20ms", repeat: 500 }) },
     { name: "phone", priority: 90, interruptible: false },
-    {
-      name: "counter",
-      adapter: { kind: "scripted", replies: [{ say: ["one ", "two ", "three ", "four "], delay: "30ms", repeat: 5 }] },
-    },
+    { name: "counter", adapter: says({ say: ["one ", "two ", "three ", "four "], delay: "30ms", repeat: 5 }) },
   ],
 };
 
@@ -45,21 +40,11 @@ describeClusters("several gateways", (servers) => {
     [here, there, orchestrator, worker] = await cluster.startAll(...nodes);
   }, 60_000);
 
-  const read = async (node: ChildServer, path: string) => {
-    const reader = new SessionReader(`${node.url}${path}`);
-    onTestFinished(() => reader.close());
-    return await reader.open();
-  };
-  const create = async (node: ChildServer, id: string, agentId: string, rest: object = {}) => {
-    const { status, body } = await node.post("/session/create", { id, agentId, userId: id, activate: true, ...rest });
-    expect(status, JSON.stringify(body)).toBe(200);
-  };
-  const headOf = async (id: string) => Number((await there.ask("GET", `/session/${id}`)).body.position.split(".")[1]);
   /** Resolves when each reader has all events of its session. */
   const haveAll = (readers: ReadonlyMap<SessionReader, string>) =>
     Promise.all(
       [...readers].map(async ([reader, id]) => {
-        const head = await headOf(id);
+        const head = await headOf(there, id);
         await reader.until((transcript) => transcript.seqOf(id) >= head);
         expect(reader.transcript.seqOf(id)).toBe(head);
       }),
@@ -82,8 +67,8 @@ describeClusters("several gateways", (servers) => {
 
   test("a call created at one gateway pauses the music for a listener at another", async () => {
     await create(here, "music", "music", { userId: "ann" });
-    const listener = await read(here, "/session/music/events");
-    await here.post("/message", { type: "chat", sessionId: "music", content: "play" });
+    const listener = await SessionReader.of(here, "music");
+    await say(here, "music", "play");
     await listener.until(({ writing }) => [...writing.values()].some((text) => text.includes("♪ ♪")));
     await create(there, "call", "phone", { userId: "ann" });
     await listener.until((transcript) => transcript.stateOf("music") === "paused");
@@ -106,35 +91,32 @@ describeClusters("several gateways", (servers) => {
       expect(one.status).toBe(200);
       expect(two).toEqual(one);
     }
-    const reader = await read(here, `/session/${sessionId}/events`);
+    const reader = await SessionReader.of(here, sessionId);
     await haveAll(new Map([[reader, sessionId]]));
-    const titles = reader.transcript.logs.get(sessionId)!.flatMap(({ type, data }) => {
-      return type === "session_updated" && data.title !== undefined ? [data.title] : [];
-    });
+    const titles = reader.eventsOf(sessionId, "session_updated").flatMap(({ data }) => data.title ?? []);
     // The first message names the session.
     expect(titles).toEqual(["hello", ...Array.from({ length: 20 }, (_, n) => `t${n}`)]);
   });
 
   test("a session created at one gateway is bound to a connection at another, which continues at any gateway", async () => {
-    const connection = await read(here, "/events");
+    const connection = await SessionReader.at(here, "/events");
     const { connectionId } = (await connection.stream.next("connected")).data;
-    const made = { id: "carol", userId: "carol", agentId: "counter", activate: true, connectionId };
-    expect((await there.post("/session/create", made)).status).toBe(200);
+    await create(there, "carol", "counter", { connectionId });
     await connection.until((transcript) => transcript.stateOf("carol") === "active.idle");
     connection.moveTo(there.url);
     await connection.open();
     expect((await connection.stream.next("connected")).data.connectionId).toBe(connectionId);
     // Neither session nor user is named: the connection implies them.
     expect((await here.post("/message", { type: "chat", connectionId, content: "count" })).status).toBe(200);
-    await connection.until(({ logs }) => logs.get("carol")!.some(({ type }) => type === "complete"));
+    await connection.has("carol", "complete");
   });
 
   test("the text of a running answer reaches readers at all gateways, piece by piece", async () => {
     await create(here, "dora", "counter");
-    const readers = await Promise.all([here, there].map((node) => read(node, "/session/dora/events")));
-    expect((await here.post("/message", { type: "chat", sessionId: "dora", content: "count" })).status).toBe(200);
+    const readers = await Promise.all([here, there].map((node) => SessionReader.of(node, "dora")));
+    await say(here, "dora", "count");
     for (const reader of readers) {
-      await reader.until(({ logs }) => logs.get("dora")?.some(({ type }) => type === "complete") === true);
+      await reader.has("dora", "complete");
       expect([...reader.transcript.finished.values()].at(-1)).toBe("one two three four ".repeat(5));
       expect(reader.stream.typesHeard().filter((type) => type === "delta").length).toBeGreaterThan(5);
     }
@@ -142,13 +124,13 @@ describeClusters("several gateways", (servers) => {
 
   test("gateways lose their connection to Redis repeatedly, and readers get every event once, in order", async () => {
     const ids = Array.from({ length: 8 }, (_, n) => `cut${n}`);
-    const connection = await read(here, "/events");
+    const connection = await SessionReader.at(here, "/events");
     const { connectionId } = (await connection.stream.next("connected")).data;
     // Sessions of many floors, none of them active, because a transcript takes all its sessions for one floor's.
     await Promise.all(ids.map((id) => create(here, id, "counter", { connectionId, activate: false })));
     const readers = new Map<SessionReader, string>();
     for (const id of ids) {
-      for (const node of [here, there]) readers.set(await read(node, `/session/${id}/events`), id);
+      for (const node of [here, there]) readers.set(await SessionReader.of(node, id), id);
     }
     const admin = new Redis(servers.redis().url);
     onTestFinished(() => admin.disconnect());
@@ -178,7 +160,7 @@ describeClusters("several gateways", (servers) => {
     await Promise.all(work);
     await haveAll(readers);
     for (const id of ids) {
-      const head = await headOf(id);
+      const head = await headOf(there, id);
       await connection.until((transcript) => transcript.seqOf(id) === head);
     }
     // Messages were lost indeed, and no stream was closed to recover from it.
@@ -190,8 +172,8 @@ describeClusters("several gateways", (servers) => {
     const proxy = await DeafProxy.start(servers.redis().url);
     const deaf = await cluster.start(["gateway"], { INTERLOCK_BUS: proxy.url });
     await create(here, "quiet", "counter");
-    const reader = await read(deaf, "/session/quiet/events");
-    const titleIs = (wanted: string) => reader.until(({ logs }) => logs.get("quiet")?.at(-1)?.data.title === wanted);
+    const reader = await SessionReader.of(deaf, "quiet");
+    const titleIs = (wanted: string) => reader.until(() => reader.eventsOf("quiet").at(-1)?.data.title === wanted);
     await here.ask("PATCH", "/session/quiet", { title: "heard" });
     await titleIs("heard");
     expect(proxy.count).toBe(0);

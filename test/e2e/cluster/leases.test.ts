@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
@@ -16,13 +16,11 @@ describeClusters("participants of several nodes", (servers) => {
     // A floor of an orchestrator that has just died answers when another one owns it.
     const ask = async () => (await gateway.post("/session/create", wanted, `create-${id}`)).status;
     await expect.poll(ask, { timeout: TAKEN_OVER_MS }).toBe(200);
-    const reader = await new SessionReader(`${gateway.url}/session/${id}/events`).open();
-    onTestFinished(() => reader.close());
-    return reader;
+    return await SessionReader.of(gateway, id);
   }
 
   const moves = (reader: SessionReader, id: string) =>
-    (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
+    reader.eventsOf(id, "session_transition").map(({ data }) => data);
 
   test("leases lapse when participants die, and not when the orchestrator of their floor dies", async () => {
     const settings = { INTERLOCK_LEASE: "1s" };

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { readiness } from "../../support/clients/node-client.ts";
 import { ClockProxy } from "../../support/networks/clock-proxy.ts";
 import { StallingProxy } from "../../support/networks/stalling-proxy.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
@@ -8,11 +9,6 @@ const CATALOG = { agents: [{ name: "general" }] };
 const USERS = Array.from({ length: 12 }, (_, n) => `user${n}`);
 /** On two cores that other tests share. */
 const SEEN_MS = 60_000;
-
-const readiness = async (node: ChildServer) => {
-  const { status, body } = await node.ask("GET", "/ready");
-  return [status, (body as unknown as { missing: string[] }).missing];
-};
 
 /** The answer of every floor at a gateway. */
 async function askAll(door: ChildServer): Promise<number[]> {
@@ -58,9 +54,8 @@ describeClusters("one node of several", (servers) => {
     ]);
     expect(await askAll(whole)).toEqual(ALL_WELL);
     proxy.stall();
-    await expect
-      .poll(() => readiness(cut), { timeout: SEEN_MS })
-      .toEqual([503, ["the store does not answer this node"]]);
+    const away = [503, ["the store does not answer this node"]];
+    await expect.poll(() => readiness(cut), { timeout: SEEN_MS }).toEqual(away);
     expect(await askAll(whole)).toEqual(ALL_WELL);
     expect(await readiness(whole)).toEqual([200, []]);
     proxy.resume();

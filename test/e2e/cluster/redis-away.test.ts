@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
+import { create, readiness } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { SseReader } from "../../support/clients/sse-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
@@ -23,30 +24,13 @@ const REFUSED_MS = 4_500;
 const FOUND_MS = 30_000;
 
 describeClusters("nodes whose Redis is unavailable", (servers) => {
-  async function read(node: ChildServer, id: string): Promise<SessionReader> {
-    const reader = await new SessionReader(`${node.url}/session/${id}/events`).open();
-    onTestFinished(() => reader.close());
-    return reader;
-  }
-
-  async function create(node: ChildServer, id: string, agentId: string): Promise<void> {
-    const { status, body } = await node.post("/session/create", { id, agentId, userId: id, activate: true });
-    expect(status, JSON.stringify(body)).toBe(200);
-  }
-
   const rename = (node: ChildServer, id: string, title: string) =>
     node.ask("PATCH", `/session/${id}`, { title }, `rename-${id}-${title}`);
   const say = (node: ChildServer, id: string, key?: string) =>
     node.post("/message", { type: "chat", sessionId: id, content: "sing" }, key);
   const titlesOf = (reader: SessionReader, id: string) =>
-    reader.transcript.logs.get(id)!.flatMap(({ type, data }) => (type === "session_updated" && data.title) || []);
-  const has = (reader: SessionReader, id: string, type: string) =>
-    reader.transcript.logs.get(id)?.some((event) => event.type === type) === true;
+    reader.eventsOf(id, "session_updated").flatMap(({ data }) => data.title || []);
 
-  const readiness = async (node: ChildServer) => {
-    const { status, body } = await node.ask("GET", "/ready");
-    return [status, (body as unknown as { missing: string[] }).missing];
-  };
   const AWAY = [503, ["the bus is away"]];
   const turnAway = async (...nodes: ChildServer[]) => {
     for (const node of nodes) await expect.poll(() => readiness(node), { timeout: REFUSED_MS }).toEqual(AWAY);
@@ -61,8 +45,8 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     const [whole, door] = await cluster.startAll(["gateway", "orchestrator", "worker"], ["gateway"]);
     await create(door, "song", "singer");
     await create(door, "quiet", "general");
-    const song = await read(door, "song");
-    const quiet = await read(door, "quiet");
+    const song = await SessionReader.of(door, "song");
+    const quiet = await SessionReader.of(door, "quiet");
     expect((await say(door, "song")).status).toBe(200);
     await song.until(({ writing }) => [...writing.values()].some((text) => text.includes("la la")));
     redis.freeze();
@@ -79,7 +63,7 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     for (const node of [whole, door]) expect((await rename(node, "quiet", "later")).status).toBe(503);
     expect((await door.ask("GET", "/session/quiet")).body.session.title).toBe("New Session");
     // The run continues where it is, and its end is read from the store, long after the commands above timed out.
-    await song.until(() => has(song, "song", "complete"));
+    await song.has("song", "complete");
     expect(await readiness(door)).toEqual(AWAY);
     redis.thaw();
     await turnBack(whole, door);
@@ -101,7 +85,7 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
       cluster.start(["gateway", "orchestrator"]),
     ]);
     await create(home, "quiet", "general");
-    const quiet = await read(door, "quiet");
+    const quiet = await SessionReader.of(door, "quiet");
     redis.freeze();
     onTestFinished(() => redis.thaw());
     const { status, body } = await rename(door, "quiet", "late");
@@ -124,7 +108,7 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     });
     const [home, door] = await cluster.startAll(["orchestrator", "worker", "gateway"], ["gateway"]);
     await create(door, "quiet", "general");
-    const quiet = await read(door, "quiet");
+    const quiet = await SessionReader.of(door, "quiet");
     await admin.config("SET", "maxmemory-policy", "noeviction");
     await admin.config("SET", "maxmemory", "1");
     const notQueued = () => home.metric("interlock_effects_not_queued_total");
@@ -139,10 +123,9 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     for (const node of [home, door, other]) expect(await readiness(node)).toEqual([200, []]);
     expect((await rename(door, "quiet", "last")).status).toBe(200);
     await quiet.until(() => titlesOf(quiet, "quiet").at(-1) === "last");
-    expect(has(quiet, "quiet", "complete")).toBe(false);
+    expect(quiet.eventsOf("quiet", "complete")).toEqual([]);
     await admin.config("SET", "maxmemory", "0");
-    const begins = quiet.until(() => has(quiet, "quiet", "complete"));
-    const foundMs = await within(FOUND_MS, "beginning what had to wait", begins);
+    const foundMs = await within(FOUND_MS, "beginning what had to wait", quiet.has("quiet", "complete"));
     console.info(`a run that a full Redis did not take was completed ${foundMs} ms after Redis had room`);
     quiet.check();
   }, 60_000);
@@ -153,7 +136,7 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     const [home, door, other] = await cluster.startAll(["gateway", "orchestrator"], ["gateway"], ["orchestrator"]);
     await create(door, "waiting", "general");
     await create(door, "idle", "idler");
-    const readers = [await read(door, "waiting"), await read(home, "idle")] as const;
+    const readers = [await SessionReader.of(door, "waiting"), await SessionReader.of(home, "idle")] as const;
     const [waiting, idle] = readers;
     // There is no worker yet: the run waits in Redis, as does the idler's timer.
     expect((await say(door, "waiting", "first")).status).toBe(200);
@@ -163,7 +146,7 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
       FOUND_MS,
       "finding what Redis forgot",
       Promise.all([
-        waiting.until(() => has(waiting, "waiting", "complete")),
+        waiting.has("waiting", "complete"),
         idle.until((transcript) => transcript.stateOf("idle") === "paused"),
       ]),
     );
@@ -181,8 +164,8 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     expect([refused!.status, refused!.body.errorCode]).toEqual([503, "unavailable"]);
     await turnAway(home, door, other);
     // A reader that connects now gets the history, and receives events when the bus is back.
-    const newcomer = await read(door, "waiting");
-    await newcomer.until(() => has(newcomer, "waiting", "complete"));
+    const newcomer = await SessionReader.of(door, "waiting");
+    await newcomer.has("waiting", "complete");
     const connection = await SseReader.open(`${door.url}/events?sessionId=idle`);
     onTestFinished(() => connection.close());
     expect((await connection.next()).type).toBe("connected");
@@ -191,16 +174,13 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     await turnBack(home, door, other);
     expect((await rename(door, "waiting", "away")).status).toBe(200);
     expect((await say(door, "waiting", "second")).status).toBe(200);
-    const count = () => waiting.transcript.logs.get("waiting")!.filter(({ type }) => type === "complete").length;
     const backMs = await within(
       FOUND_MS,
       "going on",
       Promise.all([
-        waiting.until(() => count() === 2),
+        waiting.has("waiting", "complete", 2),
         idle.until((transcript) => transcript.stateOf("idle") === "paused"),
-        newcomer.until(
-          () => newcomer.transcript.logs.get("waiting")?.filter(({ type }) => type === "complete").length === 2,
-        ),
+        newcomer.has("waiting", "complete", 2),
         connection.findState("idle", "paused"),
       ]),
     );

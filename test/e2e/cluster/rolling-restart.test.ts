@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters, type Role } from "../../support/nodes/cluster.ts";
@@ -29,14 +29,13 @@ describeClusters("a rolling restart", (servers) => {
     let isOver = false;
     let turn = 0;
     async function follow(id: string): Promise<SessionReader> {
-      const next = () => nodes[turn++ % nodes.length]!.url;
-      const reader = await new SessionReader(`${next()}/session/${id}/events`).open();
-      onTestFinished(() => reader.close());
+      const next = () => nodes[turn++ % nodes.length]!;
+      const reader = await SessionReader.of(next(), id);
       const comeBack = async () => {
         while (!isOver) {
           await reader.stream.over();
           if (isOver) return;
-          reader.moveTo(next());
+          reader.moveTo(next().url);
           await reader.open().catch(() => {});
         }
       };
@@ -76,15 +75,9 @@ describeClusters("a rolling restart", (servers) => {
 
     for (const [reader, id] of readers) {
       await client.renameSession(id, "the end");
-      const ended = ({ transcript }: SessionReader) => {
-        const log = transcript.logs.get(id) ?? [];
-        return log.some(({ type }) => type === "complete") && log.some(({ data }) => data.title === "the end");
-      };
-      await within(
-        UNDER_WAY_MS,
-        `all of ${id}`,
-        reader.until(() => ended(reader)),
-      );
+      const isRenamed = () => reader.eventsOf(id).some(({ data }) => data.title === "the end");
+      const hasAll = Promise.all([reader.has(id, "complete"), reader.until(isRenamed)]);
+      await within(UNDER_WAY_MS, `all of ${id}`, hasAll);
       reader.check();
     }
     await load.audit(cluster, nodes);

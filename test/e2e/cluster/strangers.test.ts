@@ -1,6 +1,7 @@
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
+import { create, readiness, say } from "../../support/clients/node-client.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
@@ -57,8 +58,8 @@ describeClusters("a stranger in Redis", (servers) => {
   const ALL_WELL = USERS.map(() => 200);
 
   async function chat(gateway: ChildServer, userId: string): Promise<void> {
-    await gateway.post("/session/create", { id: userId, userId, agentId: "general", activate: true });
-    expect((await gateway.post("/message", { type: "chat", sessionId: userId, content: "hello" })).status).toBe(200);
+    await create(gateway, userId, "general");
+    await say(gateway, userId, "hello");
     await gateway.follow(userId, ({ type }) => type === "complete");
   }
 
@@ -90,10 +91,11 @@ describeClusters("a stranger in Redis", (servers) => {
     for (const topic of beats) await stranger.publish(topic, "1e300");
     servers.redis().freeze();
     onTestFinished(() => servers.redis().thaw());
-    const readiness = async (node: ChildServer) => (await node.ask("GET", "/ready")).status;
-    for (const node of nodes) await expect.poll(() => readiness(node), { timeout: SEEN_MS }).toBe(503);
+    const statusIs = (status: number, node: ChildServer) =>
+      expect.poll(async () => (await readiness(node))[0], { timeout: SEEN_MS }).toBe(status);
+    for (const node of nodes) await statusIs(503, node);
     servers.redis().thaw();
-    for (const node of nodes) await expect.poll(() => readiness(node), { timeout: SEEN_MS }).toBe(200);
+    for (const node of nodes) await statusIs(200, node);
     await expect.poll(() => askAll(gateway), { timeout: SEEN_MS }).toEqual(ALL_WELL);
   });
 

@@ -1,4 +1,5 @@
-import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
@@ -30,10 +31,9 @@ describeClusters("a lost worker", (servers) => {
     [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"], ["worker"]);
   }, 60_000);
 
-  const messagesOf = async (id: string) => (await gateway.ask("GET", `/session/${id}/messages`)).body.messages;
   const textsOf = (reader: SessionReader) => [...reader.transcript.writing.values()];
-  const has = (reader: SessionReader, id: string, type: string) =>
-    reader.transcript.logs.get(id)?.some((event) => event.type === type) === true;
+  const speaks = (reader: SessionReader, words: string) =>
+    reader.until(() => textsOf(reader).some((text) => text.includes(words)));
   const drivenBy = (worker: ChildServer) => worker.metric('interlock_runs{state="driven"}');
 
   /** The workers that run something. */
@@ -44,19 +44,24 @@ describeClusters("a lost worker", (servers) => {
 
   /** A session whose reply is being streamed, and the stored part of it. */
   async function sing(id: string, agentId: string): Promise<{ reader: SessionReader; runId: string; stored: string }> {
-    await gateway.post("/session/create", { id, agentId, userId: id, activate: true });
-    const reader = await new SessionReader(`${gateway.url}/session/${id}/events`).open();
-    onTestFinished(() => reader.close());
-    const { runId } = (await gateway.post("/message", { type: "chat", sessionId: id, content: "sing" })).body;
-    await within(
-      NOTICED_MS,
-      "beginning",
-      reader.until(() => textsOf(reader).some((text) => text.includes("la5 "))),
-    );
+    await create(gateway, id, agentId);
+    const reader = await SessionReader.of(gateway, id);
+    const runId = await say(gateway, id, "sing");
+    await within(NOTICED_MS, "beginning", speaks(reader, "la5 "));
     // It is stored at most a quarter of a second later.
     let stored = "";
-    while (stored === "") stored = (await messagesOf(id)).find(({ role }) => role === "assistant")?.content ?? "";
+    while (stored === "")
+      stored = (await messagesOf(gateway, id)).find(({ role }) => role === "assistant")?.content ?? "";
     return { reader, runId, stored };
+  }
+
+  /** Waits for the end of a song that began again. @returns what the first attempt sang */
+  async function sungTwice(reader: SessionReader, id: string): Promise<string> {
+    await within(NOTICED_MS, "coming to an end", reader.has(id, "complete"));
+    const [, first, second, ...more] = await messagesOf(gateway, id);
+    expect(more).toEqual([]);
+    expect([first!.status, second!.status, second!.content]).toEqual(["interrupted", "success", WHOLE]);
+    return first!.content;
   }
 
   test("runs of a killed worker restart on another worker or fail, and their text is kept", async () => {
@@ -69,35 +74,23 @@ describeClusters("a lost worker", (servers) => {
     const begins = song.reader.until(
       () =>
         textsOf(song.reader).some((text) => text.startsWith("la0 la1 ")) &&
-        has(song.reader, "song", "message") &&
+        song.reader.eventsOf("song", "message").length > 0 &&
         song.reader.transcript.finished.size === 2,
     );
     const [againMs, failedMs] = await Promise.all([
       within(NOTICED_MS, "beginning again", begins),
-      within(
-        NOTICED_MS,
-        "giving up",
-        tale.reader.until(() => has(tale.reader, "tale", "complete")),
-      ),
+      within(NOTICED_MS, "giving up", tale.reader.has("tale", "complete")),
     ]);
     console.info(`a killed worker's run began again after ${againMs} ms, another's failed after ${failedMs} ms`);
 
-    const [, cut] = await messagesOf("tale");
+    const [, cut] = await messagesOf(gateway, "tale");
     expect(cut!.status).toBe("interrupted");
     expect(cut!.content.startsWith(tale.stored)).toBe(true);
-    const errors = tale.reader.transcript.logs.get("tale")!.filter(({ type }) => type === "error");
+    const errors = tale.reader.eventsOf("tale", "error");
     expect(errors.map(({ data }) => [data.errorCode, data.runId])).toEqual([["run_lost", tale.runId]]);
     expect((await gateway.ask("GET", "/session/tale")).body.session).toMatchObject({ activity: "failed" });
 
-    await within(
-      NOTICED_MS,
-      "coming to an end",
-      song.reader.until(() => has(song.reader, "song", "complete")),
-    );
-    const [, first, second, ...more] = await messagesOf("song");
-    expect(more).toEqual([]);
-    expect([first!.status, second!.status, second!.content]).toEqual(["interrupted", "success", WHOLE]);
-    expect(first!.content.startsWith(song.stored)).toBe(true);
+    expect((await sungTwice(song.reader, "song")).startsWith(song.stored)).toBe(true);
     for (const { reader } of [song, tale]) reader.check();
   }, 90_000);
 
@@ -107,26 +100,14 @@ describeClusters("a lost worker", (servers) => {
     const [frozen, ...more] = await driving();
     expect(more).toEqual([]);
     frozen!.freeze();
-    await within(
-      NOTICED_MS,
-      "beginning again",
-      reader.until(({ finished }) => finished.size === 2),
-    );
-    const speaks = reader.until(() => textsOf(reader).some((text) => text.startsWith("la0 la1 ")));
-    await within(NOTICED_MS, "speaking again", speaks);
+    const isCutOff = reader.until(({ finished }) => finished.size === 2);
+    await within(NOTICED_MS, "beginning again", isCutOff);
+    await within(NOTICED_MS, "speaking again", speaks(reader, "la0 la1 "));
     frozen!.thaw();
     // The worker is told that the run must not continue.
     await expect.poll(() => drivenBy(frozen!), { timeout: NOTICED_MS }).toBe(0);
-    await within(
-      NOTICED_MS,
-      "coming to an end",
-      reader.until(() => has(reader, "long", "complete")),
-    );
-    const [, first, second, ...others] = await messagesOf("long");
-    expect(others).toEqual([]);
-    expect([first!.status, second!.status, second!.content]).toEqual(["interrupted", "success", WHOLE]);
-    const events = reader.transcript.logs.get("long")!;
-    expect(events.filter(({ type }) => type === "complete").map(({ data }) => data.runId)).toEqual([runId]);
+    await sungTwice(reader, "long");
+    expect(reader.eventsOf("long", "complete").map(({ data }) => data.runId)).toEqual([runId]);
     reader.check();
   }, 90_000);
 });

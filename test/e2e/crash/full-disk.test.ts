@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
-import { expect, onTestFinished } from "vitest";
+import { expect } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
+import { create, messagesOf, readiness } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { testWith } from "../../support/programs/suites.ts";
@@ -16,15 +17,13 @@ testWith(
   async () => {
     const installation = await makeInstallation(CATALOG);
     const first = await installation.start();
-    await first.post("/session/create", { id: "a", userId: "ann", activate: true });
+    await create(first, "a", "general");
     first.signal("SIGTERM");
     await first.ended;
 
     const maxFileKib = Math.ceil((await stat(installation.file)).size / 1_024) + ROOM_KIB;
     const full = await installation.start({ maxFileKib });
-    const reader = new SessionReader(`${full.url}/session/a/events`);
-    onTestFinished(() => reader.close());
-    await reader.open();
+    const reader = await SessionReader.of(full, "a");
     const answers = new Map<string, number>();
     const say = async (server: ChildServer, key: string) => {
       const body = { type: "chat", sessionId: "a", id: key, content: `${key} ${HEAVY}` };
@@ -44,12 +43,11 @@ testWith(
         expect([status, body]).toMatchObject([503, { errorCode: "unavailable", retryable: true, commandId: key }]);
       }
     }
-    const readiness = async () => {
+    const isRefused = async () => {
       await say(full, "key-refused");
-      const { status, body } = await full.ask("GET", "/ready");
-      return [status, body.missing];
+      return await readiness(full);
     };
-    await expect.poll(readiness).toEqual([503, ["the database refuses writes: the log says why"]]);
+    await expect.poll(isRefused).toEqual([503, ["the database refuses writes: the log says why"]]);
     const accepted = [...answers].filter(([, status]) => status === 200).map(([key]) => key);
     expect(accepted.length).toBeGreaterThan(5);
     expect(full.log.filter(({ msg }) => msg === "the database refuses writes").length).toBeGreaterThan(0);
@@ -57,12 +55,13 @@ testWith(
     // Reads and streams continue.
     expect((await full.ask("GET", "/session/a")).status).toBe(200);
     expect((await full.ask("GET", "/health")).status).toBe(200);
-    const messages = (await full.ask("GET", "/session/a/messages?limit=500")).body.messages;
-    const keys = messages.filter(({ role }) => role === "user").map(({ id }) => id);
-    expect(keys).toEqual(accepted);
+    const questionsAt = async (server: ChildServer) =>
+      (await messagesOf(server, "a")).filter(({ role }) => role === "user").map(({ id }) => id);
+    expect(await questionsAt(full)).toEqual(accepted);
     expect(reader.stream.ending).toBeUndefined();
     await reader.open();
-    await reader.until(({ logs }) => logs.get("a")!.some(({ data }) => data.id === accepted.at(-1)));
+    const hasMessage = (key: string) => reader.until(() => reader.eventsOf("a").some(({ data }) => data.id === key));
+    await hasMessage(accepted.at(-1)!);
     // A connection is a small row: the remaining space may suffice for a few.
     for (let away: EventStream | undefined; away?.events.at(-1)?.data.reason !== "overloaded"; ) {
       away = await EventStream.open(`${full.url}/events`);
@@ -77,28 +76,23 @@ testWith(
     const free = await installation.start();
     reader.moveTo(free.url);
     await reader.open();
+    /** Every accepted turn has ended. */
+    const isIdle = () => {
+      const questions = reader.eventsOf("a", "message").filter(({ data }) => data["role"] === "user");
+      return questions.length === reader.eventsOf("a", "complete").length;
+    };
     // Send every key again, like a client without an answer: each has exactly one effect.
     for (const key of answers.keys()) {
       await reader.until(isIdle);
       expect((await say(free, key)).status).toBe(200);
-      await reader.until(({ logs }) => logs.get("a")!.some(({ data }) => data.id === key));
+      await hasMessage(key);
     }
     await reader.until(isIdle);
-    const said = (await free.ask("GET", "/session/a/messages?limit=500")).body.messages;
-    const questions = said.filter(({ role }) => role === "user").map(({ id }) => id);
+    const questions = await questionsAt(free);
     expect([...questions].sort()).toEqual([...answers.keys()].sort());
-    const log = reader.transcript.logs.get("a")!;
-    const completed = log.filter(({ type }) => type === "complete").map(({ data }) => data.runId);
+    const completed = reader.eventsOf("a", "complete").map(({ data }) => data.runId);
     expect(new Set(completed).size).toBe(completed.length);
     expect(completed.length).toBe(questions.length);
   },
   60_000,
 );
-
-/** Every accepted turn has ended. */
-function isIdle({ logs }: SessionReader["transcript"]): boolean {
-  const log = logs.get("a") ?? [];
-  const count = (type: string, role?: string) =>
-    log.filter((event) => event.type === type && (role === undefined || event.data["role"] === role)).length;
-  return count("complete") === count("message", "user");
-}

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Player } from "../../support/nodes/player.ts";
@@ -14,9 +14,7 @@ async function ask(server: ChildServer, path: string, body?: object): Promise<vo
 
 async function create(server: ChildServer, id: string, agentId: string, userId = id): Promise<SessionReader> {
   await ask(server, "/session/create", { id, agentId, userId });
-  const reader = await new SessionReader(`${server.url}/session/${id}/events`).open();
-  onTestFinished(() => reader.close());
-  return reader;
+  return await SessionReader.of(server, id);
 }
 
 /** The lease starts with the floor: the program is running by then. */
@@ -27,8 +25,7 @@ async function play(server: ChildServer, id: string): Promise<Player> {
 }
 
 /** The session's transitions that its reader has received. */
-const moves = (reader: SessionReader, id: string) =>
-  (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
+const moves = (reader: SessionReader, id: string) => reader.eventsOf(id, "session_transition").map(({ data }) => data);
 
 test("a killed program's session releases the floor, and the music continues at its own volume", async () => {
   const installation = await makeInstallation({ agents: PLAYERS });

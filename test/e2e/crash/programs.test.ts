@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { gone, processesWith, running } from "../../support/agents/processes.ts";
 import { commandAdapter } from "../../support/agents/programs.ts";
+import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
@@ -16,8 +17,8 @@ async function installationWith(tag: string) {
 
 async function begin(installation: Awaited<ReturnType<typeof installationWith>>, tag: string) {
   const server = await installation.start();
-  await server.post("/session/create", { id: "s", activate: true });
-  await server.post("/message", { type: "chat", sessionId: "s", content: "go" });
+  await create(server, "s", "stubborn");
+  await say(server, "s");
   await running(tag, 2);
   return server;
 }
@@ -32,11 +33,11 @@ test("a node that is killed with SIGKILL leaves no process of its agents behind"
 test("an abort ends a run's processes before the next turn starts its own, and a node that shuts down ends those", async () => {
   const tag = `tag-${randomUUID()}`;
   const server = await begin(await installationWith(tag), tag);
-  const reader = await new SessionReader(`${server.url}/session/s/events`).open();
+  const reader = await SessionReader.of(server, "s");
   await server.post("/message", { type: "abort", sessionId: "s" });
-  await reader.until(() => reader.transcript.logs.get("s")?.some(({ type }) => type === "complete") ?? false);
+  await reader.has("s", "complete");
   await gone(tag);
-  await server.post("/message", { type: "chat", sessionId: "s", content: "again" });
+  await say(server, "s", "again");
   await running(tag, 2);
   server.signal("SIGTERM");
   await server.ended;
@@ -53,36 +54,27 @@ test.each(["is held for too long", "is held by a worker that is stopped", "is he
     // It prints nothing that would say that it works.
     const args = ["-c", `echo once >> ${ran}; /bin/sleep 600; true`];
     const adapter = { kind: "command", command: "sh", args, set: { TEST_TAG: tag } };
-    const installation = await makeInstallation({
-      agents: [
-        { name: "worker", priority: 20, adapter },
-        { name: "phone", priority: 90 },
-      ],
-    });
-    let server = await installation.start(
-      how.endsWith("too long") ? { settings: { INTERLOCK_HOLD_TIMEOUT: "1s" } } : {},
-    );
-    await server.post("/session/create", { id: "s", agentId: "worker", userId: "ann", activate: true });
-    const read = async () => await new SessionReader(`${server.url}/session/s/events`).open();
-    const has = (reader: SessionReader, type: string) =>
-      reader.until(() => reader.transcript.logs.get("s")?.some((event) => event.type === type) ?? false);
-    let reader = await read();
-    await server.post("/message", { type: "chat", sessionId: "s", content: "go" });
+    const worker = { name: "worker", priority: 20, adapter };
+    const installation = await makeInstallation({ agents: [worker, { name: "phone", priority: 90 }] });
+    const settings: Record<string, string> = how.endsWith("too long") ? { INTERLOCK_HOLD_TIMEOUT: "1s" } : {};
+    let server = await installation.start({ settings });
+    await create(server, "s", "worker", { userId: "ann" });
+    let reader = await SessionReader.of(server, "s");
+    await say(server, "s");
     await running(tag, 2);
-    await server.post("/session/create", { id: "call", agentId: "phone", userId: "ann", activate: true });
+    await create(server, "call", "phone", { userId: "ann" });
     if (!how.endsWith("too long")) {
       if (how.endsWith("killed")) await server.kill();
       else server.signal("SIGTERM");
       await server.ended;
       server = await installation.start();
-      reader = await read();
+      reader = await SessionReader.of(server, "s");
     }
-    await has(reader, "error");
+    await reader.has("s", "error");
     await server.post("/session/call/archive", {});
     const { body } = await server.ask("GET", "/session/s");
     expect(body.session).toMatchObject({ state: "active", activity: "failed" });
-    const errors = reader.transcript.logs.get("s")!.filter(({ type }) => type === "error");
-    expect(errors.map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    expect(reader.eventsOf("s", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
     expect(await readFile(ran, "utf8")).toBe("once\n");
   },
 );
@@ -98,14 +90,13 @@ test("a program gets a secret that its worker has from a file, and finds it in n
   const answerWith = async (settings: Record<string, string>, id: string) => {
     const server = await installation.start({ settings });
     const warned = server.log.some(({ msg }) => msg.includes("can read these variables"));
-    await server.post("/session/create", { id, agentId: "looker", activate: true });
-    const reader = await new SessionReader(`${server.url}/session/${id}/events`).open();
-    await server.post("/message", { type: "chat", sessionId: id, content: "go" });
-    await reader.until(() => reader.transcript.logs.get(id)?.some(({ type }) => type === "complete") ?? false);
-    const { body } = await server.ask("GET", `/session/${id}/messages`);
-    reader.close();
+    await create(server, id, "looker");
+    const reader = await SessionReader.of(server, id);
+    await say(server, id);
+    await reader.has(id, "complete");
+    const said = await messagesOf(server, id);
     await server.kill();
-    return [body.messages.at(-1)!.content, warned];
+    return [said.at(-1)!.content, warned];
   };
   expect(await answerWith({ THE_SECRET: "from-a-file-0123456789" }, "by-variable")).toEqual(["22 1", true]);
   expect(await answerWith({ THE_SECRET_FILE: file }, "by-file")).toEqual(["22 0", false]);

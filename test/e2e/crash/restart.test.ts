@@ -1,10 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
+import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 
 const SONG = Array.from({ length: 50 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");
 const sings = { kind: "scripted", replies: [{ say: SONG, delay: "8ms" }] };
+
+const asks = { ask: { question: "Which?", options: ["a"] }, say: ["You chose {answer}."] };
 
 const CATALOG = {
   agents: [
@@ -14,14 +18,7 @@ const CATALOG = {
     { name: "phone", priority: 90 },
     { name: "queuer", priority: 10, when_blocked: "queue", queue_timeout: "3s" },
     { name: "idler", priority: 20, idle_timeout: "3s" },
-    {
-      name: "asker",
-      priority: 20,
-      adapter: {
-        kind: "scripted",
-        replies: [{ ask: { question: "Which?", options: ["a"] }, say: ["You chose {answer}."] }],
-      },
-    },
+    { name: "asker", priority: 20, adapter: { kind: "scripted", replies: [asks] } },
   ],
 };
 
@@ -34,69 +31,63 @@ const stored = new Map<string, string>();
 let connection: SessionReader;
 let connectionId: string;
 let positions: { session: string; floor: string };
-const closing: (() => Promise<void>)[] = [];
+const atEnd = atEndOfSuite();
 
 const readerOf = (id: string) => readers.get(id)!;
-const eventsOf = (id: string, type: string) =>
-  (readerOf(id).transcript.logs.get(id) ?? []).filter((event) => event.type === type);
-const messagesOf = async (id: string) => (await server.ask("GET", `/session/${id}/messages`)).body.messages;
-const answersOf = async (id: string) => (await messagesOf(id)).filter(({ role }) => role === "assistant");
+const eventsOf = (id: string, type: string) => readerOf(id).eventsOf(id, type);
+const answersOf = async (id: string) => (await messagesOf(server, id)).filter(({ role }) => role === "assistant");
 const sessionOf = async (id: string) => (await server.ask("GET", `/session/${id}`)).body.session;
-const completed = (id: string) => readerOf(id).until(() => eventsOf(id, "complete").length > 0);
+const completed = (id: string) => readerOf(id).has(id, "complete");
 
 /** A session that has its user's floor, with its own reader. */
-async function create(id: string, agentId: string, userId = id): Promise<void> {
-  const { status } = await server.post("/session/create", { id, agentId, userId, activate: true });
-  expect(status, id).toBe(200);
+async function begin(id: string, agentId: string, userId = id): Promise<void> {
+  await create(server, id, agentId, { userId });
   readers.set(id, await new SessionReader(`${server.url}/session/${id}/events`).open());
 }
 
-async function say(sessionId: string, content = "go"): Promise<void> {
-  const { body } = await server.post("/message", { type: "chat", sessionId, content });
-  runIds.set(sessionId, body.runId);
+async function ask(id: string, content?: string): Promise<void> {
+  runIds.set(id, await say(server, id, content));
 }
 
 /** A session whose reply is being streamed, with some of it stored. */
 async function sing(id: string, agentId: string): Promise<void> {
-  await create(id, agentId);
-  await say(id);
+  await begin(id, agentId);
+  await ask(id);
   await readerOf(id).until(({ writing }) => [...writing.values()].some((text) => text.includes("la2 ")));
   // It is stored at most a quarter of a second later.
   while (!stored.get(id)) stored.set(id, (await answersOf(id))[0]?.content ?? "");
 }
 
 beforeAll(async () => {
-  const installation = await makeInstallation(
-    CATALOG,
-    { INTERLOCK_INTERACTION_TIMEOUT: "20s" },
-    (close) => void closing.push(close),
-  );
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_INTERACTION_TIMEOUT: "20s" }, atEnd);
+  atEnd(() => {
+    for (const reader of [...readers.values(), connection]) reader.close();
+  });
   server = await installation.start();
   connection = await new SessionReader(`${server.url}/events`).open();
   connectionId = (await connection.stream.next("connected")).data.connectionId;
   // With a second connection open, sessions that name no connection are not bound to the first.
   const other = await new SessionReader(`${server.url}/events`).open();
   await other.stream.next("connected");
-  closing.push(async () => other.close());
-  const body = { id: "bound", agentId: "phone", userId: "bound", activate: true, connectionId };
-  const session = (await server.post("/session/create", body)).body.position;
+  atEnd(() => other.close());
+  const { position: session } = await create(server, "bound", "phone", { connectionId });
   const floor = (await server.ask("GET", "/floor/u%3Abound")).body.position;
   positions = { session, floor };
   await connection.until((transcript) => transcript.stateOf("bound") === "active.idle");
 
-  await create("asker", "asker");
-  await say("asker");
-  await readerOf("asker").until(() => eventsOf("asker", "user_question_request").length === 1);
+  await begin("asker", "asker");
+  await ask("asker");
+  await readerOf("asker").has("asker", "user_question_request");
   for (const id of ["held", "aborted"]) {
     await sing(id, id === "held" ? "singer" : "yielder");
-    await create(`${id}-phone`, "phone", id);
+    await begin(`${id}-phone`, "phone", id);
     await readerOf(id).until((transcript) => transcript.stateOf(id) === "paused");
   }
-  await create("idler", "idler");
-  await say("idler", "hello");
+  await begin("idler", "idler");
+  await ask("idler", "hello");
   await completed("idler");
-  await create("busy", "phone", "queue");
-  await create("queuer", "queuer", "queue");
+  await begin("busy", "phone", "queue");
+  await begin("queuer", "queuer", "queue");
   await Promise.all([sing("singer", "singer"), sing("teller", "teller")]);
   await server.kill();
 
@@ -106,11 +97,6 @@ beforeAll(async () => {
     await reader.open();
   }
 }, 30_000);
-
-afterAll(async () => {
-  for (const reader of [...readers.values(), connection]) reader.close();
-  for (const close of closing.reverse()) await close();
-});
 
 describe("a run that was in progress when its node was killed", () => {
   test("a run in progress at the kill of its node runs again if its agent is restartable, and its text is kept", async () => {
@@ -131,15 +117,15 @@ describe("a run that was in progress when its node was killed", () => {
     await completed("teller");
     expect(eventsOf("teller", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
     expect(eventsOf("teller", "complete").map(({ data }) => data.runId)).toEqual([runIds.get("teller")]);
-    const [question, answer, ...more] = await messagesOf("teller");
+    const [question, answer, ...more] = await messagesOf(server, "teller");
     expect(more).toMatchObject([{ role: "assistant", content: "", status: "error", errorCode: "run_lost" }]);
     expect(question).toMatchObject({ role: "user", content: "go", status: "success" });
     expect(answer!.status).toBe("interrupted");
     expect(answer!.content.startsWith(stored.get("teller")!)).toBe(true);
     expect(await sessionOf("teller")).toMatchObject({ state: "active", activity: "failed" });
     // Sending the message again is a retry.
-    await say("teller");
-    await readerOf("teller").until(() => eventsOf("teller", "complete").length === 2);
+    await ask("teller");
+    await readerOf("teller").has("teller", "complete", 2);
     expect(await sessionOf("teller")).toMatchObject({ state: "active", activity: "idle" });
   });
 
@@ -158,7 +144,7 @@ describe("a run that was in progress when its node was killed", () => {
   );
 
   test("a run in progress at the kill of its node asks its question again, and accepts the answer", async () => {
-    await readerOf("asker").until(() => eventsOf("asker", "user_question_request").length === 2);
+    await readerOf("asker").has("asker", "user_question_request", 2);
     const [old, again] = eventsOf("asker", "user_question_request");
     const resolved = eventsOf("asker", "interaction_resolved");
     expect(resolved).toMatchObject([{ requestId: old!.requestId, data: { by: "abort" } }]);
@@ -166,7 +152,7 @@ describe("a run that was in progress when its node was killed", () => {
     const answer = { type: "user_question_response", sessionId: "asker", requestId, response: "a" };
     expect((await server.post("/message", answer)).status).toBe(200);
     await completed("asker");
-    expect((await messagesOf("asker")).at(-1)!.content).toBe("You chose a.");
+    expect((await messagesOf(server, "asker")).at(-1)!.content).toBe("You chose a.");
   });
 });
 
@@ -181,8 +167,8 @@ describe("a timer of a killed node", () => {
 describe("a position from before the node was killed", () => {
   test("a position from before the kill is valid for a connection, with all its bindings", async () => {
     expect((await connection.stream.next("connected")).data.connectionId).toBe(connectionId);
-    await say("bound", "hello");
-    await connection.until(({ logs }) => logs.get("bound")!.some(({ type }) => type === "complete"));
+    await ask("bound", "hello");
+    await connection.has("bound", "complete");
     expect(connection.stream.typesHeard()).not.toContain("reset");
   });
 
@@ -194,7 +180,7 @@ describe("a position from before the node was killed", () => {
       reader.transcript.maySkip = true;
       await reader.open();
       // The turn that came after the restart.
-      await reader.until(({ logs }) => logs.get("bound")?.some(({ data }) => data.to === "active.running") === true);
+      await reader.until(() => reader.eventsOf("bound").some(({ data }) => data.to === "active.running"));
       expect(reader.stream.typesHeard()).not.toContain("reset");
       // The events of its creation came before.
       expect(reader.stream.typesHeard()).not.toContain("session_created");

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
+import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
@@ -13,10 +14,6 @@ const CATALOG = {
 /** So many that their ends are spread over time. */
 const STREAMS = 300;
 
-async function create(server: ChildServer, id: string, agentId: string, userId: string): Promise<void> {
-  expect((await server.post("/session/create", { id, agentId, userId, activate: true })).status).toBe(200);
-}
-
 async function open(server: ChildServer, path: string): Promise<EventStream> {
   const stream = await EventStream.open(`${server.url}${path}`);
   onTestFinished(() => stream.cut());
@@ -26,7 +23,7 @@ async function open(server: ChildServer, path: string): Promise<EventStream> {
 test("a stopping node disconnects its readers one by one, and exits with code 0", async () => {
   const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "4s" });
   const server = await installation.start();
-  await create(server, "a", "phone", "ann");
+  await create(server, "a", "phone", { userId: "ann" });
   const paths = ["/events", "/session/a/events", "/floor/u%3Aann/events"];
   const streams = await Promise.all(Array.from({ length: STREAMS }, (_, n) => open(server, paths[n % 3]!)));
   for (const stream of streams)
@@ -65,14 +62,13 @@ test("runs that do not end in time are given back, held ones at once, and contin
   const first = await installation.start();
   const readers = new Map<string, SessionReader>();
   for (const id of ["driven", "held"]) {
-    await create(first, id, "singer", id);
-    const reader = await new SessionReader(`${first.url}/session/${id}/events`).open();
-    onTestFinished(() => reader.close());
+    await create(first, id, "singer");
+    const reader = await SessionReader.of(first, id);
     readers.set(id, reader);
-    await first.post("/message", { type: "chat", sessionId: id, content: "sing" });
+    await say(first, id, "sing");
     await reader.until(({ writing }) => [...writing.values()].some((text) => text.includes("la2 ")));
   }
-  await create(first, "call", "phone", "held");
+  await create(first, "call", "phone", { userId: "held" });
   await readers.get("held")!.until((transcript) => transcript.stateOf("held") === "paused");
   first.signal("SIGTERM");
   expect(await first.ended).toEqual({ code: 0, signal: null });
@@ -82,8 +78,8 @@ test("runs that do not end in time are given back, held ones at once, and contin
   for (const [id, reader] of readers) {
     reader.moveTo(second.url);
     await reader.open();
-    await reader.until(({ logs }) => logs.get(id)!.some(({ type }) => type === "complete"));
-    const answers = (await second.ask("GET", `/session/${id}/messages`)).body.messages.slice(1);
+    await reader.has(id, "complete");
+    const answers = (await messagesOf(second, id)).slice(1);
     expect(answers.map(({ status }) => status)).toEqual(["interrupted", "success"]);
     expect(answers[0]!.content).toMatch(/^la0 la1 la2 /);
     expect(answers[1]!.content).toBe(SONG.join(""));
@@ -93,7 +89,7 @@ test("runs that do not end in time are given back, held ones at once, and contin
 test("a reader that does not read the last frame is cut off, and the node still exits", async () => {
   const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const server = await installation.start();
-  await create(server, "a", "phone", "ann");
+  await create(server, "a", "phone", { userId: "ann" });
   const stream = await open(server, "/session/a/events");
   await stream.next("session_created");
   stream.stall();

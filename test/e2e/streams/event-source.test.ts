@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { create, headOf, say } from "../../support/clients/node-client.ts";
 import { Page } from "../../support/clients/page.ts";
 import { ShakyProxy } from "../../support/networks/shaky-proxy.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
@@ -20,31 +21,14 @@ const mayBeSaid = (text: string) => WHOLE.startsWith(text) || QUESTIONS.includes
 /** Sessions are named after their zone. */
 const zoneOf = (sessionId: string) => sessionId.split("-")[0]!;
 
-async function create(server: ChildServer, id: string, agentId: string, rest: object = {}): Promise<string> {
-  const { status, body } = await server.post("/session/create", {
-    id,
-    agentId,
-    userId: "ann",
-    activate: true,
-    ...rest,
-  });
-  expect(status, id).toBe(200);
-  return body.position;
-}
-
-async function say(server: ChildServer, sessionId: string, content: string): Promise<string> {
-  const { status, body } = await server.post("/message", { type: "chat", sessionId, content });
-  expect(status, sessionId).toBe(200);
-  return body.runId;
-}
+const ANN = { userId: "ann" };
 
 const ended = (page: Page, sessionId: string, runId: string) => () =>
   page.logOf(sessionId).some(({ type, data }) => type === "complete" && data.runId === runId);
 
 /** The whole log, each event once and in order. */
 async function expectWhole(server: ChildServer, page: Page, sessionId: string): Promise<void> {
-  const { body } = await server.ask("GET", `/session/${sessionId}`);
-  const head = Number(body.position.split(".")[1]);
+  const head = await headOf(server, sessionId);
   await page.until(() => page.transcriptOf(sessionId).seqOf(sessionId) >= head);
   expect(page.logOf(sessionId).map(({ seq }) => seq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
 }
@@ -59,7 +43,7 @@ test("pages whose connections break continuously see each event once, in order, 
   const zones = ["driver", "rear"];
   const pages: Page[] = [];
   for (const zone of zones) {
-    await create(server, `${zone}-song`, "singer", { zone, connectionId });
+    await create(server, `${zone}-song`, "singer", { ...ANN, zone, connectionId });
     pages.push(new Page(`${proxy.url}/session/${zone}-song/events`, { mayBeSaid, floorOf: zoneOf }));
   }
 
@@ -67,7 +51,7 @@ test("pages whose connections break continuously see each event once, in order, 
     const runs = await Promise.all(zones.map((zone) => say(server, `${zone}-song`, "sing")));
     // Only the driver gets a call.
     const call = `driver-call${round}`;
-    await create(server, call, "phone", { zone: "driver", connectionId });
+    await create(server, call, "phone", { ...ANN, zone: "driver", connectionId });
     await say(server, call, "hello");
     expect((await server.post(`/session/${call}/archive`)).status).toBe(200);
     for (const [n, zone] of zones.entries()) {
@@ -98,18 +82,18 @@ test("pages whose connections break continuously see each event once, in order, 
 
 test("pages that join during a reply get its text so far, and then each further piece once", async () => {
   const server = await (await makeInstallation(CATALOG)).start();
-  await create(server, "song", "slow");
+  await create(server, "song", "slow", ANN);
   const first = new Page(`${server.url}/session/song/events`, { mayBeSaid });
   const runId = await say(server, "song", "sing");
   await first.until(() => first.writing("song").some((text) => text.includes("la5 ")));
   // While it is held, no text follows, so a reader that joins now joins within the message.
-  await create(server, "call", "phone");
+  await create(server, "call", "phone", ANN);
   await first.until(() => first.transcriptOf("song").stateOf("song") === "paused");
-  const { position } = (await server.ask("GET", "/session/song")).body;
+  const starts = { song: await headOf(server, "song") };
   const late = [
     new Page(`${server.url}/session/song/events`, { mayBeSaid }),
     new Page(`${server.url}/session/song/events`, { mayBeSaid }),
-    new Page(`${server.url}/events?sessionId=song`, { mayBeSaid, starts: { song: Number(position.split(".")[1]) } }),
+    new Page(`${server.url}/events?sessionId=song`, { mayBeSaid, starts }),
   ];
   for (const page of late) await page.until(() => page.writing("song").length > 0);
   await server.post("/session/call/archive");
@@ -145,7 +129,7 @@ test("a page continues by itself when its node stops and another starts at the s
   const connection = new Page(`${first.url}/events`, { mayBeSaid });
   await connection.until(() => connection.heard.length >= 2);
   const { connectionId } = connection.heard[0]!.data;
-  await create(first, "song", "singer", { connectionId });
+  await create(first, "song", "singer", { ...ANN, connectionId });
   const session = new Page(`${first.url}/session/song/events`, { mayBeSaid });
   const pages = [connection, session];
   const before = await say(first, "song", "sing");

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
+import { create, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
@@ -16,14 +17,11 @@ const SIP = 65_536;
 
 /** A session with a large log; resolves with its last place. */
 async function fillSession(server: ChildServer): Promise<number> {
-  await server.ask("POST", "/session/create", { id: "heavy", agentId: "listener", activate: true });
-  const reader = new SessionReader(`${server.url}/session/heavy/events`);
-  onTestFinished(() => reader.close());
-  await reader.open();
+  await create(server, "heavy", "listener");
+  const reader = await SessionReader.of(server, "heavy");
   for (let n = 0; n < MESSAGES; n++) {
-    const { status, body } = await server.ask("POST", "/message", { type: "chat", sessionId: "heavy", content: HEAVY });
-    expect(status).toBe(200);
-    await reader.stream.next("complete", ({ data }) => data.runId === body.runId);
+    const runId = await say(server, "heavy", HEAVY);
+    await reader.stream.next("complete", ({ data }) => data.runId === runId);
   }
   return reader.transcript.seqOf("heavy");
 }

@@ -1,9 +1,7 @@
-import { EventSource } from "eventsource";
-import { expect, onTestFinished, test } from "vitest";
-import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
+import { expect, test } from "vitest";
+import { create, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { Transcript } from "../../support/clients/transcript.ts";
-import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Chance } from "../../support/runner/chance.ts";
 
@@ -24,37 +22,27 @@ function mindText(transcript: Transcript, faults: string[]): void {
   };
 }
 
-async function create(server: ChildServer, id: string, agentId: string, connectionId?: string): Promise<void> {
-  const body = { id, agentId, userId: "ann", activate: true, ...(connectionId && { connectionId }) };
-  expect((await server.post("/session/create", body)).status, id).toBe(200);
-}
-
 /** A song that a call interrupts, and that continues to its end afterwards. */
 async function singThroughACall(server: ChildServer, round: number, connectionId: string): Promise<string> {
-  const { body } = await server.post("/message", { type: "chat", sessionId: "singer", content: "sing" });
+  const runId = await say(server, "singer", "sing");
   const call = `call-${round}`;
-  await create(server, call, "phone", connectionId);
-  await server.post("/message", { type: "chat", sessionId: call, content: "hello" });
+  await create(server, call, "phone", { userId: "ann", connectionId });
+  await say(server, call, "hello");
   await server.post(`/session/${call}/archive`);
-  return body.runId;
+  return runId;
 }
-
-const hasEnded = (runId: string) => (transcript: Transcript) =>
-  (transcript.logs.get("singer") ?? []).some(({ type, data }) => type === "complete" && data.runId === runId);
 
 test("readers that are cut off continuously have every event once, in order, and every text right", async () => {
   const chance = new Chance(3);
   const server = await (await makeInstallation(CATALOG)).start();
   const faults: string[] = [];
   const open = async (path: string, transcript = new Transcript()) => {
-    const reader = new SessionReader(`${server.url}${path}`, transcript);
-    mindText(reader.transcript, faults);
-    onTestFinished(() => reader.close());
-    return await reader.open();
+    mindText(transcript, faults);
+    return await SessionReader.at(server, path, transcript);
   };
   const calm = await open("/events");
   const { connectionId } = (await calm.stream.next("connected")).data;
-  await create(server, "singer", "singer", connectionId);
+  await create(server, "singer", "singer", { userId: "ann", connectionId });
   await calm.stream.until(({ position }) => position !== undefined);
   await calm.until((transcript) => transcript.stateOf("singer") === "active.idle");
   const hasty = [
@@ -78,7 +66,8 @@ test("readers that are cut off continuously have every event once, in order, and
   };
   const hastening = hasty.map(hasten);
   for (let round = 0; round < 8; round++) {
-    await calm.until(hasEnded(await singThroughACall(server, round, connectionId)));
+    const runId = await singThroughACall(server, round, connectionId);
+    await calm.until(() => calm.eventsOf("singer", "complete").some(({ data }) => data.runId === runId));
   }
   isOver = true;
   over.resolve();
@@ -92,63 +81,4 @@ test("readers that are cut off continuously have every event once, in order, and
     }
   }
   for (const reader of hasty) reader.check();
-}, 60_000);
-
-test("a browser's own EventSource reconnects by itself, and misses and repeats nothing", async () => {
-  const server = await (await makeInstallation(CATALOG)).start();
-  const proxy = await CuttingProxy.start(server.url);
-  const faults: string[] = [];
-
-  /** Receives events like a page: with `onmessage` only. */
-  function listen(path: string): {
-    transcript: Transcript;
-    heard: ReceivedEvent[];
-    until: (holds: () => boolean) => Promise<void>;
-  } {
-    const transcript = new Transcript();
-    mindText(transcript, faults);
-    const source = new EventSource(`${proxy.url}${path}`);
-    onTestFinished(() => source.close());
-    const heard: ReceivedEvent[] = [];
-    let changed = Promise.withResolvers<void>();
-    source.onopen = () => transcript.reconnect();
-    source.onmessage = ({ data }) => {
-      const event = JSON.parse(data) as ReceivedEvent;
-      heard.push(event);
-      try {
-        transcript.take(event);
-      } catch (error) {
-        faults.push((error as Error).message);
-      }
-      changed.resolve();
-      changed = Promise.withResolvers();
-    };
-    const until = async (holds: () => boolean) => {
-      while (!holds()) await changed.promise;
-    };
-    return { transcript, heard, until };
-  }
-
-  const connection = listen("/events");
-  await connection.until(() => connection.heard.length >= 2);
-  const { connectionId } = connection.heard[0]!.data;
-  await create(server, "singer", "singer", connectionId);
-  const session = listen("/session/singer/events");
-  await connection.until(() => connection.transcript.seqOf("singer") > 0);
-  await session.until(() => session.transcript.seqOf("singer") > 0);
-  for (let round = 0; round < 2; round++) {
-    const before = proxy.connections;
-    const runId = await singThroughACall(server, round, connectionId);
-    proxy.cut();
-    for (const reader of [connection, session]) await reader.until(() => hasEnded(runId)(reader.transcript));
-    expect(proxy.connections - before).toBeGreaterThanOrEqual(2);
-  }
-  const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
-  expect(new Set(ids)).toEqual(new Set([connectionId]));
-  expect(faults).toEqual([]);
-  const { body } = await server.ask("GET", "/session/singer");
-  for (const { transcript } of [connection, session]) {
-    expect(transcript.seqOf("singer")).toBe(Number(body.position.split(".")[1]));
-    expect([...transcript.finished.values()].filter((text) => text === WHOLE)).toHaveLength(2);
-  }
 }, 60_000);

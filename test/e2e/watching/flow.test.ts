@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { HOPS, type Hop } from "../../../src/shared/flow.ts";
+import { create, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
 
@@ -17,18 +18,16 @@ test("the hops have the files of the two tables in architecture.md, in their ord
 });
 
 test("`interlock serve --trace-flow` prints each hop of a message, from its socket to a reader's frame", async () => {
-  const installation = await makeInstallation({
-    agents: [{ name: "echo", priority: 1, adapter: { kind: "scripted" } }],
-  });
+  const echo = { name: "echo", priority: 1, adapter: { kind: "scripted" } };
+  const installation = await makeInstallation({ agents: [echo] });
   const node = await installation.start({ flags: ["--trace-flow"] });
-  await node.post("/session/create", { id: "talk", userId: "ann", agentId: "echo" });
-  const reader = await new SessionReader(`${node.url}/session/talk/events`).open();
+  await create(node, "talk", "echo", { userId: "ann", activate: false });
+  const reader = await SessionReader.of(node, "talk");
   const before = node.stdout.length;
-  await node.post("/message", { type: "chat", sessionId: "talk", content: "Hello" });
+  await say(node, "talk", "Hello");
   await reader.stream.next("message");
   const unseen: Hop[] = ["caller", "postgres", "connection"];
   const hops = Object.entries(HOPS).filter(([hop]) => !unseen.includes(hop as Hop));
   await expect.poll(() => node.stdout.slice(before)).toMatch(new RegExp(hops.map(([, file]) => file).join("[^]*")));
   expect(node.stdout).toMatch(/^ +\+\d+\.\d\d ms {2}cluster\/mailbox\.ts +session\.\w+ to u:ann, on this node$/m);
-  reader.close();
 });

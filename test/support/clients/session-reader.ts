@@ -1,4 +1,5 @@
-import { EventStream } from "./event-stream.ts";
+import { onTestFinished } from "vitest";
+import { EventStream, type ReceivedEvent } from "./event-stream.ts";
 import { Transcript } from "./transcript.ts";
 
 /** A client of one stream that reconnects after its position, however often it is cut off. */
@@ -14,6 +15,28 @@ export class SessionReader {
   constructor(url: string, transcript = new Transcript()) {
     this.#url = url;
     this.transcript = transcript;
+  }
+
+  /** Opens a reader of this path of a node, until the test ends. */
+  static async at({ url }: { url: string }, path: string, transcript?: Transcript): Promise<SessionReader> {
+    const reader = new SessionReader(`${url}${path}`, transcript);
+    onTestFinished(() => reader.close());
+    return await reader.open();
+  }
+
+  /** Opens a reader of a session, until the test ends. */
+  static of(node: { url: string }, id: string): Promise<SessionReader> {
+    return SessionReader.at(node, `/session/${id}/events`);
+  }
+
+  /** The received events of a session, in order. @param type only those of this type */
+  eventsOf(id: string, type?: string): ReceivedEvent[] {
+    return (this.transcript.logs.get(id) ?? []).filter((event) => type === undefined || event.type === type);
+  }
+
+  /** Resolves when so many events of this type were received of a session. */
+  async has(id: string, type: string, count = 1): Promise<void> {
+    await this.until(() => this.eventsOf(id, type).length >= count);
   }
 
   get position(): string | undefined {

@@ -1,0 +1,32 @@
+import { expect } from "vitest";
+import type { ChildServer } from "../nodes/child-server.ts";
+import type { AnswerBody } from "../nodes/node-under-test.ts";
+
+/** Creates a session that asks for the floor of its own user, or of the user among these fields. */
+export async function create(node: ChildServer, id: string, agentId: string, fields: object = {}): Promise<AnswerBody> {
+  const { status, body } = await node.post("/session/create", { id, agentId, userId: id, activate: true, ...fields });
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body;
+}
+
+/** Begins a turn. @returns the id of its run */
+export async function say(node: ChildServer, sessionId: string, content = "go", key?: string): Promise<string> {
+  const { status, body } = await node.post("/message", { type: "chat", sessionId, content }, key);
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.runId;
+}
+
+/** The number of events of a session. */
+export async function headOf(node: ChildServer, id: string): Promise<number> {
+  return Number((await node.ask("GET", `/session/${id}`)).body.position.split(".")[1]);
+}
+
+export async function messagesOf(node: ChildServer, id: string): Promise<AnswerBody["messages"]> {
+  return (await node.ask("GET", `/session/${id}/messages?limit=500`)).body.messages;
+}
+
+/** The answer to `GET /ready`: its status, and what is missing. */
+export async function readiness(node: ChildServer): Promise<[status: number, missing: string[]]> {
+  const { status, body } = await node.ask("GET", "/ready");
+  return [status, body.missing];
+}
