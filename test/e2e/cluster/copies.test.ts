@@ -1,12 +1,24 @@
 import { onTestFinished } from "vitest";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
-import { casesAt, copyingSuite } from "../../support/nodes/copying-nodes.ts";
+import { copyingSuite } from "../../support/nodes/copying-nodes.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
 describeClusters("several nodes", (servers) => {
-  copyingSuite("a gateway", casesAt("begins"), () => open("gateway"));
-  copyingSuite("an orchestrator and worker", casesAt("is almost done"), () => open("rest"));
+  // What a client uploads and what the store copies are staged in different ways, and so is what replaces its source.
+  copyingSuite(
+    "a gateway",
+    [
+      ["fork", "begins"],
+      ["import", "begins"],
+    ],
+    () => open("gateway"),
+  );
+  const last = [
+    ["rollback", "is almost done"],
+    ["edit", "is almost done"],
+  ] as const;
+  copyingSuite("an orchestrator and worker", last, () => open("rest"));
 
   async function open(victim: "gateway" | "rest") {
     const cluster = await Cluster.make(servers, { catalog: { agents: [{ name: "general" }] } });

@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
-import { create, headOf, say } from "../../support/clients/node-client.ts";
+import { create, headOf, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { DeafProxy } from "../../support/networks/deaf-proxy.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
@@ -14,6 +14,7 @@ const CATALOG = {
   agents: [
     { name: "music", priority: 20, adapter: says({ say: ["♪ "], delay: "20ms", repeat: 500 }) },
     { name: "phone", priority: 90, interruptible: false },
+    { name: "general", priority: 40, adapter: says({ say: ["Here."], delay: "0ms" }) },
     { name: "counter", adapter: says({ say: ["one ", "two ", "three ", "four "], delay: "30ms", repeat: 5 }) },
   ],
 };
@@ -210,6 +211,36 @@ describeClusters("several gateways", (servers) => {
     await Promise.all(work);
     await haveAll(readers);
   }, 60_000);
+
+  test("an agent defined at one gateway answers at others, also after a restart, until it is deleted", async () => {
+    const body = { name: "helper", basedOn: "general", workspaceId: "w" };
+    expect((await here.post("/agents/definitions", body)).status).toBe(200);
+    const create = (at: typeof here) =>
+      at.post("/session/create", { agentId: "helper", workspaceId: "w", activate: true });
+    // The other nodes learn of the agent over the bus; until then it does not exist for them.
+    await expect.poll(async () => (await create(there)).status, { timeout: 20_000 }).toBe(200);
+    const session = (await create(there)).body.session as unknown as { id: string; agentId: string };
+    await say(there, session.id, "hello");
+    const isSaid = async () => (await messagesOf(there, session.id)).at(-1)?.content;
+    await expect.poll(isSaid, { timeout: 20_000 }).toBe("Here.");
+
+    const third = await cluster.start(["gateway", "orchestrator", "worker"]);
+    const shown = (await third.ask("GET", "/agents?workspaceId=w")).body as unknown as { agents: object[] };
+    expect(shown.agents.at(-1)).toMatchObject({ id: session.agentId, workspaceId: "w" });
+
+    // A copy made at one gateway is complete at another, and continues there.
+    const fork = await here.post(`/session/${session.id}/fork`, { activate: true });
+    expect(fork.body.session).toMatchObject({ state: "active", messageCount: 2, agentId: session.agentId });
+    const copied = await messagesOf(there, fork.body.session.id);
+    expect(copied.map(({ content }) => content)).toEqual(["hello", "Here."]);
+    const back = await there.post(`/session/${fork.body.session.id}/rollback`);
+    expect(back.body.session).toMatchObject({ state: "active", messageCount: 0 });
+    const old = (await here.ask("GET", `/session/${fork.body.session.id}`)).body.session;
+    expect(old.state).toBe("archived");
+
+    expect((await there.ask("DELETE", `/agents/definitions/${session.agentId}`)).status).toBe(200);
+    await expect.poll(async () => (await create(here)).status, { timeout: 20_000 }).toBe(404);
+  }, 90_000);
 
   test("a node without the gateway role reports its health, and refuses all other requests", async () => {
     for (const node of [orchestrator, worker]) {

@@ -1,9 +1,10 @@
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
-import { expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { create, readiness, say } from "../../support/clients/node-client.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 const USERS = Array.from({ length: 12 }, (_, n) => `user${n}`);
@@ -41,31 +42,36 @@ const JOBS = [
 ];
 
 describeClusters("a stranger in Redis", (servers) => {
-  async function open() {
-    const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });
-    const nodes = await cluster.startAll(["gateway"], ["orchestrator", "worker"], ["orchestrator", "worker"]);
-    const stranger = new Redis(servers.redis().url);
-    onTestFinished(() => stranger.disconnect());
-    const [meta] = await cluster.sql("SELECT epoch FROM interlock.meta");
-    return { nodes, gateway: nodes[0], stranger, epoch: String(meta!["epoch"]) };
-  }
+  const atEnd = atEndOfSuite();
+  let nodes: readonly ChildServer[];
+  let gateway: ChildServer;
+  let stranger: Redis;
+  let epoch: string;
+
+  beforeAll(async () => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" }, atEnd });
+    nodes = await cluster.startAll(["gateway"], ["orchestrator", "worker"], ["orchestrator", "worker"]);
+    gateway = nodes[0]!;
+    stranger = new Redis(servers.redis().url);
+    atEnd(() => stranger.disconnect());
+    epoch = String((await cluster.sql("SELECT epoch FROM interlock.meta"))[0]!["epoch"]);
+  }, 60_000);
 
   /** The status of a command to each user's floor. */
-  async function askAll(gateway: ChildServer): Promise<number[]> {
+  async function askAll(): Promise<number[]> {
     const asked = USERS.map((user) => gateway.ask("PUT", `/floor/${encodeURIComponent(`u:${user}`)}/flags`, {}));
     return (await Promise.all(asked)).map(({ status }) => status);
   }
   const ALL_WELL = USERS.map(() => 200);
 
-  async function chat(gateway: ChildServer, userId: string): Promise<void> {
+  async function chat(userId: string): Promise<void> {
     await create(gateway, userId, "general");
     await say(gateway, userId, "hello");
     await gateway.follow(userId, ({ type }) => type === "complete");
   }
 
   test("messages and jobs of a stranger stop no floor, no run and no node", async () => {
-    const { nodes, gateway, stranger, epoch } = await open();
-    expect(await askAll(gateway)).toEqual(ALL_WELL);
+    expect(await askAll()).toEqual(ALL_WELL);
     const topics = (await stranger.pubsub("CHANNELS", `${epoch}.*`)) as string[];
     expect(topics.length).toBeGreaterThan(256);
     for (const topic of topics) await Promise.all(NONSENSE.map((message) => stranger.publish(topic, message)));
@@ -80,13 +86,12 @@ describeClusters("a stranger in Redis", (servers) => {
       for (const job of JOBS) await queue.add("stranger", job);
       await queue.close();
     }
-    expect(await askAll(gateway)).toEqual(ALL_WELL);
-    await Promise.all(USERS.map((user) => chat(gateway, user)));
+    expect(await askAll()).toEqual(ALL_WELL);
+    await Promise.all(USERS.map((user) => chat(user)));
     for (const node of nodes) expect((await node.ask("GET", "/ready")).status).toBe(200);
   });
 
   test("beats from the future do not hide that Redis is away", async () => {
-    const { nodes, gateway, stranger, epoch } = await open();
     const beats = (await stranger.pubsub("CHANNELS", `${epoch}.pulse.*`)) as string[];
     for (const topic of beats) await stranger.publish(topic, "1e300");
     servers.redis().freeze();
@@ -96,13 +101,12 @@ describeClusters("a stranger in Redis", (servers) => {
     for (const node of nodes) await statusIs(503, node);
     servers.redis().thaw();
     for (const node of nodes) await statusIs(200, node);
-    await expect.poll(() => askAll(gateway), { timeout: SEEN_MS }).toEqual(ALL_WELL);
+    await expect.poll(() => askAll(), { timeout: SEEN_MS }).toEqual(ALL_WELL);
   });
 
   test("members that died while Redis's clock was ahead own no floors", async () => {
-    const { gateway, stranger, epoch } = await open();
     await stranger.zadd(`${epoch}.members`, Date.now() + 3_600_000, "died", 9e15, "stranger");
     await expect.poll(() => stranger.zcard(`${epoch}.members`), { timeout: SEEN_MS }).toBe(2);
-    await expect.poll(() => askAll(gateway), { timeout: SEEN_MS }).toEqual(ALL_WELL);
+    await expect.poll(() => askAll(), { timeout: SEEN_MS }).toEqual(ALL_WELL);
   });
 });

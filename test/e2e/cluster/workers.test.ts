@@ -5,17 +5,21 @@ import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { within } from "../../support/runner/within.ts";
+import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 
 const SONG = Array.from({ length: 80 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");
 const sings = { kind: "scripted", replies: [{ say: SONG, delay: "50ms" }] };
 
-const CATALOG = {
-  agents: [
-    { name: "singer", adapter: sings },
-    { name: "teller", adapter: { ...sings, restartable: false } },
-  ],
-};
+const confirm = { tool: "delete_file", arguments: { path: "a.txt" } };
+const deletes = { kind: "scripted", replies: [{ confirm, say: ["Deleted."], otherwise: ["Kept it."] }] };
+const AGENTS = [
+  { name: "singer", adapter: sings },
+  { name: "teller", adapter: { ...sings, restartable: false } },
+  { name: "deleter", adapter: deletes },
+  { name: "once", adapter: { ...deletes, restartable: false } },
+];
+const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 
 /** A run whose worker is gone is restarted, or given up, within 10 s; on two busy cores within three times that. */
 const NOTICED_MS = 30_000;
@@ -25,9 +29,16 @@ describeClusters("a lost worker", (servers) => {
   let cluster: Cluster;
   let gateway: ChildServer;
   let workers: ChildServer[];
+  let provider: ProviderServer;
 
   beforeAll(async () => {
-    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd });
+    provider = await startProviderServer();
+    atEnd(() => provider.close());
+    const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+    const model = { name: "model", adapter: { ...adapter, summary: { after: 1, keep: 0 } } };
+    const modes = [{ name: "talk" }, { name: "work", tools: ["clock"] }];
+    const choosing = { name: "choosing", tools: ["clock"], modes, adapter };
+    cluster = await Cluster.make(servers, { catalog: { agents: [...AGENTS, model, choosing] }, atEnd });
     [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"], ["worker"]);
   }, 60_000);
 
@@ -35,6 +46,9 @@ describeClusters("a lost worker", (servers) => {
   const speaks = (reader: SessionReader, words: string) =>
     reader.until(() => textsOf(reader).some((text) => text.includes(words)));
   const drivenBy = (worker: ChildServer) => worker.metric('interlock_runs{state="driven"}');
+
+  /** Kill every worker. */
+  const loseAll = () => Promise.all(workers.map((worker) => worker.kill()));
 
   /** The workers that run something. */
   async function driving(): Promise<ChildServer[]> {
@@ -110,4 +124,89 @@ describeClusters("a lost worker", (servers) => {
     expect(reader.eventsOf("long", "complete").map(({ data }) => data.runId)).toEqual([runId]);
     reader.check();
   }, 90_000);
+
+  test("an approval for a killed worker's call approves no call of another worker, which asks again", async () => {
+    /** A session whose agent waits for a confirmation. */
+    async function confirm(id: string, agentId: string) {
+      await create(gateway, id, agentId);
+      const reader = await SessionReader.of(gateway, id);
+      await say(gateway, id, "delete");
+      const of = (type: string) => reader.eventsOf(id, type);
+      const asked = async (times: number) => {
+        await reader.has(id, "tool_confirmation_request", times);
+        return String(of("tool_confirmation_request").at(-1)!.requestId);
+      };
+      const answer = (requestId: string, response: string, key: string) =>
+        gateway.post("/message", { type: "tool_confirmation_response", sessionId: id, requestId, response }, key);
+      const said = async () => (await messagesOf(gateway, id)).filter(({ role }) => role === "assistant");
+      const requestId = await asked(1);
+      return { reader, of, asked, answer, said, requestId, completed: () => reader.has(id, "complete") };
+    }
+
+    const [early, open, single] = await Promise.all([
+      confirm("early", "deleter"),
+      confirm("open", "deleter"),
+      confirm("single", "once"),
+    ]);
+    await loseAll();
+    // The floor takes the answer; its worker never hears of it.
+    expect((await early.answer(early.requestId, "approve", "approval")).status).toBe(200);
+    workers = [await cluster.start(["worker"])];
+    const again = Promise.all([early.asked(2), open.asked(2), single.completed()]);
+    const noticedMs = await within(NOTICED_MS, "asking again", again);
+    console.info(`another worker asked again after ${noticedMs} ms`);
+
+    // An answer to the former request changes nothing, and a repeat of the first one has its answer.
+    expect((await open.answer(open.requestId, "approve", "late")).status).toBe(404);
+    expect((await early.answer(early.requestId, "approve", "approval")).status).toBe(200);
+    const failed = { content: "", errorCode: "run_lost" };
+    expect([await early.said(), await open.said(), await single.said()]).toMatchObject([[], [], [failed]]);
+    expect(single.of("error").map(({ data }) => data["errorCode"])).toEqual(["run_lost"]);
+    expect(single.of("tool_confirmation_request")).toHaveLength(1);
+
+    const [second] = await again;
+    expect((await early.answer(second, "approve", "second")).status).toBe(200);
+    expect((await open.answer(await open.asked(2), "reject", "refusal")).status).toBe(200);
+    for (const { completed } of [early, open]) await completed();
+    expect((await early.said()).map(({ content }) => content)).toEqual(["Deleted."]);
+    expect((await open.said()).map(({ content }) => content)).toEqual(["Kept it."]);
+    for (const { reader, of } of [early, open, single]) {
+      reader.check();
+      // Each request was resolved once.
+      expect(of("interaction_resolved")).toHaveLength(of("tool_confirmation_request").length);
+    }
+  }, 60_000);
+
+  async function talk(sessionId: string, ...replies: string[]): Promise<void> {
+    provider.willReply(...replies.map((text) => ({ kind: "stream" as const, text: [text] })));
+    const runId = await say(gateway, sessionId);
+    await gateway.follow(sessionId, ({ type, data }) => type === "complete" && data["runId"] === runId);
+  }
+
+  test("a summary whose worker is killed is written by another, and used by the next turn", async () => {
+    const { session } = await create(gateway, "told", "model");
+    const { id } = session;
+    const before = provider.requests.length;
+    provider.willReply({ kind: "stream", text: ["Yes."] }, { kind: "stream", text: ["A"], ending: "never" });
+    await say(gateway, id, "one");
+    while (provider.requests.length < before + 2) await provider.nextRequest();
+    await loseAll();
+    provider.willReply({ kind: "stream", text: [SUMMARY] });
+    workers = [await cluster.start(["worker"])];
+    await gateway.follow(id, ({ type, data }) => type === "message" && data["summary"] !== undefined);
+    await talk(id, "Yes.", SUMMARY);
+    const asked = JSON.parse(provider.requests[before + 3]!.body) as { messages: { content: string }[] };
+    expect(asked.messages[0]!.content).toContain(SUMMARY);
+    // The summary of this turn, because the next test scripts its own replies.
+    while (provider.requests.length < before + 5) await provider.nextRequest();
+  });
+
+  test("a mode chosen at one node selects the tools at another", async () => {
+    const { session } = await create(gateway, "chosen", "choosing");
+    const { id } = session;
+    expect((await gateway.post(`/session/${id}/mode`, { mode: "work" })).status).toBe(200);
+    await talk(id, "Yes.");
+    const { tools } = JSON.parse(provider.requests.at(-1)!.body) as { tools: { function: { name: string } }[] };
+    expect(tools.map((tool) => tool.function.name)).toEqual(["clock"]);
+  });
 });

@@ -7,6 +7,7 @@ import {
   gone,
   hasFocus,
   messagesOn,
+  openMade,
   shown,
   startPageNode,
 } from "../../support/browsers/page-stage.ts";
@@ -33,8 +34,7 @@ async function shownAfter(page: Page, former: string): Promise<string> {
 
 describePage("copies of a session", (open) => {
   test("an edited message is sent in a copy that replaces the session", async () => {
-    const { ann, session, address } = await talked("hello", "nod");
-    const page = await open(address);
+    const { ann, session, page } = await openMade(open, talked("hello", "nod"));
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     const field = page.getByLabel("New text of the message");
     await expect.poll(() => field.inputValue()).toBe("hello");
@@ -52,8 +52,7 @@ describePage("copies of a session", (open) => {
   });
 
   test("keys of an input method neither send an edited message nor close its field", async () => {
-    const { session, address } = await talked("hello");
-    const page = await open(address);
+    const { session, page } = await openMade(open, talked("hello"));
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     const field = page.getByLabel("New text of the message");
     await field.fill("你好");
@@ -70,8 +69,7 @@ describePage("copies of a session", (open) => {
   });
 
   test("an edit for which the floor is refused shows the reason beside its field, and keeps the text", async () => {
-    const { ann, session, address } = await talked("hello");
-    const page = await open(address, { expected: /409/ });
+    const { ann, session, page } = await openMade(open, talked("hello"), { expected: /409/ });
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     await page.getByLabel("The copy takes the place of this session, which is archived").uncheck();
     await page.getByLabel("New text of the message").fill("nod");
@@ -85,8 +83,7 @@ describePage("copies of a session", (open) => {
   });
 
   test("a session is copied up to a message, or completely, and stays unchanged", async () => {
-    const { ann, session, address } = await talked("hello", "nod");
-    const page = await open(address);
+    const { ann, session, address, page } = await openMade(open, talked("hello", "nod"));
     const answer = page.getByRole("article", { name: "General" }).filter({ hasText: "Hello there." });
     await answer.getByRole("button", { name: "More for this message" }).press("Enter");
     await page.getByRole("button", { name: "Copy the session up to here", exact: true }).press("Enter");
@@ -111,8 +108,7 @@ describePage("copies of a session", (open) => {
     { locale: "zh-CN", words: ["会话的更多操作", "复制会话", "副本的智能体", "创建副本"] },
   ])("a session is copied for another agent of its catalogue: $locale", async ({ locale, words }) => {
     const [more, item, label, yes] = words as [string, string, string, string];
-    const { ann, session, address } = await talked("hello");
-    const page = await open(address, { locale });
+    const { ann, session, page } = await openMade(open, talked("hello"), { locale });
     const opener = page.getByRole("button", { name: more, exact: true });
     const agent = page
       .getByRole("form", { name: item, exact: true })
@@ -140,8 +136,7 @@ describePage("copies of a session", (open) => {
   });
 
   test("a refused copy for an agent shows the reason where the agent was chosen", async () => {
-    const { ann, session, address } = await talked("hello");
-    const page = await open(address, { expected: /404/ });
+    const { ann, session, page } = await openMade(open, talked("hello"), { expected: /404/ });
     await page.route("**/fork", (route) => route.continue({ postData: JSON.stringify({ agentId: "nobody" }) }));
     await page.getByRole("button", { name: "More for this session", exact: true }).click();
     await page.getByRole("button", { name: "Copy the session", exact: true }).click();
@@ -153,8 +148,7 @@ describePage("copies of a session", (open) => {
   });
 
   test("the choice of agents has the session's own even if its catalogue lost it, and says which are unavailable", async () => {
-    const { ann, session, address } = await talked("hello");
-    const page = await open(address);
+    const { ann, session, page } = await openMade(open, talked("hello"));
     await page.route("**/agents*", async (route) => {
       const response = await route.fetch();
       const { agents, ...rest } = await response.json();
@@ -171,8 +165,7 @@ describePage("copies of a session", (open) => {
   });
 
   test("all turns from a message on are taken back after one question", async () => {
-    const { ann, session, address } = await talked("hello", "nod", "hello again");
-    const page = await open(address);
+    const { ann, session, page } = await openMade(open, talked("hello", "nod", "hello again"));
     const choose = async () => {
       await ofUser(page, "nod").getByRole("button", { name: "More for this message" }).click();
       await page.getByRole("button", { name: "Take back from here on", exact: true }).click();
@@ -197,8 +190,7 @@ describePage("copies of a session", (open) => {
   });
 
   test("a refused rollback of the last turn shows the reason where it was requested", async () => {
-    const { address } = await talked("hello");
-    const page = await open(address, { expected: /409/, locale: "zh-CN" });
+    const { page } = await openMade(open, talked("hello"), { expected: /409/, locale: "zh-CN" });
     await page.route("**/rollback", (route) => route.continue({ postData: JSON.stringify({ turns: 9 }) }));
     await page.getByRole("button", { name: "会话的更多操作", exact: true }).click();
     await page.getByRole("button", { name: "撤回最后一轮", exact: true }).click();
@@ -210,8 +202,7 @@ describePage("copies of a session", (open) => {
   });
 
   test("a session is saved as Markdown, and as lines that can be imported; a broken file is refused with its line", async () => {
-    const { session, address } = await talked("hello");
-    const page = await open(address, { expected: /400/ });
+    const { session, page } = await openMade(open, talked("hello"), { expected: /400/ });
     const save = async (name: string) => {
       await page.getByRole("button", { name: "More for this session", exact: true }).click();
       const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);

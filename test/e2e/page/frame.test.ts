@@ -1,7 +1,7 @@
 import type { Locator, Page } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
-import { addressOf, connected, describePage, openHeld, startPageNode } from "../../support/browsers/page-stage.ts";
+import { addressOf, connected, describePage, startPageNode } from "../../support/browsers/page-stage.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
@@ -70,18 +70,6 @@ describePage("the page's frame", (open) => {
     await page.reload();
     await connected(page);
     await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
-  });
-
-  test("a past moment has events that the floor's stream does not report, such as a new title", async () => {
-    const { id, floorId, page } = await openHeld(open, node, "floor", "music");
-    await page.getByText("3 of 3 events").waitFor();
-    await connected(page);
-    // The log is read again when the stream opens: until then, this event would be part of it anyway.
-    await page.waitForResponse(/\/log\?/, { timeout: 2_000 }).catch(() => undefined);
-    await createClient({ baseUrl: node.url }).renameSession(id, "Songs for the road");
-    await page.goto(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=4`);
-    await page.getByText("4 of 4 events").waitFor();
-    await page.locator("[data-front=true]").getByText("Songs for the road").waitFor();
   });
 
   test("the address takes a position of the log as the API shows it, and the page says if it takes none", async () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Page, Request } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
-import { connected, describePage, messagesOn, startPageNode } from "../../support/browsers/page-stage.ts";
+import { addressOf, connected, describePage, messagesOn, startPageNode } from "../../support/browsers/page-stage.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -13,8 +13,6 @@ const node = await startPageNode();
 
 /** Chromium's own messages on the console about an answer with an error status, or without an answer. */
 const expected = /^Failed to load resource/;
-
-const pathOf = ({ floorId, id }: { floorId: string; id: string }) => `#/session/${encodeURIComponent(floorId)}/${id}`;
 
 /** The page has every event of the floor's log, and shows the session's whole conversation. */
 async function expectWhole(page: Page, url: string, floorId: string): Promise<void> {
@@ -75,30 +73,7 @@ function keysOf(page: Page, path: string): () => Promise<(string | null)[]> {
 }
 
 describePage("the page during outages", (open) => {
-  test("messages typed during a restart of the server are sent once it is back, exactly once", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "interlock-restart-"));
-    onTestFinished(() => rm(folder, { recursive: true }));
-    const settings = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
-    const before = await startPageNode({ settings }, () => {});
-    const ann = new E2eClient(before);
-    const session = await ann.hold("general");
-    const page = await open(`${before.url}/${pathOf(session)}`, { expected });
-    await connected(page);
-    await before.stop();
-    await page.getByText("Disconnected", { exact: true }).waitFor();
-    await page.getByLabel("Say something").fill("hello");
-    await page.getByLabel("Say something").press("Enter");
-
-    const after = await startPageNode({ settings }, onTestFinished);
-    await messagesOn(page).getByText("Hello there.").waitFor();
-    await connected(page);
-    await new E2eClient(after, ann.userId).talk(session.id, "nod");
-    await messagesOn(page).getByText("Yes.").waitFor();
-    await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(2);
-    await expectWhole(page, after.url, session.floorId);
-  });
-
-  test("the page announces an orderly restart, and reconnects at the time it was given", async () => {
+  test("the page announces an orderly restart, reconnects at the time it was given, and sends once what was typed meanwhile", async () => {
     const folder = await mkdtemp(join(tmpdir(), "interlock-drain-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     const settings = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
@@ -108,7 +83,7 @@ describePage("the page during outages", (open) => {
     await dov.talk(session.id, "nod");
     const page = await open(before.url, { expected });
     await page.addInitScript(KEEP_STREAMS);
-    await page.goto(`${before.url}/${pathOf(session)}`);
+    await page.goto(addressOf(before, "session", session));
     await page.reload();
     await messagesOn(page).getByText("Yes.").waitFor();
     await connected(page);
@@ -147,35 +122,28 @@ describePage("the page during outages", (open) => {
     }
   });
 
-  test("the page survives a proxy that answers 502 for a while, and shows what happened meanwhile", async () => {
+  test.each([
+    { what: "a proxy that answers 502 for a while", isAsleep: false },
+    { what: "a laptop's sleep, in which its connections are lost unnoticed", isAsleep: true },
+  ])("the page survives $what, and shows what happened meanwhile", async ({ isAsleep }) => {
     const proxy = await CuttingProxy.start(node.url);
     const ben = new E2eClient(node);
     const session = await ben.hold("general");
-    const page = await open(`${proxy.url}/${pathOf(session)}`, { expected });
+    const page = await open(addressOf(proxy, "session", session), { expected });
     await connected(page);
-    proxy.answer502();
-    await page.getByText("Disconnected", { exact: true }).waitFor();
+    const devtools = await page.context().newCDPSession(page);
+    const setLifecycle = (state: "frozen" | "active") => devtools.send("Page.setWebLifecycleState", { state });
+    if (isAsleep) {
+      await setLifecycle("frozen");
+      proxy.refuse();
+    } else {
+      proxy.answer502();
+      await page.getByText("Disconnected", { exact: true }).waitFor();
+    }
     await ben.talk(session.id, "hello");
     await ben.hold("phone");
     proxy.admit();
-    await messagesOn(page).getByText("Hello there.").waitFor();
-    await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
-    await expectWhole(page, node.url, session.floorId);
-  });
-
-  test("the page survives a laptop's sleep, in which its connections are lost unnoticed, and continues where it was", async () => {
-    const proxy = await CuttingProxy.start(node.url);
-    const cay = new E2eClient(node);
-    const session = await cay.hold("general");
-    const page = await open(`${proxy.url}/${pathOf(session)}`, { expected });
-    await connected(page);
-    const devtools = await page.context().newCDPSession(page);
-    await devtools.send("Page.setWebLifecycleState", { state: "frozen" });
-    proxy.refuse();
-    await cay.talk(session.id, "hello");
-    await cay.hold("phone");
-    proxy.admit();
-    await devtools.send("Page.setWebLifecycleState", { state: "active" });
+    if (isAsleep) await setLifecycle("active");
     await messagesOn(page).getByText("Hello there.").waitFor();
     await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
     await connected(page);

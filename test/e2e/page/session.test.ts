@@ -9,10 +9,11 @@ import {
   gone,
   hasFocus,
   messagesOn,
+  openMade,
   shown,
   startPageNode,
 } from "../../support/browsers/page-stage.ts";
-import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { E2E_AGENTS, makeClerk } from "../../support/catalogs/e2e-catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
@@ -32,25 +33,21 @@ afterAll(() => provider.close());
 const modelAdapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
 const others = [
   { name: "model", adapter: modelAdapter },
-  { name: "archivist", adapter: { ...modelAdapter, summary: {} } },
-  {
-    name: "clerk",
-    tools: ["clock"],
-    modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }],
-    adapter: modelAdapter,
-  },
+  makeClerk(provider.baseUrl),
   { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_SUCH_KEY" } },
   { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } },
   { name: "builder", adapter: commandAdapter("works") },
   { name: "podcast", lease: "1d", adapter: { kind: "external" } },
 ];
-const node = await startPageNode({ agents: [...E2E_AGENTS, writer, scripted("helper"), ...others] });
+const node = await startPageNode({ agents: [...E2E_AGENTS, writer, ...others] });
 
 /** A session that holds the floor of a separate user. */
 async function makeSession(agentId: string): Promise<{ id: string; address: string }> {
   const { id, floorId } = await new E2eClient(node).hold(agentId);
   return { id, address: addressOf(node, "session", { floorId, id }) };
 }
+
+const say = (sessionId: string, content: string) => node.post("/message", { type: "chat", sessionId, content });
 
 /** The place of the newest event of the session's floor. */
 async function newestPlace(sessionId: string): Promise<string> {
@@ -60,8 +57,7 @@ async function newestPlace(sessionId: string): Promise<string> {
 
 describePage("the session view", (open) => {
   test("the session view shows what an agent's program prints, while it works", async () => {
-    const { id, address } = await makeSession("builder");
-    const page = await open(address);
+    const { id, page } = await openMade(open, makeSession("builder"));
     await page.getByLabel("Say something").fill("go");
     await page.getByLabel("Say something").press("Enter");
     await page.locator("pre", { hasText: "begun" }).waitFor();
@@ -69,8 +65,7 @@ describePage("the session view", (open) => {
   });
 
   test("the session view sends a message, shows the answer as it arrives, and the session's new title", async () => {
-    const { address } = await makeSession("general");
-    const page = await open(address);
+    const { page } = await openMade(open, makeSession("general"));
     await page.getByLabel("Say something").fill("hello there");
     await page.getByLabel("Say something").press("Enter");
     const messages = messagesOn(page);
@@ -83,7 +78,7 @@ describePage("the session view", (open) => {
 
   test("each message has its time, and its text can be copied", async () => {
     const { id, address } = await makeSession("general");
-    await node.post("/message", { type: "chat", sessionId: id, content: "hello there" });
+    await say(id, "hello there");
     const page = await open(address, { permissions: ["clipboard-read", "clipboard-write"] });
     const question = page.getByRole("article", { name: "User" });
     await question.waitFor();
@@ -106,9 +101,8 @@ describePage("the session view", (open) => {
   });
 
   test("the session view shows Markdown as elements, and everything else as plain text", async () => {
-    const { id, address } = await makeSession("writer");
-    const page = await open(address);
-    await node.post("/message", { type: "chat", sessionId: id, content: "go" });
+    const { id, page } = await openMade(open, makeSession("writer"));
+    await say(id, "go");
     const answer = page.getByRole("article", { name: "Writer" });
     await answer.getByRole("heading", { name: "A plan" }).waitFor();
     await answer.getByRole("cell", { name: "2" }).waitFor();
@@ -143,9 +137,8 @@ describePage("the session view", (open) => {
   });
 
   test("confirmations and questions are answered in place, and their outcome is shown", async () => {
-    const { id, address } = await makeSession("general");
-    const page = await open(address);
-    await node.post("/message", { type: "chat", sessionId: id, content: "delete it" });
+    const { id, page } = await openMade(open, makeSession("general"));
+    await say(id, "delete it");
     const confirmation = page.getByRole("region", { name: "May delete_file run?" });
     await confirmation.getByText('"path": "a.txt"').waitFor();
     await expect.poll(() => page.title()).toBe("(1) Interlock");
@@ -153,7 +146,7 @@ describePage("the session view", (open) => {
     await messagesOn(page).getByText("Deleted.").waitFor();
     await gone(confirmation);
     await page.getByText("delete_file").first().waitFor();
-    await node.post("/message", { type: "chat", sessionId: id, content: "pick some" });
+    await say(id, "pick some");
     await page.getByLabel("a", { exact: true }).check();
     await page.getByLabel("b", { exact: true }).check();
     await page.getByRole("button", { name: "Answer", exact: true }).click();
@@ -161,9 +154,8 @@ describePage("the session view", (open) => {
   });
 
   test("a sub-agent's messages are folded beneath its call", async () => {
-    const { id, address } = await makeSession("general");
-    const page = await open(address);
-    await node.post("/message", { type: "chat", sessionId: id, content: "browse" });
+    const { id, page } = await openMade(open, makeSession("general"));
+    await say(id, "browse");
     await messagesOn(page).getByText("It says: Hello there.").waitFor();
     const fold = page.locator("details", { has: page.locator("summary", { hasText: "↳ Weather" }) }).first();
     await expect.poll(() => fold.getAttribute("open")).toBeNull();
@@ -172,21 +164,15 @@ describePage("the session view", (open) => {
   });
 
   test.each([
-    {
-      locale: "en-US",
-      length: "Cut: the model reached its length limit.",
-      filtered: "Cut by the provider's content filter.",
-      empty: "The reply has no text.",
-    },
-    {
-      locale: "zh-CN",
-      length: "已截断：模型达到长度上限。",
-      filtered: "已被提供方的内容过滤器截断。",
-      empty: "回复没有文字。",
-    },
-  ])("a reply that is incomplete shows the reason: $locale", async ({ locale, length, filtered, empty }) => {
-    const { id, address } = await makeSession("model");
-    const page = await open(address, { locale });
+    [
+      "en-US",
+      "Cut: the model reached its length limit.",
+      "Cut by the provider's content filter.",
+      "The reply has no text.",
+    ],
+    ["zh-CN", "已截断：模型达到长度上限。", "已被提供方的内容过滤器截断。", "回复没有文字。"],
+  ])("a reply that is incomplete shows the reason: %s", async (locale, length, filtered, empty) => {
+    const { id, page } = await openMade(open, makeSession("model"), { locale });
     const replies = [
       [length, { text: ["Once upon a "], ending: "length" }],
       [filtered, { text: ["I would "], ending: "filtered" }],
@@ -194,7 +180,7 @@ describePage("the session view", (open) => {
     ] as const;
     for (const [words, reply] of replies) {
       provider.willReply({ kind: "stream", ...reply });
-      await node.post("/message", { type: "chat", sessionId: id, content: "go on" });
+      await say(id, "go on");
       await page.getByText(words).waitFor();
     }
     await page.reload();
@@ -202,13 +188,12 @@ describePage("the session view", (open) => {
   });
 
   test("a requested summary is shown folded where its messages end, then and later", async () => {
-    const { id, address } = await makeSession("archivist");
-    const page = await open(address);
+    const { id, address, page } = await openMade(open, makeSession("clerk"));
     const summarise = page.getByRole("button", { name: "Summarise", exact: true });
     await expect.poll(() => summarise.isDisabled()).toBe(true);
     provider.willReply({ kind: "stream", text: ["Which day?"] });
-    await node.post("/message", { type: "chat", sessionId: id, content: "I fly to Oslo" });
-    await page.getByRole("article", { name: "Archivist" }).getByText("Which day?").waitFor();
+    await say(id, "I fly to Oslo");
+    await page.getByRole("article", { name: "Clerk" }).getByText("Which day?").waitFor();
     provider.willReply({ kind: "stream", text: ["# A trip to Oslo"] });
     await summarise.click();
     const messages = messagesOn(page);
@@ -221,12 +206,9 @@ describePage("the session view", (open) => {
       await page.keyboard.press("Enter");
       await content.waitFor();
       await expect.poll(() => fold.getByRole("button").count()).toBe(0);
-      await expect.poll(() => messages.getByRole("article", { name: "Archivist" }).count()).toBe(1);
-      await expect
-        .poll(
-          async () => (await messages.getByRole("button", { name: "Send again" }).count()) - (await summarise.count()),
-        )
-        .toBe(0);
+      await expect.poll(() => messages.getByRole("article", { name: "Clerk" }).count()).toBe(1);
+      const again = messages.getByRole("button", { name: "Send again" });
+      await expect.poll(async () => (await again.count()) - (await summarise.count())).toBe(0);
     };
     await seeSummary();
     await gone(page.getByText("A summary is requested."));
@@ -234,15 +216,6 @@ describePage("the session view", (open) => {
     await gone(summarise);
     await page.reload();
     await seeSummary();
-  });
-
-  test("an agent without summaries shows the reason", async () => {
-    const { id, address } = await makeSession("general");
-    const page = await open(address, { expected: /409/ });
-    await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
-    await page.getByRole("button", { name: "Summarise", exact: true }).click();
-    await page.getByRole("alert").getByText("This agent writes no summaries: its entry has no summary.").waitFor();
-    await expect.poll(() => page.getByText("A summary is requested.").count()).toBe(0);
   });
 
   test.each([
@@ -263,10 +236,9 @@ describePage("the session view", (open) => {
       unneeded: "自上次摘要以来没有新内容。",
     },
   ])("a requested summary that is not written ends with the reason: $locale", async ({ locale, ...words }) => {
-    const { id, address } = await makeSession("archivist");
-    const page = await open(address, { locale });
+    const { id, page } = await openMade(open, makeSession("clerk"), { locale });
     provider.willReply({ kind: "stream", text: ["Which day?"] });
-    await node.post("/message", { type: "chat", sessionId: id, content: "I fly to Oslo" });
+    await say(id, "I fly to Oslo");
     await page.getByText("Which day?").first().waitFor();
     const ask = page.getByRole("button", { name: words.ask, exact: true });
     const alert = page.getByRole("alert");
@@ -283,7 +255,7 @@ describePage("the session view", (open) => {
     await alert.getByText(words.unneeded).waitFor();
     await expect.poll(() => requested.count()).toBe(0);
     provider.willReply({ kind: "stream", text: ["Ok."] }, { kind: "stream", text: [] });
-    await node.post("/message", { type: "chat", sessionId: id, content: "On Friday" });
+    await say(id, "On Friday");
     await page.getByText("Ok.").first().waitFor();
     await ask.click();
     await alert.getByText(words.again).waitFor();
@@ -291,8 +263,7 @@ describePage("the session view", (open) => {
   });
 
   test("the session view sets the mode, follows other clients' choices, and shows the mode of a past moment", async () => {
-    const { id, address } = await makeSession("clerk");
-    const page = await open(address);
+    const { id, address, page } = await openMade(open, makeSession("clerk"));
     const begun = await newestPlace(id);
     const mode = page.getByLabel("Mode");
     await expect.poll(() => mode.inputValue()).toBe("talk");
@@ -301,10 +272,7 @@ describePage("the session view", (open) => {
     const worked = await newestPlace(id);
     await node.post(`/session/${id}/mode`, { mode: "talk" });
     await expect.poll(() => mode.inputValue()).toBe("talk");
-    for (const [place, then] of [
-      [worked, "work"],
-      [begun, "talk"],
-    ] as const) {
+    for (const [then, place] of Object.entries({ work: worked, talk: begun })) {
       await page.goto(`${address}?at=${place}`);
       await expect.poll(() => mode.inputValue()).toBe(then);
       await expect.poll(() => mode.isDisabled()).toBe(true);
@@ -315,20 +283,12 @@ describePage("the session view", (open) => {
   });
 
   test("a mode that the server refuses is not shown as chosen, with the server's reason beside it", async () => {
-    const { id, address } = await makeSession("clerk");
-    const page = await open(address, { expected: /400/ });
+    const { id, page } = await openMade(open, makeSession("clerk"), { expected: /400/ });
     await page.route("**/mode", (route) => route.continue({ postData: JSON.stringify({ mode: "play" }) }));
     await page.getByLabel("Mode").selectOption("work");
     await page.getByRole("alert").getByText("the agent has no mode play").waitFor();
     await expect.poll(() => page.getByLabel("Mode").inputValue()).toBe("talk");
     expect((await node.get(`/session/${id}`)).body.session.mode).toBeUndefined();
-  });
-
-  test("no mode is shown for an agent without modes", async () => {
-    const { address } = await makeSession("general");
-    const page = await open(address);
-    await page.getByLabel("Say something").waitFor();
-    await expect.poll(() => page.getByLabel("Mode").count()).toBe(0);
   });
 
   test("the view of an external agent's session shows the end of its lease, and why it lost the floor", async () => {
@@ -351,20 +311,19 @@ describePage("the session view", (open) => {
   });
 
   test("a long lease is counted down in days, hours and minutes", async () => {
-    const { address } = await makeSession("podcast");
-    const page = await open(address);
+    const { page } = await openMade(open, makeSession("podcast"));
     await page.getByText("1d of its lease left", { exact: true }).waitFor();
     await page.getByRole("button", { name: "中文" }).click();
     await page.getByText("租约剩余 1 天", { exact: true }).waitFor();
   });
 
-  test("a session is renamed, archived, and found again by its words, in the archive too", async () => {
-    const { address } = await makeSession("general");
-    const page = await open(address);
+  test("a session is renamed, archived, and found again by its words, in the archive too; without modes it shows none", async () => {
+    const { page } = await openMade(open, makeSession("general"));
     await page.getByRole("button", { name: "Rename", exact: true }).click();
     await page.getByLabel("New title").fill("Holidays in Xi'an");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByRole("heading", { name: "Holidays in Xi'an" }).waitFor();
+    expect(await page.getByLabel("Mode").count()).toBe(0);
     await page.getByRole("button", { name: "Archive", exact: true }).click();
     await page.getByText("This session is archived: it can be read, and takes no more messages.").waitFor();
     const list = page.getByRole("region", { name: "Sessions" }).first();
@@ -403,8 +362,7 @@ describePage("the session view", (open) => {
   });
 
   test("the facts are a sheet on a narrow screen, and closing it returns the focus", async () => {
-    const { address } = await makeSession("general");
-    const page = await open(address, { viewport: { width: 390, height: 844 } });
+    const { page } = await openMade(open, makeSession("general"), { viewport: { width: 390, height: 844 } });
     const opener = page.getByRole("button", { name: "Facts", exact: true });
     await opener.waitFor();
     const facts = page.getByRole("dialog", { name: "Facts" });

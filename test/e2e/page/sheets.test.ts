@@ -1,7 +1,15 @@
 import { AxeBuilder } from "@axe-core/playwright";
 import type { Locator } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import { describePage, gone, hasFocus, PHONE, shown, startPageNode } from "../../support/browsers/page-stage.ts";
+import {
+  describePage,
+  gone,
+  hasFocus,
+  openMade,
+  PHONE,
+  shown,
+  startPageNode,
+} from "../../support/browsers/page-stage.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
 
@@ -21,8 +29,7 @@ async function drive() {
 
 describePage("the panels beside the floor", (open) => {
   test("on a phone the newest decision is a line that opens a sheet of all; Escape or a press outside closes it", async () => {
-    const { address } = await drive();
-    const page = await open(address, PHONE);
+    const { page } = await openMade(open, drive(), PHONE);
     const opener = page.getByRole("button", { name: /^Decisions Chat \(10\) was refused/ });
     await opener.tap();
     const sheet = page.getByRole("dialog", { name: "Decisions", exact: true });
@@ -47,8 +54,7 @@ describePage("the panels beside the floor", (open) => {
   });
 
   test("on a phone the sessions and their search are a sheet, from which one is opened", async () => {
-    const { address, music } = await drive();
-    const page = await open(address, PHONE);
+    const { music, page } = await openMade(open, drive(), PHONE);
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
     expect(await page.getByRole("searchbox").count()).toBe(0);
     await page.getByRole("button", { name: "Sessions", exact: true }).tap();
@@ -82,8 +88,7 @@ describePage("the panels beside the floor", (open) => {
   });
 
   test("on a larger screen tabs choose agents or sessions, with the arrow keys too, and / focuses the search", async () => {
-    const { address } = await drive();
-    const page = await open(address);
+    const { page } = await openMade(open, drive());
     const tab = (name: string) => page.getByRole("tab", { name, exact: true });
     const panel = (name: string) => page.getByRole("tabpanel", { name, exact: true });
     await shown(panel("Agents").getByRole("button", { name: /^Phone/ }));

@@ -8,6 +8,7 @@ import {
   describePage,
   gone,
   messagesOn,
+  openMade,
   startPageNode,
 } from "../../support/browsers/page-stage.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
@@ -70,8 +71,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline has a lane for each session and a line for each event; choosing a line shows its moment in all views", async () => {
-    const { userId, music, address } = await drive();
-    const page = await open(address);
+    const { userId, music, page } = await openMade(open, drive());
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     await page.getByRole("link", { name: /^Phone/ }).waitFor();
     await page.getByLabel("Which events").selectOption("refused");
@@ -101,7 +101,7 @@ describePage("the timeline", (open) => {
   test("new lanes move nothing while the pointer is in the timeline; the lanes get their room when it leaves", async () => {
     const user = new E2eClient(node);
     for (let nth = 0; nth < 5; nth += 1) await user.create("general");
-    const page = await open(`${node.url}/#/timeline/${encodeURIComponent(`u:${user.userId}`)}`);
+    const page = await open(addressOf(node, "timeline", { floorId: `u:${user.userId}` }));
     const filter = page.getByLabel("Which events");
     await filter.hover();
     await page.getByRole("img", { name: /^5 sessions over time/ }).waitFor();
@@ -167,8 +167,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the legend shows bars in the colours and heights of the lanes, in both languages, and a few lanes leave their room to the log, on a phone too", async () => {
-    const { address } = await drive();
-    const page = await open(address);
+    const { page } = await openMade(open, drive());
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     const languages = [
       { legend: "色条的含义", paused: "已暂停", idle: "占用中", failed: "失败", bad: "被拒绝或失败" },
@@ -203,13 +202,12 @@ describePage("the timeline", (open) => {
       { width: 390, height: 844, gap: 12 },
     ]) {
       await page.setViewportSize(viewport);
-      await expect
-        .poll(async () => {
-          const [legend, lines] = [await boxOf("What the bars mean"), await boxOf("Events")];
-          const isApart = lines.y - legend.y - legend.height >= gap;
-          return isApart && lines.height > legend.y - (await lanes.boundingBox())!.y;
-        })
-        .toBe(true);
+      const isApart = async () => {
+        const [legend, lines] = [await boxOf("What the bars mean"), await boxOf("Events")];
+        const top = (await lanes.boundingBox())!.y;
+        return lines.y - legend.y - legend.height >= gap && lines.height > legend.y - top;
+      };
+      await expect.poll(isApart).toBe(true);
     }
     const items = page.getByRole("list", { name: "What the bars mean" }).getByRole("listitem");
     await expect.poll(async () => (await items.last().boundingBox())?.height).toBeGreaterThan(0);
@@ -240,8 +238,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline is scrubbed by a press on a lane, and zoomed and moved with keys, buttons and the wheel", async () => {
-    const { address } = await drive();
-    const page = await open(address);
+    const { page } = await openMade(open, drive());
     const picture = page.getByRole("img", { name: /3 decisions/ });
     await picture.waitFor();
     const { x, y, width } = (await picture.boundingBox())!;
@@ -281,8 +278,7 @@ describePage("the timeline", (open) => {
   });
 
   test("a drag on the overview chooses the shown part, and a press alone chooses nothing", async () => {
-    const { address } = await drive();
-    const page = await open(address);
+    const { page } = await openMade(open, drive());
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
     const overview = page.getByRole("img", { name: /^The whole log: drag/ });
     const { x, y, width, height } = (await overview.boundingBox())!;
@@ -321,8 +317,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline filters sessions in flight, refused or failed, shows their share, and keeps the filter in the address", async () => {
-    const { address } = await drive();
-    const page = await open(address);
+    const { page } = await openMade(open, drive());
     const preset = (name: string) => page.getByRole("button", { name, exact: true });
     const lanes = page.getByRole("region", { name: "Sessions over time" }).getByRole("link");
     await page.getByText(/^2 of 2 sessions, \d+ events/).waitFor();
@@ -379,8 +374,7 @@ describePage("the timeline", (open) => {
   });
 
   test("all fields of the chosen event are shown beside the lanes, on a phone as a sheet, and can be closed", async () => {
-    const { address } = await drive();
-    const page = await open(address);
+    const { page } = await openMade(open, drive());
     const lines = page.getByRole("region", { name: "Events" }).getByRole("button");
     const details = page.getByRole("region", { name: "Event", exact: true });
     await lines.filter({ hasText: "Phone (90) got the floor" }).click();
@@ -408,8 +402,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline keeps the colours of states in forced colours, and marks the choice by a border", async () => {
-    const { address } = await drive();
-    const page = await open(address, { forcedColors: "active" });
+    const { page } = await openMade(open, drive(), { forcedColors: "active" });
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
     const lane = `(() => {
       const canvas = document.querySelector("canvas[role=img]");
@@ -423,8 +416,7 @@ describePage("the timeline", (open) => {
   });
 
   test("a paused timeline stays in place, and counts newer events", async () => {
-    const { userId, address } = await drive();
-    const page = await open(address);
+    const { userId, page } = await openMade(open, drive());
     const bar = page.getByRole("region", { name: "The moment that is shown" });
     await bar.getByText(/^\d+ of \d+ events$/).waitFor();
     const live = bar.getByRole("button", { name: "Live", exact: true });

@@ -52,6 +52,12 @@ export async function openHeld(open: Open, node: NodeUnderTest, view: string, ag
   return { user, session, id: session.id, floorId: session.floorId, page };
 }
 
+/** Makes something that has an address, and opens that. */
+export async function openMade<T extends { address: string }>(open: Open, making: Promise<T>, options?: OpenOptions) {
+  const made = await making;
+  return { ...made, page: await open(made.address, options) };
+}
+
 export const shown = (place: Locator) => place.waitFor();
 export const gone = (place: Locator) => place.waitFor({ state: "detached" });
 export const hasFocus = (place: Locator) => place.and(place.page().locator(":focus")).waitFor();

@@ -99,9 +99,6 @@ type Moment = keyof typeof MOMENTS;
 
 type Case = readonly [what: What, moment: Moment];
 
-/** Every kind of copy, at one moment. */
-export const casesAt = (moment: Moment): Case[] => (Object.keys(COPYING) as What[]).map((what) => [what, moment]);
-
 /** Kills nodes while they copy histories. */
 export function copyingSuite(victim: string, cases: readonly Case[], open: () => Promise<CopyingNodes>): void {
   test.each(cases)(
