@@ -1,6 +1,13 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { connected, describePage, shown, startPageNode } from "../../support/browsers/page-stage.ts";
+import {
+  addressOf,
+  connected,
+  describePage,
+  type Open,
+  shown,
+  startPageNode,
+} from "../../support/browsers/page-stage.ts";
 import { MadeLog } from "../../support/documents/made-log.ts";
 
 const node = await startPageNode();
@@ -28,6 +35,15 @@ async function goRound(): Promise<{ floorId: string; count: number }> {
   }
   const { events } = (await node.get(`/floor/u:${userId}/log?limit=2000`)).body as unknown as { events: object[] };
   return { floorId: `u:${userId}`, count: events.length };
+}
+const round = await goRound();
+
+/** A view of that floor at a moment, once it has the whole log. */
+async function openRound(open: Open, view: string, at: number) {
+  const page = await open(`${addressOf(node, view, round)}?at=${at}`);
+  const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
+  await expect.poll(() => slider.getAttribute("max")).toBe(String(round.count));
+  return { page, slider, count: round.count };
 }
 
 const scrubTo = (page: Page, count: number) =>
@@ -84,11 +100,7 @@ async function showLongLog(page: Page): Promise<void> {
 
 describePage("scrubbing", (open) => {
   test("each view shows a moment in the same elements as the previous one, and a link or a key leads to the moment chosen just before", async () => {
-    const { floorId, count } = await goRound();
-    const floor = encodeURIComponent(floorId);
-    const page = await open(`${node.url}/#/floor/${floor}?at=${count - 2}`);
-    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
-    await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
+    const { page, slider, count } = await openRound(open, "floor", round.count - 2);
     const moveTo = async (moment: number) => {
       await scrubTo(page, moment);
       await expect.poll(() => slider.getAttribute("value")).toBe(String(moment));
@@ -109,7 +121,7 @@ describePage("scrubbing", (open) => {
       `document.querySelector('nav a[href^="#/floor/"]').click()`,
       `document.body.dispatchEvent(new KeyboardEvent("keydown", { code: "Digit1", bubbles: true }))`,
     ]) {
-      await page.goto(`${node.url}/#/timeline/${floor}?at=${count - 2}`);
+      await page.goto(`${addressOf(node, "timeline", round)}?at=${count - 2}`);
       await page.locator('nav a[href^="#/timeline/"][aria-current=page]').waitFor();
       await page.evaluate(`{
         document.body.dispatchEvent(new KeyboardEvent("keydown", { code: "Home", bubbles: true }));
@@ -121,10 +133,7 @@ describePage("scrubbing", (open) => {
   });
 
   test("a movement of the handle renders nothing before the moment itself, which is rendered once", async () => {
-    const { floorId, count } = await goRound();
-    const page = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count - 2}`);
-    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
-    await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
+    const { page, slider, count } = await openRound(open, "floor", round.count - 2);
     await connected(page);
     await page.locator("main[aria-busy=false]").waitFor();
     const changed = await page.evaluate<string[][]>(`new Promise((done) => {
@@ -160,10 +169,7 @@ describePage("scrubbing", (open) => {
   });
 
   test("keys that follow in close succession each begin where the former one ended", async () => {
-    const { floorId, count } = await goRound();
-    const page = await open(`${node.url}/#/floor/${encodeURIComponent(floorId)}?at=${count}`);
-    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
-    await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
+    const { page, slider, count } = await openRound(open, "floor", round.count);
     const press = (...codes: string[]) =>
       page.evaluate(`for (const code of ${JSON.stringify(codes)}) {
         document.body.dispatchEvent(new KeyboardEvent("keydown", { code, bubbles: true }));
@@ -181,11 +187,12 @@ describePage("scrubbing", (open) => {
     await showLongLog(page);
     const session = await page.context().newCDPSession(page);
     await session.send("Emulation.setCPUThrottlingRate", { rate: SLOW });
-    const { moved, drawn, last } = await page.evaluate<{
+    interface Drag {
       moved: string[];
       drawn: number;
       last: string;
-    }>(`new Promise((done) => {
+    }
+    const { moved, drawn, last } = await page.evaluate<Drag>(`new Promise((done) => {
       const slider = document.querySelector("input[type=range]");
       const { get, set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
       let at = "";
@@ -228,10 +235,7 @@ describePage("scrubbing", (open) => {
   });
 
   test("a list that became shorter ends with its last row", async () => {
-    const { floorId, count } = await goRound();
-    const page = await open(`${node.url}/#/sequence/${encodeURIComponent(floorId)}?at=${count}`);
-    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
-    await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
+    const { page, slider, count } = await openRound(open, "sequence", round.count);
     await page.getByRole("heading", { name: "Sequence" }).click();
     for (let steps = 1; steps <= 5; steps += 1) {
       await page.keyboard.press("ArrowLeft");

@@ -2,29 +2,18 @@ import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { writeLogFile } from "../../../page/log/log-file.ts";
-import { describePage, gone, startPageNode } from "../../support/browsers/page-stage.ts";
+import { describePage, driveFloor, gone, startPageNode } from "../../support/browsers/page-stage.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
-import { E2eClient } from "../../support/clients/e2e-client.ts";
 
 const node = await startPageNode();
 
 const row = (page: Page, name: RegExp) =>
   page.getByRole("region", { name: "Messages, oldest first" }).getByRole("button", { name });
 
-/** Music plays and answers, a call pauses it, a joke is refused. */
-async function drive(words = "hello"): Promise<{ user: E2eClient; view: (name: string) => string }> {
-  const user = new E2eClient(node);
-  const music = await user.hold("music");
-  await user.talk(music.id, words);
-  await user.hold("phone");
-  await node.post("/session/create", { agentId: "chat", userId: user.userId, activate: true });
-  return { user, view: (name) => `${node.url}/#/${name}/${encodeURIComponent(music.floorId)}` };
-}
-
 describePage("the sequence view", (open) => {
   test("the sequence view shows messages between actors and decisions with their reasons, up to a moment, in the colours of their tones; on a narrow screen with both parties' names, and dots for columns", async () => {
-    const { view } = await drive();
-    const page = await open(view("sequence"));
+    const { address } = await driveFloor(node);
+    const page = await open(address("sequence"));
     await row(page, /Client to Arbiter: ?Chat: asks for the floor with 10/).waitFor();
     await row(page, /Arbiter to Client:.*Chat \(10\) was refused: 10 is less than 90 of Phone\./).waitFor();
     await row(page, /Arbiter to Music: ?preempt → paused/).waitFor();
@@ -89,8 +78,8 @@ describePage("the sequence view", (open) => {
 
   test("the sequence view shows the span chosen in the timeline, also from its address in another browser", async () => {
     // Takes most of a second, so that there is a span to choose from.
-    const { view } = await drive("count");
-    const page = await open(view("timeline"));
+    const { address: of } = await driveFloor(node, "count");
+    const page = await open(of("timeline"));
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
     for (let presses = 0; presses < 12; presses += 1) await page.getByRole("button", { name: "Zoom in" }).click();
     await page.waitForURL(/from=\d+/);
@@ -111,7 +100,7 @@ describePage("the sequence view", (open) => {
     ["timeline", "Choose a floor above to see what happened on it."],
     ["sequence", "Choose a floor above to see its messages."],
   ])("the %s view explains a missing floor, and opens a saved log in its place", async (name, hint) => {
-    const { user } = await drive();
+    const { user } = await driveFloor(node);
     const floorId = `u:${user.userId}`;
     const { events } = (await node.get(`/floor/${encodeURIComponent(floorId)}/log`)).body as unknown as {
       events: LogEvent[];

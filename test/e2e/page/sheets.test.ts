@@ -1,11 +1,11 @@
 import { AxeBuilder } from "@axe-core/playwright";
-import type { Locator } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import {
+  addressOf,
   describePage,
   gone,
   hasFocus,
-  openMade,
   PHONE,
   shown,
   startPageNode,
@@ -17,27 +17,28 @@ const node = await startPageNode();
 
 const WIDE = { viewport: { width: 1920, height: 1080 } };
 
-/** A call paused the music, and a joke was refused. */
-async function drive() {
-  const user = new E2eClient(node);
-  const music = await user.hold("music", { title: "songs" });
-  const phone = await user.hold("phone", { title: "a call" });
-  await user.askToCreate({ agentId: "chat", activate: true });
-  const floor = encodeURIComponent(music.floorId);
-  return { music, phone, floor, address: `${node.url}/#/floor/${floor}` };
+/** A call paused the music, and a joke was refused. No test changes this floor. */
+const user = new E2eClient(node);
+const music = await user.hold("music", { title: "songs" });
+await user.hold("phone", { title: "a call" });
+await user.askToCreate({ agentId: "chat", activate: true });
+const address = addressOf(node, "floor", music);
+
+async function expectNoAxeFaults(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
 }
 
 describePage("the panels beside the floor", (open) => {
   test("on a phone the newest decision is a line that opens a sheet of all; Escape or a press outside closes it", async () => {
-    const { page } = await openMade(open, drive(), PHONE);
+    const page = await open(address, PHONE);
     const opener = page.getByRole("button", { name: /^Decisions Chat \(10\) was refused/ });
     await opener.tap();
     const sheet = page.getByRole("dialog", { name: "Decisions", exact: true });
     await sheet.getByText("Music (20) got the floor: it is free.").waitFor();
     await sheet.locator("summary").first().tap();
     await sheet.getByText("lower_priority").waitFor();
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+    await expectNoAxeFaults(page);
     await page.keyboard.press("Escape");
     await gone(sheet);
     await hasFocus(opener);
@@ -54,7 +55,7 @@ describePage("the panels beside the floor", (open) => {
   });
 
   test("on a phone the sessions and their search are a sheet, from which one is opened", async () => {
-    const { music, page } = await openMade(open, drive(), PHONE);
+    const page = await open(address, PHONE);
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
     expect(await page.getByRole("searchbox").count()).toBe(0);
     await page.getByRole("button", { name: "Sessions", exact: true }).tap();
@@ -62,8 +63,7 @@ describePage("the panels beside the floor", (open) => {
     await sheet.getByRole("link", { name: /^a call/ }).waitFor();
     await sheet.getByRole("searchbox").fill("songs");
     await gone(sheet.getByRole("link", { name: /^a call/ }));
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+    await expectNoAxeFaults(page);
     await sheet.getByRole("link", { name: /^songs/ }).tap();
     await page.waitForURL(new RegExp(`#/session/.*/${music.id}`));
     await page.getByRole("heading", { name: "songs", exact: true }).waitFor();
@@ -88,7 +88,7 @@ describePage("the panels beside the floor", (open) => {
   });
 
   test("on a larger screen tabs choose agents or sessions, with the arrow keys too, and / focuses the search", async () => {
-    const { page } = await openMade(open, drive());
+    const page = await open(address);
     const tab = (name: string) => page.getByRole("tab", { name, exact: true });
     const panel = (name: string) => page.getByRole("tabpanel", { name, exact: true });
     await shown(panel("Agents").getByRole("button", { name: /^Phone/ }));
@@ -141,41 +141,37 @@ describePage("the panels of a wide screen", (open) => {
   });
 
   test("from 1800 px on, the column on the right is 420 px wide, and nothing in it is cut off", async () => {
-    const { floor, music } = await drive();
-    const page = await open(`${node.url}/#/floor/${floor}`, WIDE);
+    const page = await open(address, WIDE);
     const columns = [
-      { path: `floor/${floor}`, column: "section[aria-labelledby=decisions]", narrow: 360 },
-      { path: `session/${floor}/${music.id}`, column: "[aria-label=Facts]", narrow: 635 },
-      { path: `machine/${floor}/${music.id}`, column: "main aside", narrow: 320 },
+      { view: "floor", column: "section[aria-labelledby=decisions]", narrow: 360 },
+      { view: "session", column: "[aria-label=Facts]", narrow: 635 },
+      { view: "machine", column: "main aside", narrow: 320 },
     ];
-    for (const { path, column, narrow } of columns) {
-      await page.goto(`${node.url}/#/${path}`);
+    for (const { view, column, narrow } of columns) {
+      await page.goto(addressOf(node, view, music));
       for (const [width, wanted] of [[1800, 420] as const, [1799, narrow] as const]) {
         await page.setViewportSize({ width, height: 1080 });
         const box = async () => (await page.locator(column).boundingBox())!;
-        await expect.poll(async () => (await box()).width, { message: `${path} at ${width}` }).toBe(wanted);
+        await expect.poll(async () => (await box()).width, { message: `${view} at ${width}` }).toBe(wanted);
         const { x } = await box();
         expect(x + wanted).toBeLessThanOrEqual(width);
         const cutOff = await page.evaluate<string[]>(`[...document.querySelectorAll(${JSON.stringify(`${column} *`)})]
           .filter((each) => each.getBoundingClientRect().right > ${x + wanted} && getComputedStyle(each).position !== "absolute")
           .map((each) => each.outerHTML)`);
-        expect(cutOff, `${path} at ${width}`).toEqual([]);
+        expect(cutOff, `${view} at ${width}`).toEqual([]);
       }
     }
   });
 
   test("the session view shows the session's machine beside its conversation, now and at a past moment", async () => {
-    const { floor, music } = await drive();
-    const page = await open(`${node.url}/#/session/${floor}/${music.id}`, WIDE);
+    const page = await open(addressOf(node, "session", music), WIDE);
     const machine = page.getByRole("region", { name: "Machine", exact: true });
     const lit = (state: string) => machine.locator(`[data-state=${state}][data-lit=true]`);
     await lit("paused").waitFor();
     await lit("idle").waitFor();
-    const [left, right] = [
-      (await machine.boundingBox())!,
-      (await page.getByRole("region", { name: "Facts" }).boundingBox())!,
-    ];
-    expect(left.x + left.width).toBeLessThan(right.x);
+    const { x, width } = (await machine.boundingBox())!;
+    const facts = page.getByRole("region", { name: "Facts" });
+    expect(x + width).toBeLessThan((await facts.boundingBox())!.x);
     // Both of its charts are visible as a whole.
     const hidden = () =>
       page.evaluate<number[]>(`(() => {
@@ -184,7 +180,7 @@ describePage("the panels of a wide screen", (open) => {
           (box) => [box.scrollHeight - box.clientHeight, box.scrollWidth - box.clientWidth]);
       })()`);
     await expect.poll(hidden).toEqual([0, 0, 0, 0, 0, 0]);
-    await page.goto(`${node.url}/#/session/${floor}/${music.id}?at=1`);
+    await page.goto(`${addressOf(node, "session", music)}?at=1`);
     await lit("created").waitFor();
     await page.setViewportSize({ width: 1280, height: 720 });
     await gone(machine);

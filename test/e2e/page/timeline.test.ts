@@ -6,9 +6,9 @@ import {
   addressOf,
   connected,
   describePage,
+  driveFloor,
   gone,
   messagesOn,
-  openMade,
   startPageNode,
 } from "../../support/browsers/page-stage.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
@@ -16,19 +16,8 @@ import { saveLog } from "../../support/documents/saved-log.ts";
 
 const node = await startPageNode();
 
-/** Music answers, a call pauses it, a joke is refused. After that the log does not change. */
-async function drive(): Promise<{ userId: string; music: string; address: string }> {
-  const user = new E2eClient(node);
-  const music = await user.hold("music");
-  await user.talk(music.id, "hello");
-  await user.hold("phone");
-  await user.askToCreate({ agentId: "chat", activate: true });
-  return {
-    userId: user.userId,
-    music: music.id,
-    address: addressOf(node, "timeline", music),
-  };
-}
+/** Its log does not change. */
+const driven = await driveFloor(node);
 
 /** The colour of a bar, and its height in px. */
 type Bar = [string, number];
@@ -71,7 +60,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline has a lane for each session and a line for each event; choosing a line shows its moment in all views", async () => {
-    const { userId, music, page } = await openMade(open, drive());
+    const page = await open(driven.address("timeline"));
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     await page.getByRole("link", { name: /^Phone/ }).waitFor();
     await page.getByLabel("Which events").selectOption("refused");
@@ -92,7 +81,7 @@ describePage("the timeline", (open) => {
     await page.waitForURL(/at=1\b/);
     await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
-    await page.goto(`${node.url}/#/session/u%3A${userId}/${music}?at=1`);
+    await page.goto(`${driven.address("session")}?at=1`);
     await page.getByText("There are no messages yet.").waitFor();
     await page.getByRole("button", { name: "Live", exact: true }).click();
     await messagesOn(page).getByText("Hello there.").waitFor();
@@ -167,7 +156,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the legend shows bars in the colours and heights of the lanes, in both languages, and a few lanes leave their room to the log, on a phone too", async () => {
-    const { page } = await openMade(open, drive());
+    const page = await open(driven.address("timeline"));
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     const languages = [
       { legend: "色条的含义", paused: "已暂停", idle: "占用中", failed: "失败", bad: "被拒绝或失败" },
@@ -218,9 +207,9 @@ describePage("the timeline", (open) => {
   });
 
   test("a refusal that left no session crosses all lanes", async () => {
-    const { userId, address } = await drive();
-    await node.post("/session/create", { agentId: "general", userId });
-    const page = await open(address);
+    const { user, address } = await driveFloor(node);
+    await user.create("general");
+    const page = await open(address("timeline"));
     await page.getByText(/^3 of 3 sessions/).waitFor();
     /** The lanes that have a red pixel above their bars. */
     const crossed = () =>
@@ -238,7 +227,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline is scrubbed by a press on a lane, and zoomed and moved with keys, buttons and the wheel", async () => {
-    const { page } = await openMade(open, drive());
+    const page = await open(driven.address("timeline"));
     const picture = page.getByRole("img", { name: /3 decisions/ });
     await picture.waitFor();
     const { x, y, width } = (await picture.boundingBox())!;
@@ -278,7 +267,7 @@ describePage("the timeline", (open) => {
   });
 
   test("a drag on the overview chooses the shown part, and a press alone chooses nothing", async () => {
-    const { page } = await openMade(open, drive());
+    const page = await open(driven.address("timeline"));
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
     const overview = page.getByRole("img", { name: /^The whole log: drag/ });
     const { x, y, width, height } = (await overview.boundingBox())!;
@@ -317,7 +306,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline filters sessions in flight, refused or failed, shows their share, and keeps the filter in the address", async () => {
-    const { page } = await openMade(open, drive());
+    const page = await open(driven.address("timeline"));
     const preset = (name: string) => page.getByRole("button", { name, exact: true });
     const lanes = page.getByRole("region", { name: "Sessions over time" }).getByRole("link");
     await page.getByText(/^2 of 2 sessions, \d+ events/).waitFor();
@@ -374,7 +363,7 @@ describePage("the timeline", (open) => {
   });
 
   test("all fields of the chosen event are shown beside the lanes, on a phone as a sheet, and can be closed", async () => {
-    const { page } = await openMade(open, drive());
+    const page = await open(driven.address("timeline"));
     const lines = page.getByRole("region", { name: "Events" }).getByRole("button");
     const details = page.getByRole("region", { name: "Event", exact: true });
     await lines.filter({ hasText: "Phone (90) got the floor" }).click();
@@ -402,7 +391,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline keeps the colours of states in forced colours, and marks the choice by a border", async () => {
-    const { page } = await openMade(open, drive(), { forcedColors: "active" });
+    const page = await open(driven.address("timeline"), { forcedColors: "active" });
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
     const lane = `(() => {
       const canvas = document.querySelector("canvas[role=img]");
@@ -416,7 +405,8 @@ describePage("the timeline", (open) => {
   });
 
   test("a paused timeline stays in place, and counts newer events", async () => {
-    const { userId, page } = await openMade(open, drive());
+    const { user, address } = await driveFloor(node);
+    const page = await open(address("timeline"));
     const bar = page.getByRole("region", { name: "The moment that is shown" });
     await bar.getByText(/^\d+ of \d+ events$/).waitFor();
     const live = bar.getByRole("button", { name: "Live", exact: true });
@@ -425,7 +415,7 @@ describePage("the timeline", (open) => {
     await expect.poll(() => live.getAttribute("aria-pressed")).toBe("false");
     const shown = async () => (await bar.textContent())!;
     const before = Number((await shown()).match(/of (\d+) events/)![1]);
-    await node.post("/session/create", { agentId: "phone", userId, activate: true });
+    await user.askToCreate({ agentId: "phone", activate: true });
     await bar.getByText(/· \+\d+ since/).waitFor();
     const isCounted = async () => {
       const [, all, came] = (await shown()).match(/of (\d+) events.*\+(\d+) since/)!.map(Number);

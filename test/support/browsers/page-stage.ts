@@ -52,6 +52,16 @@ export async function openHeld(open: Open, node: NodeUnderTest, view: string, ag
   return { user, session, id: session.id, floorId: session.floorId, page };
 }
 
+/** A new user's floor: music answered, a call paused it, and a joke was refused. */
+export async function driveFloor(node: NodeUnderTest, words = "hello") {
+  const user = new E2eClient(node);
+  const music = await user.hold("music");
+  await user.talk(music.id, words);
+  await user.hold("phone");
+  await user.askToCreate({ agentId: "chat", activate: true });
+  return { user, music, address: (view: string) => addressOf(node, view, music) };
+}
+
 /** Makes something that has an address, and opens that. */
 export async function openMade<T extends { address: string }>(open: Open, making: Promise<T>, options?: OpenOptions) {
   const made = await making;
