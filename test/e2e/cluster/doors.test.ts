@@ -10,7 +10,7 @@ import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 
 /** Replies for three seconds. */
 const SLOW = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["tock "], delay: "50ms", repeat: 60 }] } };
-const CATALOG = { agents: [scripted("general", { priority: 40 }), scripted("phone", { priority: 90 }), SLOW] };
+const CATALOG = { agents: [scripted("general", { priority: 40 }), SLOW] };
 const ALL = "tock ".repeat(60);
 const WHOLE = "tick ".repeat(40);
 
@@ -238,19 +238,5 @@ describeClusters("the doors of several gateways", (servers) => {
     expect((await call(there, "read_floor", { userId })).holder.sessionId).toBe(sessionId);
     await call(there, "give_up_floor", { sessionId });
     expect((await call(here, "read_floor", { userId })).holder).toBeNull();
-  });
-
-  test("a refusal of the floor has its decision at every gateway", async () => {
-    const user = newId();
-    await here.post("/session/create", { agentId: "phone", userId: user, activate: true });
-    const metadata = { session: newId(), user };
-    for (const node of [here, there]) {
-      const refusal = openai(node).chat.completions.create({ model: "general", messages: say("hello"), metadata });
-      await expect(refusal).rejects.toMatchObject({ status: 403, code: "rejected" });
-      const chat = new HeadlessChat(node.url, newId(), { body: { agentId: "general", userId: user } });
-      await chat.sendMessage({ text: "hello" });
-      expect(chat.partTypes).toContain("data-arbitration");
-      expect(chat.errors).toHaveLength(1);
-    }
   });
 });

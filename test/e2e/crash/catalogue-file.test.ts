@@ -10,6 +10,17 @@ const run = promisify(execFile);
 const OLD = { agents: [{ name: "general" }] };
 const NEW = JSON.stringify({ agents: [{ name: "general" }, { name: "phone" }] });
 
+/** A node, and its catalogue's file, which `replace` replaces. */
+async function startNode() {
+  const installation = await makeInstallation(OLD);
+  const catalogue = join(dirname(installation.file), "agents.yaml");
+  const replace = async (text: string) => {
+    await writeFile(`${catalogue}.new`, text);
+    await rename(`${catalogue}.new`, catalogue);
+  };
+  return { node: await installation.start(), catalogue, replace };
+}
+
 const isFault = ({ msg }: LogLine) => msg.startsWith("the catalogue has faults");
 const isReplaced = ({ msg }: LogLine) => msg === "the catalogue was replaced";
 
@@ -17,9 +28,7 @@ testWith(
   ["coreutils"],
   "a named pipe in the catalogue's place is a fault, and delays neither the next catalogue nor the node's end",
   async () => {
-    const installation = await makeInstallation(OLD);
-    const catalogue = join(dirname(installation.file), "agents.yaml");
-    const node = await installation.start();
+    const { node, catalogue, replace } = await startNode();
     const putPipe = async () => {
       await run("mkfifo", [`${catalogue}.pipe`]);
       await rename(`${catalogue}.pipe`, catalogue);
@@ -27,8 +36,7 @@ testWith(
     await putPipe();
     await node.logged(isFault);
     expect(node.stderr).toContain("it is not a regular file");
-    await writeFile(`${catalogue}.new`, NEW);
-    await rename(`${catalogue}.new`, catalogue);
+    await replace(NEW);
     await node.logged(isReplaced);
     await putPipe();
     node.signal("SIGTERM");
@@ -37,13 +45,10 @@ testWith(
 );
 
 test("an agent whose key is missing is named in the log when a reload brings it", async () => {
-  const installation = await makeInstallation(OLD);
-  const catalogue = join(dirname(installation.file), "agents.yaml");
-  const node = await installation.start();
+  const { node, replace } = await startNode();
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: "http://127.0.0.1:9/v1" };
   const keyless = { name: "keyless", adapter: { ...adapter, api_key_env: "MISSING_KEY" } };
-  await writeFile(`${catalogue}.new`, JSON.stringify({ agents: [{ name: "general" }, keyless] }));
-  await rename(`${catalogue}.new`, catalogue);
+  await replace(JSON.stringify({ agents: [{ name: "general" }, keyless] }));
   await node.logged(({ msg }) => msg === "an agent cannot answer");
   expect(node.log).toContainEqual(
     expect.objectContaining({ agentId: "keyless", problem: "the environment variable MISSING_KEY is not set" }),
@@ -54,9 +59,7 @@ testWith(
   ["prlimit"],
   "a catalogue that was unreadable for a while is read once it is readable, without a further change (needs prlimit)",
   async () => {
-    const installation = await makeInstallation(OLD);
-    const catalogue = join(dirname(installation.file), "agents.yaml");
-    const node = await installation.start();
+    const { node, catalogue } = await startNode();
     // No further file: every attempt to open one fails with EMFILE.
     await run("prlimit", ["--pid", String(node.pid), "--nofile=3:"]);
     await writeFile(catalogue, NEW);

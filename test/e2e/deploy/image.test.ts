@@ -4,16 +4,14 @@ import { cp, mkdir, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { commandOf, deployed } from "../../support/documents/deployment.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
 const root = resolve(import.meta.dirname, "../../..");
 const run = promisify(execFile);
-const closing: (() => unknown)[] = [];
-afterAll(async () => {
-  for (const close of closing.reverse()) await close();
-});
+const atEnd = atEndOfSuite();
 
 /** What the stages of the Dockerfile copy, and what the first of them runs. */
 const [building, running] = deployed("Dockerfile")
@@ -27,7 +25,7 @@ const copiedFromBuild = running!.lines.flatMap((line) => /^COPY --from=build \/a
 /** A folder with the files of the last stage; the packages are those installed here. */
 async function makeImage(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "interlock-image-"));
-  closing.push(() => rm(folder, { recursive: true }));
+  atEnd(() => rm(folder, { recursive: true }));
   const [build, app] = [join(folder, "build"), join(folder, "app")];
   for (const [place, paths] of [
     [build, copiedIn(building!)],
@@ -67,7 +65,7 @@ describe("the image of the Dockerfile", () => {
     const port = await freePort();
     const env = { PORT: String(port), INTERLOCK_STORE: "sqlite::memory:", INTERLOCK_DRAIN: "0ms" };
     const server = node(words, env);
-    closing.push(() => server.kill("SIGKILL"));
+    atEnd(() => server.kill("SIGKILL"));
     let printed = "";
     for await (const piece of server.stdout!.setEncoding("utf8").iterator({ destroyOnReturn: false })) {
       printed += piece;

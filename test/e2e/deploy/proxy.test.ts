@@ -2,8 +2,9 @@ import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 import { readPage } from "../../docs/page.ts";
-import { describeInChromium } from "../../support/browsers/chromium.ts";
+import { type BrowserPage, describeInChromium } from "../../support/browsers/chromium.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { headOf } from "../../support/clients/node-client.ts";
 import { Page } from "../../support/clients/page.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -107,7 +108,7 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
     const proxy = await startNginx(port);
     const session = new Page(`${proxy}/session/talk/events`, { mayBeSaid });
     await session.until(() => session.logOf("talk").some(({ type }) => type === "complete"));
-    const start = Number((await node.ask("GET", "/session/talk")).body.position.split(".")[1]);
+    const start = await headOf(node, "talk");
     const connection = new Page(`${proxy}/events?sessionId=talk`, { mayBeSaid, starts: { talk: start } });
     // The third event is the binding. Before it, the connection's position has no place in the session.
     await connection.until(() => connection.heard.length >= 3);
@@ -120,7 +121,7 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
       expect(page.faults).toEqual([]);
       expect(page.heard.map(({ type }) => type)).not.toContain("reset");
     }
-    const head = Number((await next.ask("GET", "/session/talk")).body.position.split(".")[1]);
+    const head = await headOf(next, "talk");
     await session.until(() => session.logOf("talk").length >= head);
     expect(session.logOf("talk").map(({ seq }) => seq)).toEqual(seqsUpTo(head));
     const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
@@ -157,11 +158,9 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
     isOver = isEnd(runId);
     await reading;
     expect(waits).toContain(isPlain ? "unavailable" : undefined);
-    const { position } = (await next.ask("GET", "/session/talk")).body;
-    const head = Number(position.split(".")[1]);
     const seqs = seen.map(({ seq }) => seq!);
     expect(seqs).toEqual(seqsUpTo(seqs.length));
-    expect(seqs.length).toBeLessThanOrEqual(head);
+    expect(seqs.length).toBeLessThanOrEqual(await headOf(next, "talk"));
   });
 
   describeInChromium("a page of another origin in Chromium", (open) => {
@@ -181,7 +180,10 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
         onRefused: (status) => refused.push(status),
         newTicket: ${newTicket},
       });`;
-    const seqs = "heard.flatMap(({ seq }) => seq === undefined ? [] : [seq])";
+    const expectInOrder = async (page: BrowserPage["page"]) => {
+      const seqs = await page.evaluate<number[]>("heard.flatMap(({ seq }) => seq === undefined ? [] : [seq])");
+      expect(seqs).toEqual(seqsUpTo(seqs.length));
+    };
     const told = (runId: string) =>
       `heard.some(({ type, data }) => type === "complete" && data.runId === ${JSON.stringify(runId)})`;
 
@@ -196,8 +198,7 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
       await page.waitForFunction("gaveUp >= 1");
       const { node: next, runId } = await goOn(installation);
       await page.waitForFunction(told(runId));
-      const places = await page.evaluate<number[]>(seqs);
-      expect(places).toEqual(seqsUpTo(places.length));
+      await expectInOrder(page);
       // The stream's last event is the follower's last event.
       await next.post("/session/talk/archive");
       await page.waitForFunction("heard.at(-1).type === 'bye'");
@@ -224,8 +225,7 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
       await node.ended;
       const { runId } = await goOn(installation, KEY);
       await page.waitForFunction(told(runId));
-      const places = await page.evaluate<number[]>(seqs);
-      expect(places).toEqual(seqsUpTo(places.length));
+      await expectInOrder(page);
       expect(await page.evaluate("refused")).toEqual([]);
     });
 
@@ -252,9 +252,8 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
       await node.kill();
       await page.waitForFunction("opens >= 2");
       const { runId } = await goOn(installation);
-      await page.waitForFunction(`heard.some(({ type, data }) => type === "complete" && data.runId === "${runId}")`);
-      const seqs = await page.evaluate<number[]>("heard.flatMap(({ seq }) => seq === undefined ? [] : [seq])");
-      expect(seqs).toEqual(seqsUpTo(seqs.length));
+      await page.waitForFunction(told(runId));
+      await expectInOrder(page);
     });
   });
 });

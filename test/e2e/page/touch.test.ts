@@ -17,6 +17,11 @@ import { saveLog } from "../../support/documents/saved-log.ts";
 const LONG = { label: `Wordy ${"with many names ".repeat(7)}`.trim() };
 const node = await startPageNode({ agents: [...E2E_AGENTS, scripted("wordy", { ...LONG, priority: 25 })] });
 
+const SCREENS = [
+  { name: "a phone", viewport: PHONE.viewport },
+  { name: "a tablet", viewport: { width: 820, height: 1180 } },
+];
+
 /** The timeline of a log of two hours, on a phone. */
 async function openLog(open: Open) {
   const page = await open(`${node.url}/#/timeline`, PHONE);
@@ -198,10 +203,7 @@ describePage("what-if by touch", (open) => {
     await page.getByText("Switch on to see first what an agent's start would do.").waitFor();
   });
 
-  test.each([
-    { name: "a phone", viewport: PHONE.viewport },
-    { name: "a tablet", viewport: { width: 820, height: 1180 } },
-  ])("nothing under the finger moves when an answer is shown: on $name", async ({ viewport }) => {
+  test.each(SCREENS)("nothing under the finger moves when an answer is shown: on $name", async ({ viewport }) => {
     const user = new E2eClient(node);
     await user.hold("music");
     const page = await open(`${node.url}/#/floor/u%3A${user.userId}`, { ...PHONE, viewport });
@@ -240,29 +242,29 @@ describePage("what-if by touch", (open) => {
     expect(await places()).toEqual(before);
   });
 
-  test.each([
-    { name: "a phone", viewport: PHONE.viewport },
-    { name: "a tablet", viewport: { width: 820, height: 1180 } },
-  ])("an answer of many lines scrolls in its place and covers nothing else: on $name", async ({ viewport }) => {
-    const user = new E2eClient(node);
-    await user.hold("wordy");
-    const page = await open(`${node.url}/#/floor/u%3A${user.userId}`, { ...PHONE, viewport });
-    await page.getByRole("button", { name: "What if?", exact: true }).tap();
-    const place = page.getByRole("region", { name: "Answer about an agent" });
-    await agentButton(page, "Phone").scrollIntoViewIfNeeded();
-    const before = await place.boundingBox();
-    await agentButton(page, "Phone").tap();
-    const answer = place.getByText(/Phone \(90\) would get the floor.*is paused\.$/);
-    await answer.waitFor();
-    expect(await place.boundingBox()).toEqual(before);
-    const hidden = await page.evaluate<number>(`(() => {
+  test.each(SCREENS)(
+    "an answer of many lines scrolls in its place and covers nothing else: on $name",
+    async ({ viewport }) => {
+      const user = new E2eClient(node);
+      await user.hold("wordy");
+      const page = await open(`${node.url}/#/floor/u%3A${user.userId}`, { ...PHONE, viewport });
+      await page.getByRole("button", { name: "What if?", exact: true }).tap();
+      const place = page.getByRole("region", { name: "Answer about an agent" });
+      await agentButton(page, "Phone").scrollIntoViewIfNeeded();
+      const before = await place.boundingBox();
+      await agentButton(page, "Phone").tap();
+      const answer = place.getByText(/Phone \(90\) would get the floor.*is paused\.$/);
+      await answer.waitFor();
+      expect(await place.boundingBox()).toEqual(before);
+      const hidden = await page.evaluate<number>(`(() => {
       const place = document.querySelector("[aria-label='Answer about an agent']");
       place.scrollTo(0, place.scrollHeight);
       return place.scrollTop;
     })()`);
-    expect(hidden).toBeGreaterThan(0);
-    expect(await place.boundingBox()).toEqual(before);
-  });
+      expect(hidden).toBeGreaterThan(0);
+      expect(await place.boundingBox()).toEqual(before);
+    },
+  );
 
   test("with a mouse a long answer is visible beside the list, leaves the page as it is, is scrolled in its place, and disappears when the pointer leaves it", async () => {
     const user = new E2eClient(node);

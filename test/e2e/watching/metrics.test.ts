@@ -1,19 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { metricOf } from "../../support/clients/node-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-let node: NodeUnderTest;
-beforeAll(async () => {
-  node = await NodeUnderTest.start();
-});
+const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
-
-/** The value of one line; undefined if it is missing. */
-async function read(line: string): Promise<number | undefined> {
-  const { text } = await node.get("/metrics");
-  const found = text.split("\n").find((each) => each.startsWith(`${line} `));
-  return found === undefined ? undefined : Number(found.slice(line.length + 1));
-}
+const read = (line: string) => metricOf(node, line);
 
 describe("a single node", () => {
   test("a single node reports the durations of commits, the bus and waiting runs", async () => {
@@ -37,11 +29,15 @@ describe("a single node", () => {
       /^interlock_node_info\{node="([^"]+)",name="[^"]+:\d+",roles="gateway,orchestrator,worker",version="[\d.]+"\} 1$/m;
     const [, id] = info.exec((await node.get("/metrics")).text)!;
     expect(await read(`interlock_orchestrator_partitions{node="${id}"}`)).toBe(256);
-    expect(await read("interlock_bus_away")).toBe(0);
-    expect(await read("interlock_asks_waiting")).toBe(0);
-    expect(await read("interlock_commands_waiting")).toBe(0);
-    expect(await read("interlock_asks_repeated_total")).toBe(0);
-    expect(await read("interlock_followers_behind_total")).toBe(0);
+    for (const name of [
+      "bus_away",
+      "asks_waiting",
+      "commands_waiting",
+      "asks_repeated_total",
+      "followers_behind_total",
+    ]) {
+      expect(await read(`interlock_${name}`), name).toBe(0);
+    }
   });
 
   test("a single node reports the delay of its event loop", async () => {

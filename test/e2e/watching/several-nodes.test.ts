@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { HeardReport } from "../../../src/protocol/internal/node-report.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { metricOf } from "../../support/clients/node-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
@@ -67,15 +68,8 @@ describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres,
     const user = new E2eClient(gateway);
     const { id } = await user.hold("music");
     await accepted(user.say(id, "hello"));
-    const figures = async (node: NodeUnderTest) => {
-      const { text } = await node.get("/metrics");
-      return ["interlock_runs_waiting", "interlock_runs_waiting_seconds"].map((name) => {
-        const value = text.split("\n").find((line) => line.startsWith(`${name} `));
-        return Number(value?.slice(name.length));
-      });
-    };
-    await expect.poll(async () => (await figures(orchestrator))[0]).toBe(1);
-    await expect.poll(async () => (await figures(orchestrator))[1]).toBeGreaterThan(0);
+    await expect.poll(() => metricOf(orchestrator, "interlock_runs_waiting")).toBe(1);
+    await expect.poll(() => metricOf(orchestrator, "interlock_runs_waiting_seconds")).toBeGreaterThan(0);
     expect((await accepted(gateway.get("/nodes"))) as unknown).toMatchObject({ absentRoles: ["worker"] });
     const say = async () => {
       const another = new E2eClient(gateway);
@@ -90,22 +84,19 @@ describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres,
     const spoken = await fetch(`${gateway.url}/mcp`, { method: "POST", headers, body: JSON.stringify(call) });
     expect(await spoken.text()).toContain(`"notice":"${notice}"`);
     const messages = [{ role: "user", content: "hello" }];
+    const parts = [{ type: "text", text: "hello" }];
     for (const [path, body] of [
       ["/v1/chat/completions", { model: "music", messages, stream: true }],
       ["/v1/responses", { model: "music", input: "hello", stream: true }],
-      [
-        "/api/chat",
-        { id: "by-use-chat", messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }] },
-      ],
+      ["/api/chat", { id: "by-use-chat", messages: [{ id: "m1", role: "user", parts }] }],
     ] as const) {
       const answer = await fetch(`${gateway.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
       expect([path, answer.headers.get("interlock-notice")]).toEqual([path, notice]);
       await answer.body?.cancel();
     }
     await orchestrator.stop();
-    expect((await accepted(gateway.get("/nodes"))) as unknown).toMatchObject({
-      absentRoles: ["orchestrator", "worker"],
-    });
+    const absentRoles = ["orchestrator", "worker"];
+    expect((await accepted(gateway.get("/nodes"))) as unknown).toMatchObject({ absentRoles });
     const error = expect.stringContaining("no node has the role orchestrator");
     await expect
       .poll(() => user.say(id, "are you there?"), { timeout: 30_000 })
@@ -120,23 +111,14 @@ describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres,
     await accepted(user.say(id, "hello", {}, { headers: CALLER }));
     await stream.until(({ type }) => type === "complete");
 
-    const read = async (node: NodeUnderTest, line: string) => {
-      const { text } = await node.get("/metrics");
-      return Number(
-        text
-          .split("\n")
-          .find((each) => each.startsWith(`${line} `))
-          ?.slice(line.length),
-      );
-    };
-    expect(await read(gateway, "interlock_bus_lag_seconds_count")).toBeGreaterThan(0);
-    expect(await read(gateway, "interlock_commit_seconds_count")).toBe(0);
-    expect(await read(gateway, "interlock_partitions_owned")).toBe(0);
-    expect(await read(gateway, "interlock_connections")).toBe(1);
-    expect(await read(orchestrator, "interlock_commit_seconds_count")).toBeGreaterThan(0);
-    expect(await read(orchestrator, "interlock_partitions_owned")).toBe(256);
-    expect(await read(worker, "interlock_run_wait_seconds_count")).toBe(1);
-    expect(await read(worker, 'interlock_run_seconds_count{agent="music",outcome="done",code=""}')).toBe(1);
+    expect(await metricOf(gateway, "interlock_bus_lag_seconds_count")).toBeGreaterThan(0);
+    expect(await metricOf(gateway, "interlock_commit_seconds_count")).toBe(0);
+    expect(await metricOf(gateway, "interlock_partitions_owned")).toBe(0);
+    expect(await metricOf(gateway, "interlock_connections")).toBe(1);
+    expect(await metricOf(orchestrator, "interlock_commit_seconds_count")).toBeGreaterThan(0);
+    expect(await metricOf(orchestrator, "interlock_partitions_owned")).toBe(256);
+    expect(await metricOf(worker, "interlock_run_wait_seconds_count")).toBe(1);
+    expect(await metricOf(worker, 'interlock_run_seconds_count{agent="music",outcome="done",code=""}')).toBe(1);
 
     // Each node sends its last spans when it stops.
     for (const role of ["gateway", "worker", "orchestrator"] as const) await nodes[role].stop();

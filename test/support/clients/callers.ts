@@ -31,18 +31,8 @@ export class Caller {
 
   ask(method: string, path: string, body?: unknown, options?: RequestOptions): Promise<Answer> {
     const whole = this.#with(options);
-    switch (method) {
-      case "GET":
-        return this.node.get(path, whole);
-      case "POST":
-        return this.node.post(path, body, whole);
-      case "PUT":
-        return this.node.put(path, body, whole);
-      case "PATCH":
-        return this.node.patch(path, body, whole);
-      default:
-        return this.node.delete(path, whole);
-    }
+    const verb = method.toLowerCase() as "get" | "post" | "put" | "patch" | "delete";
+    return verb === "get" || verb === "delete" ? this.node[verb](path, whole) : this.node[verb](path, body, whole);
   }
 
   stream(path: string, headers: Record<string, string> = {}): Promise<SseReader> {

@@ -30,3 +30,10 @@ export async function readiness(node: ChildServer): Promise<[status: number, mis
   const { status, body } = await node.ask("GET", "/ready");
   return [status, body.missing];
 }
+
+/** The value of a line of a node's metrics; undefined if it is missing. */
+export async function metricOf({ url }: { url: string }, line: string): Promise<number | undefined> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const found = text.split("\n").find((each) => each.startsWith(`${line} `));
+  return found === undefined ? undefined : Number(found.slice(line.length + 1));
+}
