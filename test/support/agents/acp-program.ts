@@ -35,10 +35,8 @@ function ask(method: string, params: object): Promise<Json> {
 }
 
 function leaveBehind(): void {
-  spawn(process.execPath, ["-e", "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)"], {
-    detached: true,
-    stdio: "inherit",
-  }).unref();
+  const script = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)";
+  spawn(process.execPath, ["-e", script], { detached: true, stdio: "inherit" }).unref();
 }
 
 const OPTIONS = [

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { text } from "node:stream/consumers";
 
 /**
  * A program for the command adapter. Its first argument says what it does with the prompt on its standard input;
@@ -14,25 +15,18 @@ function pour(output: NodeJS.WriteStream, text: string): void {
   output.once("drain", () => pour(output, text));
 }
 
-async function readPrompt(): Promise<string> {
-  process.stdin.setEncoding("utf8");
-  let text = "";
-  for await (const chunk of process.stdin) text += chunk;
-  return text;
-}
+const readPrompt = () => text(process.stdin);
 
 /** A process in a separate process session, which a signal to the group does not reach. */
 function leaveBehind(): void {
-  spawn(process.execPath, ["-e", "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)"], {
-    detached: true,
-    stdio: "inherit",
-  }).unref();
+  const script = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)";
+  spawn(process.execPath, ["-e", script], { detached: true, stdio: "inherit" }).unref();
 }
 
 async function jsonl(): Promise<void> {
   const prompt = await readPrompt();
   if (prompt.startsWith("speak")) {
-    for (const text of ["One, ", "two, ", "three."]) json({ type: "text", text });
+    for (const each of ["One, ", "two, ", "three."]) json({ type: "text", text: each });
     json({ type: "usage", input: 3, output: 4 });
   } else if (prompt.startsWith("stall")) {
     json({ type: "text", text: "One, " });

@@ -156,16 +156,12 @@ export async function play(agent: Agent, turn: Turn, stage: RunStage = createRun
 }
 
 /** The failure that ends a run, and the parts before it. */
-export async function playToFailure(
-  agent: Agent,
-  turn: Turn,
-  stage: RunStage = createRunStage(),
-): Promise<{ parts: Part[]; failure: unknown }> {
+export async function playToFailure(agent: Agent, turn: Turn, stage: RunStage = createRunStage()) {
   const parts: Part[] = [];
   try {
     for await (const part of agent.run(turn, stage.control)) parts.push(part);
   } catch (failure) {
-    return { parts, failure };
+    return { parts, failure: failure as unknown };
   }
   throw new Error("the run did not fail");
 }

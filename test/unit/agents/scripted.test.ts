@@ -26,17 +26,12 @@ describe("choosing a rule", () => {
     expect(textOf(await play(agent, turnOf("今天天气怎么样")))).toBe("Sunny.");
   });
 
-  test("without a matching rule the message is echoed", async () => {
-    const parts = await play(scripted({ match: "x", say: "y" }), turnOf("hello"));
-    expect(parts).toEqual([{ type: "text", text: "You said: hello" }]);
-  });
-
-  test("a long message is echoed in pieces that split no character", async () => {
+  test("without a matching rule the message is echoed, in pieces that split no character", async () => {
     const message = "🎵".repeat(10_000);
-    const texts = textsOf(await play(scripted(), turnOf(message)));
+    const texts = textsOf(await play(scripted({ match: "x", say: "y" }), turnOf(message)));
     expect(texts.join("")).toBe(`You said: ${message}`);
     expect(Math.max(...texts.map((text) => text.length))).toBeLessThanOrEqual(4_096);
-    expect(texts.every((text) => text.isWellFormed())).toBe(true);
+    expect(texts.filter((text) => !text.isWellFormed())).toEqual([]);
   });
 
   test("a pattern is matched against the beginning of a message, so that it never searches megabytes", async () => {

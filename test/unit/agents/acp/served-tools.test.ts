@@ -14,14 +14,12 @@ const withTools = (...tools: unknown[]) => talking(acpAdapter(), { tools }).agen
 const calls = (...list: [name: string, input: object][]) => turnOf(`calls ${JSON.stringify(list)}`);
 
 describe("the tools that Interlock serves to a coding agent", () => {
-  test("a coding agent is served the tools of its catalogue entry, for its program alone", async () => {
-    const parts = await play(withTools("clock", "ask-user"), turnOf("lists"));
-    expect(JSON.parse(textOf(parts))).toEqual({ tools: ["clock", "ask-user"], stranger: { refused: 401 } });
-  });
-
-  test("a coding agent is served no tools if its entry names none", async () => {
-    const parts = await play(talking().agent, turnOf("lists"));
-    expect(JSON.parse(textOf(parts))).toEqual({ stranger: { refused: "no server" } });
+  test.each([
+    ["the tools of its entry, for its program alone", ["clock", "ask-user"], { refused: 401 }],
+    ["no tools if its entry names none", undefined, { refused: "no server" }],
+  ])("a coding agent is served %s", async (_, tools, stranger) => {
+    const parts = await play(withTools(...(tools ?? [])), turnOf("lists"));
+    expect(JSON.parse(textOf(parts))).toEqual({ ...(tools && { tools }), stranger });
   });
 
   test("a served tool asks the user after the log has shown the call", async () => {

@@ -123,17 +123,15 @@ describe("permission", () => {
     expect(stage.asked).toEqual([]);
   });
 
-  test("permission is refused if the user refuses it, whether the agent continues or ends its turn", async () => {
-    const { parts, text } = await answered("permit", [confirm("reject")]);
-    expect(text).toBe("first: no");
+  test.each([
+    ["the agent continues", "permit", undefined, "first: no"],
+    ["the agent ends its turn", "halts", undefined, ""],
+    ["a reply follows in the same run", "permit", "speak instead", "first: noOne, two, three."],
+  ])("permission is refused if the user refuses it: %s", async (_, content, reason, said) => {
+    const { parts, text } = await answered(content, [confirm("reject", reason)]);
+    expect(text).toBe(said);
     expect(ofType(parts, "tool-result")).toMatchObject([{ content: "rejected", status: "error" }]);
-    const halted = await answered("halts", [confirm("reject")]);
-    expect(ofType(halted.parts, "exit")).toHaveLength(1);
-  });
-
-  test("a refusal of permission with a reply is followed by the reply, in the same run", async () => {
-    const { text } = await answered("permit", [confirm("reject", "speak instead")]);
-    expect(text).toBe("first: noOne, two, three.");
+    expect(ofType(parts, "exit")).toHaveLength(1);
   });
 
   test("a request for permission is cancelled when the run ends first, and leaves nothing", async () => {
