@@ -44,8 +44,7 @@ test("a draft takes a checkpoint's additional text, and then the deltas that wai
 });
 
 test("waiting deltas are put in order, and those beyond a further gap keep waiting", () => {
-  for (const [offset, text] of ["12 e", "4 b", "3 a", "10 d"].map((each) => each.split(" ")))
-    add(Number(offset), text!);
+  for (const [text, offset] of Object.entries({ e: 12, b: 4, a: 3, d: 10 })) add(offset, text);
   for (const [kept, text] of [
     ["---", "---ab"],
     ["---ab12345", "---ab12345d"],
