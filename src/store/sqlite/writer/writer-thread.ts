@@ -43,9 +43,9 @@ interface Waiting extends PromiseWithResolvers<WriteOutcome> {
 }
 
 /**
- * The main thread's handle of the writer's thread, with the bounded queue to it. Jobs of one turn of the event loop are
- * sent in lots, and the rest at its end, without waiting for earlier answers, because the thread batches whatever has
- * arrived into its next transaction. A job is answered only after its commit.
+ * The main thread's handle of the writer's thread, with the bounded queue to it. Jobs of one iteration of the event
+ * loop are sent in lots, and the rest at its end, without waiting for earlier answers, because the thread batches
+ * whatever has arrived into its next transaction. A job is answered only after its commit.
  *
  * If the thread is lost, its unanswered jobs fail as an engine error. The next jobs start a new thread, or fail too during
  * the pause after the last loss.
