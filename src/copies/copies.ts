@@ -4,15 +4,8 @@ import type { Identity, Write } from "../gateway/commands.ts";
 import type { CommandContext } from "../gateway/route-context.ts";
 import type { ImageInput } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
-import {
-  type AgentId,
-  type ConnectionId,
-  floorOf,
-  type MessageId,
-  type RunId,
-  type SessionId,
-} from "../protocol/ids.ts";
-import type { CommandOf, TurnInput } from "../protocol/internal/command.ts";
+import { type AgentId, type ConnectionId, floorOf, type MessageId, type SessionId } from "../protocol/ids.ts";
+import type { CommandOf } from "../protocol/internal/command.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
 import type { Message } from "../protocol/message.ts";
 import { NEW_TITLE, type Origin, type Session } from "../protocol/session.ts";
@@ -118,12 +111,7 @@ export class Copies {
       });
       if (!images) await copyImages({ store, clock, source: source.id, into: history }, edited.images ?? []);
       const shown = images ? await keepImages(this.#context, history.sessionId, images) : (edited.images ?? []);
-      const turn: TurnInput = {
-        messageId: commands.deriveId<MessageId>(identity, "message"),
-        runId: commands.deriveId<RunId>(identity, "run"),
-        content,
-        ...(shown.length > 0 && { images: shown }),
-      };
+      const turn = commands.newTurn(identity, { content, images: shown });
       return { floorId, command: { ...command, turn, activate: true } };
     };
     const reply = await histories.create(identity, connectionId, plan);

@@ -238,8 +238,8 @@ export class LiveRuns {
     const { caller } = identity;
     const { sessionId: named, agentId, chat: _, playedUpTo: __, ...rest } = wanted;
     const sessions = this.#context.visibleTo(caller);
-    const found = named && (await sessions.find(named));
-    if (!found || found.tombstone) {
+    const found = named && (await sessions.findLiving(named));
+    if (!found) {
       const made = named && (await sessions.idFor(ownerOf(caller, rest.userId), named));
       return newTarget(caller, made ?? this.#context.commands.deriveId(identity, "session"), {
         ...rest,

@@ -1,7 +1,7 @@
 import { checkContent, keepImages } from "../copies/turn-content.ts";
 import type { ClientMessage } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
-import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
+import { type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
 import type { CommandOf, WantedSession } from "../protocol/internal/command.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { BlobStore } from "../store/store.ts";
@@ -21,19 +21,28 @@ export interface Target {
   creates?: WantedSession | undefined;
 }
 
-/**
- * A session that a message creates. @throws AppError `forbidden` for another user, `bad_request` for a zone without a
- * user
- */
-export function newTarget(
-  caller: Caller,
-  sessionId: SessionId,
-  wanted: Pick<WantedSession, "agentId" | "userId" | "zone" | "workspaceId" | "title" | "locale" | "endsWithTurn">,
-): Target {
-  const { userId, zone } = wanted;
+type UserZone = Pick<WantedSession, "userId" | "zone">;
+
+/** The user and the zone of a new session; of a request that names no user, those of its connection. */
+export function userZoneOf({ userId, zone }: UserZone, row: UserZone | undefined): UserZone {
+  return userId === undefined && row ? { userId: row.userId, zone: zone ?? row.zone } : { userId, zone };
+}
+
+/** @throws AppError `forbidden` for another user, `bad_request` for a zone without a user */
+export function checkUserZone(caller: Caller, { userId, zone }: UserZone): void {
   checkUser(caller, userId);
   if (zone !== undefined && userId === undefined)
     throw new AppError("bad_request", "The request names a zone without a userId. Add the userId.");
+}
+
+/** A session that a request creates. @throws AppError as `checkUserZone` */
+export function newTarget(
+  caller: Caller,
+  sessionId: SessionId,
+  wanted: Omit<WantedSession, "sessionId" | "ownerId">,
+): Target & { creates: WantedSession } {
+  const { userId, zone } = wanted;
+  checkUserZone(caller, wanted);
   const creates = { ...wanted, sessionId, ownerId: ownerOf(caller, userId) };
   return { sessionId, floorId: floorOf(sessionId, userId, zone), creates };
 }
@@ -52,13 +61,7 @@ export class ChatCommands {
     const { sessionId, creates } = target;
     checkContent(message.content, message.images?.length ?? 0);
     const images = await keepImages(this.#options, sessionId, message.images ?? []);
-    const turn = {
-      messageId: message.id ?? commands.deriveId<MessageId>(identity, "message"),
-      runId: commands.deriveId<RunId>(identity, "run"),
-      content: message.content,
-      ...(images.length > 0 && { images }),
-      ...(message.playedUpTo !== undefined && { playedUpTo: message.playedUpTo }),
-    };
+    const turn = commands.newTurn(identity, { ...message, images });
     return { type: "session.chat", sessionId, turn, ...(creates && { session: creates }) };
   }
 }

@@ -3,7 +3,7 @@ import { createHmac, hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../protocol/errors.ts";
 import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
-import { type Command, type Envelope, sessionCreatedBy } from "../protocol/internal/command.ts";
+import { type Command, type Envelope, sessionCreatedBy, type TurnInput } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
 import { bornOf, logPosition } from "../protocol/position.ts";
@@ -116,6 +116,21 @@ export class Commands {
       .slice(0, 22) as T;
   }
 
+  /** A turn of the user, with ids that a repeat receives again. @param id the client's for the message */
+  newTurn(
+    identity: Identity,
+    said: { id?: MessageId | undefined } & Pick<TurnInput, "content" | "images" | "playedUpTo">,
+  ): TurnInput {
+    const { id, content, images = [], playedUpTo } = said;
+    return {
+      messageId: id ?? this.deriveId<MessageId>(identity, "message"),
+      runId: this.deriveId<RunId>(identity, "run"),
+      content,
+      ...(images.length > 0 && { images }),
+      ...(playedUpTo !== undefined && { playedUpTo }),
+    };
+  }
+
   /**
    * Run a write with exactly one effect (rule C3). First look for the answer to an earlier request with the same key,
    * so that a repeat is not refused because of later changes. Then run `plan`, which may refuse, and reserve room on
@@ -201,10 +216,10 @@ export class Commands {
   }
 
   async #send({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
-    const { addresses, clock, deadlineMs } = this.#options;
+    const { addresses } = this.#options;
     const { caller, commandId, bodyHash, trace } = identity;
-    const deadline = clock.now() + deadlineMs;
     const actsFor = actingFor(caller);
+    const deadline = this.#deadline();
     const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, deadline, trace, command };
     flow.onHop?.("command", `${command.type} with the key ${commandId}`);
     const reply = await withKey(identity, () => this.#options.send(envelope));
@@ -219,25 +234,21 @@ export class Commands {
 
   /** Send a command that changes nothing. It needs no key and leaves no receipt. */
   async look(floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
-    const { clock, deadlineMs, newId } = this.#options;
-    const deadline = clock.now() + deadlineMs;
-    return accepted(await this.#options.send({ floorId, commandId: newId(), bodyHash: "", deadline, trace, command }));
+    return this.#sendWithoutKey({ floorId, trace, command });
   }
 
   /** Send a command that may be repeated without harm. It needs no key and leaves no receipt. */
   async renew(caller: Caller, floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
-    const { clock, deadlineMs, newId } = this.#options;
-    const deadline = clock.now() + deadlineMs;
-    const envelope = {
-      floorId,
-      actsFor: actingFor(caller),
-      commandId: newId(),
-      bodyHash: "",
-      deadline,
-      trace,
-      command,
-    };
-    return accepted(await this.#options.send(envelope));
+    return this.#sendWithoutKey({ floorId, actsFor: actingFor(caller), trace, command });
+  }
+
+  async #sendWithoutKey(about: Pick<Envelope, "floorId" | "actsFor" | "trace" | "command">): Promise<Accepted> {
+    const { newId, send } = this.#options;
+    return accepted(await send({ ...about, commandId: newId(), bodyHash: "", deadline: this.#deadline() }));
+  }
+
+  #deadline(): number {
+    return this.#options.clock.now() + this.#options.deadlineMs;
   }
 
   /** The earlier answer for this key, if any. @throws AppError if the earlier answer was a refusal */
@@ -274,7 +285,7 @@ async function withKey<T>({ commandId }: Identity, work: () => Promise<T>): Prom
  * Whether the write had no effect. Only a refusal by the floor has a receipt; any other repeat is decided again (rule
  * C3).
  */
-function isRefusal(error: unknown): boolean {
+export function isRefusal(error: unknown): boolean {
   return error instanceof AppError && !["busy", "unavailable", "internal"].includes(error.code);
 }
 

@@ -110,9 +110,9 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
 
   async function open(wanted: Parameters<typeof newTarget>[2], { identity }: Pick<McpCall, "identity">) {
     const { sessionId, floorId, creates } = newTarget(caller, commands.deriveId(identity, "session"), wanted);
-    const command: Command = { type: "session.create", sessionId, session: creates!, activate: true };
+    const command: Command = { type: "session.create", sessionId, session: creates, activate: true };
     const { session, decision } = await commands.carryOut(identity, async () => ({ floorId, command }));
-    return { sessionId, state: session?.state, ...(decision && { decision }), ...noticeOf(creates!) };
+    return { sessionId, state: session?.state, ...(decision && { decision }), ...noticeOf(creates) };
   }
 
   /** Collect the output of a run for a limited time. The run continues afterwards. */

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { Bus } from "../../bus/bus.ts";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { CatalogStatus } from "../../config/catalog/watched-catalog.ts";
-import type { Identity } from "../../gateway/commands.ts";
+import { type Identity, isRefusal } from "../../gateway/commands.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { headersOf, type LiveRuns, type LiveRunsContext, type RunAddress, type WantedTurn } from "../live-runs.ts";
 import type { RepeatedRequests } from "../repeated-requests.ts";
@@ -98,7 +98,7 @@ export async function answerWithRun(
       : await runs.begin(identity, { ...target, ...turn }, show);
   } catch (error) {
     // A refusal had no effect, so a further request may be decided again.
-    if (!hasRun) end(error instanceof AppError && isRefused(error) ? "whole" : "unknown");
+    if (!hasRun) end(isRefusal(error) ? "whole" : "unknown");
     throw error;
   }
 
@@ -134,11 +134,6 @@ export async function answerWithRun(
       .catch((error) => log.warn({ err: error, traceId: request.id }, "a run could not be ended"));
   }
 }
-
-const UNKNOWN: ReadonlySet<string> = new Set(["busy", "unavailable", "internal"]);
-
-/** Whether the error says that nothing has begun. */
-const isRefused = ({ code }: AppError): boolean => !UNKNOWN.has(code);
 
 /** @throws AppError for a run that failed or was aborted */
 function mustBeWhole(summary: RunSummary): RunSummary {

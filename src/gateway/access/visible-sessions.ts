@@ -75,10 +75,16 @@ export class VisibleSessions {
     return undefined;
   }
 
+  /** As `find`, but undefined for a deleted session. */
+  async findLiving(id: SessionId): Promise<SessionAddress | undefined> {
+    const found = await this.find(id);
+    return found?.tombstone ? undefined : found;
+  }
+
   /** @throws AppError `session_not_found` */
   async addressOf(id: SessionId): Promise<SessionAddress> {
-    const found = await this.find(id);
-    if (!found || found.tombstone) throw new AppError("session_not_found");
+    const found = await this.findLiving(id);
+    if (!found) throw new AppError("session_not_found");
     return found;
   }
 

@@ -23,7 +23,7 @@ const MAX_VALUES = 1_024;
 /** The same for a whole conversation, of which the schemas check little but its last message. */
 const MAX_CONVERSATION_VALUES = 65_536;
 
-/** How deep a body may be nested: several times what an agent may send, which a conversation brings back. */
+/** How deep a body may be nested: several times what an agent may send, which a conversation creates back. */
 const MAX_BODY_DEPTH = 512;
 
 /** The error for a body that is too large, which says what would fit. */

@@ -9,12 +9,11 @@ import type { Histories } from "../../copies/histories.ts";
 import { type ImportedSession, importHistory, MAX_LINE_BYTES } from "../../copies/imported-history.ts";
 import type { StagedHistory } from "../../copies/staged-history.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../../protocol/ids.ts";
-import type { CommandOf } from "../../protocol/internal/command.ts";
+import { AgentId, CommandId, ConnectionId, Name, SessionId } from "../../protocol/ids.ts";
 import { NEW_TITLE, Session } from "../../protocol/session.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { BlobStore } from "../../store/store.ts";
-import { checkUser, ownerOf } from "../access/caller.ts";
+import { checkUserZone, newTarget } from "../chat-commands.ts";
 import { inviteBody } from "../http/json-bodies.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
 import { sessionAnswer } from "./command-answer.ts";
@@ -135,9 +134,7 @@ export function exportRoutes(app: Routes, context: Context): void {
       const caller = await context.authenticate(request);
       const { query } = request;
       const { userId, zone, workspaceId, connectionId } = query;
-      checkUser(caller, userId);
-      if (zone !== undefined && userId === undefined)
-        throw new AppError("bad_request", "The request names a zone without a userId. Add the userId.");
+      checkUserZone(caller, query);
       const { arrival } = request;
       if (!arrival || !(request.body instanceof Readable)) {
         throw new AppError(
@@ -158,16 +155,16 @@ export function exportRoutes(app: Routes, context: Context): void {
         const { sessionId } = history;
         const isKnown = file.agentId !== undefined && findAgent(context.catalog(), file.agentId, workspaceId)?.enabled;
         const agentId = query.agentId ?? (isKnown ? file.agentId : undefined);
-        const ownerId = ownerOf(caller, userId);
         const title = file.title === NEW_TITLE ? undefined : file.title;
-        const command: CommandOf<"session.copy"> = {
-          type: "session.copy",
-          sessionId,
-          session: { sessionId, agentId, userId, zone, ownerId, workspaceId, title },
-          history: await history.finish({ by: "import" }),
-          activate: false,
-        };
-        return { floorId: floorOf(sessionId, userId, zone), command };
+        const { floorId, creates: session } = newTarget(caller, sessionId, {
+          agentId,
+          userId,
+          zone,
+          workspaceId,
+          title,
+        });
+        const imported = await history.finish({ by: "import" });
+        return { floorId, command: { type: "session.copy", sessionId, session, history: imported, activate: false } };
       });
       return sessionAnswer(commands, reply);
     },

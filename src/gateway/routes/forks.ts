@@ -3,7 +3,7 @@ import { isFinished } from "../../copies/copied-history.ts";
 import { Copies, type CopiesContext } from "../../copies/copies.ts";
 import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, MessageId, type RunId, SessionId } from "../../protocol/ids.ts";
+import { AgentId, CommandId, ConnectionId, MessageId, SessionId } from "../../protocol/ids.ts";
 import type { Message } from "../../protocol/message.ts";
 import { cleanText } from "../../shared/text.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
@@ -106,12 +106,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
       const reply = await commands.carryOut(identity, async () => {
         const { content, images } = await copies.userMessage(caller, id, messageId);
         const { sessionId, floorId } = await visibleTo(caller).locate(id);
-        const turn = {
-          messageId: commands.deriveId<MessageId>(identity, "message"),
-          runId: commands.deriveId<RunId>(identity, "run"),
-          content,
-          ...(images && { images }),
-        };
+        const turn = commands.newTurn(identity, { content, images });
         return { floorId, command: { type: "session.chat", sessionId, turn } };
       });
       return turnAnswer(context, reply);

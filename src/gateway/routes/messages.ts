@@ -17,7 +17,7 @@ import type { Trace } from "../../shared/ports/tracer.ts";
 import type { BlobStore, ConnectionRow, StoreEpoch } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
-import { type ChatCommands, newTarget, type Target } from "../chat-commands.ts";
+import { type ChatCommands, newTarget, type Target, userZoneOf } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
 import { toAppError } from "../http/problem.ts";
 import type { Routes, TurnContext } from "../route-context.ts";
@@ -189,18 +189,13 @@ export function messageRoutes(app: Routes, context: Context): void {
     const made = commands.deriveId<SessionId>(identity, "session");
     const reply = await commands.carryOut(identity, plan, {
       connection: () => connections.forNewSession(connectionId, caller.ownerId),
-      find: async ({ sessionId }) => (sessionId === made ? findExisting(caller, made) : undefined),
+      find: async ({ sessionId }) => (sessionId === made ? context.visibleTo(caller).findLiving(made) : undefined),
     });
     const { outcome, sessionId } = reply;
-    const created = sessionId === made ? (planned ?? (await findExisting(caller, made))) : undefined;
+    const created = sessionId === made ? (planned ?? (await context.visibleTo(caller).findLiving(made))) : undefined;
     if (isNew && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", resolved);
     const user = created && { userId: userOf(created.floorId) };
     return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }) };
-  }
-
-  async function findExisting(caller: Caller, sessionId: SessionId) {
-    const found = await context.visibleTo(caller).find(sessionId);
-    return found?.tombstone ? undefined : found;
   }
 
   /** The named session, or else the one bound last. A chat without either creates a session. */
@@ -213,9 +208,9 @@ export function messageRoutes(app: Routes, context: Context): void {
     const sessionId = message.sessionId ?? (row && liveSlots(row).at(-1)?.sessionId);
     if (sessionId !== undefined) return context.visibleTo(caller).locate(sessionId);
     if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
-    const { userId, zone } = message.userId === undefined && row ? { ...row, ...zoneOf(message) } : message;
     const { agentId, workspaceId, locale = identity.locale } = message;
-    return newTarget(caller, commands.deriveId(identity, "session"), { agentId, userId, zone, workspaceId, locale });
+    const wanted = { agentId, ...userZoneOf(message, row), workspaceId, locale };
+    return newTarget(caller, commands.deriveId(identity, "session"), wanted);
   }
 
   async function commandOf(message: ClientMessage, target: Target, identity: Identity): Promise<Command> {
@@ -282,5 +277,3 @@ function inOrder(message: ClientMessage, error: AppError): AppError {
   const fault = findAgentIdFault(message.agentId);
   return fault ? new AppError(fault) : error;
 }
-
-const zoneOf = ({ zone }: { zone?: string | undefined }) => (zone === undefined ? {} : { zone });

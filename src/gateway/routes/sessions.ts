@@ -2,14 +2,15 @@ import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { ModeName } from "../../config/catalog/tool-entry.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../../protocol/ids.ts";
+import { AgentId, CommandId, ConnectionId, Name, SessionId } from "../../protocol/ids.ts";
 import { Locale } from "../../protocol/locale.ts";
 import { Message } from "../../protocol/message.ts";
 import { bornOf, logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
 import { cleanText } from "../../shared/text.ts";
 import type { StoreEpoch } from "../../store/store.ts";
-import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
+import { ownerOf } from "../access/caller.ts";
+import { newTarget, userZoneOf } from "../chat-commands.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
 import type { Connections } from "../streams/connections.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
@@ -111,24 +112,20 @@ export function sessionRoutes(
       const { connectionId, title, workspaceId, activate } = body;
       const plan = async () => {
         const row = connectionId && (await connections.find(connectionId, caller.ownerId));
-        const { userId, zone } = body.userId === undefined && row ? { ...row, ...withZone(body.zone) } : body;
-        checkUser(caller, userId);
-        if (zone !== undefined && userId === undefined)
-          throw new AppError("bad_request", "The request names a zone without a userId. Add the userId.");
-        const ownerId = ownerOf(caller, userId);
+        const userZone = userZoneOf(body, row);
         const sessionId =
           body.id === undefined
             ? commands.deriveId<SessionId>(identity, "session")
-            : await visibleTo(caller).idFor(ownerId, body.id);
+            : await visibleTo(caller).idFor(ownerOf(caller, userZone.userId), body.id);
         const agentId = body.agentId ?? body.initialAgentId;
         const locale = body.locale ?? identity.locale;
-        const session = { sessionId, agentId, userId, zone, ownerId, workspaceId, title, locale, mode: body.mode };
-        const command = { type: "session.create" as const, sessionId, session, activate };
-        return { floorId: floorOf(sessionId, userId, zone), command };
+        const wanted = { agentId, ...userZone, workspaceId, title, locale, mode: body.mode };
+        const { floorId, creates: session } = newTarget(caller, sessionId, wanted);
+        return { floorId, command: { type: "session.create" as const, sessionId, session, activate } };
       };
       const reply = await commands.carryOut(identity, plan, {
         connection: () => connections.forNewSession(connectionId, caller.ownerId),
-        find: async ({ session }) => session && findExisting(caller, session.id),
+        find: async ({ session }) => session && visibleTo(caller).findLiving(session.id),
       });
       const answer = sessionAnswer(commands, reply);
       return { ...answer, ...noticeOf(answer.session) };
@@ -299,11 +296,4 @@ export function sessionRoutes(
       },
     );
   }
-
-  async function findExisting(caller: Caller, id: SessionId) {
-    const found = await visibleTo(caller).find(id);
-    return found?.tombstone ? undefined : found;
-  }
 }
-
-const withZone = (zone: string | undefined) => (zone === undefined ? {} : { zone });

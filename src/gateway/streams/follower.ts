@@ -66,7 +66,7 @@ export interface FollowerOptions {
 }
 
 /**
- * Follows one floor's log for any number of readers on this node (rule C17). The bus brings new entries; lost ones are
+ * Follows one floor's log for any number of readers on this node (rule C17). The bus creates new entries; lost ones are
  * read from the store (principle 1). Entries have an index that only grows, and each listener keeps its own.
  */
 export class Follower {
