@@ -1,5 +1,6 @@
 // Rule C21 of docs/inside/correctness.md.
 import type { Clock, Timer } from "../shared/ports/clock.ts";
+import { every } from "../shared/waiting.ts";
 
 /**
  * The interval between two beats, in ms. After two missed beats the bus counts as away. An outage is therefore detected
@@ -49,6 +50,7 @@ export class OutageDetector {
 
   start(): void {
     this.#next();
+    this.#timer = every(this.#options.clock, BEAT_MS, () => this.#next());
   }
 
   stop(): void {
@@ -69,7 +71,7 @@ export class OutageDetector {
   }
 
   #next(): void {
-    const { clock, connections, send, onAway, onDead } = this.#options;
+    const { connections, send, onAway, onDead } = this.#options;
     this.#missed = this.#missed.map((missed, connection) =>
       this.#received[connection]! < this.#beat ? missed + 1 : 0,
     );
@@ -83,6 +85,5 @@ export class OutageDetector {
     if (dead.length > 0) onDead(dead);
     this.#beat += 1;
     for (let connection = 0; connection < connections; connection++) send(connection, String(this.#beat));
-    this.#timer = clock.after(BEAT_MS, () => this.#next());
   }
 }

@@ -7,6 +7,7 @@ import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { FLOOR_HASHES, floorHash } from "../protocol/internal/floor-hash.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
+import { every } from "../shared/waiting.ts";
 import type { StoreWatch } from "./store-watch.ts";
 
 /** The orchestrators that are alive. Each is a member for one lease at a time. */
@@ -97,7 +98,8 @@ export class Ownership {
     this.#forget = bus.onRecovered(() => void this.#renew());
     await this.#renewOnce();
     this.#announce({ changed: true });
-    this.#schedule();
+    const { clock, leaseMs } = this.#options;
+    if (!this.#isStopping) this.#timer = every(clock, leaseMs / RENEWALS, () => this.#renew());
   }
 
   /** Hand over: ask other nodes to take this node's partitions, and serve until they do, for at most `patienceMs`. */
@@ -166,14 +168,6 @@ export class Ownership {
     // A node takes partitions only while the store answers it, so the other node is better placed.
     if (storeWatch?.isSilent) return this.#leave(partitions);
     for (const partition of partitions) if (this.#leaving.has(partition) || this.#isStopping) this.#release(partition);
-  }
-
-  #schedule(): void {
-    const { clock, leaseMs } = this.#options;
-    if (this.#isStopping) return;
-    this.#timer = clock.after(leaseMs / RENEWALS, () => {
-      void this.#renew().then(() => this.#schedule());
-    });
   }
 
   /** Renewals do not overlap; a request during a renewal runs another one after it. */

@@ -2,8 +2,9 @@ import type { Bus } from "../bus/bus.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import { AgentDefinition, withDefinitions } from "../config/catalog/definition.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
+import { every } from "../shared/waiting.ts";
 import type { DefinitionRow, DefinitionStore, StoreEpoch } from "../store/store.ts";
 
 /** How often the definitions' version is read from the store, in ms, because a message on the bus may be lost. */
@@ -44,7 +45,6 @@ export class DefinedCatalog {
   #version = -1;
   #current: { file: Catalog; catalog: Catalog } | undefined;
   #reading: Promise<void> = Promise.resolve();
-  #timer: Timer | undefined;
   #stop: () => void = () => {};
   #isStopped = false;
 
@@ -61,17 +61,11 @@ export class DefinedCatalog {
     };
     const subscription = await bus.subscribe(topicOf(store.epoch), look);
     const offRecovered = bus.onRecovered(look);
-    const poll = () => {
-      this.#timer = clock.after(POLL_MS, () => {
-        look();
-        poll();
-      });
-    };
-    poll();
+    const polling = every(clock, POLL_MS, look);
     this.#stop = () => {
       subscription.end();
       offRecovered();
-      this.#timer?.cancel();
+      polling.cancel();
     };
   }
 

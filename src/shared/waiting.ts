@@ -1,4 +1,4 @@
-import type { Clock } from "./ports/clock.ts";
+import type { Clock, Timer } from "./ports/clock.ts";
 
 /** Every wait ends its timer and its listener when it settles. */
 
@@ -38,6 +38,30 @@ export function sleep(clock: Pick<Clock, "after">, delayMs: number, signal?: Abo
     const timer = clock.after(delayMs, resolve);
     return () => timer.cancel();
   });
+}
+
+/**
+ * Call `work` after each `everyMs`. The next period begins when the work has ended, which must not fail.
+ * @returns cancel it to end the calls, also during one of them
+ */
+export function every(clock: Pick<Clock, "after">, everyMs: number, work: () => Promise<void> | void): Timer {
+  let timer: Timer | undefined;
+  let isCancelled = false;
+  const wait = () => {
+    if (!isCancelled) timer = clock.after(everyMs, call);
+  };
+  const call = () => {
+    const ended = work();
+    if (ended) void ended.then(wait);
+    else wait();
+  };
+  wait();
+  return {
+    cancel() {
+      isCancelled = true;
+      timer?.cancel();
+    },
+  };
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
-import { sleep } from "../shared/waiting.ts";
+import { every, sleep } from "../shared/waiting.ts";
 import type { RetentionStore } from "./store.ts";
 
 /** How long a blob of an unknown session waits for the command that brings its message, in ms. */
@@ -56,10 +56,9 @@ export class Retention {
 
   start(): void {
     const { clock, everyMs } = this.#options;
-    this.#timer = clock.after(everyMs, () => {
-      this.#pruning = this.prune().finally(() => {
-        if (!this.#isStopped) this.start();
-      });
+    this.#timer = every(clock, everyMs, () => {
+      this.#pruning = this.prune();
+      return this.#pruning;
     });
   }
 

@@ -1,5 +1,6 @@
-import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
+import { every } from "../shared/waiting.ts";
 
 /** A change of the offset by more than this is a jump, in ms (rule C9). */
 const JUMP_MS = 5_000;
@@ -49,12 +50,7 @@ export interface ComparingOptions {
  * slow database could otherwise show the same momentary error to two comparisons.
  */
 export function keepComparing(time: DatabaseTime, { measure, clock, log }: ComparingOptions): () => void {
-  let isStopped = false;
-  let timer: Timer | undefined;
-  const pause = () => {
-    if (!isStopped) timer = clock.after(PAUSE_MS, () => void compare());
-  };
-  const compare = async () => {
+  const comparing = every(clock, PAUSE_MS, async () => {
     try {
       const offsetMs = await measure();
       if (!time.compare(offsetMs))
@@ -62,11 +58,6 @@ export function keepComparing(time: DatabaseTime, { measure, clock, log }: Compa
     } catch (error) {
       log.debug({ err: error }, "the database's time could not be read");
     }
-    pause();
-  };
-  pause();
-  return () => {
-    isStopped = true;
-    timer?.cancel();
-  };
+  });
+  return () => comparing.cancel();
 }

@@ -2,6 +2,7 @@ import { BOUNDS } from "../../config/bounds.ts";
 import type { FloorId } from "../../protocol/ids.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
+import { every } from "../../shared/waiting.ts";
 import { Follower, type FollowerOptions } from "./follower.ts";
 
 /** Floors whose unfinished messages are read at a time, after messages may have been lost. Each is one small read. */
@@ -26,11 +27,7 @@ export class Followers {
 
   start(): void {
     this.#forget = this.#options.bus.onRecovered(() => void this.#recover());
-    const reconcile = () => {
-      void this.#reconcileNext();
-      this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, reconcile);
-    };
-    this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, reconcile);
+    this.#timer = every(this.#options.clock, BOUNDS.reconcileMs, () => void this.#reconcileNext());
   }
 
   stop(): void {

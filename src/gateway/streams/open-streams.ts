@@ -3,6 +3,7 @@ import { BOUNDS } from "../../config/bounds.ts";
 import type { ByeReason } from "../../protocol/event.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
+import { every } from "../../shared/waiting.ts";
 import type { ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { SilentPeers, type Unanswered } from "./silent-peers.ts";
@@ -109,24 +110,16 @@ export class Streams {
   }
 
   start(): void {
-    const check = () => {
-      const { clock, stopwatch } = this.#options;
+    const { clock, stopwatch, unanswered } = this.#options;
+    this.#timer = every(clock, CHECK_MS, () => {
       const elapsed = stopwatch.now();
       for (const { writer } of this.#open.values()) writer.heartbeat(elapsed);
       this.#endExpired(clock.now());
       this.#reconcileNext();
-      this.#timer = clock.after(CHECK_MS, check);
-    };
-    this.#timer = this.#options.clock.after(CHECK_MS, check);
-    this.#lookLater();
-  }
-
-  #lookLater(): void {
-    const { clock, stopwatch, unanswered } = this.#options;
+    });
     if (!unanswered) return;
-    this.#lookTimer = clock.after(BOUNDS.silentLookMs, async () => {
+    this.#lookTimer = every(clock, BOUNDS.silentLookMs, async () => {
       if (this.#open.size > 0) this.#cutVanished(await unanswered(), stopwatch.now());
-      if (this.#lookTimer) this.#lookLater();
     });
   }
 
@@ -245,7 +238,6 @@ export class Streams {
   stop(): void {
     this.#timer?.cancel();
     this.#lookTimer?.cancel();
-    this.#lookTimer = undefined;
     for (const { writer } of this.#open.values()) writer.destroy();
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { within } from "../../../src/shared/waiting.ts";
+import { every, within } from "../../../src/shared/waiting.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 test("work that ends in time, or fails, has its own result, and leaves no timer", async () => {
@@ -28,4 +28,25 @@ test("work that takes longer has what its limit gives or throws, and fails unnot
     "late",
   ]);
   work.reject(new Error("broken"));
+});
+
+test("work is called after each period, which begins when the work has ended, until it is cancelled", async () => {
+  const clock = new VirtualClock();
+  const calls: string[] = [];
+  const atOnce = every(clock, 10, () => void calls.push("at once"));
+  await clock.advance(30);
+  expect(calls).toEqual(["at once", "at once", "at once"]);
+  atOnce.cancel();
+
+  const ends: (() => void)[] = [];
+  const slow = every(clock, 10, () => new Promise((resolve) => ends.push(resolve)));
+  await clock.advance(30);
+  expect(ends).toHaveLength(1);
+  ends[0]!();
+  await clock.advance(10);
+  expect(ends).toHaveLength(2);
+  slow.cancel();
+  ends[1]!();
+  await clock.advance(10);
+  expect([ends.length, calls.length, clock.timerCount]).toEqual([2, 3, 0]);
 });

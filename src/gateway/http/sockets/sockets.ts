@@ -4,6 +4,7 @@ import { BlockList, isIPv6, type Socket } from "node:net";
 import { BOUNDS } from "../../../config/bounds.ts";
 import { flow } from "../../../shared/flow.ts";
 import type { Clock, Timer } from "../../../shared/ports/clock.ts";
+import { every } from "../../../shared/waiting.ts";
 import { isEventStream } from "../../streams/sse-writer.ts";
 import { networkOf } from "../network-address.ts";
 import { allowHalfOpen, handleHeads, keepOpenBehind, NO_HTTP, newestRequest, type OnHead } from "../node-internals.ts";
@@ -114,19 +115,12 @@ export class Sockets {
 
   start(): void {
     this.#standStill.start();
-    this.#lookLater();
+    this.#timer = every(this.#options.clock, LOOK_MS, () => this.#cutStalled());
   }
 
   stop(): void {
     this.#standStill.stop();
     this.#timer?.cancel();
-  }
-
-  #lookLater(): void {
-    this.#timer = this.#options.clock.after(LOOK_MS, () => {
-      this.#cutStalled();
-      this.#lookLater();
-    });
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../../../shared/ports/clock.ts";
+import { every } from "../../../shared/waiting.ts";
 
 /** How often the process shows that it runs, in ms. */
 const BEAT_MS = 1_000;
@@ -24,9 +25,9 @@ export class StandStill {
 
   start(): void {
     this.#beatAt = this.#clock.now();
-    this.#timer = this.#clock.after(BEAT_MS, () => {
+    this.#timer = every(this.#clock, BEAT_MS, () => {
       this.isWaking();
-      this.start();
+      this.#beatAt = this.#clock.now();
     });
   }
 
