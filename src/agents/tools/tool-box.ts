@@ -1,4 +1,5 @@
 import { AppError } from "../../protocol/errors.ts";
+import { abortAfter } from "../../shared/abort-after.ts";
 import { textWithin } from "../../shared/text.ts";
 import { raceAborted } from "../../shared/waiting.ts";
 import type { Approvals, RunControl, Turn } from "../agent.ts";
@@ -80,30 +81,20 @@ export class ToolBox {
 
   async #run(tool: Tool, toolCallId: string, input: unknown, control: RunControl): Promise<ToolOutcome> {
     const { turn, emit, onFault } = this.#options;
-    const end = new AbortController();
-    const { promise: ended, reject } = Promise.withResolvers<never>();
-    const onAbort = () => end.abort(control.signal.reason);
-    control.signal.addEventListener("abort", onAbort, { once: true });
-    end.signal.addEventListener("abort", () => reject(end.signal.reason), { once: true });
-    ended.catch(() => {});
-    if (control.signal.aborted) onAbort();
     const { name, timeoutMs } = tool;
-    const late =
-      timeoutMs === undefined ? undefined : new AppError("unavailable", `${name} took longer than ${timeoutMs} ms.`);
-    const timer = late && control.after(timeoutMs!, () => end.abort(late));
-    const work = tool.run(input, { toolCallId, turn, control: controlWithin(control, end.signal), emit });
+    const late = new AppError("unavailable", `${name} took longer than ${timeoutMs} ms.`);
+    using limit = abortAfter(control, timeoutMs, late, control.signal);
+    const { signal } = limit;
+    const work = tool.run(input, { toolCallId, turn, control: controlWithin(control, signal), emit });
     try {
       // Wait for a sub-agent, so that it ends properly. Other tools are not awaited, because they may never end.
-      return await (timeoutMs === undefined ? work : Promise.race([work, ended]));
+      return await (timeoutMs === undefined ? work : raceAborted(signal, () => work));
     } catch (error) {
       work.catch(() => {});
       control.signal.throwIfAborted();
       if (error instanceof AppError && error.code !== "internal") return fail(error.message);
       onFault(error, name);
       return fail(`${name} failed.`);
-    } finally {
-      timer?.cancel();
-      control.signal.removeEventListener("abort", onAbort);
     }
   }
 }

@@ -137,8 +137,10 @@ test("a server that is given up while its program starts leaves no process", asy
   const clock = new RealClock();
   const supervisor = new Supervisor({ clock });
   closers.push(() => supervisor.close());
+  const giveUp = new AbortController();
   const started: Promise<ChildProgram>[] = [];
   const start = (toStart: ProgramStart) => {
+    giveUp.abort(new Error("it is over"));
     started.push(supervisor.start(toStart));
     return started[0]!;
   };
@@ -151,7 +153,7 @@ test("a server that is given up while its program starts leaves no process", asy
   // It does not end with its input.
   const args = ["-e", "setInterval(() => {}, 60_000)"];
   const entry = McpServer.parse({ name: "files", ...program(), args });
-  const settings = { choose: () => undefined, signal: AbortSignal.abort(new Error("it is over")) };
+  const settings = { choose: () => undefined, signal: giveUp.signal };
   await expect(connectMcp(entry, settings, programs)).rejects.toThrow("it is over");
   await (await started[0]!).ended;
   await gone(tag);

@@ -1,5 +1,6 @@
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { createParser } from "eventsource-parser";
+import { abortAfter } from "../../../shared/abort-after.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import { raceAborted } from "../../../shared/waiting.ts";
 import { boundedMcpFetch } from "../../bounded-fetch.ts";
@@ -106,22 +107,18 @@ export class McpHttp implements MCPTransport {
 
   async #renew(): Promise<void> {
     const { clock, connectMs } = this.#options;
-    const late = new AbortController();
-    const timer = clock.after(connectMs, () => late.abort(new Error(`it did not answer within ${connectMs} ms`)));
-    const signal = AbortSignal.any([this.#end.signal, late.signal]);
-    try {
-      const response = await this.#fetch("POST", signal, { ...this.#initialize!, id: RENEWAL_ID } as JSONRPCMessage);
-      this.#sessionId = response.headers.get(SESSION_HEADER) ?? undefined;
-      if (!response.ok) await this.#fail(response, undefined);
-      const answers: JSONRPCMessage[] = [];
-      await this.#readAnswer(response, RENEWAL_ID, (answer) => answers.push(answer));
-      const [answer] = answers;
-      if (!answer || !("result" in answer)) throw new Error("it began no other session");
-      const said = await this.#fetch("POST", signal, { jsonrpc: "2.0", method: "notifications/initialized" });
-      await said.body?.cancel();
-    } finally {
-      timer.cancel();
-    }
+    const late = new Error(`it did not answer within ${connectMs} ms`);
+    using limit = abortAfter(clock, connectMs, late, this.#end.signal);
+    const { signal } = limit;
+    const response = await this.#fetch("POST", signal, { ...this.#initialize!, id: RENEWAL_ID } as JSONRPCMessage);
+    this.#sessionId = response.headers.get(SESSION_HEADER) ?? undefined;
+    if (!response.ok) await this.#fail(response, undefined);
+    const answers: JSONRPCMessage[] = [];
+    await this.#readAnswer(response, RENEWAL_ID, (answer) => answers.push(answer));
+    const [answer] = answers;
+    if (!answer || !("result" in answer)) throw new Error("it began no other session");
+    const said = await this.#fetch("POST", signal, { jsonrpc: "2.0", method: "notifications/initialized" });
+    await said.body?.cancel();
   }
 
   #cancel(requestId: RpcId): void {
@@ -130,15 +127,12 @@ export class McpHttp implements MCPTransport {
 
   /** Send a message whose answer is not used, also while the connection is closing. Never rejects. */
   async #sendUnanswered(method: "POST" | "DELETE", message?: JSONRPCMessage): Promise<void> {
-    const late = new AbortController();
-    const timer = this.#options.clock.after(UNANSWERED_MS, () => late.abort());
+    using limit = abortAfter(this.#options.clock, UNANSWERED_MS, new Error("it did not answer"));
     try {
-      const response = await this.#fetch(method, late.signal, message);
+      const response = await this.#fetch(method, limit.signal, message);
       await response.body?.cancel();
     } catch {
       // The server is gone or does not answer: the message is not repeated.
-    } finally {
-      timer.cancel();
     }
   }
 

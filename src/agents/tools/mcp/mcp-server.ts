@@ -1,6 +1,8 @@
 import type { MCPClient, MCPTransport } from "@ai-sdk/mcp";
 import type { McpServer } from "../../../config/catalog/tool-entry.ts";
+import { abortAfter } from "../../../shared/abort-after.ts";
 import { textWithin } from "../../../shared/text.ts";
+import { raceAborted } from "../../../shared/waiting.ts";
 import type { ChildProgram } from "../../process/child-program.ts";
 import {
   createRedactor,
@@ -48,18 +50,12 @@ export async function connectMcp(
 ): Promise<McpConnection> {
   const { createMCPClient, validateJSONRPCMessage } = await import("@ai-sdk/mcp");
   const redactor = redactorOf(server, programs.env);
-  const late = Promise.withResolvers<never>();
-  late.promise.catch(() => {});
-  const timer = programs.clock.after(server.connect_timeout, () =>
-    late.reject(new Error(`it did not answer within ${server.connect_timeout} ms`)),
-  );
-  const onAbort = () => late.reject(settings.signal.reason);
-  settings.signal.addEventListener("abort", onAbort, { once: true });
-  if (settings.signal.aborted) onAbort();
+  const late = new Error(`it did not answer within ${server.connect_timeout} ms`);
+  using limit = abortAfter(programs.clock, server.connect_timeout, late, settings.signal);
+  const { signal } = limit;
   let child: ChildProgram | undefined;
   let client: MCPClient | undefined;
   let connecting: ReturnType<typeof readTools> | undefined;
-  let isGivenUp = false;
   const close = async () => {
     // Not awaited, because a hanging server does not answer the end of its session.
     client?.close().catch(() => {});
@@ -80,7 +76,7 @@ export async function connectMcp(
         });
       } else {
         child = await startProgram({ ...server, command: server.command }, programs);
-        if (isGivenUp) throw new Error("the connection was given up");
+        signal.throwIfAborted();
         const { McpProgram } = await import("./mcp-program.ts");
         transport = new McpProgram(child, validateJSONRPCMessage);
       }
@@ -94,9 +90,10 @@ export async function connectMcp(
       });
       return await readTools(server.name, client, settings, redactor);
     };
-    connecting = connect();
-    connecting.catch(() => {});
-    const list = await Promise.race([connecting, late.promise]);
+    const list = await raceAborted(signal, () => {
+      connecting = connect();
+      return connecting;
+    });
     return { ...list, close };
   } catch (error) {
     // Not awaited: a connection that failed to open need not close properly.
@@ -105,14 +102,10 @@ export async function connectMcp(
       await child?.kill();
     };
     // The program may be starting still.
-    isGivenUp = true;
     connecting?.then(end, end).catch(() => {});
     await end();
     settings.signal.throwIfAborted();
     throw new Error(redactor.text(reasonOf(error)));
-  } finally {
-    timer.cancel();
-    settings.signal.removeEventListener("abort", onAbort);
   }
 }
 
