@@ -1,5 +1,7 @@
 import type { ServerEvent, ServerEventOf } from "../../src/client/server-event.ts";
+import type { WrittenState } from "../../src/protocol/event.ts";
 import type { Session } from "../../src/protocol/session.ts";
+import { readState } from "../../src/protocol/written-state.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import type { LogEvent } from "../log/log-event.ts";
 import { eventIndices } from "../log/log-index.ts";
@@ -52,8 +54,8 @@ export function arrowOf(
 }
 
 /** A logged state names the lifecycle and, while the session is heard, its activity. */
-function partOf({ name }: RegionLayout, written: string, activity: string | undefined): string | undefined {
-  const [lifecycle, activityPart] = written.split(".");
+function partOf({ name }: RegionLayout, written: WrittenState, activity: string | undefined): string | undefined {
+  const [lifecycle, activityPart] = readState(written);
   return name === "lifecycle" ? lifecycle : (activityPart ?? activity);
 }
 

@@ -1,6 +1,7 @@
 import { endsWait } from "../../src/client/floor-after.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 import type { Transition } from "../../src/protocol/event.ts";
+import { readState } from "../../src/protocol/written-state.ts";
 import type { LogEvent } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { firstAbove } from "./lanes/lanes.ts";
@@ -40,7 +41,7 @@ function decide(flight: Flight, decision: Decision): void {
 }
 
 function move(flight: Flight, { to, event, activity }: Transition): void {
-  const [state, shown = activity?.to] = to.split(".");
+  const [state, shown = activity?.to] = readState(to);
   const isOver = state === "archived" || state === "deleted";
   // A paused session that yields no longer waits to come back.
   if (isOver || event === "yield") flight.isQueued = false;

@@ -2,7 +2,8 @@ import type { Decision } from "../protocol/decision.ts";
 import type { EventType, Transition } from "../protocol/event.ts";
 import type { FloorEventType } from "../protocol/event-logs.ts";
 import type { Reservation } from "../protocol/floor.ts";
-import type { Activity, PausedBy, Session, SessionState } from "../protocol/session.ts";
+import type { PausedBy, Session } from "../protocol/session.ts";
+import { readState } from "../protocol/written-state.ts";
 import type { ServerEvent } from "./server-event.ts";
 
 /** Who has a floor and who waits, by the ids of sessions. */
@@ -55,7 +56,7 @@ export function floorAfter(floor: FollowedFloor, event: ServerEvent): FollowedFl
 }
 
 function afterTransition(floor: FollowedFloor, id: string, { to }: Transition): FollowedFloor {
-  const [state] = to.split(".") as [SessionState | "deleted"];
+  const [state] = readState(to);
   switch (state) {
     case "created":
       return floor;
@@ -150,7 +151,7 @@ function movedBy(session: Session, transition: Transition, at: number): Session 
 
 /** A session with the state and the activity of a transition, which alone a live view needs. Undefined: it is deleted. */
 export function stateAfter(session: Session, { to, activity }: Transition): Session | undefined {
-  const [state, shown] = to.split(".") as [SessionState | "deleted", Activity | undefined];
+  const [state, shown] = readState(to);
   if (state === "deleted") return undefined;
   const known = shown ?? activity?.to ?? session.activity;
   // The work of an archived session has ended. That it failed stays.
@@ -171,7 +172,7 @@ function decidedBy(session: Session, decision: Decision, at: number): Session {
 /** The session as one event shows it, if its earlier events are missing. */
 export function sessionBefore(id: string, event: ServerEvent): Session {
   const at = Date.parse(event.timestamp);
-  const [state, activity = "idle"] = event.type === "session_transition" ? event.data.from.split(".") : ["created"];
+  const [state, activity = "idle"] = event.type === "session_transition" ? readState(event.data.from) : ["created"];
   return {
     id,
     title: id,

@@ -1,6 +1,7 @@
 import { endsWait } from "../../../src/client/floor-after.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { WrittenState } from "../../../src/protocol/event.ts";
+import { readState } from "../../../src/protocol/written-state.ts";
 import { countLeading } from "../../log/count-leading.ts";
 import { type LogEvent, timeOf } from "../../log/log-event.ts";
 import { LogIndex } from "../../log/log-index.ts";
@@ -122,7 +123,7 @@ export function firstAbove(values: ArrayLike<number>, value: number): number {
 }
 
 function lookAfter(state: WrittenState): Look {
-  const [shown, activity] = state.split(".");
+  const [shown, activity] = readState(state);
   return (shown === "active" ? activity : shown) as Look;
 }
 

@@ -9,8 +9,7 @@ import { type Challenger, decide } from "./arbitration.ts";
 import { type Claim, type Numbers, type QueuedClaim, withNumbers } from "./claim.ts";
 import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
 import { everyone, type FloorRules, reservedClaim, rulesOf, storedClaim, without } from "./floor-claims.ts";
-import type { Move, Rearrangement } from "./moves.ts";
-import { giveFront, letBeneath, letWait, settle } from "./rearrangement.ts";
+import { giveFront, letBeneath, letWait, type Move, type Rearrangement, settle } from "./rearrangement.ts";
 
 /** How the floor changes hands: requests, grants, waits and releases. The rules: docs/use/arbitration.md. */
 

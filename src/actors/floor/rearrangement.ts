@@ -15,8 +15,19 @@ import {
   storedClaim,
   without,
 } from "./floor-claims.ts";
-import { changed, type Move, type Rearrangement } from "./moves.ts";
 import { type Successor, successor, wakeEnds } from "./successor.ts";
+
+/** The effect of a floor's change on one session. */
+export type Move =
+  | { readonly becomes: "archived" | "paused"; readonly claim: Claim }
+  | { readonly becomes: "ducked"; readonly claim: Claim; readonly level: number }
+  | { readonly becomes: "active"; readonly claim: Claim };
+
+/** A floor after a change, and the effects on its sessions in this order: silence comes before sound (invariant 3). */
+export interface Rearrangement {
+  readonly floor: Floor;
+  readonly moves: readonly Move[];
+}
 
 /** A settled floor: first the restricted sessions go silent, then the other moves happen, caused by `woken` if any. */
 export interface Settled extends Rearrangement {
@@ -182,3 +193,31 @@ function part(floor: Floor): Floor {
 }
 
 const ids = (claims: readonly Claim[]): SessionId[] => claims.map(({ sessionId }) => sessionId);
+
+/**
+ * The moves that lead from one floor to the next. Sessions that are on neither floor, or that left by themselves, have
+ * no move.
+ */
+function changed(before: Floor, floor: Floor, archived: readonly Claim[]): Rearrangement {
+  const was = new Map<SessionId, number | "front">();
+  for (const { sessionId, level } of before.ducked) was.set(sessionId, level);
+  if (before.holder) was.set(before.holder.sessionId, "front");
+  const silenced = audible(before).filter(({ sessionId }) =>
+    floor.paused.some((claim) => claim.sessionId === sessionId),
+  );
+  const moved = (claims: readonly DuckedClaim[]): Move[] =>
+    claims.map((claim) => ({ becomes: "ducked", claim, level: claim.level }));
+  const quieter = floor.ducked.filter(({ sessionId, level }) => was.has(sessionId) && was.get(sessionId) !== level);
+  const comesForward = floor.holder && was.get(floor.holder.sessionId) !== "front" ? [floor.holder] : [];
+  const returned = floor.ducked.filter(({ sessionId }) => !was.has(sessionId));
+  return {
+    floor,
+    moves: [
+      ...archived.map((claim): Move => ({ becomes: "archived", claim })),
+      ...silenced.map((claim): Move => ({ becomes: "paused", claim })),
+      ...moved(quieter),
+      ...comesForward.map((claim): Move => ({ becomes: "active", claim })),
+      ...moved(returned),
+    ],
+  };
+}

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, ClientError, keepLease, type Lease, type SessionAnswer } from "../../client/interlock-client.ts";
 import { parseLogPosition } from "../../protocol/position.ts";
 import type { Session } from "../../protocol/session.ts";
+import { readState } from "../../protocol/written-state.ts";
 
 /**
  * A player's place on the floor: one session, from the moment the player begins to play. The player obeys the session's
@@ -43,7 +44,7 @@ const AGAIN_MS = 1_000;
 interface Known {
   readonly epoch: string;
   readonly seq: number;
-  readonly state: Session["state"];
+  readonly state: Session["state"] | "deleted";
   readonly level: number;
   readonly cause: string;
 }
@@ -274,7 +275,7 @@ export class PlayerSession {
       if (!this.#isCurrent(sessionId) || event.type === "reset") return;
       if (event.type !== "session_transition") continue;
       const { to, level = 0, reason, by } = event.data;
-      const [state] = to.split(".") as [Session["state"]];
+      const [state] = readState(to);
       const { epoch = "" } = parseLogPosition(position) ?? {};
       // The node was away, or this machine slept: ask again for what still plays.
       if (reason === "lease_expired" && this.#target === "playing" && this.#observed === "playing")

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Routes } from "../../gateway/route-context.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import type { Usage } from "../../protocol/message.ts";
+import { readState } from "../../protocol/written-state.ts";
 import type { RunAddress } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
@@ -160,7 +161,7 @@ function completionOf(address: RunAddress, model: string, created: number, summa
 /** Whether a transition changes if, or how loud, the session is heard. */
 function isChangeOfFloor({ type, data }: RunEvent): boolean {
   if (type === "arbitration") return true;
-  return type === "session_transition" && data.from.split(".")[0] !== data.to.split(".")[0];
+  return type === "session_transition" && readState(data.from)[0] !== readState(data.to)[0];
 }
 
 /** Translates a run to chunks. */

@@ -1,0 +1,5 @@
+import type { WrittenState } from "./event.ts";
+import type { Activity, SessionState } from "./session.ts";
+
+/** The parts of a state as it stands in a log: a session's state and, while it is heard, its activity. */
+export const readState = (written: WrittenState) => written.split(".") as [SessionState | "deleted", Activity?];
