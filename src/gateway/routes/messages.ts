@@ -176,10 +176,8 @@ export function messageRoutes(app: Routes, context: Context): void {
     resolved: Resolved,
   ): Promise<z.infer<typeof MessageAnswer>> {
     const { connectionId } = message;
-    let isNew = false;
     let planned: Target | undefined;
     const plan = async () => {
-      isNew = true;
       resolved.row = connectionId && (await connections.find(connectionId, caller.ownerId));
       const target = await findTarget(caller, message, identity, resolved.row);
       if (!target.creates) resolved.target = target;
@@ -193,7 +191,7 @@ export function messageRoutes(app: Routes, context: Context): void {
     });
     const { outcome, sessionId } = reply;
     const created = sessionId === made ? (planned ?? (await context.visibleTo(caller).findLiving(made))) : undefined;
-    if (isNew && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", resolved);
+    if (planned && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", resolved);
     const user = created && { userId: userOf(created.floorId) };
     return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }) };
   }
