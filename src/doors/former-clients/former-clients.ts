@@ -1,8 +1,12 @@
 import { z } from "zod";
 import type { Histories } from "../../copies/histories.ts";
 import { listPoints, RollbackPoint } from "../../copies/rollback-points.ts";
-import { mustHaveRoom } from "../../doors/run-stream.ts";
-import { WaitingReply } from "../../doors/whole-run.ts";
+import type { CommandContext, Routes } from "../../gateway/route-context.ts";
+import { FollowedSessionLog } from "../../gateway/streams/followed-log.ts";
+import type { FollowedEntry } from "../../gateway/streams/follower.ts";
+import type { Followers } from "../../gateway/streams/followers.ts";
+import type { Streams } from "../../gateway/streams/open-streams.ts";
+import { Track, type TrackReader } from "../../gateway/streams/track.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { LoggedData } from "../../protocol/event.ts";
 import { parseFrame } from "../../protocol/frames.ts";
@@ -10,12 +14,8 @@ import { CommandId, type FloorId, type Seq, SessionId } from "../../protocol/ids
 import { Usage } from "../../protocol/message.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { LogStore, MessageStore } from "../../store/store.ts";
-import type { CommandContext, Routes } from "../route-context.ts";
-import { FollowedSessionLog } from "../streams/followed-log.ts";
-import type { FollowedEntry } from "../streams/follower.ts";
-import type { Followers } from "../streams/followers.ts";
-import type { Streams } from "../streams/open-streams.ts";
-import { Track, type TrackReader } from "../streams/track.ts";
+import { mustHaveRoom } from "../run-stream.ts";
+import { WaitingReply } from "../whole-run.ts";
 
 /** What these routes depend on. */
 interface Context extends CommandContext {
