@@ -21,10 +21,11 @@ export function Menu({ label, items, disabled = false }: Props) {
   const id = useId();
   const opener = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLUListElement>(null);
-  /** Below the button, or above it if there is more room. */
+  /** Below the button, or above it if there is more room. The browser may open a list that is being removed. */
   const moveList = () => {
-    const { left, top, bottom } = opener.current!.getBoundingClientRect();
-    const { style } = list.current!;
+    if (!opener.current || !list.current) return;
+    const { left, top, bottom } = opener.current.getBoundingClientRect();
+    const { style } = list.current;
     const isBelow = bottom < innerHeight / 2;
     style.left = `${Math.max(GAP, Math.min(left, document.documentElement.clientWidth - WIDTH - GAP))}px`;
     style.top = isBelow ? `${bottom + GAP}px` : "auto";
