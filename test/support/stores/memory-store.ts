@@ -29,6 +29,7 @@ import type {
   ReceiptKey,
   SessionRow,
   Store,
+  StoredFloorPage,
   StoredMessagePage,
   StoredSessionView,
   Whereabouts,
@@ -50,7 +51,6 @@ export class MemoryStore implements Store {
   readonly saveJumps = without;
   readonly forgetUser = without;
   readonly viewFloor = without;
-  readonly listFloors = without;
   readonly listSessions = without;
   readonly listLogs = without;
   readonly readFloorLogBack = without;
@@ -63,6 +63,11 @@ export class MemoryStore implements Store {
   readonly stageMessages = without;
   readonly discardStaged = without;
   readonly prune = without;
+
+  /** Empty: tests read floors of this store by their ids. */
+  async listFloors(): Promise<StoredFloorPage> {
+    return { floors: [], hasMore: false };
+  }
 
   get #tables(): MemoryTables {
     if (!this.#open) throw new AppError("unavailable");
