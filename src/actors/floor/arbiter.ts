@@ -179,19 +179,19 @@ function isSame(step: ArbiterStep, wanted: WantedSession, session: SessionContex
   );
 }
 
-type CommandAboutSession = Timely<Extract<Command, { sessionId?: SessionId | undefined }>>;
+type CommandToSession = Exclude<
+  Timely<Extract<Command, { sessionId?: SessionId | undefined }>>,
+  { type: "session.create" | "session.copy" }
+>;
 
-/** A command about one session. */
-function pass(step: ArbiterStep, command: CommandAboutSession): void {
+/** Pass a command on to its session. */
+function pass(step: ArbiterStep, command: CommandToSession): void {
   const sessionId = command.sessionId!;
   const session = step.sessionOf(sessionId);
-  if (!session) return passWithoutSession(step, command);
-  if (command.type === "session.create") {
-    return acceptRepeat(step, sessionId, isSame(step, command.session, session));
-  }
-  if (command.type === "session.copy") {
-    const hasSameOrigin = JSON.stringify(session.origin) === JSON.stringify(command.history.origin);
-    return acceptRepeat(step, sessionId, isSame(step, command.session, session) && hasSameOrigin);
+  if (!session) {
+    // A worker that still drives a run of a deleted session must stop.
+    if (command.type.startsWith("run.")) return emit(step, accept({ standing: { standing: "stop", answers: [] } }));
+    return refuse(step, "session_not_found");
   }
   if (command.type === "session.replace") {
     emit(step, accept({ sessionId }));
@@ -210,23 +210,16 @@ function pass(step: ArbiterStep, command: CommandAboutSession): void {
   }
 }
 
-/** A command about a session that does not exist yet, or no longer. */
-function passWithoutSession(step: ArbiterStep, command: CommandAboutSession): void {
-  if (command.type === "session.create") return create(step, command.session, { activate: command.activate });
-  if (command.type === "session.copy") return create(step, command.session, command);
-  if (command.type === "session.chat" && command.session) {
-    return create(step, command.session, { activate: true, turn: command.turn });
-  }
-  if (command.type.startsWith("run.")) {
-    // A worker that still drives a run of a deleted session must stop.
-    return emit(step, accept({ standing: { standing: "stop", answers: [] } }));
-  }
-  refuse(step, "session_not_found");
-}
-
 /** The creation of a session that exists: a repeat is accepted, a request for another session is refused. */
-function acceptRepeat(step: ArbiterStep, sessionId: SessionId, isRepeat: boolean): void {
-  if (!isRepeat) return refuse(step, "idempotency_mismatch");
+function acceptRepeat(
+  step: ArbiterStep,
+  command: CommandOf<"session.create" | "session.copy">,
+  session: SessionContext,
+): void {
+  const { sessionId } = command;
+  const hasSameOrigin =
+    command.type === "session.create" || JSON.stringify(session.origin) === JSON.stringify(command.history.origin);
+  if (!hasSameOrigin || !isSame(step, command.session, session)) return refuse(step, "idempotency_mismatch");
   emit(step, acceptWithSession({ sessionId }));
 }
 
@@ -239,6 +232,14 @@ function clearFlags(step: ArbiterStep): void {
 
 function handle(step: ArbiterStep, event: FloorEvent): void {
   switch (event.type) {
+    case "session.create":
+    case "session.copy": {
+      const existing = step.sessionOf(event.sessionId);
+      return existing ? acceptRepeat(step, event, existing) : create(step, event.session, event);
+    }
+    case "session.chat":
+      if (!event.session || step.sessionOf(event.sessionId)) return pass(step, event);
+      return create(step, event.session, { activate: true, turn: event.turn });
     case "request":
       return handleRequest(step, event, step.sessionOf(event.sessionId)!.claim);
     case "left":
