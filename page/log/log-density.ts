@@ -62,7 +62,7 @@ function halve(density: Density): void {
   density.size *= 2;
 }
 
-/** The height of each stretch, up to 1 for the one with the most events per time. Each power of ten is as high. */
+/** Events per unit of time in each stretch, on a logarithmic scale: the densest is 1, and none is below `LOWEST`. */
 export function heightsOf({ firstAt, stretches }: Density): number[] {
   const rates = stretches.map(({ count, endAt }, index) => {
     const beganAt = stretches[index - 1]?.endAt ?? firstAt;

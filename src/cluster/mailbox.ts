@@ -12,7 +12,7 @@ import type { Tracer } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import { CommandTimeouts } from "./command-timeouts.ts";
 
-/** Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
+/** Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable`, `internal` or `idempotency_mismatch`. */
 export type Serve = (envelope: Envelope) => Promise<Reply>;
 
 /** The floors that this process serves. */
@@ -177,7 +177,8 @@ export class Mailbox {
 
   /**
    * Send a command to its floor. Resolves with the floor's reply; a refusal is a reply.
-   * @throws AppError `busy`, `unavailable` or `internal`
+   * @throws AppError `busy`, `unavailable`, `internal`, or `idempotency_mismatch` if a command with this key and another
+   *   body is unanswered
    */
   async send(envelope: Envelope): Promise<Reply> {
     const { tracer } = this.#options;

@@ -109,7 +109,10 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
   tracer?: Tracer | undefined;
 }
 
-/** The HTTP server: routes and event streams. It runs no actors, and writes only connections and blobs itself. */
+/**
+ * The HTTP server: routes and event streams. It runs no actors. What it writes without a floor: connections, blobs, agents'
+ * definitions, staged copies, and the deletion of forgotten users.
+ */
 export interface Gateway {
   readonly streams: Streams;
   readonly followers: Followers;

@@ -76,7 +76,10 @@ const NO_ORCHESTRATOR = "no node has the role orchestrator: no command is carrie
 /** The id of a floor that does not exist: confirming it is a minimal query that probes the store. */
 const NO_FLOOR = "none" as FloorId;
 
-/** The composition root. It and deployment.ts choose the store, the bus and the queue; no other module knows which are in use. */
+/**
+ * The composition root. It and deployment.ts choose the store, the bus and the queue. Of the ones in use other modules know
+ * only whether the bus stays in the process (`Bus.isLocal`).
+ */
 export function createApp({ settings, env = withSecretFiles(process.env), ...options }: AppOptions): App {
   const {
     log = createLog(settings.logLevel, undefined, settings.name),

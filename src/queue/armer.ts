@@ -110,6 +110,7 @@ export class Armer {
           const page = await store.listFloors({ state, after, limit: VISITED });
           const ids = page.floors.map(({ floorId }) => floorId).filter(serves);
           for (let at = 0; at < ids.length && !isOver(); at += FIRING) {
+            // Due at 0, so it counts as late: such alarms let the commands of clients go first.
             await Promise.all(ids.slice(at, at + FIRING).map((floorId) => this.#fire(alarmOf(floorId, 0))));
           }
           after = page.floors.at(-1)?.floorId;

@@ -37,6 +37,6 @@ export interface WaitingRuns {
 export interface Processing {
   /** Set the maximum number of concurrent handlers. Handlers that are already running continue. */
   setConcurrency(concurrency: number): void;
-  /** Take no further effects. Resolves when all running handlers have ended. */
+  /** Take no further runs or alarms. Resolves when all running handlers have ended. */
   stop(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import { neighbourOf, type Removal } from "./neighbour.ts";
 
-/** The time in which the page itself may move the focus after a control is gone, in ms. */
+/** For this many ms after a control disappears, the page may move the focus. */
 const GRACE_MS = 50;
 
 /** Controls whose command is under way. They are disabled meanwhile, and get the focus back. */

@@ -64,7 +64,7 @@ export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearr
 }
 
 /**
- * The claim waits, and ends the silent sessions that it replaces. A claim that is already waiting keeps its place.
+ * The session waits. Silent sessions that it replaces end. A session that is already waiting keeps its place.
  * @param as where it waits: a new session in the queue, a paused one where it is
  */
 export function letWait(
@@ -145,8 +145,8 @@ const waitsUrgently = ({ paused, queued }: Floor, rules: FloorRules): boolean =>
   [...paused, ...queued].some((claim) => claim.critical && isEligible(claim, rules));
 
 /**
- * The sessions are ranked beneath the holder: levels are computed, sessions that one above no longer lets be audible
- * go silent, and silent ones return where they may, the best first (rules B and W).
+ * Rank the sessions beneath the holder: compute their levels, silence those that a session above no longer lets be
+ * audible, and bring silent ones back where all above allow it, the best first (rules B and W).
  */
 function rankOthers(floor: Floor, rules: FloorRules): Floor {
   const { holder } = floor;

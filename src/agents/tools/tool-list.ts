@@ -13,7 +13,7 @@ const MAX_SCHEMA_UNITS = 65_536;
 const MAX_NAME_UNITS = 256;
 /** The schemas and descriptions of a server's tools together, in UTF-16 units: a model gets them with each of its calls. */
 const MAX_LIST_UNITS = 1_048_576;
-/** The maximum number of tools that the log names because they are listed more than once. */
+/** How many duplicate tools a log line names. */
 const MAX_NAMED = 8;
 
 /** The tools that one MCP server lists, within the limits. Those that are too many or too large are left out. */

@@ -158,7 +158,7 @@ function completionOf(address: RunAddress, model: string, created: number, summa
   };
 }
 
-/** Whether a transition changes if, or how loud, the session is heard. */
+/** Whether the event is a decision, or a transition to another state. A change of the level alone is neither. */
 function isChangeOfFloor({ type, data }: RunEvent): boolean {
   if (type === "arbitration") return true;
   return type === "session_transition" && readState(data.from)[0] !== readState(data.to)[0];
