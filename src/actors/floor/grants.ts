@@ -88,34 +88,29 @@ function makeAudible(
   turnFollows = false,
 ): Decision {
   const { given } = step;
+  const { sessionId } = claim;
   const logged = withEffects(decision, next.moves, claim, given.catalog);
-  log(step, logged, claim.sessionId);
-  const own = (move: Move) => {
-    const about = { claim, reason: decision.reason, turnFollows, given };
-    if (move.becomes === "ducked") send(step, claim.sessionId, { type: "duck", level: move.level, ...about });
-    else send(step, claim.sessionId, { type: verb, ...about });
-  };
-  carryOut(step, next, decision.reason, { claim, move: own });
-  const kept = next.floor.ducked.find(({ sessionId }) => sessionId === claim.sessionId);
+  log(step, logged, sessionId);
+  const moves = [...next.moves];
+  const kept = next.floor.ducked.find((each) => each.sessionId === sessionId);
   // A critical session that is audible beneath another asked again: its rank is the same, its numbers may not be.
-  if (kept && !next.moves.some((move) => move.claim.sessionId === claim.sessionId)) {
-    own({ becomes: "ducked", claim, level: kept.level });
+  if (kept && !moves.some((move) => move.claim.sessionId === sessionId)) {
+    moves.push({ becomes: "ducked", claim, level: kept.level });
+  }
+  const about = { claim, reason: decision.reason, turnFollows, given };
+  step.floor = next.floor;
+  for (const move of moves) {
+    if (move.claim.sessionId !== sessionId) displace(step, move, decision.reason, claim);
+    else if (move.becomes === "ducked") send(step, sessionId, { type: "duck", level: move.level, ...about });
+    else send(step, sessionId, { type: verb, ...about });
   }
   return logged;
 }
 
-/** Apply a rearrangement, and notify each affected session. */
-function carryOut(
-  step: ArbiterStep,
-  { floor, moves }: Rearrangement,
-  reason: string,
-  granted?: { claim: Claim; move: (move: Move) => void },
-): void {
+/** Apply a rearrangement without a grant, and notify each affected session. */
+function applyMoves(step: ArbiterStep, { floor, moves }: Rearrangement, reason: string, by?: Claim): void {
   step.floor = floor;
-  for (const move of moves) {
-    if (move.claim.sessionId === granted?.claim.sessionId) granted.move(move);
-    else displace(step, move, reason, granted?.claim);
-  }
+  for (const move of moves) displace(step, move, reason, by);
 }
 
 /** Notify a session that another one, if any, takes its place. */
@@ -157,7 +152,7 @@ export function enqueue(
   const waits = [...step.floor.queued, ...step.floor.paused].some(({ sessionId }) => sessionId === claim.sessionId);
   // Nothing changes when a waiting session asks again and must still wait.
   if (!waits || next.moves.length > 0) log(step, logged, claim.sessionId);
-  carryOut(step, next, "replaced", { claim, move: () => {} });
+  applyMoves(step, next, "replaced", claim);
   send(step, claim.sessionId, { type: "queue", claim, decision: logged, turn, given });
 }
 
@@ -177,7 +172,7 @@ export function settleFloor(step: ArbiterStep, reason = "resumed", delayMs?: num
   const { given } = step;
   const { restricted, woken, ...next } = settle(step.floor, rulesFor(step), given, delayMs);
   for (const move of restricted) displace(step, move, "restricted", undefined);
-  if (!woken) return next.floor === step.floor ? undefined : carryOut(step, next, reason);
+  if (!woken) return next.floor === step.floor ? undefined : applyMoves(step, next, reason);
   const decision = wakeDecision(woken.claim, woken.reason, given.catalog.agents);
   makeAudible(step, storedClaim(woken.claim), woken.reason === "resumed" ? "resume" : "activate", decision, next);
 }
