@@ -68,7 +68,7 @@ export class BullmqWork implements Processing {
   private constructor(options: BullmqWorkOptions) {
     const { bullmq, name, connection, prefix, concurrency, onFault } = options;
     this.#options = options;
-    this.#worker = new bullmq.Worker<Queued>(name, (job, token) => this.#carryOut(job, token), {
+    this.#worker = new bullmq.Worker<Queued>(name, (job, token) => this.#callHandler(job, token), {
       connection,
       prefix,
       concurrency,
@@ -134,7 +134,7 @@ export class BullmqWork implements Processing {
     this.#worker.run().catch(onFault);
   }
 
-  async #carryOut(job: Job<Queued>, token: string | undefined): Promise<void> {
+  async #callHandler(job: Job<Queued>, token: string | undefined): Promise<void> {
     const { clock, handler } = this.#options;
     const earlyMs = job.data.dueAt - clock.now();
     if (this.#isStopped || earlyMs > 0) await this.#sendBack(job, token, earlyMs);

@@ -121,11 +121,11 @@ export class MemoryQueue implements RunQueue {
     while (queue.handler && queue.underWay < queue.concurrency && queue.ready.length > 0) {
       const queued = shiftFirst(queue.ready);
       queue.underWay += 1;
-      void this.#carryOut(queue, queue.handler, queued);
+      void this.#callHandler(queue, queue.handler, queued);
     }
   }
 
-  async #carryOut(queue: KindQueue, handler: Handler, queued: Queued): Promise<void> {
+  async #callHandler(queue: KindQueue, handler: Handler, queued: Queued): Promise<void> {
     try {
       await handler(queued);
     } catch {

@@ -401,10 +401,10 @@ export class FloorActors {
     }
     this.#arbiter = state;
     this.#keep(emitted);
-    for (const order of orders) this.#carryOut(order);
+    for (const order of orders) this.#performOrder(order);
   }
 
-  #carryOut(order: Order): void {
+  #performOrder(order: Order): void {
     if (order.kind === "spawn") return this.#spawn(order.id as SessionId, order.input as SessionInput);
     const id = order.kind === "stop" ? order.id : typeof order.to === "object" ? order.to.id : undefined;
     const session = id === undefined ? undefined : this.#sessions[id];

@@ -148,13 +148,13 @@ export class HostedFloor {
     while (this.#waiting.length > 0) {
       const commands = this.#waiting.splice(0, MAX_BATCH);
       flow.onHop?.("floor", `a batch of ${commands.length}`);
-      await this.#carryOut(commands);
+      await this.#commitOrSplit(commands);
     }
     this.#isWorking = false;
   }
 
   /** Commit the commands together, or else one at a time, so that only the faulty one fails. Answers every command. */
-  async #carryOut(commands: PendingCommand[]): Promise<void> {
+  async #commitOrSplit(commands: PendingCommand[]): Promise<void> {
     const timely = commands.filter((pending) => this.#isTimely(pending));
     if (timely.length === 0) return;
     try {
@@ -167,11 +167,11 @@ export class HostedFloor {
         this.#options.metrics.conflict();
       } else if (error instanceof AppError && error.code === "unavailable") return this.#fail(timely, error);
       else if (timely.length === 1) return this.#failAlone(timely[0]!, error);
-      for (const pending of timely) await this.#carryOutAlone(pending);
+      for (const pending of timely) await this.#commitAlone(pending);
     }
   }
 
-  async #carryOutAlone(pending: PendingCommand): Promise<void> {
+  async #commitAlone(pending: PendingCommand): Promise<void> {
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
       try {
         // Rule C2: after a failed commit only the receipt shows whether the command took effect.
