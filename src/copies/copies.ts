@@ -14,7 +14,7 @@ import type { BlobStore } from "../store/store.ts";
 import { type CopyEnd, copyHistory, copyImages, isFinished } from "./copied-history.ts";
 import type { Histories } from "./histories.ts";
 import type { StagedHistory } from "./staged-history.ts";
-import { checkContent, keepImages } from "./turn-content.ts";
+import { checkContent, keepImages, newTurn } from "./turn-content.ts";
 
 const ALREADY_REPLACED = "A copy has replaced this session already.";
 
@@ -111,7 +111,7 @@ export class Copies {
       });
       if (!images) await copyImages({ store, clock, source: source.id, into: history }, edited.images ?? []);
       const shown = images ? await keepImages(this.#context, history.sessionId, images) : (edited.images ?? []);
-      const turn = commands.newTurn(identity, { content, images: shown });
+      const turn = newTurn(commands, identity, { content, images: shown });
       return { floorId, command: { ...command, turn, activate: true } };
     };
     const reply = await histories.create(identity, connectionId, plan);

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
+import type { Commands, Identity } from "../gateway/commands.ts";
 import { type ImageInput, MAX_CONTENT, MAX_IMAGE } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
-import type { SessionId } from "../protocol/ids.ts";
+import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
+import type { TurnInput } from "../protocol/internal/command.ts";
 import type { ImageRef } from "../protocol/message.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { BlobStore } from "../store/store.ts";
@@ -31,4 +33,23 @@ export async function keepImages(
     refs.push({ hash, mimeType, bytes: bytes.byteLength });
   }
   return refs;
+}
+
+/**
+ * A turn of the user, with ids that a repeat receives again.
+ * @param said with the client's id for the message, if it has one
+ */
+export function newTurn(
+  ids: Pick<Commands, "deriveId">,
+  identity: Identity,
+  said: { id?: MessageId | undefined } & Pick<TurnInput, "content" | "images" | "playedUpTo">,
+): TurnInput {
+  const { id, content, images = [], playedUpTo } = said;
+  return {
+    messageId: id ?? ids.deriveId<MessageId>(identity, "message"),
+    runId: ids.deriveId<RunId>(identity, "run"),
+    content,
+    ...(images.length > 0 && { images }),
+    ...(playedUpTo !== undefined && { playedUpTo }),
+  };
 }

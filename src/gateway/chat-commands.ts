@@ -1,4 +1,4 @@
-import { checkContent, keepImages } from "../copies/turn-content.ts";
+import { checkContent, keepImages, newTurn } from "../copies/turn-content.ts";
 import type { ClientMessage } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
 import { type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
@@ -61,7 +61,7 @@ export class ChatCommands {
     const { sessionId, creates } = target;
     checkContent(message.content, message.images?.length ?? 0);
     const images = await keepImages(this.#options, sessionId, message.images ?? []);
-    const turn = commands.newTurn(identity, { ...message, images });
+    const turn = newTurn(commands, identity, { ...message, images });
     return { type: "session.chat", sessionId, turn, ...(creates && { session: creates }) };
   }
 }

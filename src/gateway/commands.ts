@@ -3,7 +3,7 @@ import { createHmac, hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../protocol/errors.ts";
 import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
-import { type Command, type Envelope, sessionCreatedBy, type TurnInput } from "../protocol/internal/command.ts";
+import { type Command, type Envelope, sessionCreatedBy } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
 import { bornOf, logPosition } from "../protocol/position.ts";
@@ -114,21 +114,6 @@ export class Commands {
       .update(JSON.stringify([kind, caller.id, commandId]))
       .digest("base64url")
       .slice(0, 22) as T;
-  }
-
-  /** A turn of the user, with ids that a repeat receives again. @param id the client's for the message */
-  newTurn(
-    identity: Identity,
-    said: { id?: MessageId | undefined } & Pick<TurnInput, "content" | "images" | "playedUpTo">,
-  ): TurnInput {
-    const { id, content, images = [], playedUpTo } = said;
-    return {
-      messageId: id ?? this.deriveId<MessageId>(identity, "message"),
-      runId: this.deriveId<RunId>(identity, "run"),
-      content,
-      ...(images.length > 0 && { images }),
-      ...(playedUpTo !== undefined && { playedUpTo }),
-    };
   }
 
   /**

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { isFinished } from "../../copies/copied-history.ts";
 import { Copies, type CopiesContext } from "../../copies/copies.ts";
+import { newTurn } from "../../copies/turn-content.ts";
 import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, MessageId, SessionId } from "../../protocol/ids.ts";
@@ -106,7 +107,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
       const reply = await commands.carryOut(identity, async () => {
         const { content, images } = await copies.userMessage(caller, id, messageId);
         const { sessionId, floorId } = await visibleTo(caller).locate(id);
-        const turn = commands.newTurn(identity, { content, images });
+        const turn = newTurn(commands, identity, { content, images });
         return { floorId, command: { type: "session.chat", sessionId, turn } };
       });
       return turnAnswer(context, reply);
