@@ -1,3 +1,5 @@
+/** The schema of a script for `interlock simulate`. Every key: docs/use/policy.md. */
+
 import { z } from "zod";
 import { explain, explainIssues } from "../config/catalog/explanation.ts";
 import { readYaml } from "../config/catalog/yaml-text.ts";
@@ -6,8 +8,6 @@ import { duration } from "../config/quantities.ts";
 import { OUTCOMES, REASONS } from "../protocol/decision.ts";
 import { AgentId, Name } from "../protocol/ids.ts";
 import { Locale } from "../protocol/locale.ts";
-
-/** The schema of a script for `interlock simulate`. Every key: docs/use/policy.md. */
 
 const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/;
 

@@ -1,9 +1,9 @@
-import type { EventType, LogEntry } from "./event.ts";
-
 /**
  * The bytes of server-sent events. This module makes every frame that a reader receives: the frame of an event is
  * encoded once, and each reader's position is placed in front of it.
  */
+
+import type { EventType, LogEntry } from "./event.ts";
 
 const DATA = "data: ";
 

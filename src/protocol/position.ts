@@ -1,9 +1,9 @@
-import type { ConnectionId, Seq } from "./ids.ts";
-
 /**
  * A reader's position in a log: the SSE `id`, which the client sends back in `Last-Event-ID`. It has only letters,
  * digits, `.`, `_` and `-` and is shorter than 128 bytes, so that it survives headers, query strings and proxies.
  */
+
+import type { ConnectionId, Seq } from "./ids.ts";
 
 /** The position of a connection's reader in the session of one slot. */
 export interface SlotPosition {

@@ -1,6 +1,6 @@
-import type { Clock, Timer } from "./ports/clock.ts";
-
 /** Every wait ends its timer and its listener when it settles. */
+
+import type { Clock, Timer } from "./ports/clock.ts";
 
 /**
  * A promise that `start` settles. Rejects with the signal's reason when it aborts first; when it is aborted already,

@@ -1,3 +1,5 @@
+/** The rows that the queries of every store select, and their conversion to domain types. */
+
 import type { LogEntry } from "../protocol/event.ts";
 import type { Reservation } from "../protocol/floor.ts";
 import type { AgentId, FloorId, MessageId, SessionId } from "../protocol/ids.ts";
@@ -6,8 +8,6 @@ import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
 import { sessionJson } from "../protocol/session-json.ts";
 import type { ConnectionRow, DraftPage, FloorChange, FloorRow } from "./store.ts";
-
-/** The rows that the queries of every store select, and their conversion to domain types. */
 
 export interface EventRow {
   floorSeq: number;

@@ -1,11 +1,11 @@
 // Rule C28 of docs/inside/correctness.md.
-import { cutText } from "../shared/text.ts";
-
 /**
  * Splits text into words for the search index, in the same way for every store. Latin words stay whole, in lower case
  * and without accents. Chinese, Japanese and Korean text has no separators: a run of it becomes its overlapping pairs and
  * its last character, so that every part of the run is a sequence of words (正在导航 = 正在 在导 导航 航).
  */
+
+import { cutText } from "../shared/text.ts";
 
 /** Indexed length of a text, in UTF-16 units. */
 const MAX_TEXT = 65_536;

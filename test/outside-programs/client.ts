@@ -1,7 +1,7 @@
+/** What a user of the generated client would write. It is compiled and run by `test/e2e/contract/http/openapi.test.ts` alone. */
+
 import createClient from "openapi-fetch";
 import type { components, paths } from "./interlock.d.ts";
-
-/** What a user of the generated client would write. It is compiled and run by `test/e2e/contract/http/openapi.test.ts` alone. */
 
 type FloorEvent = components["schemas"]["FloorStreamEvent"];
 type Problem = components["schemas"]["Problem"];

@@ -1,3 +1,8 @@
+/**
+ * Faults that histories found in what readers get, each reduced to the necessary steps. The numbers are the seeds of
+ * the histories that found them, in the simulation of that time.
+ */
+
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ConnectionFloor } from "../../src/gateway/streams/connection-floor.ts";
 import { Follower } from "../../src/gateway/streams/follower.ts";
@@ -18,11 +23,6 @@ import { Wire } from "./clients/wire.ts";
 import { GatewaySide } from "./nodes/gateway-side.ts";
 import { Life } from "./nodes/life.ts";
 import { SimClock } from "./sim-clock.ts";
-
-/**
- * Faults that histories found in what readers get, each reduced to the necessary steps. The numbers are the seeds of
- * the histories that found them, in the simulation of that time.
- */
 
 test("a follower that opens just after a run ended ignores late deltas of the run (history 370)", async () => {
   const { feed, follow } = openSide();

@@ -1,3 +1,8 @@
+/**
+ * Faults that histories found, each reduced to the necessary steps. The numbers are the seeds of the histories that
+ * found them, in the simulation of that time.
+ */
+
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Host } from "../../src/actors/host/host.ts";
 import { AppError } from "../../src/protocol/errors.ts";
@@ -12,11 +17,6 @@ import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
 import { MemoryStore } from "../support/stores/memory-store.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { withMethods } from "../support/stores/temporary-store.ts";
-
-/**
- * Faults that histories found, each reduced to the necessary steps. The numbers are the seeds of the histories that
- * found them, in the simulation of that time.
- */
 
 describe("turns that wait while their session is paused (history 741)", () => {
   const agents = [

@@ -1,3 +1,5 @@
+/** The calls from which metrics are computed. */
+
 import { expect, onTestFinished, test } from "vitest";
 import { Mailbox } from "../../src/cluster/mailbox.ts";
 import { Follower } from "../../src/gateway/streams/follower.ts";
@@ -10,8 +12,6 @@ import { UnreliableBus } from "../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { openTemporaryStore } from "../support/stores/temporary-store.ts";
-
-/** The calls from which metrics are computed. */
 
 const ANN = "u:ann" as FloorId;
 

@@ -1,10 +1,10 @@
-import type { Claim, DuckedClaim } from "./claim.ts";
-
 /**
  * Which sessions are audible together. A session is audible beneath another if the other allows it (`beneath`) and it
  * can play quieter (`when_preempted: duck`). Pure: the result depends only on the competing sessions, not on earlier
  * events. The definitions: docs/use/arbitration.md.
  */
+
+import type { Claim, DuckedClaim } from "./claim.ts";
 
 /** The fields of a claim that decide which sessions are audible together. */
 export type Audibility = Pick<Claim, "agentId" | "priority" | "beneath" | "ducks" | "critical">;

@@ -1,10 +1,10 @@
+/** Decisions as they are logged and answered. */
+
 import type { AgentEntry, Restriction } from "../../config/catalog/catalog.ts";
 import type { Decision, Reason } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import type { Claim, Numbers } from "./claim.ts";
 import { saying, wouldNeed } from "./sayings.ts";
-
-/** Decisions as they are logged and answered. */
 
 type Agents = ReadonlyMap<string, AgentEntry>;
 

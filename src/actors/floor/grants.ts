@@ -1,3 +1,5 @@
+/** How the floor changes hands: requests, grants, waits and releases. The rules: docs/use/arbitration.md. */
+
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
@@ -10,8 +12,6 @@ import { type Claim, type Numbers, type QueuedClaim, withNumbers } from "./claim
 import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
 import { everyone, type FloorRules, reservedClaim, rulesOf, storedClaim, without } from "./floor-claims.ts";
 import { giveFront, letBeneath, letWait, type Move, type Rearrangement, settle } from "./rearrangement.ts";
-
-/** How the floor changes hands: requests, grants, waits and releases. The rules: docs/use/arbitration.md. */
 
 /** The floor's rules, with the restrictions that its flags enable. */
 export const rulesFor = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);

@@ -1,11 +1,11 @@
+/** How much of a reply was spoken: `session.played`, and a turn that says it of the reply before. */
+
 import type { SessionId } from "../../protocol/ids.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Message, Played } from "../../protocol/message.ts";
 import type { SessionContext } from "../session/session-context.ts";
 import type { Ledger } from "./ledger.ts";
-
-/** How much of a reply was spoken: `session.played`, and a turn that says it of the reply before. */
 
 /** What a command says of a spoken reply; undefined if it says nothing. */
 export function playedBy(command: Command, session: SessionContext | undefined): Played | undefined {

@@ -1,8 +1,8 @@
+/** The calls of tools that the current attempt has begun. Each call of a log has a result, also if its attempt ends first. */
+
 import type { PartOf } from "../../protocol/internal/run.ts";
 import { MAX_OPEN_CALLS, type OpenCall, type Run } from "./session-context.ts";
 import { logEvent, type SessionStep } from "./session-step.ts";
-
-/** The calls of tools that the current attempt has begun. Each call of a log has a result, also if its attempt ends first. */
 
 export function openCall(step: SessionStep, run: Run, { call, agent }: PartOf<"tool_call">): void {
   const { toolCallId, function: named } = call;

@@ -1,3 +1,5 @@
+/** How a session requests, gains, loses, waits for and leaves the floor. */
+
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
 import type { Waits } from "../floor/arbitration.ts";
@@ -7,8 +9,6 @@ import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummary } from "./summaries.ts";
 import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, keepTurn, stopIdling } from "./turns.ts";
-
-/** How a session requests, gains, loses, waits for and leaves the floor. */
 
 /** Request the floor. `as`: the event that a grant causes. */
 export function requestFloor(

@@ -1,3 +1,5 @@
+/** Questions and confirmations. They belong to the session: any of its clients may answer, through any gateway. */
+
 import { ERRORS } from "../../protocol/errors.ts";
 import type { RequestId } from "../../protocol/ids.ts";
 import { CONFIRMATION_OPTIONS, type Interaction } from "../../protocol/interaction.ts";
@@ -5,8 +7,6 @@ import type { CommandOf } from "../../protocol/internal/command.ts";
 import { dropUnconfirmed } from "./calls.ts";
 import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type OpenInteraction, type Run } from "./session-context.ts";
 import { agentOf, answer, editRun, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
-
-/** Questions and confirmations. They belong to the session: any of its clients may answer, through any gateway. */
 
 /** Add an interaction of the agent: each has an id, an event and a timeout. */
 export function openInteractions(step: SessionStep, interactions: readonly Interaction[]): void {

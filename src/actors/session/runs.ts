@@ -1,4 +1,6 @@
 // Rules C7, C11 and C16 of docs/inside/correctness.md.
+/** A session's run, from the turn that starts it to the `complete` event that ends it. */
+
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { LoggedData } from "../../protocol/event.ts";
 import type { AgentId, MessageId, RequestId, RunId } from "../../protocol/ids.ts";
@@ -8,8 +10,6 @@ import { cutCalls } from "./calls.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
 import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run, type SessionWork } from "./session-context.ts";
 import { dropEffect, editRun, logEvent, type SessionStep } from "./session-step.ts";
-
-/** A session's run, from the turn that starts it to the `complete` event that ends it. */
 
 const agentOfRun = (step: SessionStep, run: Run): AgentEntry | undefined => step.given.catalog.agents.get(run.agentId);
 

@@ -1,11 +1,11 @@
+/** The deadlines of a session. None is stored: each follows from when a state began, and from the catalogue. */
+
 import type { Given } from "../facts.ts";
 import { expireInteraction } from "./interactions.ts";
 import { releaseStopped } from "./runs.ts";
 import { type Lengths, type SessionContext, STOP_GRACE_MS } from "./session-context.ts";
 import { fireLease } from "./session-lease.ts";
 import type { DueEvent, SessionStep } from "./session-step.ts";
-
-/** The deadlines of a session. None is stored: each follows from when a state began, and from the catalogue. */
 
 /** The earliest deadline of a session. */
 export interface SessionDeadline {

@@ -1,5 +1,3 @@
-import { agentOf, type SessionStep } from "./session-step.ts";
-
 /**
  * Leases. A session with a lease that is audible or waits for the floor loses its place when it gives no sign of life.
  * It lapses between 1 and 1.5 leases after the last one. The rules: docs/use/arbitration.md.
@@ -9,6 +7,8 @@ import { agentOf, type SessionStep } from "./session-step.ts";
  * deadline as everything else does: a session whose node was away thus has half a lease to send a heartbeat, during
  * which the node is known to listen.
  */
+
+import { agentOf, type SessionStep } from "./session-step.ts";
 
 /** A fraction of a lease. A sign of life is committed only when this much has passed since the last committed one. */
 const HALF = 0.5;

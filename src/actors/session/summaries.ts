@@ -1,3 +1,8 @@
+/**
+ * Summaries of a session, which models receive in place of its oldest messages (ADR 20). Workers claim, write and report
+ * them as they do turns. A summary needs no floor, and no turn waits for one.
+ */
+
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { SummaryFailure } from "../../protocol/event.ts";
 import type { RunId } from "../../protocol/ids.ts";
@@ -10,11 +15,6 @@ import { addTokens, type SessionWork } from "./session-context.ts";
 import { agentOf, answerWithSession, dropEffect, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 
 type OutcomeOf<K extends RunOutcome["kind"]> = Extract<RunOutcome, { kind: K }>;
-
-/**
- * Summaries of a session, which models receive in place of its oldest messages (ADR 20). Workers claim, write and report
- * them as they do turns. A summary needs no floor, and no turn waits for one.
- */
 
 /** Text that no summary covers yet and that asks for one, in UTF-16 units: any text of this length fits a request. */
 const SUMMARY_AT_UNITS = 65_536;

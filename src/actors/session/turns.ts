@@ -1,3 +1,5 @@
+/** Turns: when a turn starts, when it waits, and what a session does between turns. */
+
 import { type AgentEntry, acceptsTurns } from "../../config/catalog/catalog.ts";
 import { ERRORS } from "../../protocol/errors.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
@@ -7,8 +9,6 @@ import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
 import { countText } from "./summaries.ts";
-
-/** Turns: when a turn starts, when it waits, and what a session does between turns. */
 
 type Turn = Extract<InternalEvent, { type: "turn" }>;
 

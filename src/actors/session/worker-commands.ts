@@ -1,4 +1,6 @@
 // Rules C10, C11, C12 and C13 of docs/inside/correctness.md.
+/** The commands of workers, and the session's replies. */
+
 import type { MessageId, RunId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
@@ -9,8 +11,6 @@ import { endUnfinished, releaseStopped, withdrawRequests } from "./runs.ts";
 import type { Run, SessionContext, SessionWork } from "./session-context.ts";
 import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
 import { applySummary, beginSummary } from "./summaries.ts";
-
-/** The commands of workers, and the session's replies. */
 
 /** `run.claim`: the floor assigns the attempt (rule C10) and decides what is repeated (rule C11). */
 export function claimRun(step: SessionStep, command: CommandOf<"run.claim">, isAudible: boolean): void {

@@ -1,11 +1,11 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
-import { z } from "zod";
-
 /**
  * What the bridge has changed on this machine, on disk before it is changed: a bridge that is killed puts it back when it
  * starts again.
  */
+
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { z } from "zod";
 
 /** How many entries are kept; the oldest is dropped. A desktop has some ten streams. */
 const MAX_ENTRIES = 256;

@@ -1,11 +1,11 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import type { KeptLevel, KeptLevels } from "./kept-levels.ts";
-import { changeVolume, listStreams, type SoundStream, setMute, setVolume } from "./sound-streams.ts";
-
 /**
  * Makes the streams of players quieter, and puts them back. Changes are relative to the volume that the user has set, and
  * a volume that the user changes meanwhile stays changed. What is done is kept on disk first.
  */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import type { KeptLevel, KeptLevels } from "./kept-levels.ts";
+import { changeVolume, listStreams, type SoundStream, setMute, setVolume } from "./sound-streams.ts";
 
 /** The length of a change, in ms, and its steps: a jump of 14 dB clicks. */
 const RAMP_MS = 200;

@@ -1,10 +1,10 @@
-import type { BusSignal } from "./session-bus.ts";
-import { SessionBus } from "./session-bus.ts";
-
 /**
  * The media players on the session bus (MPRIS, the interface by which desktops control players). A player may own several
  * names, as mpv does; it is one player for each connection.
  */
+
+import type { BusSignal } from "./session-bus.ts";
+import { SessionBus } from "./session-bus.ts";
 
 const PREFIX = "org.mpris.MediaPlayer2.";
 const PATH = "/org/mpris/MediaPlayer2";

@@ -1,13 +1,13 @@
+/**
+ * A player's place on the floor: one session, from the moment the player begins to play. The player obeys the session's
+ * transitions, and what the user does in the player becomes a request.
+ */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, ClientError, keepLease, type Lease, type SessionAnswer } from "../../client/interlock-client.ts";
 import { parseLogPosition } from "../../protocol/position.ts";
 import type { Session } from "../../protocol/session.ts";
 import { readState } from "../../protocol/written-state.ts";
-
-/**
- * A player's place on the floor: one session, from the moment the player begins to play. The player obeys the session's
- * transitions, and what the user does in the player becomes a request.
- */
 
 /** A player as its session uses it. Orders return at once, and are carried out in their order. */
 export interface Playing {

@@ -1,3 +1,9 @@
+/**
+ * `interlock players`: media players of this machine take part on a floor. Each player that the file names has a session
+ * while it plays; a refused or paused one is paused, a ducked one is made quieter, and what the user does in a player is a
+ * request.
+ */
+
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "../../client/interlock-client.ts";
@@ -9,12 +15,6 @@ import { Mixer } from "./mixer.ts";
 import { Mpris, type MprisPlayer } from "./mpris.ts";
 import { PlayerSession } from "./player-session.ts";
 import { type SoundStream, SoundStreams } from "./sound-streams.ts";
-
-/**
- * `interlock players`: media players of this machine take part on a floor. Each player that the file names has a session
- * while it plays; a refused or paused one is paused, a ducked one is made quieter, and what the user does in a player is a
- * request.
- */
 
 /** The pause before the session bus is connected again, in ms. */
 const AGAIN_MS = 1_000;

@@ -1,9 +1,9 @@
+/** The streams of the sound server, PipeWire or PulseAudio, through `pactl`. */
+
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
-
-/** The streams of the sound server, PipeWire or PulseAudio, through `pactl`. */
 
 const run = promisify(execFile);
 

@@ -1,3 +1,5 @@
+/** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/use/arbitration.md. */
+
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { AgentId, Name, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
@@ -9,8 +11,6 @@ import { duration } from "../quantities.ts";
 import { Adapter, resolveAdapter } from "./adapter.ts";
 import { PolicyAssertion } from "./policy-assertions.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
-
-/** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/use/arbitration.md. */
 
 const priority = z.int().min(0).max(100);
 const sentenceText = z.string().min(1).max(500);

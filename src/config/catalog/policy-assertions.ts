@@ -1,7 +1,7 @@
+/** Assertions about a catalogue, which `interlock prove` checks: its key `claims`. The server does not use them. */
+
 import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
-
-/** Assertions about a catalogue, which `interlock prove` checks: its key `claims`. The server does not use them. */
 
 const agents = z.union([AgentId.transform((one) => [one]), z.array(AgentId).min(1).max(1_000)]);
 

@@ -1,12 +1,12 @@
+/**
+ * The keys of `tools:` and `mcp_servers:`. The code implements the tools; an entry selects a tool and sets its limits.
+ */
+
 import { z } from "zod";
 import { SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { isNetwork } from "../network.ts";
 import { duration } from "../quantities.ts";
 import { program, variableName } from "./program-entry.ts";
-
-/**
- * The keys of `tools:` and `mcp_servers:`. The code implements the tools; an entry selects a tool and sets its limits.
- */
 
 const SERVER_NAME = "[a-z0-9_-]{1,32}";
 const KEY = new RegExp(`^(clock|web-fetch|ask-user|sub-agent|mcp:${SERVER_NAME}/(\\*|[A-Za-z0-9_.-]{1,128}))$`);

@@ -1,9 +1,9 @@
+/** The parts of a response in OpenAI's `output` format. */
+
 import type { SessionId } from "../../protocol/ids.ts";
 import type { ToolCall } from "../../protocol/interaction.ts";
 import type { RunInteraction, RunItem } from "../run-summary.ts";
 import { argumentsOf, FUNCTION_OF, interactionId } from "./openai-request.ts";
-
-/** The parts of a response in OpenAI's `output` format. */
 
 /** The server label of agents' tools in that API: they run in Interlock, not in the client. */
 const SERVER = "interlock";

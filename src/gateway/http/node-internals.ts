@@ -1,10 +1,10 @@
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
-
 /**
  * What Interlock uses of `node:http` beyond its documentation, for Node.js 24. A test of each shows whether another release
  * still does it.
  */
+
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 
 /** Called by a socket's parser with the head of each request, before there is a request object for its listeners. */
 export type OnHead = (request: IncomingMessage, keepsAlive: boolean) => number;

@@ -1,12 +1,12 @@
-import { z } from "zod";
-import { LIVE_EVENTS, LOGGED_EVENTS, type LoggedType } from "../../protocol/event.ts";
-import { EVENT_LOGS, isFloorEvent } from "../../protocol/event-logs.ts";
-import { RequestId, SessionId } from "../../protocol/ids.ts";
-
 /**
  * The events as `/openapi.json` describes them: one component per type, and one discriminated union per stream. They
  * are generated from the schemas of the data, so every type of event is published.
  */
+
+import { z } from "zod";
+import { LIVE_EVENTS, LOGGED_EVENTS, type LoggedType } from "../../protocol/event.ts";
+import { EVENT_LOGS, isFloorEvent } from "../../protocol/event-logs.ts";
+import { RequestId, SessionId } from "../../protocol/ids.ts";
 
 type Types = { readonly [type: string]: z.ZodType };
 type EventSchema = z.ZodObject<{ type: z.ZodLiteral<string> } & z.ZodRawShape>;

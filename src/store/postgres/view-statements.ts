@@ -1,13 +1,13 @@
-import type { FloorState } from "../../protocol/floor.ts";
-import { FLOOR_ROWS, IS_IN_STATE } from "../floor-rows.ts";
-import { ANSWER_BYTES, LOG_BYTES } from "../row-page.ts";
-import type { Statement } from "./connections/connection-pool.ts";
-
 /**
  * The reads of answers and streams, one statement each, so that an answer is one snapshot. The row of the session or
  * floor comes with every row of its list, and alone if the list is empty. A page ends with the row that reaches its
  * size limit. The sizes of later rows are computed without reading their content, and they are not sent.
  */
+
+import type { FloorState } from "../../protocol/floor.ts";
+import { FLOOR_ROWS, IS_IN_STATE } from "../floor-rows.ts";
+import { ANSWER_BYTES, LOG_BYTES } from "../row-page.ts";
+import type { Statement } from "./connections/connection-pool.ts";
 
 const MESSAGE = `$1::text AS "sessionId", m.id, m.status, m.details, m.content`;
 const EVENT = `e.floor_seq AS "floorSeq", e.session_id AS "sessionId", e.seq, e.type, e.request_id AS "requestId", e.at,

@@ -1,3 +1,5 @@
+/** How much of a spoken reply counts as heard, and how often it is stored. */
+
 import { describe, expect, test } from "vitest";
 import type { Transition } from "../../../src/protocol/event.ts";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
@@ -7,8 +9,6 @@ import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
 import { serverOf } from "../../support/servers/shared-server.ts";
-
-/** How much of a spoken reply counts as heard, and how often it is stored. */
 
 type Part = Extract<LooseCommand, { type: "run.report" }>["parts"][number];
 

@@ -1,3 +1,5 @@
+/** A head unit without a battery-backed clock boots in 1970, and gets the time from a satellite some minutes later. */
+
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
@@ -8,8 +10,6 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { signWithSecret } from "../../support/servers/token-issuer.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
-
-/** A head unit without a battery-backed clock boots in 1970, and gets the time from a satellite some minutes later. */
 
 const BOOT = Date.UTC(1970, 0, 1, 0, 1);
 const TODAY = Date.UTC(2026, 10, 20, 8);

@@ -1,3 +1,5 @@
+/** OpenAI's own client with a real node. The client retries requests by itself. */
+
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText } from "ai";
 import OpenAI, { APIError, BadRequestError, NotFoundError, PermissionDeniedError } from "openai";
@@ -6,8 +8,6 @@ import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { hold } from "../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
-
-/** OpenAI's own client with a real node. The client retries requests by itself. */
 
 /** It speaks as soon as it has its answer, a piece before each report of its worker. */
 const teller = scripted(

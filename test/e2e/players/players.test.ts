@@ -1,10 +1,10 @@
+/** Real players that know nothing of Interlock; what is heard is measured at the sink's monitor. */
+
 import { afterAll, beforeAll, beforeEach, expect, onTestFailed, onTestFinished, test } from "vitest";
 import { SONG_LEVEL } from "../../../examples/car/sound/song.ts";
 import { keepLease } from "../../../src/client/interlock-client.ts";
 import { Desktop, end } from "../../support/desktops/desktop.ts";
 import { describeWith, testWith } from "../../support/programs/suites.ts";
-
-/** Real players that know nothing of Interlock; what is heard is measured at the sink's monitor. */
 
 const DESKTOP = ["dbus", "mpv", "mpvMpris", "parec"] as const;
 /** Only ends what hangs. */

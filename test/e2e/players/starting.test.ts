@@ -1,3 +1,5 @@
+/** How the bridge starts: what it says where something is missing, and the unit of systemd. */
+
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,8 +10,6 @@ import { readPage, root } from "../../docs/page.ts";
 import { end } from "../../support/desktops/desktop.ts";
 import { testWith } from "../../support/programs/suites.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
-
-/** How the bridge starts: what it says where something is missing, and the unit of systemd. */
 
 const UNIT = "deploy/interlock-players.service";
 const CLI = join(root, "src/cli/main.ts");

@@ -1,11 +1,11 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { Agent, request } from "node:http";
-import { parentPort, workerData } from "node:worker_threads";
-
 /**
  * A thread that measures a node while others attack it: the response times of `/health` and of a command of its own
  * user. A separate thread, so that the work of the attacking clients does not delay the measurement.
  */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { parentPort, workerData } from "node:worker_threads";
 
 /** A response time in ms, without the time in which the node's threads or this one were runnable but had no core. */
 export interface Look {

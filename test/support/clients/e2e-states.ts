@@ -1,8 +1,8 @@
+/** Creates sessions in each state in which a command may find them, each with a separate user. */
+
 import { expect } from "vitest";
 import type { NodeUnderTest } from "../nodes/node-under-test.ts";
 import { accepted, E2eClient } from "./e2e-client.ts";
-
-/** Creates sessions in each state in which a command may find them, each with a separate user. */
 
 /** A session that has the floor of a user of its own. */
 export async function hold(node: NodeUnderTest, agentId = "general", fields: Record<string, unknown> = {}) {

@@ -1,6 +1,6 @@
-import { z } from "zod";
-
 /** The parts of an OpenAPI 3.1 document that a node publishes, by the specification; other fields are faults. */
+
+import { z } from "zod";
 
 const Reference = z.strictObject({ $ref: z.string().startsWith("#/components/schemas/") });
 /** A JSON schema of any kind. */

@@ -1,9 +1,9 @@
+/** Generated histories of one floor. */
+
 import fc from "fast-check";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { makeCatalog } from "../catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "./floor-stage.ts";
-
-/** Generated histories of one floor. */
 
 const AGENTS = ["a", "b", "c", "d"];
 export const SESSIONS = ["s1", "s2", "s3", "s4", "s5"];

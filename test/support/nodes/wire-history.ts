@@ -1,13 +1,13 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createApp, readSettings } from "../../../src/index.ts";
-
 /**
  * A history of requests to a node whose catalogue has no key of *Heard together*, and all answers and events of the
  * node, byte by byte except for times and generated ids. It imports the package's entries only, so that it also runs in
  * a former release: `node test/support/nodes/wire-history.ts` prints that release's output.
  */
+
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createApp, readSettings } from "../../../src/index.ts";
 
 const AGENTS = [
   { name: "music", label: "Music", priority: 20 },

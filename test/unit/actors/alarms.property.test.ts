@@ -1,10 +1,10 @@
+/** Invariant 20: the same commands at the same times give the same log, whenever alarms come. */
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Fact } from "../../../src/actors/facts.ts";
 import { beginHistory, commandOf, type Step, step, type World, world } from "../../support/floors/floor-histories.ts";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
-
-/** Invariant 20: the same commands at the same times give the same log, whenever alarms come. */
 
 /** What becomes of an alarm: how late it is, in ms, or that it never comes; whether it comes twice; one that is not due. */
 const fate = fc.record({

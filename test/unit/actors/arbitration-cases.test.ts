@@ -1,10 +1,10 @@
+/** Cases of docs/use/arbitration.md: what a decision does to sessions and their logs. */
+
 import { expect, test } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
 import { expectScene, play } from "../../support/floors/floor-script.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
-
-/** Cases of docs/use/arbitration.md: what a decision does to sessions and their logs. */
 
 const stage = (agents = EXAMPLE_AGENTS) => new FloorStage(makeCatalog(agents));
 const withAgent = (name: string, changes: Record<string, unknown>) =>

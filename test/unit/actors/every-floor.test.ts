@@ -1,3 +1,5 @@
+/** Every reachable state of small floors, explored by `interlock prove`. */
+
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { explore, variationsOf } from "../../../src/policy/exploration.ts";
 import { CAR, RESTRICTIONS } from "../../support/catalogs/car-catalog.ts";
@@ -11,8 +13,6 @@ vi.mock("../../../src/actors/floor/arbitration.ts", async (load) =>
 vi.mock("../../../src/actors/floor/rearrangement.ts", async (load) =>
   (await faulty()).withFaults("rearrangement", await load()),
 );
-
-/** Every reachable state of small floors, explored by `interlock prove`. */
 
 /** Agents that mix all keys, at a few priorities. */
 const MIXED = [

@@ -1,3 +1,5 @@
+/** Logs with one fault each, which the checker of a floor's log must find. `invariants.property.test.ts` checks correct ones. */
+
 import { expect, test } from "vitest";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { LogEntry, LoggedType } from "../../../src/protocol/event.ts";
@@ -5,8 +7,6 @@ import type { SessionId } from "../../../src/protocol/ids.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorLogCheck } from "../../support/floors/floor-log-check.ts";
 import { NOON } from "../../support/stores/floor-writer.ts";
-
-/** Logs with one fault each, which the checker of a floor's log must find. `invariants.property.test.ts` checks correct ones. */
 
 const AGENTS = [
   { name: "phone", priority: 90, interruptible: false, max_hold: "1m" },

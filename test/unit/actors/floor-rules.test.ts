@@ -1,3 +1,5 @@
+/** The rules of docs/use/arbitration.md that have a letter: what happens, and who is heard afterwards. */
+
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
@@ -5,8 +7,6 @@ import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { pictureOf, play } from "../../support/floors/floor-script.ts";
 import { FloorStage } from "../../support/floors/floor-stage.ts";
-
-/** The rules of docs/use/arbitration.md that have a letter: what happens, and who is heard afterwards. */
 
 type Agents = readonly Record<string, unknown>[];
 const A = (name: string, priority: number, more: object = {}) => ({ name, priority, ...more });

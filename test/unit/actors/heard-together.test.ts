@@ -1,10 +1,10 @@
+/** The table of cases of docs/use/arbitration.md on sessions that are heard together, row by row. */
+
 import { expect, test } from "vitest";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { expectScene, hear, pictureOf, play } from "../../support/floors/floor-script.ts";
 import { FloorStage } from "../../support/floors/floor-stage.ts";
-
-/** The table of cases of docs/use/arbitration.md on sessions that are heard together, row by row. */
 
 const BENEATH = { when_preempted: "duck", when_blocked: "duck" };
 

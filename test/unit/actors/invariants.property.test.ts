@@ -1,3 +1,5 @@
+/** Generated histories of one floor: the invariants hold for all commands in all orders. */
+
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Decision } from "../../../src/protocol/decision.ts";
@@ -32,8 +34,6 @@ vi.mock("../../../src/actors/session/floor-changes.ts", async (load) =>
 vi.mock("../../../src/actors/session/session-deadlines.ts", async (load) =>
   (await faulty()).withFaults("deadlines", await load()),
 );
-
-/** Generated histories of one floor: the invariants hold for all commands in all orders. */
 
 /** Commands with which a session requests the floor. */
 const ASKS = new Set(["session.create", "session.activate", "session.resume", "session.chat", "session.switch_agent"]);

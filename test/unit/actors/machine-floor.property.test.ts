@@ -1,3 +1,5 @@
+/** Compares the machines run by their tables with the same machines run by XState's own actors. */
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
@@ -35,8 +37,6 @@ import {
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 import { persistSession, persistWhole } from "../../support/floors/persisted-floor.ts";
 import { XstateFloor } from "../../support/floors/xstate-floor.ts";
-
-/** Compares the machines run by their tables with the same machines run by XState's own actors. */
 
 const FLOOR = "u:ann" as FloorId;
 

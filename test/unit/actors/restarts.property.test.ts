@@ -1,3 +1,5 @@
+/** Histories of one floor whose node restarts before every command, and whose catalogue is replaced meanwhile. */
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
@@ -12,8 +14,6 @@ import {
   world,
 } from "../../support/floors/floor-histories.ts";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
-
-/** Histories of one floor whose node restarts before every command, and whose catalogue is replaced meanwhile. */
 
 const plainly = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 function play(setting: World, steps: readonly (Step | Reload)[]): void {

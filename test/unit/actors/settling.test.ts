@@ -1,8 +1,8 @@
+/** A floor settles although its catalogue, a session's agent or a priority changed after its sessions were arranged. */
+
 import { expect, test } from "vitest";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
-
-/** A floor settles although its catalogue, a session's agent or a priority changed after its sessions were arranged. */
 
 const catalog = makeCatalog(
   [

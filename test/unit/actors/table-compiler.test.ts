@@ -1,3 +1,5 @@
+/** Generated machines of the features that the table supports, compared with the same machines run by XState. */
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
@@ -13,8 +15,6 @@ import {
 } from "xstate";
 import { MachinePlayer, type MachineState } from "../../../src/actors/machine/machine-player.ts";
 import { compileMachine } from "../../../src/actors/machine/table-compiler.ts";
-
-/** Generated machines of the features that the table supports, compared with the same machines run by XState. */
 
 interface Counted {
   n: number;

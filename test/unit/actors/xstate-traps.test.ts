@@ -1,3 +1,5 @@
+/** Properties of XState 5 that the code must work around (docs/inside/architecture.md), each with its workaround. */
+
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { createActor, type InspectionEvent } from "xstate";
@@ -11,8 +13,6 @@ import { play } from "../../support/floors/floor-script.ts";
 import { FloorStage, type LooseCommand, withThrowing } from "../../support/floors/floor-stage.ts";
 import { persistWhole, throughRows } from "../../support/floors/persisted-floor.ts";
 import { author, sung } from "../../support/floors/playing-floor.ts";
-
-/** Properties of XState 5 that the code must work around (docs/inside/architecture.md), each with its workaround. */
 
 const FLOOR = "u:ann" as FloorId;
 const CATALOG = makeCatalog([

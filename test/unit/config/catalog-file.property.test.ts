@@ -1,3 +1,5 @@
+/** Any edit or torn write of the shipped file is read as a catalogue or as a list of faults. */
+
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -5,8 +7,6 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { catalogSchema } from "../../../src/config/catalog/catalog-schema.ts";
-
-/** Any edit or torn write of the shipped file is read as a catalogue or as a list of faults. */
 
 const shipped = readFileSync(new URL("../../../config/agents_config.yaml", import.meta.url), "utf8");
 

@@ -1,14 +1,14 @@
+/**
+ * The order in which every route of /openapi.json checks a request: its bytes, the caller, the request itself; and the
+ * receipt of a repeat before the state. New routes are included without being named here.
+ */
+
 import { expect, onTestFinished, test } from "vitest";
 import { keyOf, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted } from "../../../support/clients/e2e-client.ts";
 import { OpenApiDocument, type Operation } from "../../../support/documents/openapi-document.ts";
 import { type Schema, samplesOf } from "../../../support/documents/openapi-samples.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
-
-/**
- * The order in which every route of /openapi.json checks a request: its bytes, the caller, the request itself; and the
- * receipt of a repeat before the state. New routes are included without being named here.
- */
 
 const GOOD = "talk";
 const MAX_BODY = 65_536;

@@ -1,9 +1,9 @@
+/** Clients written for other servers: fields they leave out, and their formats. */
+
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { create, hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
-
-/** Clients written for other servers: fields they leave out, and their formats. */
 
 const node = await NodeUnderTest.start({ settings: { INTERLOCK_ORIGINS: "null,https://app.example" } });
 afterAll(() => node.stop());

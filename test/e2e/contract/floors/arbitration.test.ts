@@ -1,10 +1,10 @@
+/** Each outcome of a request for the floor over HTTP. All cases of docs/use/arbitration.md: `test/unit/actors`. */
+
 import { afterAll, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused, transitionsOf } from "../../../support/clients/e2e-client.ts";
 import { hold, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
-
-/** Each outcome of a request for the floor over HTTP. All cases of docs/use/arbitration.md: `test/unit/actors`. */
 
 const node = await NodeUnderTest.start();
 const lenient = await NodeUnderTest.start({

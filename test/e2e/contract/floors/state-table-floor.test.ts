@@ -1,10 +1,10 @@
+/** The commands about the floor by the state of the session that they are for. */
+
 import { afterAll, expect, test } from "vitest";
 import type { Session } from "../../../../src/protocol/session.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { archive, hold, leavesAsItWas, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
-
-/** The commands about the floor by the state of the session that they are for. */
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());

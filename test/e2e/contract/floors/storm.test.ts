@@ -1,10 +1,10 @@
+/** All commands at once, on one floor; the invariants must hold. */
+
 import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient } from "../../../support/clients/e2e-client.ts";
 import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
 import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { Chance } from "../../../support/runner/chance.ts";
-
-/** All commands at once, on one floor; the invariants must hold. */
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());

@@ -1,10 +1,10 @@
+/** The timers of a catalogue. Times are short and real; every test awaits the event, not the time. */
+
 import { afterAll, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, typesOf } from "../../../support/clients/e2e-client.ts";
 import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
-
-/** The timers of a catalogue. Times are short and real; every test awaits the event, not the time. */
 
 const agents = [
   ...E2E_AGENTS,
