@@ -26,7 +26,9 @@ watchOwner(signIn.changedElsewhere);
 const newOwner = receiveNewOwner();
 document.documentElement.lang = tagOf(language);
 const headers = {
-  /** The server's sentences, such as the reason of a decision, are in the language of the page, not in the browser's. */
+  /**
+   * The server's sentences, such as the reason of a decision, are in the language of the page, not in the browser's.
+   */
   get "Accept-Language"() {
     return document.documentElement.lang;
   },

@@ -86,6 +86,17 @@ function objection({ from, to, isType }: Import): string | undefined {
   return `${from} must not import ${to}${isNamed(row.typesOf, to) ? " but for its types" : ""}`;
 }
 
+/** Lines of comments over 120 columns. A directive of Biome has to be on one line. */
+function longComments(text: string): string[] {
+  return text.split("\n").filter((line) => line.length > 120 && /^ *(\/\*|\*|\/\/)(?! biome-ignore)/.test(line));
+}
+
+/** Whether a doc comment after the first statement is followed by an empty line: no editor shows such a comment. */
+function hasMisplacedComment(text: string): boolean {
+  const start = text.search(/^[a-z]/m);
+  return start >= 0 && /^\/\*\*(?:(?!\*\/).)*\*\/\n\n/ms.test(text.slice(start));
+}
+
 const files = ["src", "page"]
   .flatMap((folder) => filesUnder(join(root, folder)))
   .filter((file) => /\.tsx?$/.test(file));
@@ -155,6 +166,23 @@ describe("the code", () => {
         .map((line) => `${relative(root, file)}: ${line.trim()}`),
     );
     expect(found).toEqual([]);
+  });
+
+  test("no line of a comment is longer than 120 columns", () => {
+    const long = ["src", "page"].flatMap((folder) =>
+      filesUnder(join(root, folder))
+        .filter((file) => /\.(tsx?|css)$/.test(file))
+        .flatMap((file) => longComments(readFileSync(file, "utf8")).map((line) => `${relative(root, file)}: ${line}`)),
+    );
+    expect(long).toEqual([]);
+    expect(longComments(`/** ${"word ".repeat(30)} */`)).toHaveLength(1);
+  });
+
+  test("a comment on a whole file is at its top, not in front of another declaration", () => {
+    const misplaced = files.filter((file) => hasMisplacedComment(readFileSync(file, "utf8")));
+    expect(misplaced.map((file) => relative(root, file))).toEqual([]);
+    expect(hasMisplacedComment('import "./a.ts";\n\n/** About the file. */\n\nexport const b = 1;\n')).toBe(true);
+    expect(hasMisplacedComment('/** About the file. */\n\nimport "./a.ts";\n\n/** B. */\nconst b = 1;\n')).toBe(false);
   });
 
   test("the page and the command line call a node through the client only", () => {

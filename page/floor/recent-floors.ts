@@ -12,7 +12,9 @@ const SESSIONS = 200;
 const READ_MS = 2_000;
 
 interface RecentFloor extends Pick<FloorSummary, "floorId" | "state" | "holder" | "paused" | "queued"> {
-  /** When one of its sessions was last active, in ms since 1970. Absent if that was before the sessions that are read. */
+  /**
+   * When one of its sessions was last active, in ms since 1970. Absent if that was before the sessions that are read.
+   */
   activeAt?: number;
 }
 

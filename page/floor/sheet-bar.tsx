@@ -7,7 +7,9 @@ import { useWords } from "../words/words.tsx";
 import { Decisions, DecisionText } from "./decisions.tsx";
 import styles from "./floor.module.css";
 
-/** Replaces the columns beside the stack on a narrow screen: the latest decision as a line, and sheets with the rest. */
+/**
+ * Replaces the columns beside the stack on a narrow screen: the latest decision as a line, and sheets with the rest.
+ */
 export function SheetBar({ decisions }: { decisions: readonly Decision[] }) {
   const { say } = useWords();
   const { log } = useHere();

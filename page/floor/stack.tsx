@@ -27,8 +27,8 @@ import { Talk } from "./talk.tsx";
 const MAX_CARDS = 24;
 
 /**
- * Where the agents stand below the stack, or are pressed by a finger: a card for the considered session would move them, so
- * the session is named in the line of its heading.
+ * Where the agents stand below the stack, or are pressed by a finger: a card for the considered session would move
+ * them, so the session is named in the line of its heading.
  */
 const STILL = "(max-width: 700px), (any-pointer: coarse)";
 

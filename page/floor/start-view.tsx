@@ -20,7 +20,10 @@ const LOCAL_NODE = "http://127.0.0.1:3000";
 /** Preset in the field, so that one press opens a floor. */
 const FIRST_USER = "driver";
 
-/** The start page: what Interlock is, the floors by their last activity, and how to start. Shown while no floor is chosen. */
+/**
+ * The start page: what Interlock is, the floors by their last activity, and how to start. Shown while no floor is
+ * chosen.
+ */
 export function StartView() {
   const { say } = useWords();
   const { linkTo } = useHere();

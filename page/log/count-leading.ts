@@ -1,6 +1,6 @@
 /**
- * The number of elements at the beginning of a list that match, by binary search. All that match come before all that do
- * not.
+ * The number of elements at the beginning of a list that match, by binary search. All that match come before all that
+ * do not.
  */
 export function countLeading(length: number, matches: (index: number) => boolean): number {
   let low = 0;

@@ -10,8 +10,8 @@ import styles from "./frame.module.css";
 const ANNOUNCED_MS = 2_000;
 
 /**
- * Announces new decisions of the floor to screen readers, in every view. Of several decisions in a short time, the latest is
- * announced. Decisions from before the page was opened and past moments are not.
+ * Announces new decisions of the floor to screen readers, in every view. Of several decisions in a short time, the
+ * latest is announced. Decisions from before the page was opened and past moments are not.
  */
 export function DecisionAnnouncer() {
   const { say } = useWords();

@@ -11,8 +11,8 @@ import { EventDetails } from "./event-details.tsx";
 const DETAILS_MS = 250;
 
 /**
- * The details of the event at the shown moment: beside the lanes while a moment is chosen, and on a narrow screen a sheet
- * on request.
+ * The details of the event at the shown moment: beside the lanes while a moment is chosen, and on a narrow screen a
+ * sheet on request.
  */
 export function useInspector() {
   const { say } = useWords();

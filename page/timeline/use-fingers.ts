@@ -16,8 +16,8 @@ interface FingerListeners {
 }
 
 /**
- * Handlers that follow one or two pointers on an element. A third pointer is ignored. When one of two is lifted, the other
- * is ignored too, so that a pinch does not end as a drag.
+ * Handlers that follow one or two pointers on an element. A third pointer is ignored. When one of two is lifted, the
+ * other is ignored too, so that a pinch does not end as a drag.
  */
 export function useFingers({ onDown, onMove }: FingerListeners) {
   const now = useRef(new Map<number, number>());

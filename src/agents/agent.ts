@@ -106,8 +106,8 @@ export interface ToolServer {
 export interface RunControl {
   readonly signal: AbortSignal;
   /**
-   * Resolves when the run may continue: waits until the parts pulled so far are recorded and while the run is held, rejects
-   * when it is aborted. For actions that cannot be undone.
+   * Resolves when the run may continue: waits until the parts pulled so far are recorded and while the run is held,
+   * rejects when it is aborted. For actions that cannot be undone.
    */
   untilWanted(): Promise<void>;
   /**
@@ -128,8 +128,8 @@ type WithoutId<T> = T extends unknown ? Omit<T, "requestId"> : never;
 export type NewInteraction = WithoutId<Interaction>;
 
 /**
- * A piece of an agent's output. `agent` names the author; absent: the session's own agent. Text and reasoning extend the
- * open message. A tool call, a tool result, a whole message or another author ends it.
+ * A piece of an agent's output. `agent` names the author; absent: the session's own agent. Text and reasoning extend
+ * the open message. A tool call, a tool result, a whole message or another author ends it.
  */
 export type Part = { readonly agent?: AgentRef | undefined } & (
   | { readonly type: "text" | "reasoning"; readonly text: string }

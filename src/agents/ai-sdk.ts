@@ -34,9 +34,9 @@ interface AiSdkOptions {
 /**
  * An agent that is one language model, through the AI SDK.
  *
- * It reports no `provider-session`: each request contains the conversation. A response id would not help: an interrupted
- * response cannot be continued, and a stored one expires, belongs to one key, and lacks the messages of other agents.
- * Requests ask OpenAI to store nothing.
+ * It reports no `provider-session`: each request contains the conversation. A response id would not help: an
+ * interrupted response cannot be continued, and a stored one expires, belongs to one key, and lacks the messages of
+ * other agents. Requests ask OpenAI to store nothing.
  */
 export function createAiSdkAgent(
   entry: AgentEntry,

@@ -18,9 +18,9 @@ interface Utterance {
 }
 
 /**
- * A turn as a request to a model: the summary of the oldest messages, the bounded history, the user's message, and the text
- * of earlier attempts at this turn. Roles alternate, and the first and the last message are the user's: some models reject
- * anything else.
+ * A turn as a request to a model: the summary of the oldest messages, the bounded history, the user's message, and the
+ * text of earlier attempts at this turn. Roles alternate, and the first and the last message are the user's: some
+ * models reject anything else.
  *
  * @param keptTurns the newest turns that the request contains also if the summary covers them
  */
@@ -57,8 +57,8 @@ export async function toModelMessages(
 }
 
 /**
- * Of these messages of a turn's history: those that its summary does not cover, and at least the newest turns; of those the
- * newest that fit.
+ * Of these messages of a turn's history: those that its summary does not cover, and at least the newest turns; of those
+ * the newest that fit.
  * @param past messages of `turn.history`, in its order
  */
 export function uncovered(turn: Turn, past: readonly Message[], keptTurns: number): readonly Message[] {
@@ -102,8 +102,8 @@ const UNPLAYED = "[The user interrupted here and did not hear the rest.]";
 const WORDS = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /**
- * A message as its listener knows it: a reply that was interrupted while it was spoken ends with the last whole word that
- * was heard, and a mark. Any other message is unchanged.
+ * A message as its listener knows it: a reply that was interrupted while it was spoken ends with the last whole word
+ * that was heard, and a mark. Any other message is unchanged.
  */
 export function asPlayed(message: Message): Message {
   const { content, playedUpTo = content.length } = message;

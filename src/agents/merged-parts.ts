@@ -4,11 +4,11 @@ import type { BoundedQueue } from "./process/bounded-queue.ts";
 export type Merged<Item, Aside> = { from: "iterator"; item: Item } | { from: "queue"; item: Aside };
 
 /**
- * The items of an iterator and of a queue as they come, those of the queue first. Ends with the iterator, and throws what
- * it throws. The iterator's next item is requested when the one before has been consumed.
+ * The items of an iterator and of a queue as they come, those of the queue first. Ends with the iterator, and throws
+ * what it throws. The iterator's next item is requested when the one before has been consumed.
  *
- * Each source is awaited once per item. `Promise.race` would add a reaction to the promise of the source that is silent,
- * and keep them all until it speaks.
+ * Each source is awaited once per item. `Promise.race` would add a reaction to the promise of the source that is
+ * silent, and keep them all until it speaks.
  */
 export async function* mergeParts<Item, Aside>(
   iterator: AsyncIterator<Item>,

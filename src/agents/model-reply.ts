@@ -51,8 +51,8 @@ export interface ModelReply {
 
 /**
  * One try: alternate model calls and tool calls, until the model calls no tool or its steps are used up. Throws the
- * SDK's errors, including those in its stream, or `TokenTimeout`. At its end the connection is released and all tools have
- * ended.
+ * SDK's errors, including those in its stream, or `TokenTimeout`. At its end the connection is released and all tools
+ * have ended.
  */
 export async function* streamReply(reply: ModelReply, control: RunControl): AsyncGenerator<Part> {
   const end = new AbortController();

@@ -15,8 +15,8 @@ export class BrokenAnswer extends Error {
 
 /**
  * `fetch` for a model's requests. It corrects answers of status 200 whose meaning is plain and which the SDK does not
- * read, and ends a stream with the reply: after its last event the connection may linger or break. Errors in a stream stay
- * in it, so that the text before them is kept.
+ * read, and ends a stream with the reply: after its last event the connection may linger or break. Errors in a stream
+ * stay in it, so that the text before them is kept.
  * @throws BrokenAnswer for a page, or for JSON that is neither a reply nor an error
  */
 export function fetchFor(provider: Provider): typeof globalThis.fetch {

@@ -41,10 +41,10 @@ export interface ProviderNames {
 }
 
 /**
- * Convert an error of the AI SDK, thrown or from its stream, to an `AppError`. Its message is for the user, its `cause` for
- * the operator: host, status or reason of the connection, and the provider's own sentence, masked and cut. Other JavaScript
- * errors are faults of Interlock and are returned as they are. The SDK's errors contain the whole request, with the prompt
- * and part of the key: none of that is copied.
+ * Convert an error of the AI SDK, thrown or from its stream, to an `AppError`. Its message is for the user, its `cause`
+ * for the operator: host, status or reason of the connection, and the provider's own sentence, masked and cut. Other
+ * JavaScript errors are faults of Interlock and are returned as they are. The SDK's errors contain the whole request,
+ * with the prompt and part of the key: none of that is copied.
  */
 export function toProviderFailure(error: unknown, names: ProviderNames = {}): unknown {
   const causeOf = (...facts: unknown[]) => new Error(wordsOf(hostOf(error) ?? names.host, ...facts));
@@ -101,7 +101,9 @@ const isAboutAccount = (status: number | undefined): boolean => status === 401 |
 
 /** The longest sentence of a provider that is kept, in UTF-16 units. */
 const MAX_SENTENCE_UNITS = 300;
-/** What may be a key, an account or a file of the provider: long words with digits, and the usual beginnings of keys. */
+/**
+ * What may be a key, an account or a file of the provider: long words with digits, and the usual beginnings of keys.
+ */
 const SECRETIVE =
   /\b(?:sk|pk|rk|org|proj|gsk|xai)[-_][\w*.-]{4,}|\bbearer\s+\S{4,}|AIza[\w-]{8,}|\b(?=[\w*-]*\d)[\w*-]{20,}/gi;
 const ADDRESS = /\b[a-z][a-z0-9+.-]*:\/\/\S+/gi;
@@ -130,7 +132,9 @@ function parseJson(text: unknown): unknown {
   }
 }
 
-/** The sentence without what it quotes: three words in a row that the request has too, or the whole of a shorter text. */
+/**
+ * The sentence without what it quotes: three words in a row that the request has too, or the whole of a shorter text.
+ */
 function withoutQuotes(sentence: string, said: readonly string[]): string {
   const texts = said.map((text) => ` ${toOneLine(text).toLowerCase()} `);
   const words = sentence.trim().split(/\s+/);

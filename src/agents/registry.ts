@@ -30,8 +30,8 @@ export interface Registry {
   /** The agents that are enabled but unavailable, with the reasons. */
   unavailable(): { agentId: AgentId; problem: string }[];
   /**
-   * The variables with secrets that programs of agents can read in this process's environment although they are not theirs;
-   * empty without such programs.
+   * The variables with secrets that programs of agents can read in this process's environment although they are not
+   * theirs; empty without such programs.
    */
   exposed(environment: Environment): string[];
   /** End the agents' programs, and start no more. */
@@ -52,8 +52,8 @@ export interface RegistryOptions {
   /** Whether agents run on this node. If not, it does not check for their programs. Default: true. */
   readonly isWorker?: boolean;
   /**
-   * Called with everything that a sub-agent or a tool throws: its caller goes on, and the run does not fail. `toolName` is
-   * set if a tool threw. Default: such errors are dropped.
+   * Called with everything that a sub-agent or a tool throws: its caller goes on, and the run does not fail. `toolName`
+   * is set if a tool threw. Default: such errors are dropped.
    */
   readonly onFault?: (fault: unknown, agentId: AgentId, turn: Turn, toolName?: string) => void;
 }

@@ -7,7 +7,9 @@ import type { Agent, Part, RunControl, Turn } from "./agent.ts";
 import { type Delegate, SUB_AGENT_TOOL, treeOf } from "./sub-agent.ts";
 import { makeToolCallId } from "./tool-call-id.ts";
 
-/** The part of a message that patterns are matched against, in UTF-16 units: a catalogue may have a thousand patterns. */
+/**
+ * The part of a message that patterns are matched against, in UTF-16 units: a catalogue may have a thousand patterns.
+ */
 const MAX_MATCHED_UNITS = 1_024;
 /** The longest streamed piece of an echo, in UTF-16 units. */
 const MAX_PIECE_UNITS = 4_096;
@@ -27,8 +29,8 @@ interface Script {
 
 /**
  * An agent that answers by rules. It plays the first rule whose pattern matches the user's message, in the order fail,
- * ask, confirm, delegate, say. If the user cancels or rejects, or the sub-agent has no result, it says `otherwise` instead
- * and stops. Without a matching rule it echoes the message.
+ * ask, confirm, delegate, say. If the user cancels or rejects, or the sub-agent has no result, it says `otherwise`
+ * instead and stops. Without a matching rule it echoes the message.
  */
 export function createScriptedAgent(entry: AgentEntry, adapter: ScriptedAdapter, delegate: Delegate): Agent {
   const { replies, yields, restartable } = adapter;

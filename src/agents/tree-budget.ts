@@ -1,8 +1,8 @@
 import type { Usage } from "../protocol/message.ts";
 
 /**
- * What one turn may use, with all of its sub-agents. The limits of a single agent multiply with each level below it: two levels
- * of 64 concurrent calls would be 4,096 requests of one message.
+ * What one turn may use, with all of its sub-agents. The limits of a single agent multiply with each level below it:
+ * two levels of 64 concurrent calls would be 4,096 requests of one message.
  */
 const LIMITS = {
   /** Tool calls in all, refused ones too: twice what one agent may make, so that delegating gains little. */

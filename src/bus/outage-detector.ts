@@ -58,8 +58,8 @@ export class OutageDetector {
   }
 
   /**
-   * Record a beat that came back. An older beat than the newest says nothing about the present and is ignored, as is one
-   * that was not sent: it would hide every outage until its number is reached.
+   * Record a beat that came back. An older beat than the newest says nothing about the present and is ignored, as is
+   * one that was not sent: it would hide every outage until its number is reached.
    */
   receive(connection: number, text: string): void {
     const beat = Number(text);

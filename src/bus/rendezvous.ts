@@ -1,9 +1,9 @@
 import { fnv1a } from "../protocol/internal/hash.ts";
 
 /**
- * Assign each partition to the node whose hash with it is highest (Thaler and Ravishankar, "A Name-Based Mapping Scheme for
- * Rendezvous", 1996). All nodes that see the same members compute the same assignment, and when a node leaves, only its
- * own partitions move.
+ * Assign each partition to the node whose hash with it is highest (Thaler and Ravishankar, "A Name-Based Mapping Scheme
+ * for Rendezvous", 1996). All nodes that see the same members compute the same assignment, and when a node leaves, only
+ * its own partitions move.
  *
  * @returns the node id per partition, indexed 0 to `count - 1`; empty when there are no nodes
  */

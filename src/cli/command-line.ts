@@ -6,7 +6,9 @@ export const MISUSED = 2;
 export const LOCAL_NODE = "http://127.0.0.1:3000";
 export const TOKEN_NOTE = "INTERLOCK_TOKEN: the token or key to present, for a node that requires one.";
 
-/** What happens when stdout cannot be written. By default the process ends, quietly if the reader has left (`… | head`). */
+/**
+ * What happens when stdout cannot be written. By default the process ends, quietly if the reader has left (`… | head`).
+ */
 export interface Stdout {
   onError: (error: NodeJS.ErrnoException) => void;
 }

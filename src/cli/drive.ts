@@ -56,9 +56,9 @@ interface Played {
 }
 
 /**
- * `interlock drive [URL]`: play the scenes of the node's catalogue against it, each with a user of its own, and print what
- * happened as a timeline. If the node requires authentication, `INTERLOCK_TOKEN` must be an operator's token, because the
- * users are generated.
+ * `interlock drive [URL]`: play the scenes of the node's catalogue against it, each with a user of its own, and print
+ * what happened as a timeline. If the node requires authentication, `INTERLOCK_TOKEN` must be an operator's token,
+ * because the users are generated.
  *
  * @returns the exit code: 0 when every scene followed the rules, else 1
  */

@@ -18,7 +18,8 @@ export interface ForgetOptions {
 type Terminal = Pick<NodeJS.Process, "stdin" | "stdout" | "stderr" | "env">;
 
 /**
- * `interlock forget`: delete a user's sessions and all else about it. On a terminal it asks first; in a pipe it needs `yes`.
+ * `interlock forget`: delete a user's sessions and all else about it. On a terminal it asks first; in a pipe it needs
+ * `yes`.
  * @returns the exit code: 0, or 1 if nothing or not all is deleted
  */
 export async function runForget(userId: string, options: ForgetOptions, terminal: Terminal): Promise<number> {

@@ -15,8 +15,8 @@ const KEY_BYTES = 32;
 const SECRET_MODE = 0o600;
 
 /**
- * `interlock init`: write a commented catalogue, its JSON Schema and an example of the settings into the working directory.
- * Writes nothing if one of the files exists.
+ * `interlock init`: write a commented catalogue, its JSON Schema and an example of the settings into the working
+ * directory. Writes nothing if one of the files exists.
  * @returns the exit code: 0, or 1 if a file exists
  */
 export async function init(out: Output): Promise<number> {
@@ -54,8 +54,8 @@ function envExample(): string {
 }
 
 /**
- * `interlock keys new`: make a key. Prints the key on `out`, once, and on `notes` its entry for the file of keys, or with a
- * file adds the entry to it.
+ * `interlock keys new`: make a key. Prints the key on `out`, once, and on `notes` its entry for the file of keys, or
+ * with a file adds the entry to it.
  * @returns the exit code: 0, or 1 if the entry cannot be added
  */
 export async function newKey(

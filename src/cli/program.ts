@@ -23,8 +23,8 @@ const NO_READER = "the reader has left";
 const TRACE_FLOW = "--trace-flow";
 
 /**
- * The command line of `interlock`. Each command loads its own code when it runs, so that help, completion and the version
- * need no server. An action sets the exit code of the process.
+ * The command line of `interlock`. Each command loads its own code when it runs, so that help, completion and the
+ * version need no server. An action sets the exit code of the process.
  */
 export function createProgram(stdout: Stdout): Command {
   const program = new Command("interlock")

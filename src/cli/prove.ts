@@ -25,8 +25,8 @@ const SCOPE_NAMES: Readonly<Record<Round["scope"], string>> = {
 };
 
 /**
- * `interlock prove [file]`: explore what can happen on a floor with the catalogue's agents, and check the invariants and
- * the catalogue's claims.
+ * `interlock prove [file]`: explore what can happen on a floor with the catalogue's agents, and check the invariants
+ * and the catalogue's claims.
  *
  * @returns the exit code: 0; 1 if something does not hold, or the catalogue has faults; 2 if it cannot be read
  */

@@ -21,8 +21,8 @@ export interface ChatOptions {
 type Streams = Pick<NodeJS.Process, "stdin" | "stdout" | "stderr" | "env">;
 
 /**
- * `interlock chat`: talk with agents in a terminal. From a pipe, each line is a message that is sent when the one before is
- * answered, and the session ends with the last one.
+ * `interlock chat`: talk with agents in a terminal. From a pipe, each line is a message that is sent when the one
+ * before is answered, and the session ends with the last one.
  * @returns the exit code: 0, or 1 if the node refuses the chat, or, from a pipe, something was refused or failed
  */
 export async function runChat(options: ChatOptions, { stdin, stdout, stderr, env }: Streams): Promise<number> {

@@ -282,7 +282,9 @@ export function createClient(options: ClientOptions) {
     /** End the session's run and archive the session. Archiving it again is not an error. */
     stopSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "stop"], {}, options),
 
-    /** Choose the mode of the session's agent, from the next turn on. @throws ClientError `bad_request` if it lacks it */
+    /**
+     * Choose the mode of the session's agent, from the next turn on. @throws ClientError `bad_request` if it lacks it
+     */
     switchMode: (id: string, mode: string, options?: WriteOptions) =>
       post<SessionAnswer>(["session", id, "mode"], { mode }, options),
     /** Request a summary, which arrives as a message. @throws ClientError `illegal_command` if the agent writes none */
@@ -332,7 +334,9 @@ export function createClient(options: ClientOptions) {
     listAgents: (options?: ReadOptions & { workspaceId?: string | undefined }) =>
       get<AgentsAnswer>(["agents"], { workspaceId: options?.workspaceId }, options),
 
-    /** Define an agent for a workspace. The methods for definitions are for operators. @throws ClientError `forbidden` */
+    /**
+     * Define an agent for a workspace. The methods for definitions are for operators. @throws ClientError `forbidden`
+     */
     createDefinition: (input: DefinitionInput, options?: WriteOptions) =>
       post<DefinitionAnswer>(["agents", "definitions"], input, options),
     listDefinitions: (query: DefinitionQuery = {}, options?: ReadOptions) =>
@@ -354,8 +358,8 @@ export function createClient(options: ClientOptions) {
     send: (message: OutgoingMessage, options?: WriteOptions) => post<MessageAnswer>(["message"], message, options),
 
     /**
-     * Tell how much of a reply was spoken, in UTF-16 units of its content. A later position replaces an earlier one. The
-     * answer arrives when it is stored, up to a second later, and its `playedUpTo` is the position that counts.
+     * Tell how much of a reply was spoken, in UTF-16 units of its content. A later position replaces an earlier one.
+     * The answer arrives when it is stored, up to a second later, and its `playedUpTo` is the position that counts.
      */
     played: (sessionId: string, messageId: string, upTo: number, options?: WriteOptions) =>
       post<MessageAnswer>(["message"], { type: "played", sessionId, messageId, upTo }, options),
@@ -386,8 +390,8 @@ export function createClient(options: ClientOptions) {
     getMetrics: (options?: ReadOptions) => requester.text({ ...options, method: "GET", path: ["metrics"] }),
 
     /**
-     * Delete a user's sessions and all else about it, for operators. `remains`: what still has data of it, as sentences.
-     * The answer may take seconds.
+     * Delete a user's sessions and all else about it, for operators. `remains`: what still has data of it, as
+     * sentences. The answer may take seconds.
      */
     forgetUser: (userId: string, options?: WriteOptions) =>
       requester.json<{ sessions: number; remains: string[] }>({

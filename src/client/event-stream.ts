@@ -41,8 +41,8 @@ export interface EventStreamOptions {
   silenceMs?: number | undefined;
   onStatus?: ((status: StreamStatus, state?: StreamState) => void) | undefined;
   /**
-   * Called with each position that the server reports: that of an event before the event is delivered, and the one after
-   * events that the stream does not carry, such as the messages of a floor.
+   * Called with each position that the server reports: that of an event before the event is delivered, and the one
+   * after events that the stream does not carry, such as the messages of a floor.
    */
   onPosition?: ((position: string) => void) | undefined;
 }

@@ -149,7 +149,9 @@ function movedBy(session: Session, transition: Transition, at: number): Session 
   );
 }
 
-/** A session with the state and the activity of a transition, which alone a live view needs. Undefined: it is deleted. */
+/**
+ * A session with the state and the activity of a transition, which alone a live view needs. Undefined: it is deleted.
+ */
 export function stateAfter(session: Session, { to, activity }: Transition): Session | undefined {
   const [state, shown] = readState(to);
   if (state === "deleted") return undefined;

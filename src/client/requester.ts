@@ -21,8 +21,8 @@ export interface ClientOptions {
   /** Timeout of one attempt, in ms. Default: 15 000, three times the server's own limit. */
   timeoutMs?: number | undefined;
   /**
-   * How long a write is repeated while the server is away, in ms, also beyond five attempts. Default: 0. Each attempt has
-   * the same key, so the write takes effect once.
+   * How long a write is repeated while the server is away, in ms, also beyond five attempts. Default: 0. Each attempt
+   * has the same key, so the write takes effect once.
    */
   patienceMs?: number | undefined;
   /**

@@ -2,7 +2,10 @@ import { EVENT_LOGS } from "../protocol/event-logs.ts";
 import { RecentMap } from "../shared/recent-map.ts";
 import type { ServerEvent } from "./server-event.ts";
 
-/** Sessions whose `seq` is remembered; beyond it a session without a recent event is dropped. A floor may have thousands. */
+/**
+ * Sessions whose `seq` is remembered; beyond it a session without a recent event is dropped. A floor may have
+ * thousands.
+ */
 const MAX_SESSIONS = 1_024;
 
 /** How far a reader has come in each log, so that no event is delivered twice. */

@@ -2,15 +2,17 @@ import { raceAborted } from "../shared/waiting.ts";
 import { ClientError } from "./client-error.ts";
 
 /**
- * Asks for a new sign-in after a 401, once for all requests. Meanwhile nothing is sent: refused requests, and those that
- * come, wait for the sign-in and are then sent as they were.
+ * Asks for a new sign-in after a 401, once for all requests. Meanwhile nothing is sent: refused requests, and those
+ * that come, wait for the sign-in and are then sent as they were.
  */
 export class SignInGate {
   readonly #signIn: () => Promise<void>;
   #renewing: Promise<void> | undefined;
   #signIns = 0;
 
-  /** @param signIn resolves when the user has signed in again. If it rejects, all waiting requests fail with its reason. */
+  /**
+   * @param signIn resolves when the user has signed in again. If it rejects, all waiting requests fail with its reason.
+   */
   constructor(signIn: () => Promise<void>) {
     this.#signIn = signIn;
   }

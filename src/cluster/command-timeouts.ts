@@ -11,9 +11,9 @@ export interface CommandTimeout {
 }
 
 /**
- * Deadlines that rarely pass, such as those of commands, with one timer for all of them: starting and cancelling a timer
- * for each costs more than the rest of its bookkeeping. They come and go with each command, so they are not in a `Set`
- * (ADR 24).
+ * Deadlines that rarely pass, such as those of commands, with one timer for all of them: starting and cancelling a
+ * timer for each costs more than the rest of its bookkeeping. They come and go with each command, so they are not in a
+ * `Set` (ADR 24).
  */
 export class CommandTimeouts {
   readonly #clock: Clock;

@@ -12,7 +12,10 @@ import type { Tracer } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import { CommandTimeouts } from "./command-timeouts.ts";
 
-/** Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable`, `internal` or `idempotency_mismatch`. */
+/**
+ * Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable`, `internal` or
+ * `idempotency_mismatch`.
+ */
 export type Serve = (envelope: Envelope) => Promise<Reply>;
 
 /** The floors that this process serves. */
@@ -85,9 +88,9 @@ interface Waiting {
 }
 
 /**
- * Request and reply over any bus. A request is repeated until a reply arrives or its deadline passes. A repeat joins the
- * original or finds its receipt (rules C2 and C3), so the command takes effect once. After the deadline, and as soon as
- * the bus is known to be away, the outcome is unknown: `unavailable`.
+ * Request and reply over any bus. A request is repeated until a reply arrives or its deadline passes. A repeat joins
+ * the original or finds its receipt (rules C2 and C3), so the command takes effect once. After the deadline, and as
+ * soon as the bus is known to be away, the outcome is unknown: `unavailable`.
  */
 export class Mailbox {
   readonly #options: MailboxOptions;
@@ -129,7 +132,9 @@ export class Mailbox {
     return `reply.${this.#options.nodeId}`;
   }
 
-  /** Hand commands for floors of this process over without the bus. Before it is called, all floors are on other nodes. */
+  /**
+   * Hand commands for floors of this process over without the bus. Before it is called, all floors are on other nodes.
+   */
   serve(floors: LocalFloors): void {
     this.#floors = floors;
   }
@@ -159,8 +164,8 @@ export class Mailbox {
   /**
    * How long a command may still be started, in ms; negative: its deadline has passed. A message may be delayed on the
    * bus for any time, and clocks of nodes may be wrong, so this node trusts the deadline only if it agrees with the
-   * time that was left when the request was sent. Otherwise it requests the sender to repeat the request with this node's
-   * clock reading: the repeat was sent after that reading, which bounds its age without another clock.
+   * time that was left when the request was sent. Otherwise it requests the sender to repeat the request with this
+   * node's clock reading: the repeat was sent after that reading, which bounds its age without another clock.
    */
   #timeLeft({ leftMs, seen }: Request, deadline: number): number | "doubtful" {
     const { clock, nodeId } = this.#options;
@@ -177,8 +182,8 @@ export class Mailbox {
 
   /**
    * Send a command to its floor. Resolves with the floor's reply; a refusal is a reply.
-   * @throws AppError `busy`, `unavailable`, `internal`, or `idempotency_mismatch` if a command with this key and another
-   *   body is unanswered
+   * @throws AppError `busy`, `unavailable`, `internal`, or `idempotency_mismatch` if a command with this key and
+   *   another body is unanswered
    */
   async send(envelope: Envelope): Promise<Reply> {
     const { tracer } = this.#options;

@@ -14,16 +14,17 @@ export interface RedisMembershipOptions {
 }
 
 /**
- * A lease that ends later than this, in ms from now, was not written by a node at the server's present time: leases have
- * at most a minute, and twice that leaves room for a server's clock that goes back a little.
+ * A lease that ends later than this, in ms from now, was not written by a node at the server's present time: leases
+ * have at most a minute, and twice that leaves room for a server's clock that goes back a little.
  */
 const LATEST_END_MS = 120_000;
 
 /**
  * Stores members with the end of their lease on the server's clock, so nodes need not agree on the time. Returns the
  * members whose lease is valid, or the members' number of partitions when this node is configured with a different one.
- * If the server's clock was ahead, a node that died meanwhile would remain a member until that time, and its floors would
- * have no owner. Removing comes first, because a full Redis lets only those scripts write that have removed something.
+ * If the server's clock was ahead, a node that died meanwhile would remain a member until that time, and its floors
+ * would have no owner. Removing comes first, because a full Redis lets only those scripts write that have removed
+ * something.
  */
 const RENEW = `
   local time = redis.call('TIME')

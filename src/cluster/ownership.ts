@@ -65,8 +65,8 @@ const topicOf = (epoch: string, partition: number) => `${epoch}.floors.${partiti
 /**
  * Which floors this node owns: an optimisation, never a guarantee (docs/inside/architecture.md, principle 2).
  * Rendezvous hashing assigns partitions to nodes, so that only the partitions of a node that left move. A node serves a
- * partition until it receives the message that the successor does (rule C23). For a moment two nodes may serve it, and the store lets
- * one of them win.
+ * partition until it receives the message that the successor does (rule C23). For a moment two nodes may serve it, and
+ * the store lets one of them win.
  */
 export class Ownership {
   readonly #options: OwnershipOptions;

@@ -27,7 +27,9 @@ const WITHOUT: Readonly<Record<NodeRole, string>> = {
 interface Absence {
   /** When this node first saw it, in ms. */
   since: number;
-  /** It has lasted a lease: a restart, nodes that start together, and a Redis that came back empty are over within one. */
+  /**
+   * It has lasted a lease: a restart, nodes that start together, and a Redis that came back empty are over within one.
+   */
   isLasting: boolean;
   isLogged: boolean;
 }

@@ -31,8 +31,8 @@ interface KnownReport {
 }
 
 /**
- * Asks all nodes what they do, when it starts and when an operator wants to know. Nothing is sent while no operator asks. Answers are hints, as
- * all messages on the bus: a node that does not answer may only be cut off from the bus.
+ * Asks all nodes what they do, when it starts and when an operator wants to know. Nothing is sent while no operator
+ * asks. Answers are hints, as all messages on the bus: a node that does not answer may only be cut off from the bus.
  */
 export class RollCall {
   readonly #options: RollCallOptions;

@@ -5,8 +5,8 @@ const MAX_NAME_LENGTH = 64;
 const MIN_BEGINNING = 3;
 
 /**
- * The known name that `name` probably means: the one that it is the beginning of, or else the most similar one; undefined
- * when none is similar enough.
+ * The known name that `name` probably means: the one that it is the beginning of, or else the most similar one;
+ * undefined when none is similar enough.
  */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   if (name.length > MAX_NAME_LENGTH) return undefined;

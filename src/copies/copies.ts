@@ -92,8 +92,8 @@ export class Copies {
   }
 
   /**
-   * Edit a message of the user: a copy ends before it and goes on with the new content. If the floor is refused, no copy is
-   * made.
+   * Edit a message of the user: a copy ends before it and goes on with the new content. If the floor is refused, no
+   * copy is made.
    * @throws AppError `not_found`, `illegal_command`, `rejected`, or for the content
    */
   async edit(identity: Identity, { source: of, messageId, content, images, ...rest }: Edit): Promise<Accepted> {

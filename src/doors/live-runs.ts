@@ -180,8 +180,8 @@ export class LiveRuns {
   }
 
   /**
-   * Follow a floor from before a command until its run is read. A follower that opens later misses the first text, which it
-   * then gets only with the next report of the worker.
+   * Follow a floor from before a command until its run is read. A follower that opens later misses the first text,
+   * which it then gets only with the next report of the worker.
    */
   async #listening<T>(work: (listen: (floorId: FloorId) => Promise<void>) => Promise<T>): Promise<T> {
     const { followers } = this.#context;
@@ -198,7 +198,9 @@ export class LiveRuns {
     }
   }
 
-  /** The newest run of a session that has not ended; undefined if there is none. @throws AppError `session_not_found` */
+  /**
+   * The newest run of a session that has not ended; undefined if there is none. @throws AppError `session_not_found`
+   */
   async find(caller: Caller, id: SessionId): Promise<RunAddress | undefined> {
     const { session, head } = await this.#context.visibleTo(caller).view(id, 0);
     const { activity, queuedAt, floorId, id: sessionId } = session;

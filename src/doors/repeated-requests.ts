@@ -43,9 +43,9 @@ export interface RepeatedRequestsOptions {
 }
 
 /**
- * Recognises requests that a client repeats by itself without a key, because an answer failed or did not arrive. Such a request
- * gets the key of the first one, and with it the run of the first one. Nodes announce their answers over the bus, so
- * that a repeat may reach any of them; the announcements are lost while the bus is away.
+ * Recognises requests that a client repeats by itself without a key, because an answer failed or did not arrive. Such a
+ * request gets the key of the first one, and with it the run of the first one. Nodes announce their answers over the
+ * bus, so that a repeat may reach any of them; the announcements are lost while the bus is away.
  */
 export class RepeatedRequests {
   readonly #options: RepeatedRequestsOptions;
@@ -66,7 +66,8 @@ export class RepeatedRequests {
   }
 
   /**
-   * @param session the session that the client names. Requests without one count as repeats only if the client says so, or if
+   * @param session the session that the client names. Requests without one count as repeats only if the client says so,
+   *   or if
    * the outcome of the first one is not known: two clients may ask the same
    * @param isRetry whether the client says that it repeats a request
    * @returns the identity to use, and a function to call at the end of the answer

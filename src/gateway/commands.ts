@@ -48,7 +48,9 @@ export interface Write {
 export interface MadeFor {
   /** The connection to bind the session to, if any. */
   connection: () => Promise<ConnectionRow | undefined>;
-  /** The address of the session in this answer; undefined if the write created none, or the session no longer exists. */
+  /**
+   * The address of the session in this answer; undefined if the write created none, or the session no longer exists.
+   */
   find: (answer: Accepted) => Promise<Pick<Slot, "sessionId" | "floorId"> | undefined>;
 }
 

@@ -110,8 +110,8 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
 }
 
 /**
- * The HTTP server: routes and event streams. It runs no actors. What it writes without a floor: connections, blobs, agents'
- * definitions, staged copies, and the deletion of forgotten users.
+ * The HTTP server: routes and event streams. It runs no actors. What it writes without a floor: connections, blobs,
+ * agents' definitions, staged copies, and the deletion of forgotten users.
  */
 export interface Gateway {
   readonly streams: Streams;

@@ -23,7 +23,9 @@ declare module "fastify" {
     isOpen?: true;
     /** The route is a probe for operations. */
     isProbe?: true;
-    /** The route answers whatever the `Host` is: load balancers and monitors call a node by its address, or by no name. */
+    /**
+     * The route answers whatever the `Host` is: load balancers and monitors call a node by its address, or by no name.
+     */
     acceptsAnyHost?: true;
     /** The route answers with an event stream and accepts a ticket. */
     isStream?: true;

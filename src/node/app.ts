@@ -33,7 +33,9 @@ import { type NodeCatalog, openCatalog, readNodeCatalog } from "./node-catalog.t
 import { firstError, OpenParts } from "./open-parts.ts";
 import { Orchestrator } from "./orchestrator.ts";
 
-/** A node. Creating it has no side effects. It runs once; a start that failed leaves nothing open and may be repeated. */
+/**
+ * A node. Creating it has no side effects. It runs once; a start that failed leaves nothing open and may be repeated.
+ */
 export interface App {
   /**
    * Load the catalogue, open the store, restore its state, and listen. Resolves when the node answers requests.
@@ -41,8 +43,8 @@ export interface App {
    */
   start(): Promise<{ url: string }>;
   /**
-   * Disconnect readers, let runs end or give them back, and close. Repeated calls return the same promise. During a start it
-   * ends the start, which then rejects.
+   * Disconnect readers, let runs end or give them back, and close. Repeated calls return the same promise. During a
+   * start it ends the start, which then rejects.
    * @throws the first failure of a part that could not be closed; all others are closed
    */
   stop(): Promise<void>;
@@ -50,13 +52,15 @@ export interface App {
 
 export interface AppOptions {
   settings: Settings;
-  /** The source of provider keys and of OpenTelemetry's variables. Default: `process.env`, and the files that it names. */
+  /**
+   * The source of provider keys and of OpenTelemetry's variables. Default: `process.env`, and the files that it names.
+   */
   env?: Environment;
   /** Default: a log on stderr at `settings.logLevel`. */
   log?: Logger;
   /**
-   * Called once when the store has a new epoch because a promoted standby lacked commits, if `settings.lostCommits` says
-   * so. The app refuses all requests from then on: stop it, and start another one. Default: nothing is done.
+   * Called once when the store has a new epoch because a promoted standby lacked commits, if `settings.lostCommits`
+   * says so. The app refuses all requests from then on: stop it, and start another one. Default: nothing is done.
    */
   onNewEpoch?: () => void;
   /** The folder of the built page. Default: the output of `npm run build:page`. */
@@ -77,8 +81,8 @@ const NO_ORCHESTRATOR = "no node has the role orchestrator: no command is carrie
 const NO_FLOOR = "none" as FloorId;
 
 /**
- * The composition root. It and deployment.ts choose the store, the bus and the queue. Of the ones in use other modules know
- * only whether the bus stays in the process (`Bus.isLocal`).
+ * The composition root. It and deployment.ts choose the store, the bus and the queue. Of the ones in use other modules
+ * know only whether the bus stays in the process (`Bus.isLocal`).
  */
 export function createApp({ settings, env = withSecretFiles(process.env), ...options }: AppOptions): App {
   const {
@@ -352,7 +356,9 @@ function createRollCall({ deployment, nodeId }: Basics, report: RollCallOptions[
   return new RollCall({ bus, clock: stopwatch, epoch: store.epoch, nodeId, report });
 }
 
-/** Why this node should get no requests now, as sentences for `/ready` and the roll call; empty if it should get them. */
+/**
+ * Why this node should get no requests now, as sentences for `/ready` and the roll call; empty if it should get them.
+ */
 function findMissing(
   { bus, storeFaults }: Deployment,
   storeWatch: StoreWatch | undefined,

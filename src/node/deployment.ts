@@ -35,7 +35,8 @@ export interface Deployment {
   hasOwnTime: boolean;
   /**
    * What is wrong with the store, so that this node should get no requests: sentences for `/ready`, which needs no
-   * authentication, so only the log names the database. Empty while a database server is away: no other node does better.
+   * authentication, so only the log names the database. Empty while a database server is away: no other node does
+   * better.
    */
   storeFaults: () => string[];
   /** Stores the membership; absent for a single node. */
@@ -43,8 +44,8 @@ export interface Deployment {
 }
 
 /**
- * Open the store, the bus and the queue that the settings name. Disposing the deployment closes them in reverse; if one of
- * them cannot be opened, the others are closed before the error is thrown.
+ * Open the store, the bus and the queue that the settings name. Disposing the deployment closes them in reverse; if one
+ * of them cannot be opened, the others are closed before the error is thrown.
  * @param stopping aborted when the node is to stop
  * @param onNewEpoch called once when the store has got a new epoch, so that the node should end and start again
  * @throws Error with a sentence for the operator that names the setting

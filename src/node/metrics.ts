@@ -31,9 +31,14 @@ export interface Gauges {
   ownedPartitions: () => number;
   /** The number of partitions that all floors are divided into. */
   partitions: () => number;
-  /** How many partitions fall to each orchestrator that is alive, by its node's id; empty on a node without that role. */
+  /**
+   * How many partitions fall to each orchestrator that is alive, by its node's id; empty on a node without that role.
+   */
   partitionsOf: () => ReadonlyMap<string, number>;
-  /** The runs that wait for a worker, and for how long the oldest has, in ms; undefined on a node that is no orchestrator. */
+  /**
+   * The runs that wait for a worker, and for how long the oldest has, in ms; undefined on a node that is no
+   * orchestrator.
+   */
   waitingRuns: () => Promise<{ count: number; oldestMs: number } | undefined>;
   isBusAway: () => boolean;
   /** Output lines that could not be written since the process began. */

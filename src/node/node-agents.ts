@@ -20,8 +20,8 @@ export interface NodeAgentsOptions {
 }
 
 /**
- * The agents of the catalogue. A worker first ends the programs that an earlier worker left behind. The log names the agents
- * that cannot answer, now and after each reload of the catalogue.
+ * The agents of the catalogue. A worker first ends the programs that an earlier worker left behind. The log names the
+ * agents that cannot answer, now and after each reload of the catalogue.
  */
 export async function openAgents({ roles, catalog, env, clock, log }: NodeAgentsOptions): Promise<Registry> {
   const isWorker = roles.includes("worker");
@@ -41,7 +41,9 @@ export async function openAgents({ roles, catalog, env, clock, log }: NodeAgents
   return agents;
 }
 
-/** Warn of secrets that every program of an agent can read: Linux shows the environment that a process was started with. */
+/**
+ * Warn of secrets that every program of an agent can read: Linux shows the environment that a process was started with.
+ */
 function warnOfExposed(agents: Registry, log: Logger): void {
   const variables = agents.exposed(process.env);
   if (variables.length === 0) return;

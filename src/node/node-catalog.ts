@@ -7,7 +7,10 @@ import type { Logger } from "../shared/ports/logger.ts";
 import { announceDefinitions, DefinedCatalog } from "./defined-catalog.ts";
 import type { Deployment } from "./deployment.ts";
 
-/** The maximum number of lines of cells, and of agents, that the log has of a new catalogue. `POST /catalogue/diff` has them all. */
+/**
+ * The maximum number of lines of cells, and of agents, that the log has of a new catalogue. `POST /catalogue/diff` has
+ * them all.
+ */
 const MAX_LOGGED = 50;
 
 /** The catalogue that a node uses, always as it is now. */

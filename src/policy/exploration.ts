@@ -55,8 +55,9 @@ interface Node {
 }
 
 /**
- * Visit every reachable state of a floor, those of fewer moves first, and check every step. States that differ only in the
- * names of their sessions, in how long things have taken, or in which of several equal agents they have, count as one.
+ * Visit every reachable state of a floor, those of fewer moves first, and check every step. States that differ only in
+ * the names of their sessions, in how long things have taken, or in which of several equal agents they have, count as
+ * one.
  */
 export function explore(options: ExplorationOptions): Explored {
   const { catalog, size, variations, maxDepth = Number.POSITIVE_INFINITY, isOver, onProgress, onStep } = options;

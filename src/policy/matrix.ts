@@ -32,7 +32,9 @@ export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): M
   };
 }
 
-/** What happens when `challenging`, a session of the agent `challenger`, requests the floor while `held` has it, alone. */
+/**
+ * What happens when `challenging`, a session of the agent `challenger`, requests the floor while `held` has it, alone.
+ */
 export function meet(holding: Claim, challenging: Claim, challenger: AgentEntry, rules: FloorRules): MatrixCell {
   const names = { holder: holding.agentId, challenger: challenger.id };
   const restriction = restrictionOn(holding, rules);
@@ -85,7 +87,10 @@ export function agentLines({ added, removed, priorities }: MatrixDifference): st
   ];
 }
 
-/** A difference in sentences, with at most `maxCells` lines of cells and as many of agents; the last line counts the cells. */
+/**
+ * A difference in sentences, with at most `maxCells` lines of cells and as many of agents; the last line counts the
+ * cells.
+ */
 export function differenceLines(difference: MatrixDifference, maxCells: number): string[] {
   const { cells } = difference;
   const changes = cells.map(({ holder, challenger, before, after }) => {

@@ -25,8 +25,8 @@ export interface SteppedFloorOptions {
 }
 
 /**
- * A floor outside a server, stepped on a virtual clock: the actors that a node hosts, with their deadlines, without store,
- * workers and readers. Synchronous. Participants with a lease are taken to be alive until `die`.
+ * A floor outside a server, stepped on a virtual clock: the actors that a node hosts, with their deadlines, without
+ * store, workers and readers. Synchronous. Participants with a lease are taken to be alive until `die`.
  */
 export class SteppedFloor {
   readonly userId: string;

@@ -1,9 +1,9 @@
 import type { EventType } from "./event.ts";
 
 /**
- * The logs that show each type of event, without the schemas, which would add a validator to every page: `session`, that of
- * its session; `floor`, that of its floor; `both`; or `none`, because it is not logged. A floor's log numbers the events of
- * its sessions too: its stream leaves out those of `session`, and a page of it shows them.
+ * The logs that show each type of event, without the schemas, which would add a validator to every page: `session`,
+ * that of its session; `floor`, that of its floor; `both`; or `none`, because it is not logged. A floor's log numbers
+ * the events of its sessions too: its stream leaves out those of `session`, and a page of it shows them.
  */
 export const EVENT_LOGS = {
   session_created: "both",

@@ -8,8 +8,8 @@ import type { EventType, LogEntry } from "./event.ts";
 const DATA = "data: ";
 
 /**
- * What readers receive of an event. Text where the event was made in this process, because a socket with room takes text
- * faster than bytes; bytes where the event came over a bus.
+ * What readers receive of an event. Text where the event was made in this process, because a socket with room takes
+ * text faster than bytes; bytes where the event came over a bus.
  */
 export type Frame = string | Uint8Array;
 
@@ -66,8 +66,8 @@ const idLine = (id: string): string => `id: ${id}\n`;
 export const positionFrame = (id: string): string => `${idLine(id)}\n`;
 
 /**
- * How many ms a reader waits before it reconnects. A line without a blank line behind it belongs to the next frame: some
- * clients report every blank line as an event, also one without data.
+ * How many ms a reader waits before it reconnects. A line without a blank line behind it belongs to the next frame:
+ * some clients report every blank line as an event, also one without data.
  */
 export const retryLine = (ms: number): string => `retry: ${ms}\n`;
 

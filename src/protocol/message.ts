@@ -118,9 +118,9 @@ export const Played = z
 export type Played = z.infer<typeof Played>;
 
 /**
- * Whether a request to a model includes the message: messages of the user and of the session's agents, interrupted replies
- * too. Failed and queued messages are left out, and so are those of sub-agents, whose results the agent's own messages
- * report.
+ * Whether a request to a model includes the message: messages of the user and of the session's agents, interrupted
+ * replies too. Failed and queued messages are left out, and so are those of sub-agents, whose results the agent's own
+ * messages report.
  */
 export function isForModel({ role, status, agent, content, images }: Message): boolean {
   if (role !== "user" && role !== "assistant") return false;

@@ -30,7 +30,8 @@ const CONNECTION_POSITION =
 
 /**
  * Format a position in a session's or a floor's log.
- * @param born which session of this id the log belongs to, `bornOf` it. Absent: the log of a floor, which has one forever
+ * @param born which session of this id the log belongs to, `bornOf` it. Absent: the log of a floor, which has one
+ *   forever
  */
 export function logPosition(epoch: string, seq: number, born?: string): string {
   return born === undefined ? `${epoch}.${seq}` : `${epoch}.${seq}.${born}`;

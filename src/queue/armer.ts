@@ -18,7 +18,9 @@ const PAGE = 1_000;
 const VISITED = 200;
 /** Floors that are asked at once to carry out what is due. */
 const FIRING = 16;
-/** An alarm that is later than this belongs to a crowd, as after an outage: it lets the commands of clients go first. */
+/**
+ * An alarm that is later than this belongs to a crowd, as after an outage: it lets the commands of clients go first.
+ */
 const LATE_MS = 1_000;
 /** How often such an alarm looks whether commands wait, in ms, and for how long at most. */
 const LOOK_MS = 20;
@@ -44,9 +46,10 @@ export interface ArmerOptions {
 }
 
 /**
- * Ensures that committed effects are carried out and that alarms come: it queues those of a commit at once, and a periodic
- * sweep queues what a crash, a full queue or a lost job has left behind. The store keeps an effect until its outcome is
- * committed, and an alarm until its floor has caught up, so arming one twice is harmless and missing it costs one sweep.
+ * Ensures that committed effects are carried out and that alarms come: it queues those of a commit at once, and a
+ * periodic sweep queues what a crash, a full queue or a lost job has left behind. The store keeps an effect until its
+ * outcome is committed, and an alarm until its floor has caught up, so arming one twice is harmless and missing it
+ * costs one sweep.
  */
 export class Armer {
   readonly #options: ArmerOptions;
@@ -92,8 +95,8 @@ export class Armer {
   }
 
   /**
-   * A new catalogue has come: give every floor with a holder or a waiting session an event, after the commands of clients.
-   * A floor that gets a command first, or that another node serves, needs none.
+   * A new catalogue has come: give every floor with a holder or a waiting session an event, after the commands of
+   * clients. A floor that gets a command first, or that another node serves, needs none.
    */
   visit(serves: (floorId: FloorId) => boolean): void {
     this.#visits += 1;

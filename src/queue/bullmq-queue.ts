@@ -160,8 +160,9 @@ class BullmqQueue implements RunQueue {
 }
 
 /**
- * Logs background faults. The client repeats the same fault at every retry, so each is logged once per outage. A restored
- * connection ends the outage, unless the fault comes back soon: a server that refuses writes is connected to again and again.
+ * Logs background faults. The client repeats the same fault at every retry, so each is logged once per outage. A
+ * restored connection ends the outage, unless the fault comes back soon: a server that refuses writes is connected to
+ * again and again.
  */
 class Faults {
   readonly #log: Logger;

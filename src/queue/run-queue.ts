@@ -10,13 +10,13 @@ export type Queued = Effect | Alarm;
 export interface RunQueue {
   /**
    * Add a run, or an alarm in place of the one that its floor has here. Idempotent by the id while the queue has it.
-   * Rejects with `AppError("unavailable")` when the queue is full or away; the store still has it, and the next sweep adds
-   * it again.
+   * Rejects with `AppError("unavailable")` when the queue is full or away; the store still has it, and the next sweep
+   * adds it again.
    */
   add(queued: Queued): Promise<void>;
   /**
-   * Handle runs, those with a higher priority first, or alarms. When a handler rejects, the queue drops what it handled;
-   * the store still has it. Throws when the kind already has a handler.
+   * Handle runs, those with a higher priority first, or alarms. When a handler rejects, the queue drops what it
+   * handled; the store still has it. Throws when the kind already has a handler.
    */
   process<K extends Queued["kind"]>(
     kind: K,

@@ -100,8 +100,8 @@ export class MessageWriter {
   }
 
   /**
-   * Write a whole message. It stays open until the speaker does something else, so that what comes with its end, such as a
-   * program's exit code, belongs to it.
+   * Write a whole message. It stays open until the speaker does something else, so that what comes with its end, such
+   * as a program's exit code, belongs to it.
    */
   writeWhole(content: string, whole: { output?: string }, agent = this.#options.master): void {
     this.close(agent);
@@ -154,7 +154,9 @@ export class MessageWriter {
     this.#calls.set(speakerOf(agent), toolCallId);
   }
 
-  /** Complete the speaker's unfinished message, unless nothing is written in it: one for log lines waits for its text. */
+  /**
+   * Complete the speaker's unfinished message, unless nothing is written in it: one for log lines waits for its text.
+   */
   closeWritten(agent = this.#options.master): void {
     this.#writeHalf(agent);
     const message = this.#open.get(speakerOf(agent));

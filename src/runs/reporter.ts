@@ -38,8 +38,8 @@ export interface ReporterOptions {
 }
 
 /**
- * The agent no longer needs the answer to a question. It waits in order with the parts, so it comes in a later report than
- * the question. It is sent outside the parts: see `ReportPart`.
+ * The agent no longer needs the answer to a question. It waits in order with the parts, so it comes in a later report
+ * than the question. It is sent outside the parts: see `ReportPart`.
  */
 interface Withdrawal {
   kind: "withdraw";
@@ -70,7 +70,10 @@ export class Reporter {
   #isPatient = true;
   #timer: { at: number; timer: Timer } | undefined;
   #room: PromiseWithResolvers<void> | undefined;
-  /** Parts that were added, and those of them that the floor has acknowledged. A piece that extends a part counts with it. */
+  /**
+   * Parts that were added, and those of them that the floor has acknowledged. A piece that extends a part counts with
+   * it.
+   */
   #added = 0;
   #acknowledged = 0;
   #progress = Promise.withResolvers<void>();

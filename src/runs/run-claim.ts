@@ -22,8 +22,8 @@ export interface RunClaimOptions {
 }
 
 /**
- * Claim a run, of a turn or a summary, from its floor. If another worker claimed it before, all workers are asked for its driver, and
- * silence makes this claim the next attempt.
+ * Claim a run, of a turn or a summary, from its floor. If another worker claimed it before, all workers are asked for
+ * its driver, and silence makes this claim the next attempt.
  * @returns undefined if the floor refuses
  */
 export async function requestTask(effect: RunEffect, options: RunClaimOptions): Promise<Accepted | undefined> {

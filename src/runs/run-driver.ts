@@ -21,8 +21,8 @@ const MAX_LOG_UNITS = 1_048_576;
 /** Text and reasoning of one run, in UTF-16 units: about a hundred times the longest answer of a model (rule C12). */
 const MAX_REPLY_UNITS = 4_194_304;
 /**
- * Tool calls, their results and data of one run, in UTF-16 units, each with what its event costs besides. Coding agents that
- * work for hours need a tenth of it.
+ * Tool calls, their results and data of one run, in UTF-16 units, each with what its event costs besides. Coding agents
+ * that work for hours need a tenth of it.
  */
 const MAX_EVENT_UNITS = 268_435_456;
 const EVENT_UNITS = 256;
@@ -226,8 +226,8 @@ export class RunDriver {
   }
 
   /**
-   * The same, once the floor has what the agent did so far. A later attempt then learns that this one may have acted (rule
-   * C11), and this one learns whether there is a later attempt.
+   * The same, once the floor has what the agent did so far. A later attempt then learns that this one may have acted
+   * (rule C11), and this one learns whether there is a later attempt.
    */
   async #untilRecorded(): Promise<void> {
     await this.#reporter.acknowledged();

@@ -21,8 +21,8 @@ export interface SummaryWork {
 }
 
 /**
- * Read what the summary before does not cover, up to the first message that is not finished or belongs to the turn under
- * way. A covered message never changes.
+ * Read what the summary before does not cover, up to the first message that is not finished or belongs to the turn
+ * under way. A covered message never changes.
  * @returns undefined if nothing was said, or the session is gone
  */
 export async function readSummaryWork(

@@ -24,7 +24,7 @@ export const HOPS = {
 export type Hop = keyof typeof HOPS;
 
 /**
- * `onHop` hears each hop in this process as it happens; `interlock serve --trace-flow` prints them. Undefined otherwise:
- * `flow.onHop?.(…)` then costs one comparison and evaluates no arguments.
+ * `onHop` hears each hop in this process as it happens; `interlock serve --trace-flow` prints them. Undefined
+ * otherwise: `flow.onHop?.(…)` then costs one comparison and evaluates no arguments.
  */
 export const flow: { onHop: ((hop: Hop, about: string) => void) | undefined } = { onHop: undefined };

@@ -8,8 +8,8 @@ interface Entry<V> {
  * A bounded map. When it is full, a new entry replaces the oldest one that was not written again lately (the algorithm
  * called second chance, or clock).
  *
- * Writing an entry again changes the entry alone. Deleting and adding its key, to keep the entries in order, would make a
- * new table every few writes, and the garbage collector keeps what such tables held (ADR 24).
+ * Writing an entry again changes the entry alone. Deleting and adding its key, to keep the entries in order, would make
+ * a new table every few writes, and the garbage collector keeps what such tables held (ADR 24).
  */
 export class RecentMap<K, V> {
   readonly #limit: number;

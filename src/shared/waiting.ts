@@ -86,8 +86,8 @@ export async function within<T, L = undefined>(
 }
 
 /**
- * The pause before the next attempt, in ms: `firstMs`, doubled with each failed attempt, up to `maxMs`. With `random`, a
- * random value of its upper half, so that callers that failed together do not return together.
+ * The pause before the next attempt, in ms: `firstMs`, doubled with each failed attempt, up to `maxMs`. With `random`,
+ * a random value of its upper half, so that callers that failed together do not return together.
  * @param failed failed attempts so far, from 1
  * @param random a number from 0 to 1
  */

@@ -1,7 +1,7 @@
 // Rule C30 of docs/inside/correctness.md.
 /**
- * The size at which a page of an answer (messages, lines of a log) ends, in bytes. One row always fits, regardless of its
- * size.
+ * The size at which a page of an answer (messages, lines of a log) ends, in bytes. One row always fits, regardless of
+ * its size.
  */
 export const ANSWER_BYTES = 1_048_576;
 /** The same for a page of events. A slow reader keeps the rest of its page in memory. */

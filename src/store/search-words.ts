@@ -1,8 +1,8 @@
 // Rule C28 of docs/inside/correctness.md.
 /**
  * Splits text into words for the search index, in the same way for every store. Latin words stay whole, in lower case
- * and without accents. Chinese, Japanese and Korean text has no separators: a run of it becomes its overlapping pairs and
- * its last character, so that every part of the run is a sequence of words (正在导航 = 正在 在导 导航 航).
+ * and without accents. Chinese, Japanese and Korean text has no separators: a run of it becomes its overlapping pairs
+ * and its last character, so that every part of the run is a sequence of words (正在导航 = 正在 在导 导航 航).
  */
 
 import { cutText } from "../shared/text.ts";
@@ -15,15 +15,20 @@ const MAX_WORD = 64;
 const MAX_QUERY = 1_024;
 const MAX_TERMS = 16;
 /**
- * Words of a query over all terms, and indexed occurrences of each word of a text. A phrase is matched at each occurrence, so
- * these limits together bound what one text can cost one search: a text of one character repeated 65,536 times would
- * cost seconds.
+ * Words of a query over all terms, and indexed occurrences of each word of a text. A phrase is matched at each
+ * occurrence, so these limits together bound what one text can cost one search: a text of one character repeated 65,536
+ * times would cost seconds.
  */
 const MAX_QUERY_WORDS = 32;
 const MAX_OCCURRENCES = 64;
-/** The maximum number of sessions, and of messages, that a search considers: the newest. A common word must not block other readers. */
+/**
+ * The maximum number of sessions, and of messages, that a search considers: the newest. A common word must not block
+ * other readers.
+ */
 export const MAX_HITS = 4_096;
-/** Replaces a word that has used up its occurrences. It contains no letter, digit or mark, so no query can contain it. */
+/**
+ * Replaces a word that has used up its occurrences. It contains no letter, digit or mark, so no query can contain it.
+ */
 const ELSEWHERE = "\uE000";
 /** The last position that a `tsvector` can store. */
 const MAX_POSITION = 16_383;
@@ -67,8 +72,8 @@ export function wordsOf(text: string): string {
 }
 
 /**
- * The terms of a query, all of which must match. Empty if it has no words. A word also finds those that begin with it; a
- * single letter does not, because it would match most texts.
+ * The terms of a query, all of which must match. Empty if it has no words. A word also finds those that begin with it;
+ * a single letter does not, because it would match most texts.
  */
 export function termsOf(query: string): SearchTerm[] {
   const terms: SearchTerm[] = [];

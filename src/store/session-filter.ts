@@ -1,6 +1,8 @@
 import type { StoredSessionQuery } from "./store.ts";
 
-/** SQL of every store: the columns of sessions that a list compares, with their values, as far as the query names them. */
+/**
+ * SQL of every store: the columns of sessions that a list compares, with their values, as far as the query names them.
+ */
 export function filteredColumns(query: StoredSessionQuery): [column: string, value: string][] {
   const columns = {
     state: query.state,

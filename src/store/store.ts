@@ -93,8 +93,8 @@ export interface LogStore extends StoreEpoch {
 }
 
 /**
- * Sessions and floors as answers show them. Each read is one consistent snapshot. A page ends after `limit` rows, or with
- * the row that reaches the size limit in row-page.ts; it has at least one row if there is any (C30).
+ * Sessions and floors as answers show them. Each read is one consistent snapshot. A page ends after `limit` rows, or
+ * with the row that reaches the size limit in row-page.ts; it has at least one row if there is any (C30).
  */
 export interface ViewStore {
   /** A session with its newest `messages` messages, oldest first. */
@@ -125,9 +125,9 @@ export interface BlobStore {
 /** Staged sessions: histories that are copied or imported in pieces, before a commit makes their sessions. */
 export interface StagedCopies {
   /**
-   * Add finished messages to a staged session, in this order; the first call makes it. Readers do not see it. It becomes
-   * a session by `FloorChange.staged`, or is pruned. The messages have the id that their session is to have, and their
-   * images are stored under that id before.
+   * Add finished messages to a staged session, in this order; the first call makes it. Readers do not see it. It
+   * becomes a session by `FloorChange.staged`, or is pruned. The messages have the id that their session is to have,
+   * and their images are stored under that id before.
    */
   stageMessages(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void>;
   /** Let the next pruning delete it. Does nothing for a staged session that is unknown or has become a session. */
@@ -158,8 +158,8 @@ export interface RetentionStore {
 
 /**
  * The system of record: it holds everything that was acknowledged. One implementation per database, and one contract
- * suite for all. Other parts take the ports that they need. Any method throws `AppError("unavailable")` if it cannot reach
- * the database or write to it.
+ * suite for all. Other parts take the ports that they need. Any method throws `AppError("unavailable")` if it cannot
+ * reach the database or write to it.
  */
 export interface Store
   extends StoreSecret,
@@ -177,8 +177,8 @@ export interface Store
   /** When the newest event was logged, in ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
   newestTime(): Promise<number>;
   /**
-   * Delete all that is about a user whose sessions are deleted: the events and decisions of its floors, receipts, images,
-   * tombstones and connections. Of a floor its id, version and head stay, because none of them may begin again.
+   * Delete all that is about a user whose sessions are deleted: the events and decisions of its floors, receipts,
+   * images, tombstones and connections. Of a floor its id, version and head stay, because none of them may begin again.
    * `conflict`: the user has sessions; nothing is deleted. It may take seconds, and other writes wait for it.
    */
   forgetUser(userId: string): Promise<"conflict" | Forgotten>;

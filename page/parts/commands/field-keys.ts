@@ -15,8 +15,8 @@ export const isSendKey = (press: Press): boolean => press.key === "Enter" && !pr
 export const isLeaveKey = (press: Press): boolean => press.key === "Escape" && !isOfInputMethod(press);
 
 /**
- * During the composition of a word, as in Chinese, Enter and Escape belong to the input method. In Safari the press that
- * ends a composition comes after it: only its key code tells.
+ * During the composition of a word, as in Chinese, Enter and Escape belong to the input method. In Safari the press
+ * that ends a composition comes after it: only its key code tells.
  */
 const isOfInputMethod = ({ nativeEvent: { isComposing, keyCode } }: Press): boolean =>
   isComposing || keyCode === USED_BY_INPUT_METHOD;

@@ -6,8 +6,8 @@ const MAX_DRAFTS = 50;
 const drafts = new Map<string, string>();
 
 /**
- * The unsent text for a session. It outlives its field: another session may take the floor while it is written, or another
- * view be opened.
+ * The unsent text for a session. It outlives its field: another session may take the floor while it is written, or
+ * another view be opened.
  */
 export function useDraft(sessionId: string): [text: string, setText: (text: string) => void] {
   const [text, setText] = useState(() => drafts.get(sessionId) ?? "");

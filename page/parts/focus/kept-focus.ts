@@ -22,8 +22,8 @@ const hasLostFocus = (): boolean => document.activeElement === null || document.
 let watching: FocusKeeper | undefined;
 
 /**
- * Moves the focus to a neighbour when the control that had it is removed or disabled, as happens when a command has made it
- * useless. Otherwise the focus is on the document, and screen readers and keys begin again at the top.
+ * Moves the focus to a neighbour when the control that had it is removed or disabled, as happens when a command has
+ * made it useless. Otherwise the focus is on the document, and screen readers and keys begin again at the top.
  * @returns a function that ends this
  */
 export function keepFocus(): () => void {

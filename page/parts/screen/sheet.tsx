@@ -10,8 +10,8 @@ interface Props {
 }
 
 /**
- * A part of a view that a narrow screen has no room for. It slides in from below, over the view. Escape, its button and a
- * press outside close it, and the focus returns to the element that opened it.
+ * A part of a view that a narrow screen has no room for. It slides in from below, over the view. Escape, its button and
+ * a press outside close it, and the focus returns to the element that opened it.
  */
 export function Sheet({ label, onClose, children }: Props) {
   const { say } = useWords();

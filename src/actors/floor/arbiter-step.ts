@@ -21,7 +21,10 @@ export interface ArbiterContext {
   catalog?: string | undefined;
 }
 
-/** The effect of one event on a floor, while it is being decided. Deciding edits the step; the machine then carries it out. */
+/**
+ * The effect of one event on a floor, while it is being decided. Deciding edits the step; the machine then carries it
+ * out.
+ */
 export interface ArbiterStep {
   readonly given: Given;
   readonly floorId: FloorId;

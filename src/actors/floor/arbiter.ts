@@ -67,7 +67,10 @@ interface Creation {
   replaces?: SessionId | undefined;
 }
 
-/** `session.create`, `session.copy` or a first message: decided before anything exists, so that a rejection leaves nothing behind. */
+/**
+ * `session.create`, `session.copy` or a first message: decided before anything exists, so that a rejection leaves
+ * nothing behind.
+ */
 function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): void {
   const { given, floorId } = step;
   const { catalog } = given;
@@ -350,8 +353,8 @@ const machine = setup({
 
 /**
  * The arbiter of one floor: supervises the sessions that compete for it, and decides by the rules of
- * docs/use/arbitration.md. `arbitrate` does not depend on the state. The states mirror `context.floor` because viewers of
- * the machine show them: the statecharts of `interlock machines`, and inspectors.
+ * docs/use/arbitration.md. `arbitrate` does not depend on the state. The states mirror `context.floor` because viewers
+ * of the machine show them: the statecharts of `interlock machines`, and inspectors.
  */
 export const arbiterMachine = machine.createMachine({
   id: "arbiter",

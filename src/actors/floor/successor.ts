@@ -12,8 +12,8 @@ export interface Successor {
 /**
  * Choose the session that gets a free floor: the highest priority among the ducked, the preempted that come back by
  * themselves, and the queued. Equals rank in this order, except that of equals of which one replaces the other the one
- * that asked last goes first (rule R). Excludes sessions that may not come up, and sessions that would silence a session
- * that is audible and does not yield.
+ * that asked last goes first (rule R). Excludes sessions that may not come up, and sessions that would silence a
+ * session that is audible and does not yield.
  */
 export function successor(floor: Floor, rules: FloorRules): Successor | undefined {
   const resumed = [...floor.ducked, ...floor.paused.filter((claim) => comesBack(claim, rules))];

@@ -38,7 +38,9 @@ const MAX_LINES_BYTES = 8_192;
 /** What a line has besides: its id, its stream and its time. */
 const LINE_BYTES = 128;
 
-/** Larger events, in bytes of all frames of a commit, are not published; followers read them from the store (rule C22). */
+/**
+ * Larger events, in bytes of all frames of a commit, are not published; followers read them from the store (rule C22).
+ */
 const MAX_EVENTS_BYTES = 49_152;
 
 /**

@@ -93,8 +93,8 @@ class LiveSession {
 
 /**
  * The actors of one floor: its arbiter and its sessions. Each is a plain state with a mailbox, stepped by its machine's
- * table. This class collects, in order, their transitions and the facts they emit. It is synchronous and in memory only;
- * the host commits the facts, or drops the actors.
+ * table. This class collects, in order, their transitions and the facts they emit. It is synchronous and in memory
+ * only; the host commits the facts, or drops the actors.
  */
 export class FloorActors {
   readonly #floorId: FloorId;
@@ -300,8 +300,8 @@ export class FloorActors {
   }
 
   /**
-   * The arbiter's state as JSON text, in the format of XState's `getPersistedSnapshot`, without its sessions: their rows
-   * hold them. The text is reused while the arbiter stays as it is.
+   * The arbiter's state as JSON text, in the format of XState's `getPersistedSnapshot`, without its sessions: their
+   * rows hold them. The text is reused while the arbiter stays as it is.
    */
   persist(): string {
     const arbiter = this.#arbiter;
@@ -340,7 +340,9 @@ export class FloorActors {
     return this.context.catalog !== undefined && this.context.catalog !== catalog.hash;
   }
 
-  /** @param side part of the ids of effects: `-` for what is due before the command, `+` for what the command makes due */
+  /**
+   * @param side part of the ids of effects: `-` for what is due before the command, `+` for what the command makes due
+   */
   #carryOutDue(given: Given, side: "-" | "+"): void {
     let count = 0;
     for (let due = this.#findNext(given); due && due.at <= given.time; due = this.#findNext(given)) {

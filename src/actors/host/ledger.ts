@@ -53,8 +53,8 @@ export interface Batch {
 export const draftKey = (sessionId: SessionId, id: MessageId): string => `${sessionId}/${id}`;
 
 /**
- * Turns the machines' facts into rows: numbers the events, keeps the text of unfinished messages, and collects one batch
- * into one change. If the commit fails, the floor drops the ledger's state together with the actors.
+ * Turns the machines' facts into rows: numbers the events, keeps the text of unfinished messages, and collects one
+ * batch into one change. If the commit fails, the floor drops the ledger's state together with the actors.
  */
 export class Ledger {
   readonly #floorId: FloorId;

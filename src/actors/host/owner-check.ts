@@ -5,8 +5,8 @@ import type { Reply } from "../../protocol/internal/reply.ts";
 import type { FloorActors } from "./floor-actors.ts";
 
 /**
- * Refuse a command that acts on another user's session (rule C26). The floor's owner node checks it, where the session is,
- * rather than the node that sent the command.
+ * Refuse a command that acts on another user's session (rule C26). The floor's owner node checks it, where the session
+ * is, rather than the node that sent the command.
  */
 export function refuseForeign({ actsFor, command, floorId }: Envelope, actors: FloorActors): Reply | undefined {
   if (actsFor === undefined) return undefined;

@@ -10,8 +10,8 @@ export interface TracedCommand {
 }
 
 /**
- * Commit a batch inside a span per traced command, so that every trace shows the shared commit and its outcome. Without a
- * tracer, only commit it.
+ * Commit a batch inside a span per traced command, so that every trace shows the shared commit and its outcome. Without
+ * a tracer, only commit it.
  */
 export async function traceBatch<T extends string>(
   tracer: Tracer | undefined,

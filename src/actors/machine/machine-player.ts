@@ -76,8 +76,8 @@ class Enqueue {
 }
 
 /**
- * Plays a machine by its table, with the same results as XState: plain state in, plain state out. A player keeps nothing
- * between events, so one player serves all instances of a machine.
+ * Plays a machine by its table, with the same results as XState: plain state in, plain state out. A player keeps
+ * nothing between events, so one player serves all instances of a machine.
  */
 export class MachinePlayer<Machine extends AnyStateMachine> {
   readonly table;
@@ -154,7 +154,10 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     return undefined;
   }
 
-  /** Run exit actions from the last region to the first, then the transitions' actions, then entry actions from the first. */
+  /**
+   * Run exit actions from the last region to the first, then the transitions' actions, then entry actions from the
+   * first.
+   */
   #move(at: Configuration, edges: readonly Edge[], event: { type: string }): Configuration {
     for (let index = edges.length - 1; index >= 0; index--) this.#perform(edges[index]!.exit, event);
     for (const { work } of edges) this.#perform(work, event);

@@ -1,6 +1,8 @@
 import type { ChartArrow, ChartRegion, MachineChart } from "./machine-chart.ts";
 
-/** A machine as a Mermaid state diagram. Arrows between the same two states become one, labelled with all their events. */
+/**
+ * A machine as a Mermaid state diagram. Arrows between the same two states become one, labelled with all their events.
+ */
 export function mermaidOf({ id, regions }: MachineChart): string {
   const [only] = regions;
   const bodies = regions.map((region) => bodyOf(region, regions.length > 1 ? `${region.name}_` : ""));

@@ -1,4 +1,7 @@
-/** The calls of tools that the current attempt has begun. Each call of a log has a result, also if its attempt ends first. */
+/**
+ * The calls of tools that the current attempt has begun. Each call of a log has a result, also if its attempt ends
+ * first.
+ */
 
 import type { PartOf } from "../../protocol/internal/run.ts";
 import { MAX_OPEN_CALLS, type OpenCall, type Run } from "./session-context.ts";

@@ -157,8 +157,8 @@ function stopCompeting(step: SessionStep): void {
 }
 
 /**
- * Report it to the arbiter after the session's own transition: the arbiter may resume another session at once, and no two
- * are active at the same time (invariant 1).
+ * Report it to the arbiter after the session's own transition: the arbiter may resume another session at once, and no
+ * two are active at the same time (invariant 1).
  */
 function leave(step: SessionStep): void {
   step.toSelf.push({ type: "leave", given: step.given });

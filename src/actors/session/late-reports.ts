@@ -14,9 +14,9 @@ interface Gain {
 }
 
 /**
- * Apply the reports that were in flight when an attempt was stopped (rule C12). Readers have seen their text already, so
- * the unfinished messages get it too. Each report is applied once and in order, until the attempt confirms its end. The
- * other parts of these reports have no effect.
+ * Apply the reports that were in flight when an attempt was stopped (rule C12). Readers have seen their text already,
+ * so the unfinished messages get it too. Each report is applied once and in order, until the attempt confirms its end.
+ * The other parts of these reports have no effect.
  */
 export function applyLateReport(step: SessionStep, { n, runId, parts }: CommandOf<"run.report">): void {
   const { stopping } = step.context;
@@ -29,7 +29,10 @@ export function applyLateReport(step: SessionStep, { n, runId, parts }: CommandO
 
 type ReportPart = CommandOf<"run.report">["parts"][number];
 
-/** What the parts add to each message. `messages` were unfinished when the attempt was stopped; other ones need an `open`. */
+/**
+ * What the parts add to each message. `messages` were unfinished when the attempt was stopped; other ones need an
+ * `open`.
+ */
 function gainsOf(parts: readonly ReportPart[], messages: readonly MessageId[]): Map<MessageId, Gain> {
   const gains = new Map<MessageId, Gain>();
   for (const part of parts) {

@@ -106,8 +106,8 @@ export function resumeRun(step: SessionStep): void {
 }
 
 /**
- * End the current attempt. Only its reports in flight are still accepted (rule C12). A live attempt gets a stop signal, and
- * the session's next attempt waits for its end (rule C16).
+ * End the current attempt. Only its reports in flight are still accepted (rule C12). A live attempt gets a stop signal,
+ * and the session's next attempt waits for its end (rule C16).
  */
 function endAttempt(step: SessionStep, run: Run, failure?: RunFailure): void {
   const { id: runId, attempt, reported, drafts: messages } = run;
@@ -202,7 +202,8 @@ export function complete(step: SessionStep, runId: RunId, usage: Usage, cancelle
 }
 
 /**
- * Close what the attempt left open: its messages, its questions, and its calls, so that each call of a log has a result.
+ * Close what the attempt left open: its messages, its questions, and its calls, so that each call of a log has a
+ * result.
  * @param failure goes into the message that the session's own agent writes, if it writes one
  */
 function closeAll(step: SessionStep, run: Run, status: MessageStatus, failure?: RunFailure): void {
@@ -269,8 +270,8 @@ export function noteText(step: SessionStep, run: Run): void {
 }
 
 /**
- * An attempt ended and its run did not. The next attempt begins with a worker that is requested now, with the present claim, or
- * with the resume. If there may be none, the run fails with `run_lost`. The messages are kept.
+ * An attempt ended and its run did not. The next attempt begins with a worker that is requested now, with the present
+ * claim, or with the resume. If there may be none, the run fails with `run_lost`. The messages are kept.
  * @returns whether another attempt may follow
  */
 export function endUnfinished(

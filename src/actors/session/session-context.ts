@@ -151,8 +151,8 @@ export interface Run extends SessionWork {
   /** The number of the last accepted report (rule C12). */
   reported: number;
   /**
-   * What the current attempt has done that its agents may not do again (rule C11): nothing; written text; or acted, such as
-   * called a tool.
+   * What the current attempt has done that its agents may not do again (rule C11): nothing; written text; or acted,
+   * such as called a tool.
    */
   did: "nothing" | "spoke" | "acted";
   /** The number of attempts lost with their workers. */
@@ -244,7 +244,9 @@ export function writtenState({ lifecycle, activity }: SessionValue): WrittenStat
   return lifecycle === "active" || lifecycle === "ducked" ? `${lifecycle}.${activity}` : lifecycle;
 }
 
-/** The session as replies show it. Every view has the same keys, which is faster; JSON leaves out the undefined ones. */
+/**
+ * The session as replies show it. Every view has the same keys, which is faster; JSON leaves out the undefined ones.
+ */
 export function sessionView(context: SessionContext, { lifecycle, activity }: SessionValue): Session {
   return {
     id: context.id,

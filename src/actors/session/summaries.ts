@@ -1,6 +1,6 @@
 /**
- * Summaries of a session, which models receive in place of its oldest messages (ADR 20). Workers claim, write and report
- * them as they do turns. A summary needs no floor, and no turn waits for one.
+ * Summaries of a session, which models receive in place of its oldest messages (ADR 20). Workers claim, write and
+ * report them as they do turns. A summary needs no floor, and no turn waits for one.
  */
 
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";

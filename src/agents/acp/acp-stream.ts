@@ -18,8 +18,8 @@ export interface Intercepted {
 
 /**
  * A program's standard streams in the form that the SDK requires. The next message is read only after the previous one
- * was consumed and `lines` yields it; pausing `lines` therefore holds a run. While too many or too large requests of the program
- * are unanswered, no further message is read: a program that asks and does not read would fill the memory.
+ * was consumed and `lines` yields it; pausing `lines` therefore holds a run. While too many or too large requests of
+ * the program are unanswered, no further message is read: a program that asks and does not read would fill the memory.
  *
  * @param tooLong makes the error of the readable side for a line that exceeds the size of a message
  */

@@ -20,7 +20,9 @@ import { type TurnItem, UserQuestions } from "./user-questions.ts";
 const MAX_MESSAGE_UNITS = 16_777_216;
 /** How long a turn may take to end after it was cancelled, and a session to close, in ms. */
 const CANCEL_MS = 2_000;
-/** How long after the end of its turn an agent's text still belongs to the reply, in ms: some send the last of it then. */
+/**
+ * How long after the end of its turn an agent's text still belongs to the reply, in ms: some send the last of it then.
+ */
 const LAST_WORDS_MS = 250;
 const CLOSE_MS = 1_000;
 /** How long the program may take to exit by itself, in ms: its turn is stored, and the session waits for the exit. */

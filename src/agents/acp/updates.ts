@@ -19,7 +19,10 @@ const MAX_PATH_UNITS = 4_096;
 const MAX_WORD_UNITS = 256;
 /** The maximum number of steps of a plan. */
 const MAX_PLAN_STEPS = 100;
-/** Tool calls of one run that are remembered by id, and their arguments, in UTF-16 units; beyond this, the oldest are dropped. */
+/**
+ * Tool calls of one run that are remembered by id, and their arguments, in UTF-16 units; beyond this, the oldest are
+ * dropped.
+ */
 const MAX_CALLS = 10_000;
 const MAX_REMEMBERED_UNITS = 4_194_304;
 
@@ -92,7 +95,8 @@ export class UpdateReader {
 
   /**
    * @param hasMessageIds whether text without a message id is a log line of the program
-   * @param redactor removes secrets from what is cut, because a part of a secret is not found. Text may still contain them
+   * @param redactor removes secrets from what is cut, because a part of a secret is not found. Text may still contain
+   *   them
    */
   constructor(hasMessageIds: boolean, redactor: Redactor) {
     this.#hasMessageIds = hasMessageIds;

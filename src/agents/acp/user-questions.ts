@@ -43,9 +43,9 @@ export class UserQuestions {
   }
 
   /**
-   * Ask the user to confirm a tool call. An approval for the rest of the session is kept by the agent and the name of the
-   * tool: the agent chooses the name, which must approve neither a tool of Interlock nor one of another agent. A permission
-   * is granted when the run may continue, because it starts a tool.
+   * Ask the user to confirm a tool call. An approval for the rest of the session is kept by the agent and the name of
+   * the tool: the agent chooses the name, which must approve neither a tool of Interlock nor one of another agent. A
+   * permission is granted when the run may continue, because it starts a tool.
    *
    * @param cancelled withdraws the question. Then this rejects with the signal's reason, which answers the request
    */
@@ -91,7 +91,10 @@ export class UserQuestions {
     }
   }
 
-  /** Ask after all earlier parts were reported, so not while the run is held. Rejects when the run or `cancelled` ends it. */
+  /**
+   * Ask after all earlier parts were reported, so not while the run is held. Rejects when the run or `cancelled` ends
+   * it.
+   */
   #askUser(interaction: NewInteraction, cancelled: AbortSignal): Promise<Answer> {
     const { promise, resolve: answer, reject } = Promise.withResolvers<Answer>();
     const { signal } = this.#control;

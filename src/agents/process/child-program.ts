@@ -9,8 +9,8 @@ import { findMarked, killMarked, type ProcessName } from "./process-sweep.ts";
 import type { SystemUser } from "./program.ts";
 
 /**
- * What a program has written is read within this time after its exit, in ms, and is no more than a pipe holds, in bytes. A
- * process that removed its marks and lost its parent may keep the pipe open forever.
+ * What a program has written is read within this time after its exit, in ms, and is no more than a pipe holds, in
+ * bytes. A process that removed its marks and lost its parent may keep the pipe open forever.
  */
 const OUTPUT_MS = 1_000;
 const MAX_PIPE_BYTES = 1_048_576;
@@ -121,8 +121,8 @@ export class ChildProgram {
   }
 
   /**
-   * Remember its processes, so that they are also ended if they have cleared their environment and lose their parent. To
-   * be called before it is asked to stop.
+   * Remember its processes, so that they are also ended if they have cleared their environment and lose their parent.
+   * To be called before it is asked to stop.
    */
   async noteProcesses(): Promise<void> {
     for (const found of await findMarked(this.#options.mark)) this.#seen.set(found.pid, found);

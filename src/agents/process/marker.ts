@@ -9,17 +9,18 @@ import { readFileSync, readlinkSync } from "node:fs";
 export const MARKER = "INTERLOCK_RUN";
 
 /**
- * Sets a limit and then becomes the program that its arguments name: no shell reads them, and the pid stays the same. Part of
- * util-linux.
+ * Sets a limit and then becomes the program that its arguments name: no shell reads them, and the pid stays the same.
+ * Part of util-linux.
  */
 const PRLIMIT = "/usr/bin/prlimit";
 /** Programs of one worker that get a number. */
 const MAX_NUMBERED = 100_000_000;
 
 /**
- * Numbers for the programs of a worker, as a second mark: the soft limit of a process's resident set, in bytes. Linux has not
- * enforced this limit since 2.4.30, but every process inherits it, also one that clears its environment, leaves its session and
- * loses its parent, and everybody may read it. The numbers are near 2^62, so a program that adapts to the limit is not hampered.
+ * Numbers for the programs of a worker, as a second mark: the soft limit of a process's resident set, in bytes. Linux
+ * has not enforced this limit since 2.4.30, but every process inherits it, also one that clears its environment, leaves
+ * its session and loses its parent, and everybody may read it. The numbers are near 2^62, so a program that adapts to
+ * the limit is not hampered.
  */
 export class LimitMarks {
   /** The beginning of all numbers of this worker, and of no number of another. */

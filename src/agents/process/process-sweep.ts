@@ -102,8 +102,8 @@ let scanning: Promise<ProcessRow[]> | undefined;
 let nextScan: Promise<ProcessRow[]> | undefined;
 
 /**
- * The processes of this machine at a moment after the call. Sweeps of many programs that end together share their scans: six
- * hundred sweeps would otherwise read the whole table six hundred times.
+ * The processes of this machine at a moment after the call. Sweeps of many programs that end together share their
+ * scans: six hundred sweeps would otherwise read the whole table six hundred times.
  */
 async function listProcesses(): Promise<ProcessRow[]> {
   if (!scanning) return await beginScan();

@@ -197,8 +197,8 @@ export class ProgramRun<Item> {
    * The next item, or undefined after the last one. Silence does not count while no item is requested, or while
    * `isExcused` returns true because the program waits for a person.
    *
-   * @throws AppError `provider_unreachable` after a timeout, `too_large` for a log without end; the signal's reason when
-   *   it aborts
+   * @throws AppError `provider_unreachable` after a timeout, `too_large` for a log without end; the signal's reason
+   *   when it aborts
    */
   async next(signal: AbortSignal, isExcused: () => boolean = () => false): Promise<Item | Part | undefined> {
     // Unread output does not count as silence of the program.

@@ -5,9 +5,9 @@ import type { Redactor } from "./redactor.ts";
 type TextPart = Extract<Part, { type: "text" | "reasoning" }>;
 
 /**
- * The parts of one run without the values of secrets, in their order. The end of a text waits for the next piece while it
- * may be the beginning of a secret, at most until its message ends. If the secret goes on in the next message of the same
- * speaker, its other part is found there, so that at least half of it is hidden.
+ * The parts of one run without the values of secrets, in their order. The end of a text waits for the next piece while
+ * it may be the beginning of a secret, at most until its message ends. If the secret goes on in the next message of the
+ * same speaker, its other part is found there, so that at least half of it is hidden.
  */
 export class RedactedParts {
   readonly #redactor: Redactor;

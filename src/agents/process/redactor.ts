@@ -40,8 +40,8 @@ export class Redactor {
   }
 
   /**
-   * A text that more text may follow. `rest`: the end of it that may be the beginning of a secret; it belongs before the next
-   * piece, and is shorter than the longest secret. It is empty for an end that begins no secret.
+   * A text that more text may follow. `rest`: the end of it that may be the beginning of a secret; it belongs before
+   * the next piece, and is shorter than the longest secret. It is empty for an end that begins no secret.
    */
   split(text: string): { readonly clean: string; readonly rest: string } {
     if (!this.#pattern) return { clean: text, rest: "" };
@@ -58,7 +58,9 @@ export class Redactor {
     return { clean: clean + text.slice(at, restAt), rest: text.slice(restAt) };
   }
 
-  /** A text of `split` after which no more of its message comes. At least half of a secret at its end is replaced too. */
+  /**
+   * A text of `split` after which no more of its message comes. At least half of a secret at its end is replaced too.
+   */
   end(rest: string): string {
     for (let at = 0; at < rest.length; at += 1) {
       const half = this.#secrets.find(
@@ -98,7 +100,9 @@ export class Redactor {
     return Object.fromEntries(Object.entries(value).map(([key, one]) => [this.text(key), this.#value(one)]));
   }
 
-  /** Where the longest end of `text`, not before `from`, begins that is the beginning of a secret, and not all of it. */
+  /**
+   * Where the longest end of `text`, not before `from`, begins that is the beginning of a secret, and not all of it.
+   */
   #restOf(text: string, from: number): number {
     const lengths = this.#secrets.map(({ value, borders }) => {
       let length = 0;

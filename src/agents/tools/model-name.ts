@@ -7,9 +7,9 @@ const MARK = /_[0-9a-f]{16}$/;
 const SAFE = /^[A-Za-z0-9_-]+$/;
 
 /**
- * The name by which models call a tool of an MCP server: `<server>_<tool>`, and with a mark `<server>_<tool>_<mark>` where
- * that name could stand for another tool too. It depends on the server's and the tool's name alone, so that no other server
- * can take it, and an approval for the session stays with its tool.
+ * The name by which models call a tool of an MCP server: `<server>_<tool>`, and with a mark `<server>_<tool>_<mark>`
+ * where that name could stand for another tool too. It depends on the server's and the tool's name alone, so that no
+ * other server can take it, and an approval for the session stays with its tool.
  *
  * Names without a mark differ because a server's name without `_` ends at the first one; those with a mark, because of
  * their marks. Interlock's own tools have no `_`.

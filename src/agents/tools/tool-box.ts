@@ -46,8 +46,8 @@ export class ToolBox {
 
   /**
    * Execute a call of a model, after the run may continue and the user agrees, within the tool's timeout. Rejects only
-   * when the run ends, or `givenUp` aborts because the answer is no longer wanted. A tool that ignores its signal is not
-   * awaited.
+   * when the run ends, or `givenUp` aborts because the answer is no longer wanted. A tool that ignores its signal is
+   * not awaited.
    */
   async call(toolCallId: string, name: string, input: unknown, givenUp?: AbortSignal): Promise<ToolOutcome> {
     const { control } = this.#options;

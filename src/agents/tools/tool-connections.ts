@@ -8,12 +8,14 @@ const MAX_CONNECTIONS = 2_048;
 const TOO_LATE = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 /**
- * The connections of programs to their tools. A connection is closed if its next request does not arrive in time. If there
- * are too many, the connection that has waited longest is closed, but never one with a request under way.
+ * The connections of programs to their tools. A connection is closed if its next request does not arrive in time. If
+ * there are too many, the connection that has waited longest is closed, but never one with a request under way.
  */
 export class ToolConnections {
   readonly #clock: Clock;
-  /** By how many requests are under way; those that wait for a request have a timer, and stand in the order of waiting. */
+  /**
+   * By how many requests are under way; those that wait for a request have a timer, and stand in the order of waiting.
+   */
   readonly #open = new Map<Socket, { requests: number; timer: Timer | undefined }>();
 
   constructor(clock: Clock) {

@@ -11,7 +11,9 @@ const MAX_DESCRIPTION_UNITS = 2_048;
 const MAX_SCHEMA_UNITS = 65_536;
 /** The longest name of a tool, in UTF-16 units. */
 const MAX_NAME_UNITS = 256;
-/** The schemas and descriptions of a server's tools together, in UTF-16 units: a model gets them with each of its calls. */
+/**
+ * The schemas and descriptions of a server's tools together, in UTF-16 units: a model gets them with each of its calls.
+ */
 const MAX_LIST_UNITS = 1_048_576;
 /** How many duplicate tools a log line names. */
 const MAX_NAMED = 8;

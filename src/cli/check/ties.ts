@@ -4,12 +4,15 @@ import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { quote } from "../../config/fault.ts";
 import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
 
-/** The maximum number of rules and users that are looked at: a file may have thousands of users, whose warnings would be alike. */
+/**
+ * The maximum number of rules and users that are looked at: a file may have thousands of users, whose warnings would be
+ * alike.
+ */
 const MAX_CIRCUMSTANCES = 500;
 
 /**
- * Find agents that meet with equal priorities although nothing says that they should: the catalogue does not set `ties`, or
- * a rule or a user's preference makes them equal.
+ * Find agents that meet with equal priorities although nothing says that they should: the catalogue does not set
+ * `ties`, or a rule or a user's preference makes them equal.
  */
 export function findTies(catalog: Catalog): string[] {
   const agents = [...catalog.agents.values()].filter((agent) => agent.enabled && !agent.critical);

@@ -21,7 +21,9 @@ export function matchesStream({ mpris, identity, role, application }: PlayerMatc
   return application === undefined || fits(application, stream.application ?? "");
 }
 
-/** Whether a stream is a player's: one of its process or of a child, or one with its name where the process is unknown. */
+/**
+ * Whether a stream is a player's: one of its process or of a child, or one with its name where the process is unknown.
+ */
 export function isStreamOf({ pid, identity }: Pick<MprisPlayer, "pid" | "identity">, stream: SoundStream): boolean {
   if (pid !== undefined && stream.pids.length > 0) return stream.pids.includes(pid);
   return stream.application !== undefined && stream.application.toLowerCase() === identity.toLowerCase();

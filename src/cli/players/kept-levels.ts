@@ -1,6 +1,6 @@
 /**
- * What the bridge has changed on this machine, on disk before it is changed: a bridge that is killed puts it back when it
- * starts again.
+ * What the bridge has changed on this machine, on disk before it is changed: a bridge that is killed puts it back when
+ * it starts again.
  */
 
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Makes the streams of players quieter, and puts them back. Changes are relative to the volume that the user has set, and
- * a volume that the user changes meanwhile stays changed. What is done is kept on disk first.
+ * Makes the streams of players quieter, and puts them back. Changes are relative to the volume that the user has set,
+ * and a volume that the user changes meanwhile stays changed. What is done is kept on disk first.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";

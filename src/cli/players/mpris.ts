@@ -1,6 +1,6 @@
 /**
- * The media players on the session bus (MPRIS, the interface by which desktops control players). A player may own several
- * names, as mpv does; it is one player for each connection.
+ * The media players on the session bus (MPRIS, the interface by which desktops control players). A player may own
+ * several names, as mpv does; it is one player for each connection.
  */
 
 import type { BusSignal } from "./session-bus.ts";

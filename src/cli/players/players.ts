@@ -1,7 +1,7 @@
 /**
- * `interlock players`: media players of this machine take part on a floor. Each player that the file names has a session
- * while it plays; a refused or paused one is paused, a ducked one is made quieter, and what the user does in a player is a
- * request.
+ * `interlock players`: media players of this machine take part on a floor. Each player that the file names has a
+ * session while it plays; a refused or paused one is paused, a ducked one is made quieter, and what the user does in a
+ * player is a request.
  */
 
 import { readFileSync } from "node:fs";

@@ -11,7 +11,9 @@ import { bridgePlayers } from "./players.ts";
 
 /** How long a write is sent again while the node is away, in ms: leases end what lasts longer. */
 const PATIENCE_MS = 10_000;
-/** The longest delay before a further attempt, in ms: music beneath a call is to be silent soon after the node is back. */
+/**
+ * The longest delay before a further attempt, in ms: music beneath a call is to be silent soon after the node is back.
+ */
 const MAX_DELAY_MS = 1_000;
 
 export interface PlayersRun {

@@ -26,8 +26,9 @@ export interface HeartbeatSender {
 }
 
 /**
- * Renew a session's lease by `heartbeat`, about three times in its length. Does nothing for a session without a lease, for
- * an archived one, and where `isParticipant` is false, because an observer must not keep another client's session alive.
+ * Renew a session's lease by `heartbeat`, about three times in its length. Does nothing for a session without a lease,
+ * for an archived one, and where `isParticipant` is false, because an observer must not keep another client's session
+ * alive.
  */
 export function keepLease(
   client: HeartbeatSender,

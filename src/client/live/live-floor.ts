@@ -73,8 +73,8 @@ export class LiveFloor extends Live<FloorLiveView> {
   }
 
   /**
-   * The events reveal neither the order of a floor's lists nor its sessions' titles, so the floor is read, and read again
-   * if it changed meanwhile.
+   * The events reveal neither the order of a floor's lists nor its sessions' titles, so the floor is read, and read
+   * again if it changed meanwhile.
    */
   async #readAgain(signal: AbortSignal): Promise<void> {
     while (this.#isStale && !signal.aborted) {

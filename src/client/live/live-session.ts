@@ -228,8 +228,8 @@ export class LiveSession extends Live<SessionLiveView> {
   }
 
   /**
-   * Reads what events do not contain: which session paused it, since when it waits, its counters, its lease. One read at
-   * a time, and another one if an event arrived meanwhile.
+   * Reads what events do not contain: which session paused it, since when it waits, its counters, its lease. One read
+   * at a time, and another one if an event arrived meanwhile.
    */
   async #readSession(): Promise<void> {
     this.#isOld = true;

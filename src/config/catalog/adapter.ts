@@ -98,7 +98,10 @@ const AiSdk = z
     /** How long the provider may be silent: before its first token, and between two tokens. */
     first_token_timeout: duration({ min: "10ms", max: "1h" }).default(USUAL_PATIENCE_MS),
     next_token_timeout: duration({ min: "10ms", max: "1h" }).default(USUAL_PATIENCE_MS),
-    /** `tags`: text between `<think>` and `</think>` is reasoning. Left out: only what the provider marks as reasoning is. */
+    /**
+     * `tags`: text between `<think>` and `</think>` is reasoning. Left out: only what the provider marks as reasoning
+     * is.
+     */
     reasoning: z.enum(["tags"]).optional(),
     /** Left out: no summaries. */
     summary: Summary.optional(),

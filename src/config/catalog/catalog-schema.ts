@@ -3,8 +3,8 @@ import { CatalogFile } from "./catalog.ts";
 import { ToolEntry } from "./tool-entry.ts";
 
 /**
- * The JSON Schema of the catalogue's file (draft 2020-12), with which editors complete and check it. It accepts each valid
- * catalogue. What relates several keys to each other only `readCatalog` checks.
+ * The JSON Schema of the catalogue's file (draft 2020-12), with which editors complete and check it. It accepts each
+ * valid catalogue. What relates several keys to each other only `readCatalog` checks.
  */
 export function catalogSchema(): object {
   const schema = z.toJSONSchema(CatalogFile, {

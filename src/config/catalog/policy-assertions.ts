@@ -42,7 +42,9 @@ export const PolicyAssertion = z
   });
 export type PolicyAssertion = z.infer<typeof PolicyAssertion>;
 
-/** The agents that an assertion names, each with its path below the assertion. For a file that may have other faults. */
+/**
+ * The agents that an assertion names, each with its path below the assertion. For a file that may have other faults.
+ */
 export function namesInAssertion(assertion: unknown): NamedAgent[] {
   const { never, always } = (assertion ?? {}) as { never?: Record<string, unknown>; always?: Record<string, unknown> };
   const forms = { after: AFTER, eventually: EVENTUALLY };

@@ -38,7 +38,10 @@ export const program = {
       z.string().max(4_096),
     )
     .default({}),
-  /** The user and the group as which it runs, in place of the worker's. Needs Linux or macOS, and a worker that runs as root. */
+  /**
+   * The user and the group as which it runs, in place of the worker's. Needs Linux or macOS, and a worker that runs as
+   * root.
+   */
   run_as: z.strictObject({ uid: systemId, gid: systemId }).optional(),
   start_timeout: duration({ min: "1s", max: "1h" }).default(60_000),
   silence_timeout: duration({ min: "1s", max: "1d" }).default(600_000),

@@ -64,8 +64,8 @@ const ENOUGH = 2;
  * where a watch on the file would stay with the old file. Polling the file detects changes behind links into other
  * folders, on network drives, and in a replaced folder.
  *
- * The first event ends the watch until the file is checked. If the folder also has a database, each commit causes several
- * events, and each of them would wake the main thread.
+ * The first event ends the watch until the file is checked. If the folder also has a database, each commit causes
+ * several events, and each of them would wake the main thread.
  */
 export function watchCatalog(options: WatchOptions): WatchedCatalog {
   const { path, clock, log, stableMs = 50, pollMs = 2_000, load = loadCatalog } = options;
@@ -109,7 +109,8 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
   }
 
   /**
-   * Whether the signature stays the same for long enough that the file may be read; if not, the file is checked again soon.
+   * Whether the signature stays the same for long enough that the file may be read; if not, the file is checked again
+   * soon.
    */
   function isStable(seen: string): boolean {
     if (seen !== signature) {
@@ -210,8 +211,8 @@ function alarm(clock: Clock, delayMs: number, ring: () => void) {
 }
 
 /**
- * Watch the folder at a path for one event. `mend` starts the watch again after an event, and if the folder was replaced
- * or the watch failed.
+ * Watch the folder at a path for one event. `mend` starts the watch again after an event, and if the folder was
+ * replaced or the watch failed.
  */
 function watchFolder(folder: string, begin: typeof watch, log: WatchLog, onEvent: () => void) {
   let watcher: FSWatcher | undefined;

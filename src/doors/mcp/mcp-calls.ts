@@ -16,12 +16,15 @@ export interface McpClient {
   readonly isNamed: boolean;
 }
 
-/** The longest scope and id that are sent to other nodes, in UTF-16 units. Clients choose both, and a message is bounded. */
+/**
+ * The longest scope and id that are sent to other nodes, in UTF-16 units. Clients choose both, and a message is
+ * bounded.
+ */
 const MAX_ID_UNITS = 4_096;
 
 /**
- * The calls of the MCP door on this node. A cancellation of a call that another node has is passed on to all nodes, because
- * each request of a client may reach another one.
+ * The calls of the MCP door on this node. A cancellation of a call that another node has is passed on to all nodes,
+ * because each request of a client may reach another one.
  */
 export class McpCalls {
   readonly #calls = new OpenCalls();

@@ -41,12 +41,14 @@ export interface McpCall {
   /** The client has cancelled the call: its result is not sent, and a run that it began or continued is aborted. */
   cancelled: AbortSignal;
   /**
-   * From now on, answer only as long as the client keeps both sides of its connection open. The run continues without it,
-   * because the client can read the reply in another call.
+   * From now on, answer only as long as the client keeps both sides of its connection open. The run continues without
+   * it, because the client can read the reply in another call.
    * @returns aborts when the client has disconnected
    */
   endWithClient: () => AbortSignal;
-  /** Tell the client how long the call has waited, and how long it may, in s. Absent: the client has not asked for it. */
+  /**
+   * Tell the client how long the call has waited, and how long it may, in s. Absent: the client has not asked for it.
+   */
   progress: ((waited: number, total: number) => void) | undefined;
 }
 

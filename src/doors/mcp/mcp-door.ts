@@ -39,8 +39,8 @@ type Identify = (tool: string, input: ToolInput, by: CalledBy) => McpCall["ident
 const SESSION_HEADER = "mcp-session-id";
 
 /**
- * `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Requests are independent of each other, but one
- * may cancel another of the same client.
+ * `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Requests are independent of each other, but
+ * one may cancel another of the same client.
  */
 export function mcpRoutes(app: Routes, context: McpContext): void {
   const runs = new LiveRuns(context);

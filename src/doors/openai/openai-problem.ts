@@ -31,9 +31,9 @@ const TYPES: { readonly [status: number]: string } = {
 const asParam = (path: string): string => path.replace(/^body\./, "").replace(/\.(\d+)(?=\.|$)/g, "[$1]");
 
 /**
- * The HTTP status of a failure. Common clients repeat requests by themselves after 408, 409, 429 and 5xx, and not all of them
- * obey `x-should-retry`. So a turn that failed has none of these, because another one may act again, and neither has a refusal of
- * the floor, which would be asked again.
+ * The HTTP status of a failure. Common clients repeat requests by themselves after 408, 409, 429 and 5xx, and not all
+ * of them obey `x-should-retry`. So a turn that failed has none of these, because another one may act again, and
+ * neither has a refusal of the floor, which would be asked again.
  */
 function statusOf(error: AppError): number {
   if (error.code === "rejected") return 403;

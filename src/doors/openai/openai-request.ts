@@ -69,7 +69,10 @@ export function readCommon(
   };
 }
 
-/** Read from `metadata` and `user`, else from the headers `Interlock-Session`, `-User`, `-Zone`, `-Workspace` and `-Played`. */
+/**
+ * Read from `metadata` and `user`, else from the headers `Interlock-Session`, `-User`, `-Zone`, `-Workspace` and
+ * `-Played`.
+ */
 function readWhereabouts(request: FastifyRequest, metadata: Record<string, unknown>): RequestedSession {
   const named: Record<string, unknown> = {};
   for (const key of Object.keys(Named.shape)) named[key] = metadata[key] ?? request.headers[`interlock-${key}`];

@@ -4,7 +4,9 @@ import { AppError } from "../../protocol/errors.ts";
 import type { MessageId, SessionId } from "../../protocol/ids.ts";
 import type { Session } from "../../protocol/session.ts";
 
-/** The maximum number of copies of one chat. Each edited or regenerated message makes one, and a lookup reads them all. */
+/**
+ * The maximum number of copies of one chat. Each edited or regenerated message makes one, and a lookup reads them all.
+ */
 const MAX_COPIES = 1_000;
 
 /** The sessions of a chat: the session with the chat's id, and the copies that replaced it, oldest first. */
@@ -41,8 +43,9 @@ export class ChatSessions {
   }
 
   /**
-   * The newest session in which the user sent this message. Copied messages have new ids, so this may be an archived session.
-   * The messages before it are still the page's: an edit of one of them would have removed this message from the page.
+   * The newest session in which the user sent this message. Copied messages have new ids, so this may be an archived
+   * session. The messages before it are still the page's: an edit of one of them would have removed this message from
+   * the page.
    */
   async holderOf(messageId: MessageId): Promise<SessionId | undefined> {
     for (const { id } of this.#all.toReversed()) {

@@ -18,7 +18,9 @@ import { readLast, UiChatBody } from "./ui-request.ts";
 const PROTOCOL = { "x-vercel-ai-ui-message-stream": "v1" };
 const HEADERS = { ...PROTOCOL, "cache-control": "no-cache, no-transform" };
 
-/** Refusals of a turn, which the page shows to its user as the sentence of an answer: another turn may be taken later. */
+/**
+ * Refusals of a turn, which the page shows to its user as the sentence of an answer: another turn may be taken later.
+ */
 const SAID_TO_USERS: ReadonlySet<ErrorCode> = new Set([
   "rejected",
   "agent_busy",

@@ -22,7 +22,10 @@ const chunk = (type: string, fields: object = {}): string => `data: ${JSON.strin
 const dataChunk = <Name extends keyof InterlockDataParts>(name: Name, data: InterlockDataParts[Name], id?: string) =>
   chunk(`data-${name}`, { ...(id !== undefined && { id }), data });
 
-/** The reply to a turn that was refused: why as data, with the arbiter's decision if it refused, and a sentence as the error. */
+/**
+ * The reply to a turn that was refused: why as data, with the arbiter's decision if it refused, and a sentence as the
+ * error.
+ */
 export function refusedReply(messageId: string, { code: errorCode, message, facts }: AppError): string {
   const decision = facts["decision"] as Decision | undefined;
   const text = decision?.say ?? message;
@@ -188,7 +191,8 @@ export class UiTranslator implements RunTranslator {
 
   /**
    * Ask for consent in the last step of the reply. The page sends the answer once all tool parts of that step have an
-   * output or an answer, so that no other call may be unfinished in it. A call that an earlier step has gets another part.
+   * output or an answer, so that no other call may be unfinished in it. A call that an earlier step has gets another
+   * part.
    */
   #confirm(requestId: RequestId, call: ToolCall): string {
     this.#confirmations.set(call.toolCallId, requestId);

@@ -21,8 +21,8 @@ import type { Verifier, VerifierOptions } from "./verifier.ts";
 /** How long a verified token is accepted without another check, in ms, while its key is published. */
 const REMEMBER_MS = 60_000;
 /**
- * Verified tokens that are remembered. Beyond it a token that was not used lately is dropped, and verified again when it
- * returns.
+ * Verified tokens that are remembered. Beyond it a token that was not used lately is dropped, and verified again when
+ * it returns.
  */
 const MAX_REMEMBERED = 10_000;
 

@@ -9,13 +9,15 @@ export interface VerifiedToken {
   keyId: string;
 }
 
-/** A token can match this many published keys, more than a provider publishes without ids. Each costs a verification. */
+/**
+ * A token can match this many published keys, more than a provider publishes without ids. Each costs a verification.
+ */
 const MAX_CANDIDATES = 16;
 
 /**
  * The keys of one set, as an identity provider published them together. A key is recognised by the hash of its public
- * key: the provider may publish keys without ids, or another key under the id of a former one. Where the token names the
- * id of its key, that id counts too, because the provider may publish the key under another one.
+ * key: the provider may publish keys without ids, or another key under the id of a former one. Where the token names
+ * the id of its key, that id counts too, because the provider may publish the key under another one.
  */
 export class PublishedKeys {
   readonly #jose: Jose;

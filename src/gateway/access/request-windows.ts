@@ -15,8 +15,8 @@ interface Counted {
 type Answer = (error: Error | null, counted: Counted) => void;
 
 /**
- * The counters of one process, as the library for limits asks for them. The library's own counters use the wall clock: a
- * window that begins before the clock is set back would last longer by that time.
+ * The counters of one process, as the library for limits asks for them. The library's own counters use the wall clock:
+ * a window that begins before the clock is set back would last longer by that time.
  */
 export class RequestWindows {
   readonly #stopwatch: Clock;

@@ -9,7 +9,9 @@ export interface Verified {
   isOperator: boolean;
   /** When the token expires, as an instant of the node's clock. */
   expiresAt?: number | undefined;
-  /** The key behind the token, the same on each node: a published one that signed it, or an entry of the file of keys. */
+  /**
+   * The key behind the token, the same on each node: a published one that signed it, or an entry of the file of keys.
+   */
   keyId?: string | undefined;
 }
 
@@ -34,8 +36,8 @@ export interface VerifierOptions {
   audience: string | undefined;
   clock: Clock;
   /**
-   * The wall clock, by which tokens expire. `clock` never goes back: after a moment in which the wall clock was wrong, it
-   * may be ahead of it for as long as that was.
+   * The wall clock, by which tokens expire. `clock` never goes back: after a moment in which the wall clock was wrong,
+   * it may be ahead of it for as long as that was.
    */
   wallNow: () => number;
   log: Logger;

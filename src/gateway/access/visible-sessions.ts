@@ -48,9 +48,9 @@ const TAG_LENGTH = 16;
 const ID_LENGTH = 64;
 
 /**
- * The sessions and floors that one caller may see (rule C26). Routes and streams look them up through this class, so that
- * another owner's session looks like a missing one; from the store they read only logs of what it has found. The owner is
- * checked on the row that is read.
+ * The sessions and floors that one caller may see (rule C26). Routes and streams look them up through this class, so
+ * that another owner's session looks like a missing one; from the store they read only logs of what it has found. The
+ * owner is checked on the row that is read.
  *
  * Ids that clients choose are scoped to their owner: with authentication on, a session is created under the chosen id
  * followed by the owner's tag, and the owner may use either name.

@@ -19,8 +19,8 @@ export interface KeptBytes {
 }
 
 /**
- * Earlier messages that are kept: bytes, which is more than a door sends on with a message, and their number. The oldest
- * ones are left out, at first at twice these limits, so that each byte is moved a few times at most.
+ * Earlier messages that are kept: bytes, which is more than a door sends on with a message, and their number. The
+ * oldest ones are left out, at first at twice these limits, so that each byte is moved a few times at most.
  */
 const EARLIER_BYTES = 1_048_576;
 const EARLIER_MESSAGES = 1_024;
@@ -37,9 +37,9 @@ const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c];
 const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Cuts a conversation, as it arrives, to what a door reads of it: all of the last message, and of the earlier ones the texts
- * or nothing. What is kept depends on the bytes only, not on the pieces in which they arrive. A text that is not JSON is cut
- * somewhere.
+ * Cuts a conversation, as it arrives, to what a door reads of it: all of the last message, and of the earlier ones the
+ * texts or nothing. What is kept depends on the bytes only, not on the pieces in which they arrive. A text that is not
+ * JSON is cut somewhere.
  */
 export class ConversationCut {
   readonly #list: Buffer;
@@ -52,7 +52,9 @@ export class ConversationCut {
   #depth = 0;
   #isString = false;
   #isEscaped = false;
-  /** The offset of the string under way, and whether the last string of the body's own depth is the name of the list. */
+  /**
+   * The offset of the string under way, and whether the last string of the body's own depth is the name of the list.
+   */
   #stringAt = 0;
   #isNamed = false;
   #isInList = false;

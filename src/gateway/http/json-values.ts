@@ -3,8 +3,8 @@ const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b
 const SPACE = 0x20;
 
 /**
- * Whether a JSON text has more than `max` values, nested ones included. It only reads bytes: parsing a body of a hundred
- * thousand values first would take many times its size. For a text that is not JSON the answer means nothing.
+ * Whether a JSON text has more than `max` values, nested ones included. It only reads bytes: parsing a body of a
+ * hundred thousand values first would take many times its size. For a text that is not JSON the answer means nothing.
  */
 export function hasMoreValues(json: Uint8Array, max: number): boolean {
   // A value takes at least a digit and a comma.

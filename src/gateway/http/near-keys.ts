@@ -36,7 +36,10 @@ export function misspeltKeys(value: object, known: readonly string[]): { key: st
   return found;
 }
 
-/** @throws AppError `bad_request` that names what each misspelt key may mean. @param part where the keys are, for messages */
+/**
+ * @throws AppError `bad_request` that names what each misspelt key may mean. @param part where the keys are, for
+ * messages
+ */
 export function refuseMisspelt(part: string, value: unknown, schema: unknown): void {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return;
   const known = knownKeys(schema, value);

@@ -1,6 +1,6 @@
 /**
- * What Interlock uses of `node:http` beyond its documentation, for Node.js 24. A test of each shows whether another release
- * still does it.
+ * What Interlock uses of `node:http` beyond its documentation, for Node.js 24. A test of each shows whether another
+ * release still does it.
  */
 
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -44,8 +44,8 @@ export function keepOpenBehind(response: ServerResponse & Internals["response"])
 }
 
 /**
- * Node.js keeps the text of a sent head for as long as its answer is open, half a kilobyte for each stream, and uses it only
- * as a sign that a head was sent: replace it by a shared text.
+ * Node.js keeps the text of a sent head for as long as its answer is open, half a kilobyte for each stream, and uses it
+ * only as a sign that a head was sent: replace it by a shared text.
  */
 export function replaceSentHead(response: ServerResponse & Internals["response"], by: string): void {
   response._header = by;

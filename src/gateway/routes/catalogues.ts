@@ -28,7 +28,9 @@ const Query = z.object({
 
 const hash = z.string().meta({ description: "of the catalogue's file in use" });
 
-/** Shows operators who does what to whom in the catalogue's file, and what another file would change. Writes nothing. */
+/**
+ * Shows operators who does what to whom in the catalogue's file, and what another file would change. Writes nothing.
+ */
 export function catalogueRoutes(app: Routes, context: CallerContext & { definitions: Definitions }): void {
   const { definitions } = context;
   /** Refuse other callers before the body is read. */

@@ -38,8 +38,8 @@ import { streamAnswer } from "./openapi.ts";
 const MAX_REQUESTED = 64;
 
 /**
- * A position of any length: a malformed one leads to a `reset`, not to a refusal. Clients that reconnect by themselves add
- * the newest one to an address that has one already.
+ * A position of any length: a malformed one leads to a `reset`, not to a refusal. Clients that reconnect by themselves
+ * add the newest one to an address that has one already.
  */
 const LastEventId = z
   .union([z.string(), z.array(z.string())])
@@ -334,8 +334,8 @@ export function eventRoutes(app: Routes, context: Context): void {
 }
 
 /**
- * All browsers call themselves so. Of other clients, some read blocks of a fixed size unless the body comes in chunks, so
- * that they would get an event only together with later ones: Python's requests and urllib3.
+ * All browsers call themselves so. Of other clients, some read blocks of a fixed size unless the body comes in chunks,
+ * so that they would get an event only together with later ones: Python's requests and urllib3.
  */
 const BROWSER = /^Mozilla\//;
 

@@ -38,9 +38,9 @@ interface Context extends CallerContext {
 }
 
 /**
- * Health and metrics of this node, for operations. Liveness is open to every client, and by HEAD too, which monitors send.
- * Metrics are for operators, wherever they connect from, because behind a proxy on this machine every client seems to come
- * from loopback.
+ * Health and metrics of this node, for operations. Liveness is open to every client, and by HEAD too, which monitors
+ * send. Metrics are for operators, wherever they connect from, because behind a proxy on this machine every client
+ * seems to come from loopback.
  */
 export function healthRoutes(app: Routes, context: Context): void {
   const config = { isOpen: true, isProbe: true, acceptsAnyHost: true } as const;
@@ -77,8 +77,8 @@ export function healthRoutes(app: Routes, context: Context): void {
   });
 
   /**
-   * A fault quotes the catalogue, which only operators may see. A page whose own host name leads to this node names another
-   * `Host`, and without authentication it would pass for the operator.
+   * A fault quotes the catalogue, which only operators may see. A page whose own host name leads to this node names
+   * another `Host`, and without authentication it would pass for the operator.
    */
   async function showFaults(request: FastifyRequest, faults: readonly Fault[]) {
     const caller = request.namesAnotherHost ? undefined : await context.recognize(request);

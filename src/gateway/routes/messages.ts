@@ -104,8 +104,8 @@ export function messageRoutes(app: Routes, context: Context): void {
   });
 
   /**
-   * Renew a session's lease. It is idempotent by nature, so it needs no key and leaves no receipt. Without leases in the
-   * catalogue, or without a session, it means nothing.
+   * Renew a session's lease. It is idempotent by nature, so it needs no key and leaves no receipt. Without leases in
+   * the catalogue, or without a session, it means nothing.
    */
   async function renewLease(
     caller: Caller,

@@ -26,8 +26,8 @@ export interface FloorConnection {
   /** Its position as it is now. */
   readonly position: string;
   /**
-   * Record in the connection's row that the slot has ended, and the session that takes its place, if any. Runs before the
-   * slot's last event is sent.
+   * Record in the connection's row that the slot has ended, and the session that takes its place, if any. Runs before
+   * the slot's last event is sent.
    */
   recordEnd(liveSlot: LiveSlot, successor: Slot | undefined): Promise<void>;
   /** Called just before the slot's last event is sent. */

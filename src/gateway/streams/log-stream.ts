@@ -22,8 +22,8 @@ export interface Start {
 }
 
 /**
- * A position that is unknown, foreign, of an earlier session with the same id, in the future or pruned leads to a `reset`.
- * It is never guessed.
+ * A position that is unknown, foreign, of an earlier session with the same id, in the future or pruned leads to a
+ * `reset`. It is never guessed.
  * @param log `born`: of its session; undefined for a floor, and for a session that is deleted
  */
 export function startAfter(
@@ -50,8 +50,9 @@ export interface LogStreamOptions {
 }
 
 /**
- * Sends one log to one reader: its history from the reader's position on, then live events. A node has thousands of idle
- * streams, so a stream keeps no function of the request that opened it: with one, all of the request stays in memory.
+ * Sends one log to one reader: its history from the reader's position on, then live events. A node has thousands of
+ * idle streams, so a stream keeps no function of the request that opened it: with one, all of the request stays in
+ * memory.
  */
 export class LogStream implements Stream, TrackReader {
   readonly writer: SseWriter;

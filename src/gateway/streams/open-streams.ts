@@ -14,8 +14,8 @@ const CHECK_MS = 1_000;
 /** How many streams are reconciled with each check. Each costs one small read. */
 const RECONCILED = 1_000;
 /**
- * Of several open connections of one owner, the newest counts for this long, in ms: the others may be those that the same
- * client has lost, which are ended by then.
+ * Of several open connections of one owner, the newest counts for this long, in ms: the others may be those that the
+ * same client has lost, which are ended by then.
  */
 const JUST_CAME_MS = 60_000;
 /** Streams of one owner: a few devices with a few pages each. Operators read for many users and have no such limit. */
@@ -62,7 +62,10 @@ export class Streams {
   readonly #open = new Map<object, Stream>();
   /** One for all: thousands of idle streams would each keep theirs in memory. */
   readonly #onClose = (writer: object) => this.#remove(writer);
-  /** Streams of connections and when each came, by owner, in this order. A connection that is open twice is listed twice. */
+  /**
+   * Streams of connections and when each came, by owner, in this order. A connection that is open twice is listed
+   * twice.
+   */
   readonly #connections = new Map<string | undefined, Map<Stream, number>>();
   /** The owner of each stream, where callers authenticate. */
   readonly #readers = new Map<Stream, Caller>();
@@ -82,7 +85,8 @@ export class Streams {
   }
 
   /**
-   * Make room for a further stream of this reader: at the reader's limit, the stream that has been silent longest gives way.
+   * Make room for a further stream of this reader: at the reader's limit, the stream that has been silent longest gives
+   * way.
    * @returns why there is no room; undefined if there is
    */
   makeRoom(reader: Caller | undefined): ByeReason | undefined {
@@ -174,8 +178,8 @@ export class Streams {
   }
 
   /**
-   * The owner's open connection on this node; of several, the one that has just come. Undefined if it has none, or several
-   * of which none has just come.
+   * The owner's open connection on this node; of several, the one that has just come. Undefined if it has none, or
+   * several of which none has just come.
    */
   connectionOf(ownerId: string | undefined): ConnectionId | undefined {
     const open = [...(this.#connections.get(ownerId) ?? [])];

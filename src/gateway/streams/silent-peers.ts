@@ -15,8 +15,8 @@ const ZERO = "0".charCodeAt(0);
 const isLittle = endianness() === "LE";
 
 /**
- * The sockets of this machine whose peers answer nothing. A peer that only does not read is left out, because its system
- * still answers. Empty where the kernel has no such tables.
+ * The sockets of this machine whose peers answer nothing. A peer that only does not read is left out, because its
+ * system still answers. Empty where the kernel has no such tables.
  */
 export async function readUnanswered(): Promise<Unanswered> {
   const found = new Map<string, number>();
@@ -32,7 +32,10 @@ export async function readUnanswered(): Promise<Unanswered> {
   return found;
 }
 
-/** A row is ` sl: local:port remote:port state sent:received timer:when repeats user probes …`, with numbers in hexadecimal. */
+/**
+ * A row is ` sl: local:port remote:port state sent:received timer:when repeats user probes …`, with numbers in
+ * hexadecimal.
+ */
 function addRow(found: Map<string, number>, table: Buffer, from: number, to: number, digits: number): void {
   // Most sockets have nothing under way, and a busy node has thousands.
   const sent = table.indexOf(":", from) + 2 + 2 * digits + 15;

@@ -33,8 +33,9 @@ interface SseOptions {
   /** What a new stream begins with. */
   opening?: string;
   /**
-   * Whether the stream is sent in chunks, so that its reader can tell its end from a lost connection, or gets each frame
-   * although it reads blocks. Browsers need no chunks, which would double the size of small frames. HTTP/1.0 has none.
+   * Whether the stream is sent in chunks, so that its reader can tell its end from a lost connection, or gets each
+   * frame although it reads blocks. Browsers need no chunks, which would double the size of small frames. HTTP/1.0 has
+   * none.
    */
   isChunked?: boolean;
 }
@@ -165,7 +166,9 @@ export class SseWriter {
     this.destroy();
   }
 
-  /** Close the connection; the reader reconnects with its position. A reset drops what the kernel has buffered for it. */
+  /**
+   * Close the connection; the reader reconnects with its position. A reset drops what the kernel has buffered for it.
+   */
   destroy(): void {
     const socket = this.#socket;
     // Resetting a half-closed socket leaks it.
@@ -174,8 +177,8 @@ export class SseWriter {
   }
 
   /**
-   * Called every second for each stream: sends heartbeats, which keep proxies from closing it, and cuts off a reader that
-   * has not drained its socket for `BOUNDS.stallMs`.
+   * Called every second for each stream: sends heartbeats, which keep proxies from closing it, and cuts off a reader
+   * that has not drained its socket for `BOUNDS.stallMs`.
    */
   heartbeat(now: number): void {
     if (this.#isClosed) return;

@@ -206,7 +206,8 @@ export class Track implements FloorListener {
   }
 
   /**
-   * Read a page in an iteration of the event loop that has room for it: commands and live events are handled in between.
+   * Read a page in an iteration of the event loop that has room for it: commands and live events are handled in
+   * between.
    */
   async #paced(read: () => Promise<HistoryPage>): Promise<HistoryPage> {
     const { pace } = this.#follower;

@@ -81,7 +81,9 @@ class LocalMessage {
   }
 }
 
-/** @param isLocal whether the message stays in this process, so that its followers can have it as it is: `Bus.isLocal` */
+/**
+ * @param isLocal whether the message stays in this process, so that its followers can have it as it is: `Bus.isLocal`
+ */
 export function encodeFloorMessage(message: FloorMessage, isLocal = false): Uint8Array {
   return isLocal ? (new LocalMessage(message) as unknown as Uint8Array) : bytesOf(message);
 }

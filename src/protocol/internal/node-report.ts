@@ -5,7 +5,10 @@ import { ERROR_CODES } from "../errors.ts";
 export const NODE_ROLES = ["gateway", "orchestrator", "worker"] as const;
 export type NodeRole = (typeof NODE_ROLES)[number];
 
-/** The maximum length of a name in a report, and the maximum number of reasons why a node is not ready: other nodes send them over the bus. */
+/**
+ * The maximum length of a name in a report, and the maximum number of reasons why a node is not ready: other nodes send
+ * them over the bus.
+ */
 const MAX_TEXT = 256;
 const MAX_MISSING = 16;
 /** The longest reason of a failure. */

@@ -19,7 +19,9 @@ interface Waiting {
   answer: PromiseWithResolvers<CommitOutcome>;
 }
 
-/** Statements of commits under way at once. On two cores, more of them make smaller groups, and fewer commits a second. */
+/**
+ * Statements of commits under way at once. On two cores, more of them make smaller groups, and fewer commits a second.
+ */
 const MAX_STATEMENTS = 4;
 /** Commits under way at once, beside these, of floors that another session locks. */
 const APART = 4;
@@ -29,7 +31,10 @@ const MAX_LOCKED = 1_024;
 const GROUP = 32;
 /** A group with more characters of text than this gets no further change. */
 const GROUP_LENGTH = 262_144;
-/** The maximum number of waiting changes, more than a working database accumulates. Beyond it, commits are `unavailable`. */
+/**
+ * The maximum number of waiting changes, more than a working database accumulates. Beyond it, commits are
+ * `unavailable`.
+ */
 export const MAX_WAITING_COMMITS = 4_096;
 
 /**
@@ -110,7 +115,9 @@ export class CommitQueue {
     return isInTime;
   }
 
-  /** Each change has its own outcome (rule C5): a change that fails, or waits for a lock, does so without the others. */
+  /**
+   * Each change has its own outcome (rule C5): a change that fails, or waits for a lock, does so without the others.
+   */
   async #commitTogether(group: readonly Waiting[]): Promise<void> {
     const inOrder = group.toSorted((one, other) => (one.change.floorId < other.change.floorId ? -1 : 1));
     const changes = inOrder.map(({ change }) => change);

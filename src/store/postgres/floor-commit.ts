@@ -21,7 +21,9 @@ const CONTENTS = {
 type Contents = ReadonlyMap<MessageWrite, string>;
 const NO_CONTENTS: Contents = new Map();
 
-/** Commits changes of floors: each alone, or several with one statement. Both are one round trip and one transaction. */
+/**
+ * Commits changes of floors: each alone, or several with one statement. Both are one round trip and one transaction.
+ */
 export class FloorCommit {
   readonly #db: Database;
 

@@ -48,8 +48,8 @@ export interface PostgresStore extends Store {
    */
   timeOffset(): Promise<number>;
   /**
-   * Whether the database has another store than this node opened, none, or one that lacks commits which were acknowledged.
-   * Then every call is `unavailable`.
+   * Whether the database has another store than this node opened, none, or one that lacks commits which were
+   * acknowledged. Then every call is `unavailable`.
    */
   readonly isReplaced: boolean;
 }

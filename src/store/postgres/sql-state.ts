@@ -70,7 +70,10 @@ export const isNoDatabase = (error: unknown): boolean => sqlStateOf(error) === N
 export const isNoTable = (error: unknown): boolean => sqlStateOf(error) === UNDEFINED_TABLE;
 /** There is no room for what the statement writes. The server still answers, and others may find room. */
 export const isDiskFull = (error: unknown): boolean => sqlStateOf(error) === DISK_FULL;
-/** There is no room for what the server writes for a new connection. Older releases give this failure no code of its own. */
+/**
+ * There is no room for what the server writes for a new connection. Older releases give this failure no code of its
+ * own.
+ */
 export const hasNoRoomToConnect = (error: unknown): boolean =>
   isDiskFull(error) || (sqlStateOf(error) === INTERNAL_ERROR && (error as Error).message === NO_INIT_FILE);
 export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === LOCK_NOT_AVAILABLE;

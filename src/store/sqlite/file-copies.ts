@@ -34,11 +34,11 @@ export async function backUp(file: string, to: string): Promise<number> {
 }
 
 /**
- * Put a backup in the place of a store's file, with a new epoch, so that every client reads the state again. A file that it
- * replaces is kept beside it.
+ * Put a backup in the place of a store's file, with a new epoch, so that every client reads the state again. A file
+ * that it replaces is kept beside it.
  * @returns the path of the replaced file, if there was one, and the number of sessions
- * @throws Error with a sentence if a node uses the file, or the backup is no store of this version or is damaged; nothing is
- *   replaced then
+ * @throws Error with a sentence if a node uses the file, or the backup is no store of this version or is damaged;
+ *   nothing is replaced then
  */
 export async function restore(from: string, file: string): Promise<{ kept?: string; sessions: number }> {
   const source = openSource(from);

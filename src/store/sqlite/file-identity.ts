@@ -11,7 +11,9 @@ export class FileInUse extends Error {
   override readonly name = "FileTaken";
 }
 
-/** What the store opened: the identities of the database and of its lock. Undefined while the files are being created. */
+/**
+ * What the store opened: the identities of the database and of its lock. Undefined while the files are being created.
+ */
 export interface OpenedFiles {
   database: string | undefined;
   lock: string | undefined;

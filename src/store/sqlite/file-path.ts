@@ -15,8 +15,8 @@ const MAX_LINKS = 40;
 
 /**
  * The real path of a database file, whose folder is created if missing and readable by its owner only. Two names of one
- * file would have two logs and two locks, so links are followed, and a file with two hard links is refused (rule C27). A
- * new database is not made beside the log of another one, which its commits would overwrite.
+ * file would have two logs and two locks, so links are followed, and a file with two hard links is refused (rule C27).
+ * A new database is not made beside the log of another one, which its commits would overwrite.
  * @throws Error with a sentence
  */
 export async function preparePath(file: string): Promise<string> {

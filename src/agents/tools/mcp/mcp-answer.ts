@@ -6,8 +6,8 @@ export type RpcId = string | number;
 const INTERNAL_ERROR = -32_603;
 
 /**
- * A server's answer to a request, in the form that the client reads. An answer with neither a result nor an error becomes
- * an error, so that the call does not wait for its timeout.
+ * A server's answer to a request, in the form that the client reads. An answer with neither a result nor an error
+ * becomes an error, so that the call does not wait for its timeout.
  */
 export function readMcpAnswer(id: RpcId, { result, error }: Readonly<Record<string, unknown>>): JSONRPCMessage {
   if (isObject(error) && Number.isInteger(error["code"]) && typeof error["message"] === "string") {

@@ -31,8 +31,8 @@ export interface McpHttpOptions {
 
 /**
  * A server over streamable HTTP as an MCP transport. Only the response to a request can answer it, by its id; `send`
- * rejects if it does not. A request whose signal aborts is cancelled at the server. If the server has lost the session, which
- * it says with 404 and without acting, a new one is begun, and the message is sent again, once.
+ * rejects if it does not. A request whose signal aborts is cancelled at the server. If the server has lost the session,
+ * which it says with 404 and without acting, a new one is begun, and the message is sent again, once.
  */
 export class McpHttp implements MCPTransport {
   readonly #options: McpHttpOptions;

@@ -47,25 +47,29 @@ const LOCK_MS = 1_000;
 const IDLE_MS = 60_000;
 const LIFETIME_S = 1_800;
 /**
- * The database answers again when no statement has failed for this long, in ms: a server without room for more connections
- * fails some statements and answers others.
+ * The database answers again when no statement has failed for this long, in ms: a server without room for more
+ * connections fails some statements and answers others.
  */
 const STEADY_MS = 1_000;
 /**
- * The database takes writes again when its disk has been full for none of them for this long, in ms: a small write may find
- * room on a full disk.
+ * The database takes writes again when its disk has been full for none of them for this long, in ms: a small write may
+ * find room on a full disk.
  */
 const ROOMY_MS = 60_000;
 /** The maximum number of statements that are remembered to have found the disk full, more than the node has. */
 const MAX_REFUSED = 256;
-/** The maximum number of waiting statements, more than a working database accumulates. Beyond it, statements are `unavailable`. */
+/**
+ * The maximum number of waiting statements, more than a working database accumulates. Beyond it, statements are
+ * `unavailable`.
+ */
 const MAX_WAITING_STATEMENTS = 4_096;
 
 /**
  * Every query must find its rows by an index. A connection keeps its prepared plans, and a plan made for a small table
- * would scan it when it is large, so sequential scans are disabled. Statements are made for `read committed`: in a stricter
- * isolation, which a database may have by default, they would fail one another. Each new connection checks that the server
- * accepts writes, because a standby's answers would be stale (rule C1), and that it has the store that the node opened.
+ * would scan it when it is large, so sequential scans are disabled. Statements are made for `read committed`: in a
+ * stricter isolation, which a database may have by default, they would fail one another. Each new connection checks
+ * that the server accepts writes, because a standby's answers would be stale (rule C1), and that it has the store that
+ * the node opened.
  */
 const SET_UP = `
   SELECT set_config('search_path', 'interlock', false), set_config('statement_timeout', '${ABANDONED_MS}', false),

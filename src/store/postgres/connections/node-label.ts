@@ -16,8 +16,8 @@ export const applicationName = (node: NodeLabel | undefined): string =>
   node ? `interlock ${node.bus} ${node.name}` : "interlock";
 
 /**
- * Warn if this node, or another one that is connected, has a bus of its own: nodes of one store that do not share a bus do
- * not hear of each other's commits.
+ * Warn if this node, or another one that is connected, has a bus of its own: nodes of one store that do not share a bus
+ * do not hear of each other's commits.
  */
 export async function warnOfLoneNodes(client: Client, node: NodeLabel, log: Logger): Promise<void> {
   const { rows } = await client.query<{ application_name: string }>(

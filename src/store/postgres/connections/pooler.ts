@@ -6,9 +6,9 @@ const PATIENCE_MS = 5_000;
 const WHERE = { text: "SELECT pg_backend_pid() AS pid", query_timeout: PATIENCE_MS };
 
 /**
- * Refuse a pooler that moves a client between the server's connections, such as PgBouncer in transaction mode: settings and
- * prepared statements of one node would reach another. It shows when a second client begins a transaction, and is given the
- * server's connection that the first one used last.
+ * Refuse a pooler that moves a client between the server's connections, such as PgBouncer in transaction mode: settings
+ * and prepared statements of one node would reach another. It shows when a second client begins a transaction, and is
+ * given the server's connection that the first one used last.
  * @throws Error with a sentence for the operator
  */
 export async function refuseMovingPooler(client: Client, address: PostgresAddress): Promise<void> {

@@ -7,9 +7,9 @@ import type { KnownRows } from "./known-rows.ts";
 export const AFTER_ALL = Number.MAX_SAFE_INTEGER - 1;
 
 /**
- * Keeps which blocks of a floor's log hold events of a session, and which hold decisions. It is a sparse index: a reader
- * finds the blocks by it and looks through their events, 32 at most in each. An index entry for each event would make
- * nearly every commit write one more page of the database.
+ * Keeps which blocks of a floor's log hold events of a session, and which hold decisions. It is a sparse index: a
+ * reader finds the blocks by it and looks through their events, 32 at most in each. An index entry for each event would
+ * make nearly every commit write one more page of the database.
  */
 export class LogBlocks {
   readonly #known: KnownRows;

@@ -30,7 +30,10 @@ export type Job =
   | { kind: "probe" }
   | { kind: "prune"; limits: PruneLimits };
 
-/** `conflict`: nothing was written. `more`: expired rows remain, or free pages with deleted data. `missing`: the row to copy does not exist. */
+/**
+ * `conflict`: nothing was written. `more`: expired rows remain, or free pages with deleted data. `missing`: the row to
+ * copy does not exist.
+ */
 export type WriteOutcome = "done" | "conflict" | "more" | "missing";
 
 /** The outcome of a job. */

@@ -13,11 +13,13 @@ import {
   type WriterSettings,
 } from "./writer-job.ts";
 
-/** The maximum number of unanswered jobs, more than a working store accumulates. Beyond it, writes are `unavailable`. */
+/**
+ * The maximum number of unanswered jobs, more than a working store accumulates. Beyond it, writes are `unavailable`.
+ */
 export const MAX_WAITING_WRITES = 16_384;
 /**
- * Jobs that are sent without waiting for the end of the turn. The thread begins with them while the main thread prepares
- * the others. Each message costs both threads some µs, so single jobs are not sent at once.
+ * Jobs that are sent without waiting for the end of the turn. The thread begins with them while the main thread
+ * prepares the others. Each message costs both threads some µs, so single jobs are not sent at once.
  */
 const LOT = 8;
 
@@ -47,8 +49,8 @@ interface Waiting extends PromiseWithResolvers<WriteOutcome> {
  * loop are sent in lots, and the rest at its end, without waiting for earlier answers, because the thread batches
  * whatever has arrived into its next transaction. A job is answered only after its commit.
  *
- * If the thread is lost, its unanswered jobs fail as an engine error. The next jobs start a new thread, or fail too during
- * the pause after the last loss.
+ * If the thread is lost, its unanswered jobs fail as an engine error. The next jobs start a new thread, or fail too
+ * during the pause after the last loss.
  */
 export class WriterThread {
   readonly #settings: WriterSettings;
