@@ -12,21 +12,6 @@ import { LogBlocks } from "./log-blocks.ts";
 import { Pruner } from "./pruner.ts";
 import { clearFreePages, eraseUser } from "./user-eraser.ts";
 
-/** Runs jobs in one transaction: all become durable, each with its own outcome, or none does. */
-export type Transact = (jobs: readonly Job[]) => WriteOutcome[] | WriteFailure;
-
-/**
- * Run jobs of many floors in one transaction. If one of them makes it fail, each runs again in a transaction of its
- * own, so that no job fails because of another (rule C5).
- */
-export function commitGroup(jobs: readonly Job[], transact: Transact): Result[] {
-  const outcomes = transact(jobs);
-  if (!isFailure(outcomes)) return outcomes;
-  // If the engine fails for all of them, it would fail for each one.
-  if (outcomes.fault === "engine" || jobs.length === 1) return jobs.map(() => outcomes);
-  return jobs.flatMap((job) => commitGroup([job], transact));
-}
-
 /** Runs jobs, one transaction for each batch. */
 export class JobWriter {
   readonly #db: DatabaseSync;
@@ -66,7 +51,22 @@ export class JobWriter {
     this.#probe = db.prepare("UPDATE meta SET doubt_until = doubt_until WHERE id = 1");
   }
 
-  /** @throws Error if a failed transaction cannot be rolled back: the connection is then unusable */
+  /**
+   * Run jobs of many floors in one transaction. If one of them makes it fail, each runs again in a transaction of its
+   * own, so that no job fails because of another (rule C5).
+   */
+  commit(jobs: readonly Job[]): Result[] {
+    const outcomes = this.transact(jobs);
+    if (!isFailure(outcomes)) return outcomes;
+    // If the engine fails for all of them, it would fail for each one.
+    if (outcomes.fault === "engine" || jobs.length === 1) return jobs.map(() => outcomes);
+    return jobs.flatMap((job) => this.commit([job]));
+  }
+
+  /**
+   * Run jobs in one transaction: all become durable, each with its own outcome, or none does.
+   * @throws Error if a failed transaction cannot be rolled back: the connection is then unusable
+   */
   transact(jobs: readonly Job[]): WriteOutcome[] | WriteFailure {
     const outcomes = this.#try(jobs);
     return isFailure(outcomes) && this.#checkpoint.makeRoomAfter(outcomes.error) ? this.#try(jobs) : outcomes;

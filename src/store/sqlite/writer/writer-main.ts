@@ -1,7 +1,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { openWriter } from "../database-file.ts";
 import { FileGuard } from "../file-identity.ts";
-import { commitGroup, JobWriter } from "../rows/job-writer.ts";
+import { JobWriter } from "../rows/job-writer.ts";
 import { type Job, MAX_GROUP, type WriterAnswer, type WriterMessage, type WriterSettings } from "./writer-job.ts";
 
 /**
@@ -34,7 +34,7 @@ function serve(port: NonNullable<typeof parentPort>, settings: WriterSettings): 
     receive(message);
     receiveWaiting();
     while (waiting.length > 0) {
-      answer(commitGroup(waiting.splice(0, MAX_GROUP), (jobs) => writer.transact(jobs)));
+      answer(writer.commit(waiting.splice(0, MAX_GROUP)));
       receiveWaiting();
     }
     if (!isEnding) return;
