@@ -1,4 +1,4 @@
-import { claimOf } from "../actors/floor/claim.ts";
+import { numbersOfAgent } from "../actors/floor/claim.ts";
 import { type FloorRules, rulesOf } from "../actors/floor/floor-claims.ts";
 import { effectivePriority } from "../actors/floor/priority.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
@@ -37,7 +37,7 @@ export function applyCircumstances(catalog: Catalog, circumstances: Circumstance
     rules,
     priorityOf: (agent: AgentEntry) => priorityOf(agent).value,
     claim: (agent: AgentEntry, sessionId: string, askedAt: number) => ({
-      ...claimOf(agent, priorityOf(agent)),
+      ...numbersOfAgent(agent, priorityOf(agent)),
       sessionId: sessionId as SessionId,
       askedAt,
     }),

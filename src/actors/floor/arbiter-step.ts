@@ -7,7 +7,7 @@ import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts
 import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
-import { claimOf, type Numbers } from "./claim.ts";
+import { type Numbers, numbersOfAgent } from "./claim.ts";
 import type { Floor } from "./floor-claims.ts";
 import { effectivePriority } from "./priority.ts";
 
@@ -63,7 +63,7 @@ export function refuse(step: ArbiterStep, code: ErrorCode, details?: RefusalDeta
 /** The numbers an agent would compete with on this floor now. */
 export function numbersOf({ given, flags, floorId }: ArbiterStep, agent: AgentEntry): Numbers {
   const context = { now: given.now, userId: userOf(floorId), flags };
-  return claimOf(agent, effectivePriority(agent, given.catalog, context));
+  return numbersOfAgent(agent, effectivePriority(agent, given.catalog, context));
 }
 
 /** The part of a claim that says its language. */

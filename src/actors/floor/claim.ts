@@ -43,7 +43,7 @@ export interface QueuedClaim extends Claim {
 }
 
 /** The numbers of an agent's sessions at this priority. */
-export function claimOf(
+export function numbersOfAgent(
   { id, interruptible, preemptionThreshold, beneath, whenPreempted, critical, yieldsTo }: AgentEntry,
   { value, explained }: EffectivePriority,
 ): Numbers {

@@ -150,7 +150,7 @@ const waitsUrgently = ({ paused, queued }: Floor, rules: FloorRules): boolean =>
  */
 function rankOthers(floor: Floor, rules: FloorRules): Floor {
   const { holder } = floor;
-  if (!holder) return part(floor);
+  if (!holder) return separate(floor);
   if (floor.ducked.length + floor.paused.length + floor.queued.length === 0) return floor;
   const { kept, silenced } = arrange(holder, floor.ducked);
   const isMoved = ({ sessionId, level }: DuckedClaim, at: number) =>
@@ -179,7 +179,7 @@ function returnBest(floor: Floor, holder: Claim, rules: FloorRules): Floor | und
  * While the floor is reserved, levels stay as they are, because they would go up and down again. Only sessions that may
  * no longer be audible together part, and a critical one has its own volume.
  */
-function part(floor: Floor): Floor {
+function separate(floor: Floor): Floor {
   const isFront = ({ sessionId }: Claim) => sessionId === floor.reserved?.sessionId;
   const ranked = byPriority(floor.ducked);
   const [best, ...rest] = [...ranked.filter(isFront), ...ranked.filter((claim) => !isFront(claim))];

@@ -7,8 +7,8 @@ import type { Claim } from "../floor/claim.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
-import { dropSummary } from "./summaries.ts";
-import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, keepTurn, stopIdling } from "./turns.ts";
+import { dropSummaryWork } from "./summaries.ts";
+import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, queueTurn, stopIdling } from "./turns.ts";
 
 /** Request the floor. `as`: the event that a grant causes. */
 export function requestFloor(
@@ -104,7 +104,7 @@ export function queueUp(
   context.waitsSince ??= step.given.time;
   keepLengths(step);
   beginLease(step);
-  if (turn) keepTurn(step, turn, decision);
+  if (turn) queueTurn(step, turn, decision);
   else answerWithSession(step, { decision });
 }
 
@@ -140,7 +140,7 @@ export function stayPaused(step: SessionStep): void {
 /** The session is archived or deleted: its work and its place on the floor end. */
 export function endLife(step: SessionStep): void {
   endWork(step);
-  dropSummary(step);
+  dropSummaryWork(step);
   step.context.heardSince = undefined;
   step.context.pausedSince = undefined;
   step.context.archivedAt ??= step.given.now;

@@ -34,7 +34,7 @@ import {
   type SessionStep,
 } from "./session-step.ts";
 import { countTurn, isNamedBySummary, summarize } from "./summaries.ts";
-import { abortWaiting, beginTurn, overlapTurn, refusesTurn, withdrawTurn } from "./turns.ts";
+import { abortWaiting, beginTurn, overlapTurn, refuseIfExternalOrBusy, withdrawTurn } from "./turns.ts";
 import { answerStanding, applyReport, claimRun } from "./worker-commands.ts";
 
 /** The initial state of a session in the actors: new, or from its row. */
@@ -96,7 +96,7 @@ const machine = setup({
       requestFloor(step, request),
     ),
     requestFloorForTurn: does<"session.chat", FloorRequest>((step, { turn }, request) =>
-      refusesTurn(step) ? undefined : requestFloor(step, { ...request, turn }),
+      refuseIfExternalOrBusy(step) ? undefined : requestFloor(step, { ...request, turn }),
     ),
     winFloor: does<"activate" | "resume", { wasAudible: boolean }>((step, event, { wasAudible }) =>
       winFloor(step, event, wasAudible),
@@ -143,7 +143,7 @@ const machine = setup({
       answer(step, { deleted: true });
     }),
     receiveTurn: does<"session.chat">((step, { turn: input }) => {
-      if (refusesTurn(step)) return;
+      if (refuseIfExternalOrBusy(step)) return;
       const { messageId, runId } = input;
       step.toSelf.push({ type: "turn", turn: { messageId, runId }, input, given: step.given });
     }),

@@ -78,7 +78,7 @@ function requestSummary(step: SessionStep, delayMs = 0): void {
 }
 
 /** The session ends, or the work on a summary does. A worker that still writes it gets a stop signal. */
-export function dropSummary(step: SessionStep): void {
+export function dropSummaryWork(step: SessionStep): void {
   const { summarizing } = step.context;
   if (!summarizing) return;
   const { id, attempt, live } = summarizing;
@@ -107,7 +107,7 @@ export function applySummary(step: SessionStep, { parts, outcome }: CommandOf<"r
   context.summarizing = work;
   if (outcome.kind === "written") {
     keepSummary(step, work, outcome, counts.length > 0 ? counts.reduce(addUsage) : undefined);
-    dropSummary(step);
+    dropSummaryWork(step);
     if (outcome.hasMore) requestSummary(step);
   } else if (outcome.kind === "unneeded") {
     giveUp(step, { message: "There are no messages since the last summary." });
@@ -135,7 +135,7 @@ function repeatOrGiveUp(
 
 /** End the work on a summary without one. */
 function giveUp(step: SessionStep, failure: SummaryFailure): undefined {
-  dropSummary(step);
+  dropSummaryWork(step);
   logFailure(step, failure);
 }
 

@@ -54,7 +54,7 @@ function isTooBusy(step: SessionStep): boolean {
 const ALLOWED_WHEN_EXTERNAL = ["activate", "pause", "resume", "archive", "stop", "switch_agent", "delete", "heartbeat"];
 
 /** An external agent accepts no turns. @returns whether the turn was refused */
-export function refusesExternal(step: SessionStep): boolean {
+export function refuseIfExternal(step: SessionStep): boolean {
   const agent = agentOf(step);
   if (!agent || acceptsTurns(agent)) return false;
   refuseCommand(step, "illegal_command", {
@@ -68,8 +68,8 @@ export function refusesExternal(step: SessionStep): boolean {
 export const externalAcceptsNoTurns = ({ label }: AgentEntry): string => `${label} is external: it takes no turns.`;
 
 /** @returns whether a new turn was refused, because of the agent or because of turns that run or wait */
-export function refusesTurn(step: SessionStep): boolean {
-  if (refusesExternal(step)) return true;
+export function refuseIfExternalOrBusy(step: SessionStep): boolean {
+  if (refuseIfExternal(step)) return true;
   if (!isTooBusy(step) && step.context.turns.length < MAX_TURNS) return false;
   refuseCommand(step, "agent_busy");
   return true;
@@ -80,7 +80,7 @@ export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): v
   stopIdling(step);
   const [first] = step.context.turns;
   if (input && first) {
-    keepTurn(step, input, decision);
+    queueTurn(step, input, decision);
     step.context.turns = step.context.turns.filter((waiting) => waiting !== first);
     return beginTurn(step, { type: "turn", turn: first, given: step.given });
   }
@@ -98,7 +98,7 @@ export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): v
 export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn): void {
   const whenBusy = agentOf(step)?.whenBusy ?? "reject";
   if (!input || isTooBusy(step)) return refuseCommand(step, "agent_busy");
-  if (whenBusy === "enqueue") return keepTurn(step, input, decision);
+  if (whenBusy === "enqueue") return queueTurn(step, input, decision);
   const { run } = step.context;
   const interrupted = run && { runId: run.id, messageId: run.drafts.at(-1) ?? run.messageId };
   addUserMessage(step, input, "success");
@@ -108,7 +108,7 @@ export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn):
 }
 
 /** Queue the turn until the run ends, or the session has the floor. */
-export function keepTurn(step: SessionStep, input: TurnInput, decision?: Turn["decision"]): void {
+export function queueTurn(step: SessionStep, input: TurnInput, decision?: Turn["decision"]): void {
   if (step.context.turns.length >= MAX_TURNS) return refuseCommand(step, "agent_busy");
   addUserMessage(step, input, "queued");
   const { messageId, runId } = input;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Fact } from "../../../src/actors/facts.ts";
-import { claimOf, withNumbers } from "../../../src/actors/floor/claim.ts";
+import { numbersOfAgent, withNumbers } from "../../../src/actors/floor/claim.ts";
 import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
 import type { Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { writtenState } from "../../../src/actors/session/session-context.ts";
@@ -157,7 +157,7 @@ export class FloorInvariants {
   #isBlockedLawfully({ challenger, rule }: Decision, before: FloorBefore, rules: FloorRules): void {
     const agent = this.#catalog.agents.get(challenger.agentId);
     if (!agent || rule === undefined || rule < 5 || before.reserved) return;
-    const numbers = claimOf(agent, { value: challenger.priority, explained: [] });
+    const numbers = numbersOfAgent(agent, { value: challenger.priority, explained: [] });
     const sessionId = challenger.sessionId ?? ("" as SessionId);
     checkBlocked(before, { ...numbers, sessionId }, agent.whenBlocked, rules);
   }
@@ -167,7 +167,7 @@ export class FloorInvariants {
     for (const claim of everyone(floor)) {
       const agent = this.#catalog.agents.get(claim.agentId);
       if (!agent?.enabled) continue;
-      const numbers = claimOf(agent, { value: agent.priority, explained: [...claim.explained] });
+      const numbers = numbersOfAgent(agent, { value: agent.priority, explained: [...claim.explained] });
       const agrees = isDeepStrictEqual(plainly(withNumbers(claim, numbers)), plainly(claim));
       must(agrees, `N: ${claim.sessionId} has other numbers than its agent`);
     }
