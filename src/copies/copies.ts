@@ -1,6 +1,6 @@
 import type { Caller } from "../gateway/access/caller.ts";
 import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
-import type { Identity, Write } from "../gateway/commands.ts";
+import type { Identity, Write } from "../gateway/idempotent-commands.ts";
 import type { CommandContext } from "../gateway/route-context.ts";
 import type { ImageInput } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";

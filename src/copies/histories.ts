@@ -1,7 +1,7 @@
 import { BOUNDS } from "../config/bounds.ts";
 import type { Caller } from "../gateway/access/caller.ts";
 import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
-import type { Commands, Identity, Write } from "../gateway/commands.ts";
+import type { IdempotentCommands, Identity, Write } from "../gateway/idempotent-commands.ts";
 import type { Connections } from "../gateway/streams/connections.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { ConnectionId, SessionId } from "../protocol/ids.ts";
@@ -14,7 +14,7 @@ export interface HistoriesOptions {
   store: StagedCopies & StoreSecret;
   clock: Clock;
   newId: () => string;
-  commands: Commands;
+  commands: IdempotentCommands;
   connections: Connections;
   visibleTo: (caller: Caller) => VisibleSessions;
 }

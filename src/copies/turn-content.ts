@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Commands, Identity } from "../gateway/commands.ts";
+import type { IdempotentCommands, Identity } from "../gateway/idempotent-commands.ts";
 import { type ImageInput, MAX_CONTENT, MAX_IMAGE } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
@@ -40,7 +40,7 @@ export async function keepImages(
  * @param said with the client's id for the message, if it has one
  */
 export function newTurn(
-  ids: Pick<Commands, "deriveId">,
+  ids: Pick<IdempotentCommands, "deriveId">,
   identity: Identity,
   said: { id?: MessageId | undefined } & Pick<TurnInput, "content" | "images" | "playedUpTo">,
 ): TurnInput {

@@ -1,6 +1,6 @@
 import { type Caller, ownerOf } from "../gateway/access/caller.ts";
 import { type Chat, type ChatCommands, newTarget, type Target } from "../gateway/chat-commands.ts";
-import type { Identity } from "../gateway/commands.ts";
+import type { Identity } from "../gateway/idempotent-commands.ts";
 import type { TurnContext } from "../gateway/route-context.ts";
 import { noticeOfWait } from "../gateway/routes/command-answer.ts";
 import { FollowedSessionLog } from "../gateway/streams/followed-log.ts";

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { Bus, Subscription } from "../bus/bus.ts";
-import type { Identity } from "../gateway/commands.ts";
+import type { Identity } from "../gateway/idempotent-commands.ts";
 import { keepListening } from "../gateway/streams/keep-listening.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";

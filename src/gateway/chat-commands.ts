@@ -6,7 +6,7 @@ import type { CommandOf, WantedSession } from "../protocol/internal/command.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { BlobStore } from "../store/store.ts";
 import { type Caller, checkUser, ownerOf } from "./access/caller.ts";
-import type { Commands, Identity } from "./commands.ts";
+import type { IdempotentCommands, Identity } from "./idempotent-commands.ts";
 
 /** A user's message, as every door passes it on. */
 export interface Chat extends Pick<Extract<ClientMessage, { type: "chat" }>, "id" | "content" | "images"> {
@@ -49,9 +49,9 @@ export function newTarget(
 
 /** Makes the commands that carry users' messages to their sessions. */
 export class ChatCommands {
-  readonly #options: { store: BlobStore; commands: Commands; clock: Clock };
+  readonly #options: { store: BlobStore; commands: IdempotentCommands; clock: Clock };
 
-  constructor(options: { store: BlobStore; commands: Commands; clock: Clock }) {
+  constructor(options: { store: BlobStore; commands: IdempotentCommands; clock: Clock }) {
     this.#options = options;
   }
 

@@ -29,7 +29,6 @@ import { KnownAddresses } from "./access/known-addresses.ts";
 import { Tickets } from "./access/tickets.ts";
 import { VisibleSessions } from "./access/visible-sessions.ts";
 import { ChatCommands } from "./chat-commands.ts";
-import { Commands } from "./commands.ts";
 import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
 import { acceptJsonOnly, finishBody } from "./http/json-bodies.ts";
 import { KnownPaths } from "./http/known-paths.ts";
@@ -41,6 +40,7 @@ import { describeProblem, handleProblems, refusalOf, sendProblem, toAppError } f
 import { LoopPace } from "./http/sockets/loop-pace.ts";
 import { Sockets } from "./http/sockets/sockets.ts";
 import { traceRequests } from "./http/traced-requests.ts";
+import { IdempotentCommands } from "./idempotent-commands.ts";
 import type { Definitions, Routes, TurnContext } from "./route-context.ts";
 import { agentRoutes } from "./routes/agents.ts";
 import { catalogueRoutes } from "./routes/catalogues.ts";
@@ -313,7 +313,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     newConnectionId: () => newId().slice(0, 12) as ConnectionId,
     openOf: (ownerId) => streams.connectionOf(ownerId),
   });
-  const commands = new Commands({ send, store, connections, addresses, clock, newId, deadlineMs });
+  const commands = new IdempotentCommands({ send, store, connections, addresses, clock, newId, deadlineMs });
   const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, addresses });
   return {
     ...options,

@@ -13,9 +13,9 @@ import type { NodeRole } from "../protocol/internal/node-report.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
 import type { Authenticate, Caller } from "./access/caller.ts";
 import type { VisibleSessions } from "./access/visible-sessions.ts";
-import type { Commands } from "./commands.ts";
 import type { KeptConversation } from "./http/conversation-cut.ts";
 import type { BodyArrival } from "./http/json-bodies.ts";
+import type { IdempotentCommands } from "./idempotent-commands.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -74,7 +74,7 @@ export interface SightContext extends CallerContext {
 
 /** What a caller may do. */
 export interface CommandContext extends SightContext {
-  commands: Commands;
+  commands: IdempotentCommands;
 }
 
 /** What a caller may do, where it may begin a turn. */

@@ -6,7 +6,7 @@ export const HOPS = {
   socket: "gateway/http/sockets/sockets.ts",
   caller: "gateway/access/gatekeeper.ts",
   message: "gateway/routes/messages.ts",
-  command: "gateway/commands.ts",
+  command: "gateway/idempotent-commands.ts",
   mailbox: "cluster/mailbox.ts",
   host: "actors/host/host.ts",
   floor: "actors/host/hosted-floor.ts",

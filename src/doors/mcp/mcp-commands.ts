@@ -3,7 +3,7 @@ import type { Bus } from "../../bus/bus.ts";
 import { type Catalog, isOpenTo } from "../../config/catalog/catalog.ts";
 import type { Caller } from "../../gateway/access/caller.ts";
 import { newTarget } from "../../gateway/chat-commands.ts";
-import type { Identity } from "../../gateway/commands.ts";
+import type { Identity } from "../../gateway/idempotent-commands.ts";
 import { noticeOf } from "../../gateway/routes/command-answer.ts";
 import type { Streams } from "../../gateway/streams/open-streams.ts";
 import { MAX_CONTENT } from "../../protocol/client-message.ts";

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { Bus } from "../../bus/bus.ts";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { CatalogStatus } from "../../config/catalog/watched-catalog.ts";
-import { type Identity, isRefusal } from "../../gateway/commands.ts";
+import { type Identity, isRefusal } from "../../gateway/idempotent-commands.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { headersOf, type LiveRuns, type LiveRunsContext, type RunAddress, type WantedTurn } from "../live-runs.ts";
 import type { RepeatedRequests } from "../repeated-requests.ts";

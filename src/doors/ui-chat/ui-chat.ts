@@ -3,7 +3,7 @@ import { z } from "zod";
 import { Copies, type CopiesContext } from "../../copies/copies.ts";
 import type { Caller } from "../../gateway/access/caller.ts";
 import type { Chat } from "../../gateway/chat-commands.ts";
-import type { Identity } from "../../gateway/commands.ts";
+import type { Identity } from "../../gateway/idempotent-commands.ts";
 import type { Routes } from "../../gateway/route-context.ts";
 import { streamAnswer } from "../../gateway/routes/openapi.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";

@@ -3,7 +3,7 @@ import { Decision } from "../../protocol/decision.ts";
 import { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
 import { Session } from "../../protocol/session.ts";
-import type { Commands } from "../commands.ts";
+import type { IdempotentCommands } from "../idempotent-commands.ts";
 import type { TurnContext } from "../route-context.ts";
 
 /** The answer to a command about a whole session. */
@@ -46,7 +46,7 @@ export const noticeOfWait = ({ absentRoles }: Pick<TurnContext, "absentRoles">):
   absentRoles().includes("worker") ? NO_WORKER : undefined;
 
 /** The answer of a route, from the floor's reply. */
-export function sessionAnswer(commands: Commands, reply: Accepted): z.infer<typeof SessionAnswerSchema> {
+export function sessionAnswer(commands: IdempotentCommands, reply: Accepted): z.infer<typeof SessionAnswerSchema> {
   const { session, decision } = reply;
   if (!session) throw new Error("the floor's answer has no session");
   return { success: true, session, ...(decision && { decision }), ...commands.positionOf(reply) };

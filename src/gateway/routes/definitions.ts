@@ -11,7 +11,7 @@ import {
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, Name } from "../../protocol/ids.ts";
 import type { DefinitionStore, StoredDefinitionChange } from "../../store/store.ts";
-import type { Commands, Identity } from "../commands.ts";
+import type { IdempotentCommands, Identity } from "../idempotent-commands.ts";
 import type { CallerContext, Definitions, Routes } from "../route-context.ts";
 
 /** Attempts of a change that conflicts with another one. After the last attempt the answer is `busy`. */
@@ -40,7 +40,7 @@ const Answer = z.object({ success: z.literal(true), definition: ShownDefinition 
 
 /** What these routes depend on. */
 interface Context extends CallerContext {
-  commands: Commands;
+  commands: IdempotentCommands;
   definitions: Definitions;
   store: DefinitionStore;
 }

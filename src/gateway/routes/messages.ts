@@ -18,8 +18,8 @@ import type { BlobStore, ConnectionRow, StoreEpoch } from "../../store/store.ts"
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { type ChatCommands, newTarget, type Target, userZoneOf } from "../chat-commands.ts";
-import type { Identity } from "../commands.ts";
 import { toAppError } from "../http/problem.ts";
+import type { Identity } from "../idempotent-commands.ts";
 import type { Routes, TurnContext } from "../route-context.ts";
 import { type Connections, liveSlots } from "../streams/connections.ts";
 import { TurnAnswer, turnAnswer } from "./command-answer.ts";

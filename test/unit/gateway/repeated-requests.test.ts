@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { RepeatedRequests } from "../../../src/doors/repeated-requests.ts";
-import type { Identity } from "../../../src/gateway/commands.ts";
+import type { Identity } from "../../../src/gateway/idempotent-commands.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 

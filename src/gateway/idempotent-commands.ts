@@ -28,7 +28,7 @@ export interface Identity {
   locale?: Locale | undefined;
 }
 
-export interface CommandsOptions {
+export interface IdempotentCommandsOptions {
   send: (envelope: Envelope) => Promise<Reply>;
   store: StoreEpoch & StoreSecret & ReceiptStore;
   connections: Pick<Connections, "reserve" | "release" | "bindMade">;
@@ -54,11 +54,14 @@ export interface MadeFor {
   find: (answer: Accepted) => Promise<Pick<Slot, "sessionId" | "floorId"> | undefined>;
 }
 
-/** Sends the commands of requests to their floors, each with its caller and its key. */
-export class Commands {
-  readonly #options: CommandsOptions;
+/**
+ * Sends the commands of requests to their floors, each with its caller and its key. A request that is repeated with its
+ * key gets the first answer and has no second effect.
+ */
+export class IdempotentCommands {
+  readonly #options: IdempotentCommandsOptions;
 
-  constructor(options: CommandsOptions) {
+  constructor(options: IdempotentCommandsOptions) {
     this.#options = options;
   }
 
