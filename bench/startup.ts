@@ -45,7 +45,7 @@ async function fill(file: string, sessions: number): Promise<void> {
           floorId: `u:${userId}` as FloorId,
           commandId: `fill${created + floor}`,
           bodyHash: "",
-          deadline: clock.now() + 60_000,
+          timeoutAt: clock.now() + 60_000,
           command: { type: "session.create", sessionId, session: { sessionId, userId }, activate: false },
         });
       }),

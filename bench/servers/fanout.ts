@@ -78,7 +78,7 @@ for (const { sessionId, floorId } of places) {
     floorId,
     commandId: newId(),
     bodyHash: "",
-    deadline: clock.now() + 5_000,
+    timeoutAt: clock.now() + 5_000,
     command,
   });
 }

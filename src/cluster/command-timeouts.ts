@@ -6,12 +6,12 @@ export interface CommandTimeout {
   readonly onPassed: () => void;
   /** Its number in the order of addition. */
   readonly serial: number;
-  /** Its index in the pending deadlines; -1 once it was removed or has passed. */
+  /** Its index in the pending timeouts; -1 once it was removed or has passed. */
   index: number;
 }
 
 /**
- * Deadlines that rarely pass, such as those of commands, with one timer for all of them: starting and cancelling a
+ * Timeouts that rarely pass, such as those of commands, with one timer for all of them: starting and cancelling a
  * timer for each costs more than the rest of its bookkeeping. They come and go with each command, so they are not in a
  * `Set` (ADR 24).
  */
@@ -20,34 +20,34 @@ export class CommandTimeouts {
   readonly #pending: CommandTimeout[] = [];
   #added = 0;
   #timer: Timer | undefined;
-  /** The instant for which the timer is set. No pending deadline is earlier. */
+  /** The instant for which the timer is set. No pending timeout is earlier. */
   #timerAt = Number.POSITIVE_INFINITY;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Call `onPassed` once the clock has reached `at`, unless the deadline is removed before. */
+  /** Call `onPassed` once the clock has reached `at`, unless the timeout is removed before. */
   add(at: number, onPassed: () => void): CommandTimeout {
-    const deadline = { at, onPassed, serial: this.#added++, index: this.#pending.length };
-    this.#pending.push(deadline);
+    const timeout = { at, onPassed, serial: this.#added++, index: this.#pending.length };
+    this.#pending.push(timeout);
     if (at < this.#timerAt) this.#setTimer(at);
-    return deadline;
+    return timeout;
   }
 
   /**
-   * The timer stays: it finds at its time that the deadline is gone.
-   * @returns false if the deadline was not pending
+   * The timer stays: it finds at its time that the timeout is gone.
+   * @returns false if the timeout was not pending
    */
-  remove(deadline: CommandTimeout): boolean {
-    const { index } = deadline;
+  remove(timeout: CommandTimeout): boolean {
+    const { index } = timeout;
     if (index < 0) return false;
     const last = this.#pending.pop()!;
-    if (last !== deadline) {
+    if (last !== timeout) {
       this.#pending[index] = last;
       last.index = index;
     }
-    deadline.index = -1;
+    timeout.index = -1;
     return true;
   }
 
@@ -61,13 +61,13 @@ export class CommandTimeouts {
     const now = this.#clock.now();
     let next = Number.POSITIVE_INFINITY;
     const passed: CommandTimeout[] = [];
-    for (const deadline of this.#pending) {
-      if (deadline.at <= now) passed.push(deadline);
-      else next = Math.min(next, deadline.at);
+    for (const timeout of this.#pending) {
+      if (timeout.at <= now) passed.push(timeout);
+      else next = Math.min(next, timeout.at);
     }
     this.#timerAt = Number.POSITIVE_INFINITY;
     if (next !== Number.POSITIVE_INFINITY) this.#setTimer(next);
     passed.sort((one, other) => one.serial - other.serial);
-    for (const deadline of passed) if (this.remove(deadline)) deadline.onPassed();
+    for (const timeout of passed) if (this.remove(timeout)) timeout.onPassed();
   }
 }

@@ -34,7 +34,7 @@ export interface MailboxOptions {
   topicOf: (floorId: FloorId) => string;
   /** Called when a command is sent again after 500 ms without a reply. */
   onRepeat?: () => void;
-  /** Why no floor answers, if it is known: said once the deadline of a command has passed. */
+  /** Why no floor answers, if it is known: said once a command has timed out. */
   whyLate?: () => string | undefined;
   /** Traces commands whose envelope has a trace. The system's own commands start none. */
   tracer?: Tracer | undefined;
@@ -76,7 +76,7 @@ const Response = z.union([
 ]);
 type Response = z.infer<typeof Response>;
 
-/** The difference between two nodes' clocks beyond which a deadline from the other node is not trusted, in ms. */
+/** The difference between two nodes' clocks beyond which a timeout from the other node is not trusted, in ms. */
 const CLOCKS_MS = 250;
 
 interface Waiting {
@@ -88,8 +88,8 @@ interface Waiting {
 }
 
 /**
- * Request and reply over any bus. A request is repeated until a reply arrives or its deadline passes. A repeat joins
- * the original or finds its receipt (rules C2 and C3), so the command takes effect once. After the deadline, and as
+ * Request and reply over any bus. A request is repeated until a reply arrives or it times out. A repeat joins
+ * the original or finds its receipt (rules C2 and C3), so the command takes effect once. After the timeout, and as
  * soon as the bus is known to be away, the outcome is unknown: `unavailable`.
  */
 export class Mailbox {
@@ -97,7 +97,7 @@ export class Mailbox {
   readonly #waiting = new TransientMap<string, Waiting>();
   readonly #reassembler = new Reassembler();
   /** Of commands to this node's own floors. */
-  readonly #deadlines: CommandTimeouts;
+  readonly #timeouts: CommandTimeouts;
   #floors: LocalFloors | undefined;
   #underWay = 0;
   #replies: Subscription | undefined;
@@ -105,7 +105,7 @@ export class Mailbox {
 
   constructor(options: MailboxOptions) {
     this.#options = options;
-    this.#deadlines = new CommandTimeouts(options.clock);
+    this.#timeouts = new CommandTimeouts(options.clock);
   }
 
   /** Listen for replies. */
@@ -151,10 +151,10 @@ export class Mailbox {
       // Rule C24: another release may know this command.
       if (!parsed.success)
         return this.#reply(replyTo, correlationId, unavailable("this node does not know the command"));
-      const leftMs = this.#timeLeft(request, parsed.data.deadline);
+      const leftMs = this.#timeLeft(request, parsed.data.timeoutAt);
       const now = clock.now();
       if (leftMs === "doubtful") return this.#publish(replyTo, { correlationId, again: { by: nodeId, at: now } });
-      const envelope = { ...parsed.data, deadline: now + leftMs };
+      const envelope = { ...parsed.data, timeoutAt: now + leftMs };
       const outcome =
         leftMs < 0 ? unavailable("the command was on its way until its deadline") : await outcomeOf(serve, envelope);
       this.#reply(replyTo, correlationId, outcome);
@@ -162,15 +162,15 @@ export class Mailbox {
   }
 
   /**
-   * How long a command may still be started, in ms; negative: its deadline has passed. A message may be delayed on the
-   * bus for any time, and clocks of nodes may be wrong, so this node trusts the deadline only if it agrees with the
+   * How long a command may still be started, in ms; negative: it has timed out. A message may be delayed on the
+   * bus for any time, and clocks of nodes may be wrong, so this node trusts the timeout only if it agrees with the
    * time that was left when the request was sent. Otherwise it requests the sender to repeat the request with this
    * node's clock reading: the repeat was sent after that reading, which bounds its age without another clock.
    */
-  #timeLeft({ leftMs, seen }: Request, deadline: number): number | "doubtful" {
+  #timeLeft({ leftMs, seen }: Request, timeoutAt: number): number | "doubtful" {
     const { clock, nodeId } = this.#options;
     const now = clock.now();
-    const untilMs = deadline - now;
+    const untilMs = timeoutAt - now;
     if (seen?.by === nodeId && seen.at <= now) return leftMs - (now - seen.at);
     return untilMs >= 0 && untilMs <= leftMs + CLOCKS_MS ? Math.min(untilMs, leftMs) : "doubtful";
   }
@@ -232,14 +232,14 @@ export class Mailbox {
   #sendHere(serve: Serve, envelope: Envelope): Promise<Reply> {
     const serveSafely = async () => serve(envelope);
     return new Promise((resolve, reject) => {
-      const late = this.#deadlines.add(envelope.deadline, () => reject(new AppError("unavailable", TOO_LATE)));
+      const late = this.#timeouts.add(envelope.timeoutAt, () => reject(new AppError("unavailable", TOO_LATE)));
       serveSafely().then(
         (reply) => {
-          this.#deadlines.remove(late);
+          this.#timeouts.remove(late);
           resolve(reply);
         },
         (error) => {
-          this.#deadlines.remove(late);
+          this.#timeouts.remove(late);
           reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
         },
       );
@@ -253,7 +253,7 @@ export class Mailbox {
     let seen: Reading | undefined;
     let again: Timer | undefined;
     const makePieces = () => {
-      const request: Request = { replyTo, correlationId, envelope, leftMs: envelope.deadline - clock.now(), seen };
+      const request: Request = { replyTo, correlationId, envelope, leftMs: envelope.timeoutAt - clock.now(), seen };
       return toPieces(writeMessage(request), newId);
     };
     let pieces = makePieces();
@@ -272,7 +272,7 @@ export class Mailbox {
       pieces = makePieces();
       send();
     };
-    const giveUp = deadline(clock, envelope.deadline, () => whyLate?.() ?? TOO_LATE);
+    const giveUp = timeout(clock, envelope.timeoutAt, () => whyLate?.() ?? TOO_LATE);
     try {
       return await Promise.race([
         new Promise<Outcome>((resolve) => {
@@ -327,7 +327,7 @@ async function outcomeOf(serve: Serve, envelope: Envelope): Promise<Outcome> {
   }
 }
 
-function deadline(clock: Clock, at: number, why: () => string): { passed: Promise<Outcome>; cancel: () => void } {
+function timeout(clock: Clock, at: number, why: () => string): { passed: Promise<Outcome>; cancel: () => void } {
   let timer: Timer | undefined;
   const passed = new Promise<Outcome>((resolve) => {
     timer = clock.after(Math.max(0, at - clock.now()), () => resolve(unavailable(why())));

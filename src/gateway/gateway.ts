@@ -304,7 +304,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
  * it: they are read through `visibleTo` (rule C26).
  */
 function createContext(options: GatewayOptions, followers: Followers, streams: Streams, gate: Gate) {
-  const { store, bus, clock, log, newId, send, access, commandDeadlineMs: deadlineMs } = options;
+  const { store, bus, clock, log, newId, send, access, commandDeadlineMs: timeoutMs } = options;
   const addresses = new KnownAddresses(clock);
   const connections = new Connections({
     store,
@@ -313,7 +313,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     newConnectionId: () => newId().slice(0, 12) as ConnectionId,
     openOf: (ownerId) => streams.connectionOf(ownerId),
   });
-  const commands = new IdempotentCommands({ send, store, connections, addresses, clock, newId, deadlineMs });
+  const commands = new IdempotentCommands({ send, store, connections, addresses, clock, newId, timeoutMs });
   const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, addresses });
   return {
     ...options,

@@ -35,7 +35,7 @@ export interface IdempotentCommandsOptions {
   addresses: KnownAddresses;
   clock: Clock;
   newId: () => string;
-  deadlineMs: number;
+  timeoutMs: number;
 }
 
 /** A command and the floor it is for. */
@@ -181,8 +181,8 @@ export class IdempotentCommands {
 
   /** Reserve room first, so that binding cannot fail once the session exists. */
   async #sendAndBind(write: Write, identity: Identity, row: ConnectionRow, sessionId: SessionId): Promise<Accepted> {
-    const { connections, clock, deadlineMs } = this.#options;
-    await connections.reserve(row, sessionId, clock.now() + 2 * deadlineMs);
+    const { connections, clock, timeoutMs } = this.#options;
+    await connections.reserve(row, sessionId, clock.now() + 2 * timeoutMs);
     let answer: Accepted;
     try {
       answer = await this.#send(write, identity);
@@ -209,8 +209,8 @@ export class IdempotentCommands {
     const { addresses } = this.#options;
     const { caller, commandId, bodyHash, trace } = identity;
     const actsFor = actingFor(caller);
-    const deadline = this.#deadline();
-    const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, deadline, trace, command };
+    const timeoutAt = this.#timeoutAt();
+    const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, timeoutAt, trace, command };
     flow.onHop?.("command", `${command.type} with the key ${commandId}`);
     const reply = await withKey(identity, () => this.#options.send(envelope));
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
@@ -234,11 +234,11 @@ export class IdempotentCommands {
 
   async #sendWithoutKey(about: Pick<Envelope, "floorId" | "actsFor" | "trace" | "command">): Promise<Accepted> {
     const { newId, send } = this.#options;
-    return accepted(await send({ ...about, commandId: newId(), bodyHash: "", deadline: this.#deadline() }));
+    return accepted(await send({ ...about, commandId: newId(), bodyHash: "", timeoutAt: this.#timeoutAt() }));
   }
 
-  #deadline(): number {
-    return this.#options.clock.now() + this.#options.deadlineMs;
+  #timeoutAt(): number {
+    return this.#options.clock.now() + this.#options.timeoutMs;
   }
 
   /** The earlier answer for this key, if any. @throws AppError if the earlier answer was a refusal */

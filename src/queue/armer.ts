@@ -192,7 +192,7 @@ export class Armer {
     this.#firing += 1;
     try {
       const command = { type: "alarm" as const };
-      await send({ floorId, commandId: newId(), bodyHash: "", deadline: wallNow() + sendTimeoutMs, command });
+      await send({ floorId, commandId: newId(), bodyHash: "", timeoutAt: wallNow() + sendTimeoutMs, command });
     } catch (error) {
       if (!this.#fireNotes.isDue(clock.now())) return;
       log.warn({ err: error, floorId, dueAt }, "an alarm could not be carried out; the next sweep retries");

@@ -42,7 +42,7 @@ export interface WorkerOptions {
   };
   clock: Clock;
   newId: () => string;
-  /** The deadline of this worker's commands, in ms; reports are repeated after it. */
+  /** The timeout of this worker's commands, in ms; reports are repeated after it. */
   sendTimeoutMs: number;
   /** Concurrent runs, in total and per owner; `RunLimits` defines which runs count. */
   limits: Omit<RunLimitsOptions, "onRoom">;
@@ -379,10 +379,10 @@ export class Worker {
 
   #send({ floorId, trace }: RunEffect, command: Command): Promise<Reply> {
     const { send, newId, clock, sendTimeoutMs } = this.#options;
-    const deadline = clock.now() + sendTimeoutMs;
+    const timeoutAt = clock.now() + sendTimeoutMs;
     // `run.still` repeats often and changes nothing, so traces leave it out.
     const part = trace !== undefined && command.type !== "run.still" && { trace };
-    return send({ floorId, commandId: newId(), bodyHash: "", deadline, command, ...part });
+    return send({ floorId, commandId: newId(), bodyHash: "", timeoutAt, command, ...part });
   }
 }
 

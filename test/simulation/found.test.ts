@@ -112,9 +112,9 @@ function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Repl
     metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {} },
   });
   const floorId = "u:ann" as FloorId;
-  const deadline = clock.now() + 1_000;
+  const timeoutAt = clock.now() + 1_000;
   const tell = (command: LooseCommand) =>
-    host.dispatch({ floorId, commandId: `${ids++}`, bodyHash: "", deadline, command: command as Command });
+    host.dispatch({ floorId, commandId: `${ids++}`, bodyHash: "", timeoutAt, command: command as Command });
   return { tell, log };
 }
 

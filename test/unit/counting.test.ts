@@ -52,7 +52,7 @@ test("a mailbox counts the waiting requests to this node and to others, and thos
     floorId,
     commandId: `command${++ids}`,
     bodyHash: "",
-    deadline: clock.now() + 5_000,
+    timeoutAt: clock.now() + 5_000,
     command: { type: "floor.what_if", agentId: "music" },
   });
   const here = mailbox.send(envelopeOf(ANN));

@@ -67,7 +67,7 @@ test("a failing trace collector is logged once, and so is its recovery", async (
 });
 
 test("a malformed trace is ignored, and its command is accepted", () => {
-  const envelope = { floorId: "u:ann", commandId: "c", bodyHash: "", deadline: 1, command: { type: "floor.stop" } };
+  const envelope = { floorId: "u:ann", commandId: "c", bodyHash: "", timeoutAt: 1, command: { type: "floor.stop" } };
   const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   expect(Envelope.parse({ ...envelope, trace }).trace).toBe(trace);
   for (const wrong of [7, "", "x".repeat(100_000), trace.toUpperCase(), `${trace}-`, trace.replace(/[1-9a-f]/g, "0")]) {

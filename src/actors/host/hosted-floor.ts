@@ -349,7 +349,7 @@ export class HostedFloor {
   }
 
   #isTimely(pending: PendingCommand): boolean {
-    if (this.#options.clock.now() <= pending.envelope.deadline) return true;
+    if (this.#options.clock.now() <= pending.envelope.timeoutAt) return true;
     this.#fail([pending], new AppError("unavailable", "the command waited for its floor until its deadline"));
     return false;
   }

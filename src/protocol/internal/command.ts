@@ -136,7 +136,7 @@ export const Envelope = z.object({
   /** A hash of the request's body, with which a repeat is compared. */
   bodyHash: z.string(),
   /** No host starts the command after this instant (ms since 1970, rule C4). */
-  deadline: z.number(),
+  timeoutAt: z.number(),
   /**
    * The trace the command belongs to; absent when it is not traced. A malformed trace is ignored: the command must not
    * fail.

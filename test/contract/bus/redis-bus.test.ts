@@ -192,7 +192,7 @@ describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
       caller: "ann",
       commandId,
       bodyHash: "",
-      deadline: clock.now() + withinMs,
+      timeoutAt: clock.now() + withinMs,
       command: { type: "floor.stop" },
     });
     const away = untilAway(asker.bus);

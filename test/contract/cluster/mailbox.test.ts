@@ -71,7 +71,7 @@ function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
       caller: "ann",
       commandId,
       bodyHash: "hash",
-      deadline: asker.clock.now() + DEADLINE_MS,
+      timeoutAt: asker.clock.now() + DEADLINE_MS,
       command: { type: "floor.what_if", agentId: "music" },
     });
 
@@ -245,7 +245,7 @@ function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
         const { served } = await serveAll();
         server.clock.jump(byMs);
         const envelope = await exchange();
-        expect(served).toEqual([{ ...envelope, deadline: server.clock.now() + DEADLINE_MS }]);
+        expect(served).toEqual([{ ...envelope, timeoutAt: server.clock.now() + DEADLINE_MS }]);
       },
     );
 

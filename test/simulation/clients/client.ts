@@ -132,7 +132,7 @@ export class Client {
   }
 
   /** One request to one gateway. */
-  async #request(envelope: Omit<Envelope, "deadline">): Promise<Outcome> {
+  async #request(envelope: Omit<Envelope, "timeoutAt">): Promise<Outcome> {
     const node = this.#cluster.pickGateway();
     if (!node) return "cut";
     const isLost = !this.#world.isFair && this.#world.chance.percent(5);
@@ -178,7 +178,7 @@ export class Client {
 }
 
 /** One command to one node, as its gateway passes it on. */
-export async function askNode(node: NodeProcess, envelope: Omit<Envelope, "deadline">): Promise<Outcome> {
+export async function askNode(node: NodeProcess, envelope: Omit<Envelope, "timeoutAt">): Promise<Outcome> {
   try {
     return { reply: await node.ask(envelope) };
   } catch (error) {

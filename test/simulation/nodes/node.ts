@@ -193,8 +193,8 @@ export class NodeProcess {
   }
 
   /** A client's command, with a deadline from this node. */
-  ask(envelope: Omit<Envelope, "deadline">): Promise<Reply> {
-    return this.#ask({ ...envelope, deadline: this.#clock.now() + ASK_MS });
+  ask(envelope: Omit<Envelope, "timeoutAt">): Promise<Reply> {
+    return this.#ask({ ...envelope, timeoutAt: this.#clock.now() + ASK_MS });
   }
 
   /** Shut down in order. */

@@ -27,7 +27,7 @@ interface Asking {
   caller?: string | null;
   commandId?: string;
   bodyHash?: string;
-  deadline?: number;
+  timeoutAt?: number;
   /** The owner to whose sessions the command is limited. */
   actsFor?: string;
 }
@@ -132,14 +132,14 @@ export class HostStage {
   /** Rejects with the host's error. */
   async ask(command: LooseCommand, asking: Asking = {}): Promise<Reply> {
     const { floorId = "u:ann", caller = "ann", bodyHash = "body", actsFor } = asking;
-    const { commandId = `${this.#node}-command${this.#asked++}`, deadline = this.clock.now() + DEADLINE_MS } = asking;
+    const { commandId = `${this.#node}-command${this.#asked++}`, timeoutAt = this.clock.now() + DEADLINE_MS } = asking;
     return await this.host.dispatch({
       floorId: floorId as FloorId,
       ...(caller !== null && { caller }),
       actsFor,
       commandId,
       bodyHash,
-      deadline,
+      timeoutAt,
       command: command as Command,
     });
   }

@@ -67,8 +67,8 @@ test("a floor with a full queue of commands is busy, and accepts more after its 
 test("a command whose deadline passes while it waits is never begun", async () => {
   const { stage, first } = await openHeld();
   const { entered } = stage;
-  const late = stage.failureOf(stage.rename("music", "late", { deadline: stage.clock.now() + 1_000 }));
-  const patient = stage.rename("music", "patient", { deadline: stage.clock.now() + 60_000 });
+  const late = stage.failureOf(stage.rename("music", "late", { timeoutAt: stage.clock.now() + 1_000 }));
+  const patient = stage.rename("music", "patient", { timeoutAt: stage.clock.now() + 60_000 });
   stage.clock.jump(1_001);
   stage.store.release();
   expect(await late).toBe("unavailable");
@@ -81,7 +81,7 @@ test("a command whose deadline has passed before a second delivery is never begu
   const stage = await openFloor();
   stage.store.hold();
   stage.store.fates.push("conflict");
-  const asked = stage.failureOf(stage.rename("music", "late", { deadline: stage.clock.now() + 1_000 }));
+  const asked = stage.failureOf(stage.rename("music", "late", { timeoutAt: stage.clock.now() + 1_000 }));
   await stage.store.asked(2);
   stage.clock.jump(1_001);
   stage.store.release();
@@ -91,7 +91,7 @@ test("a command whose deadline has passed before a second delivery is never begu
 
 test("a command may still begin at the instant of its deadline", async () => {
   const stage = await openFloor();
-  expect((await stage.rename("music", "just so", { deadline: stage.clock.now() })).ok).toBe(true);
+  expect((await stage.rename("music", "just so", { timeoutAt: stage.clock.now() })).ok).toBe(true);
 });
 
 test("a repeat of a waiting or running command joins it: one effect, one answer", async () => {

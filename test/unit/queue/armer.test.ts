@@ -101,8 +101,8 @@ test("a committed alarm comes once, when it is due, as a command of the system",
   expect(stage.fired).toEqual([]);
   await stage.clock.advance(1);
   const about = { floorId: "u:ann", commandId: expect.any(String), bodyHash: "" };
-  const deadline = stage.clock.now() + DAY + 5_000;
-  expect(stage.asked).toEqual([{ ...about, deadline, command: { type: "alarm" } }]);
+  const timeoutAt = stage.clock.now() + DAY + 5_000;
+  expect(stage.asked).toEqual([{ ...about, timeoutAt, command: { type: "alarm" } }]);
   await stage.clock.advance(10 * SWEEP_MS);
   expect(stage.fired).toEqual(["u:ann"]);
 });
