@@ -129,10 +129,10 @@ export class RunDriver {
   }
 
   /** Follow the floor's decision: go, hold, or stop. It may repeat answers that were given before. */
-  obey({ standing, answers }: Standing): void {
+  obey({ verdict, answers }: Standing): void {
     for (const answer of answers) this.answer(answer);
-    if (standing === "stop") this.stop("the floor stopped the run");
-    else this.#setHeld(standing === "hold");
+    if (verdict === "stop") this.stop("the floor stopped the run");
+    else this.#setHeld(verdict === "hold");
   }
 
   answer(answer: Answer): void {

@@ -346,7 +346,7 @@ export class Worker {
   #obey(drive: Drive, signal: RunSignal): void {
     if (signal.signal === "who" || signal.attempt !== drive.work.request.attempt) return;
     if (signal.signal === "answer") drive.driver.answer(signal.answer);
-    else drive.driver.obey({ standing: signal.signal, answers: [] });
+    else drive.driver.obey({ verdict: signal.signal, answers: [] });
   }
 
   /** Held runs give their permit back: fifty paused songs must not keep a call from running (rule C14). */

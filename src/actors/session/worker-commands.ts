@@ -88,9 +88,9 @@ export function isStopping({ stopping }: SessionContext, report: { runId: RunId;
 }
 
 function standing(work: Run | SessionWork | undefined, expected?: number): Standing {
-  if (!work) return { standing: "stop", answers: [] };
+  if (!work) return { verdict: "stop", answers: [] };
   const { held = false, answers = [] }: Partial<Run> = work;
-  return { standing: held ? "hold" : "go", ...(expected !== undefined && { expected }), answers };
+  return { verdict: held ? "hold" : "go", ...(expected !== undefined && { expected }), answers };
 }
 
 /** `run.still`: a silent worker asks whether its attempt is still wanted. It changes nothing (rule C13). */

@@ -50,7 +50,7 @@ export type RunTask = z.infer<typeof RunTask>;
  * that were given (rule C13).
  */
 export const Standing = z.object({
-  standing: z.enum(["go", "hold", "stop"]),
+  verdict: z.enum(["go", "hold", "stop"]),
   /** Set when reports are missing: the `n` from which the worker must repeat (rule C12). */
   expected: z.number().int().optional(),
   answers: z.array(Answer),

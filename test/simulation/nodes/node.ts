@@ -234,11 +234,11 @@ export class NodeProcess {
       const { command, floorId } = envelope;
       if (command.type !== "run.still" && (command.type !== "run.report" || command.outcome)) return reply;
       if (!reply.ok || !reply.standing || this.life.isDead) return reply;
-      const { standing } = reply.standing;
+      const { verdict } = reply.standing;
       const { runId, attempt } = command;
       const were = watch.floor(floorId).livesBetween(runId, attempt, askedAt, clock.now());
       this.#world.expect(() =>
-        must(were.has(standing !== "stop"), () => `attempt ${attempt} of ${runId} was told ${standing}`),
+        must(were.has(verdict !== "stop"), () => `attempt ${attempt} of ${runId} was told ${verdict}`),
       );
       return reply;
     };

@@ -9,7 +9,7 @@ export class ControlledFloor {
   /** The results of the next asks, one each: a failure, or another answer. Later asks get the default answer. */
   readonly fates: (Error | Reply)[] = [];
   /** The standing that it reports for the attempt. */
-  standing: Standing = { standing: "go", answers: [] };
+  standing: Standing = { verdict: "go", answers: [] };
   /** Asks without an answer so far. */
   underWay = 0;
   mostUnderWay = 0;

@@ -86,11 +86,11 @@ test("an attempt is numbered by the floor; the same claim gets the same number",
 test.each([
   ["live", "go"],
   ["held", "hold"],
-] as const)("a %s attempt is not replaced before its driver was asked for on the run's topic", (_, standing) => {
+] as const)("a %s attempt is not replaced before its driver was asked for on the run's topic", (_, verdict) => {
   const floor = playing();
-  if (standing === "hold") floor.on("music", "pause");
+  if (verdict === "hold") floor.on("music", "pause");
   expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
-  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing } });
+  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { verdict } });
 });
 
 /** How an attempt ends without its run. @returns what readers learn if the run cannot go on */
@@ -180,7 +180,7 @@ test("a report of a replaced attempt changes nothing, and its answer stops the a
   const floor = playing();
   floor.claim("music", "run-m1", "other");
   expect(appending(floor, 2, 5, "late", DONE)).toEqual([]);
-  expect(floor.report("music", "run-m1", 2, DONE)).toMatchObject({ standing: { standing: "stop" } });
+  expect(floor.report("music", "run-m1", 2, DONE)).toMatchObject({ standing: { verdict: "stop" } });
   expect(floor.state("music")).toBe("active.running");
 });
 
@@ -260,7 +260,7 @@ test("an attempt that its worker gives back is requested again, under a new id",
 
 test("reports count once and in order: an old one is ignored, and a gap is requested", () => {
   const floor = playing();
-  expect(say(floor, 1, "again")).toMatchObject({ standing: { standing: "go" } });
+  expect(say(floor, 1, "again")).toMatchObject({ standing: { verdict: "go" } });
   expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
   expect(floor.report("music", "run-m1", 5)).toMatchObject({ standing: { expected: 2 } });
 });
@@ -269,7 +269,7 @@ test("reports of a paused session are recorded without waking it", () => {
   const floor = playing();
   floor.create("phone");
   const parts = [{ kind: "append" as const, messageId: "a1", offset: 5, text: " la" }];
-  expect(floor.report("music", "run-m1", 2, { parts })).toMatchObject({ standing: { standing: "hold" } });
+  expect(floor.report("music", "run-m1", 2, { parts })).toMatchObject({ standing: { verdict: "hold" } });
   expect(floor.state("music")).toBe("paused");
 });
 

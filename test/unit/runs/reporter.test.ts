@@ -10,7 +10,7 @@ import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 const MAX_REPORT_UNITS = 32_768;
 const MAX_REPORT_PARTS = 500;
-const GO: Standing = { standing: "go", answers: [] };
+const GO: Standing = { verdict: "go", answers: [] };
 const ABOUT = { sessionId: "s" as SessionId, runId: "r" as RunId, attempt: 2 };
 
 function makeReporter() {
@@ -136,7 +136,7 @@ test("a report ends with a question: later output goes into the next", async () 
 
 test("a report is sent at once on request, even if it is empty, and returns the floor's standing for the attempt", async () => {
   const { floor, flush, standings } = makeReporter();
-  floor.standing = { standing: "hold", answers: [] };
+  floor.standing = { verdict: "hold", answers: [] };
   await flush();
   expect(floor.reports).toMatchObject([{ n: 1, parts: [] }]);
   expect(standings).toEqual([floor.standing]);

@@ -5,8 +5,8 @@ import { Puppet } from "../../support/agents/puppet.ts";
 
 const STOP_MS = 9_000;
 
-const hold = { standing: "hold" as const, answers: [] };
-const go = { standing: "go" as const, answers: [] };
+const hold = { verdict: "hold" as const, answers: [] };
+const go = { verdict: "go" as const, answers: [] };
 
 /** The floor holds the attempt, or lets it go on, and its message arrives. */
 async function order(stage: DriverStage, standing: typeof hold | typeof go): Promise<void> {
@@ -107,7 +107,7 @@ test("a tool waits until the floor has its call, so that no attempt repeats a ca
 
 test("a tool does not start if the floor has given the run to another attempt meanwhile", async () => {
   const { stage, act } = await calling();
-  stage.floor.standing = { standing: "stop", answers: [] };
+  stage.floor.standing = { verdict: "stop", answers: [] };
   stage.floor.release();
   await stage.clock.advance(STOP_MS);
   expect([act.state, stage.outcome()]).toEqual(["gives up", "stopped"]);
