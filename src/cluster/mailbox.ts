@@ -1,3 +1,4 @@
+// Rules C2, C4, C21 and C24 of docs/inside/correctness.md.
 import { z } from "zod";
 import type { Bus, Subscription, Unsubscribe } from "../bus/bus.ts";
 import { Reassembler, toPieces } from "../bus/message-pieces.ts";

@@ -1,3 +1,4 @@
+// Rule C22 of docs/inside/correctness.md.
 import { createHash } from "node:crypto";
 import type { IdempotentCommands, Identity } from "../gateway/idempotent-commands.ts";
 import { type ImageInput, MAX_CONTENT, MAX_IMAGE } from "../protocol/client-message.ts";

@@ -1,3 +1,4 @@
+// Rule C9 of docs/inside/correctness.md.
 import { setTimeout } from "node:timers/promises";
 import type { Bus } from "../bus/bus.ts";
 import { MemoryBus } from "../bus/memory-bus.ts";

@@ -1,3 +1,4 @@
+// Rule C7 of docs/inside/correctness.md.
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Alarm } from "../protocol/internal/effect.ts";

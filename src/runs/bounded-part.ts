@@ -1,3 +1,4 @@
+// Rule C5 of docs/inside/correctness.md.
 import type { NewInteraction, Part } from "../agents/agent.ts";
 import { MAX_OPTION_UNITS, MAX_OPTIONS, MAX_QUESTION_UNITS, type ToolCall } from "../protocol/interaction.ts";
 import { isTooDeep } from "../protocol/internal/json-depth.ts";

@@ -1,3 +1,4 @@
+// Rules C15 and C22 of docs/inside/correctness.md.
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { Delta } from "../protocol/event.ts";
 import type { MessageId, RunId } from "../protocol/ids.ts";

@@ -1,3 +1,4 @@
+// Rules C12 and C13 of docs/inside/correctness.md.
 import { AppError } from "../protocol/errors.ts";
 import type { RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";

@@ -1,3 +1,4 @@
+// Rule C10 of docs/inside/correctness.md.
 import type { Bus } from "../bus/bus.ts";
 import type { RunId } from "../protocol/ids.ts";
 import { writeMessage } from "../protocol/internal/bus-message.ts";

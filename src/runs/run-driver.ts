@@ -1,3 +1,4 @@
+// Rules C11, C12 and C16 of docs/inside/correctness.md.
 import type { Agent, NewInteraction, Part, RunControl, Turn } from "../agents/agent.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Delta } from "../protocol/event.ts";

@@ -1,3 +1,4 @@
+// Rules C10, C14, C16 and C24 of docs/inside/correctness.md.
 import type { Agent } from "../agents/agent.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";

@@ -1,4 +1,4 @@
-// Rule C28 of docs/inside/correctness.md.
+// Rules C5 and C28 of docs/inside/correctness.md.
 /**
  * Clean text at the system's edges. SQLite, PostgreSQL, JSON and SSE treat NUL and lone surrogates differently, so
  * neither may enter.

@@ -1,3 +1,4 @@
+// Rule C9 of docs/inside/correctness.md.
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { every, sleep } from "../shared/waiting.ts";

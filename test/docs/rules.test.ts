@@ -10,15 +10,25 @@ const files = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8"
   file.endsWith(".ts"),
 );
 const texts = files.map((file) => [file, readFileSync(join(ROOT, "src", file), "utf8")] as const);
-const rulesIn = (text: string) => text.match(/\bC\d+\b/g) ?? [];
+const rulesIn = (text: string): readonly string[] => text.match(/\bC\d+\b/g) ?? [];
+
+/** The rules that the first line of a file names. */
+const headOf = (text: string) => /^\/\/ Rules? (.+) of docs\/inside\/correctness\.md\.\n/.exec(text)?.[1] ?? "";
 
 test("each rule of correctness.md is at the head of the files that keep it, and the code names no other", () => {
   expect(RULES.length).toBeGreaterThan(25);
-  const heads = texts.map(([, text]) => /^\/\/ Rules? (.+) of docs\/inside\/correctness\.md\.\n/.exec(text)?.[1] ?? "");
-  const kept = new Set(heads.flatMap(rulesIn));
+  const kept = new Set(texts.flatMap(([, text]) => rulesIn(headOf(text))));
   expect(RULES.filter((rule) => !kept.has(rule))).toEqual([]);
   const unknown = texts.flatMap(([file, text]) =>
     rulesIn(text).flatMap((rule) => (RULES.includes(rule) ? [] : `${file}: ${rule}`)),
   );
   expect(unknown).toEqual([]);
+});
+
+test("a file whose statements follow a rule names it in its first line", () => {
+  const missing = texts.flatMap(([file, text]) => {
+    const applied = [...text.matchAll(/^ +\/\/ Rule (C\d+): /gm)].map(([, rule]) => rule!);
+    return applied.filter((rule) => !rulesIn(headOf(text)).includes(rule)).map((rule) => `${file}: ${rule}`);
+  });
+  expect(missing).toEqual([]);
 });

@@ -1,3 +1,4 @@
+// Rule C22 of docs/inside/correctness.md.
 import type { Bus } from "../../bus/bus.ts";
 import type { LIVE_EVENTS } from "../../protocol/event.ts";
 import { dataFrame, envelopeJson } from "../../protocol/frames.ts";

@@ -1,4 +1,4 @@
-// Rules C1, C2 and C4 of docs/inside/correctness.md.
+// Rules C1, C2, C4 and C20 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { FloorId } from "../../protocol/ids.ts";

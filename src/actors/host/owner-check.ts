@@ -1,3 +1,4 @@
+// Rule C26 of docs/inside/correctness.md.
 import { type Catalog, findAgent } from "../../config/catalog/catalog.ts";
 import { type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, Envelope } from "../../protocol/internal/command.ts";

@@ -1,3 +1,4 @@
+// Rule C20 of docs/inside/correctness.md.
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import { type CommandOf, type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";

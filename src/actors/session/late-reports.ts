@@ -1,3 +1,4 @@
+// Rule C12 of docs/inside/correctness.md.
 import type { MessageId } from "../../protocol/ids.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { Message } from "../../protocol/message.ts";

@@ -1,3 +1,4 @@
+// Rules C17, C19 and C26 of docs/inside/correctness.md.
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";

@@ -1,3 +1,4 @@
+// Rule C20 of docs/inside/correctness.md.
 import type { FloorId, FloorSeq, Seq, SessionId } from "../../protocol/ids.ts";
 import type { LogSlice, LogStore } from "../../store/store.ts";
 import type { HistoryPage } from "./track.ts";

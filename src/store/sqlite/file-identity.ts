@@ -1,3 +1,4 @@
+// Rule C27 of docs/inside/correctness.md.
 import { type BigIntStats, statSync } from "node:fs";
 import { dirname } from "node:path";
 

@@ -1,3 +1,4 @@
+// Rule C27 of docs/inside/correctness.md.
 import type { Stats } from "node:fs";
 import { chmod, lstat, open, readlink, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";

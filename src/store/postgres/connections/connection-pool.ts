@@ -1,3 +1,4 @@
+// Rules C1 and C21 of docs/inside/correctness.md.
 import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
 import { AppError } from "../../../protocol/errors.ts";
 import { LogThrottle } from "../../../shared/log-throttle.ts";
