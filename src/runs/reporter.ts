@@ -229,7 +229,7 @@ export class Reporter {
       try {
         const reply = await send(command);
         if (reply.ok && reply.standing && reply.standing.expected === undefined) return reply.standing;
-        throw new Error("the floor expects a report that it has acknowledged already", { cause: reply });
+        throw new Error(whyNotReceived(reply), { cause: reply });
       } catch (error) {
         const isPassing = error instanceof AppError && (error.code === "unavailable" || error.code === "busy");
         if (!isPassing) faults += 1;
@@ -253,6 +253,14 @@ export class Reporter {
       // The floor is unreachable; the next plan asks again.
     }
   }
+}
+
+/** Why a reply to a report does not acknowledge it. */
+function whyNotReceived(reply: Reply): string {
+  if (!reply.ok) return `the floor refused a report: ${reply.code}`;
+  const expected = reply.standing?.expected;
+  if (expected === undefined) return "the floor answered a report without a standing";
+  return `the floor expects report ${expected}, which it has acknowledged already`;
 }
 
 /** A part's size in UTF-16 units: its text, or its whole JSON for parts other than text. */

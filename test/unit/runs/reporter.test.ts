@@ -161,15 +161,25 @@ test("a report that is not accepted is repeated unchanged, with growing delays, 
 });
 
 test.each([
-  ["fails", new AppError("internal")],
-  ["lacks what it has acknowledged", { ok: true as const, standing: { ...GO, expected: 1 } }],
-  ["refuses", { ok: false as const, code: "session_not_found" as const }],
-])("a report to a floor that %s is made five times, and then the attempt ends", async (_, fate) => {
+  ["fails", new AppError("internal"), /./],
+  [
+    "lacks what it has acknowledged",
+    { ok: true as const, standing: { ...GO, expected: 1 } },
+    "the floor expects report 1, which it has acknowledged already",
+  ],
+  [
+    "refuses",
+    { ok: false as const, code: "session_not_found" as const },
+    "the floor refused a report: session_not_found",
+  ],
+  ["gives no standing", { ok: true as const }, "the floor answered a report without a standing"],
+])("a report to a floor that %s is made five times, and then the attempt ends", async (_, fate, reason) => {
   const { clock, floor, reporter, lost, flush } = makeReporter();
   floor.fates.push(...Array.from({ length: 10 }, () => fate));
   await flush(append(0, "la"));
   await clock.advance(60_000);
   expect([floor.reports.length, lost.length]).toEqual([5, 1]);
+  expect((lost[0] as Error).message).toMatch(reason);
   // It writes nothing more.
   await flush(append(2, "li"));
   await clock.advance(60_000);
