@@ -43,11 +43,11 @@ function nameAfter(step: SessionStep, content: string): void {
   logEvent(step, "session_updated", { title });
 }
 
-/** Whether a new turn is refused because another one is running. */
+/** Whether a new turn is refused because of the turn that runs, or of those that wait. */
 function isTooBusy(step: SessionStep): boolean {
-  if (!step.context.run) return false;
+  const { run, turns } = step.context;
   const whenBusy = agentOf(step)?.whenBusy ?? "reject";
-  return whenBusy === "reject" || (whenBusy === "enqueue" && step.context.turns.length >= MAX_TURNS);
+  return (run !== undefined && whenBusy === "reject") || turns.length >= MAX_TURNS;
 }
 
 /** The commands that an external session accepts instead of turns. */
@@ -70,7 +70,7 @@ export const externalAcceptsNoTurns = ({ label }: AgentEntry): string => `${labe
 /** @returns whether a new turn was refused, because of the agent or because of turns that run or wait */
 export function refuseIfExternalOrBusy(step: SessionStep): boolean {
   if (refuseIfExternal(step)) return true;
-  if (!isTooBusy(step) && step.context.turns.length < MAX_TURNS) return false;
+  if (!isTooBusy(step)) return false;
   refuseCommand(step, "agent_busy");
   return true;
 }
@@ -94,11 +94,10 @@ export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): v
   startRun(step, turn);
 }
 
-/** Take a turn on an active session with a run: `when_busy` decides. */
+/** Take a turn on an active session with a run: `when_busy` decides. `refuseIfExternalOrBusy` has found room for it. */
 export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn): void {
-  const whenBusy = agentOf(step)?.whenBusy ?? "reject";
-  if (!input || isTooBusy(step)) return refuseCommand(step, "agent_busy");
-  if (whenBusy === "enqueue") return queueTurn(step, input, decision);
+  if (!input) throw new Error("a waiting turn begins although a run is under way");
+  if (agentOf(step)?.whenBusy === "enqueue") return queueTurn(step, input, decision);
   const { run } = step.context;
   const interrupted = run && { runId: run.id, messageId: run.drafts.at(-1) ?? run.messageId };
   addUserMessage(step, input, "success");
@@ -107,9 +106,8 @@ export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn):
   answer(step, { ...about(turn), ...(decision && { decision }), ...(interrupted && { interrupted }) });
 }
 
-/** Queue the turn until the run ends, or the session has the floor. */
+/** Queue the turn until the run ends, or the session has the floor. `refuseIfExternalOrBusy` has found room for it. */
 export function queueTurn(step: SessionStep, input: TurnInput, decision?: Turn["decision"]): void {
-  if (step.context.turns.length >= MAX_TURNS) return refuseCommand(step, "agent_busy");
   addUserMessage(step, input, "queued");
   const { messageId, runId } = input;
   step.context.turns = [...step.context.turns, { messageId, runId }];
