@@ -46,7 +46,7 @@ const MAX_EVENTS_BYTES = 49_152;
 
 /**
  * Announces commits: events to followers, signals to workers, effects to the armer. `prepare` encodes the frames while
- * the store writes; `publish` sends them after the commit. Neither throws.
+ * the store writes; `publish` sends them after the commit. Their caller logs what they throw.
  */
 export class Announcer {
   readonly #options: AnnouncerOptions;

@@ -241,17 +241,29 @@ export class HostedFloor {
     const { store, clock, metrics } = this.#options;
     const batch = ledger.close(actors, this.#rules());
     if (!batch) return false;
-    flow.onHop?.("change", `version ${batch.change.expected + 1}, events ${batch.prev + 1} to ${batch.change.head}`);
     const begunAt = clock.now();
     const outcome = store.commit(batch.change);
-    const announcement = this.#announcer.prepare(batch, this.#topic);
+    const announcement = this.#withoutFault(() => this.#announcer.prepare(batch, this.#topic));
     if ((await outcome) === "conflict") throw new CommitConflict();
     state.version += 1;
     flow.onHop?.("committed", `version ${state.version}`);
-    this.#announcer.publish(announcement);
+    if (announcement) this.#withoutFault(() => this.#announcer.publish(announcement));
     metrics.batch(commands, clock.now() - begunAt);
     if (batch.lapses > 0) metrics.lapsed(batch.lapses);
     return true;
+  }
+
+  /**
+   * Announce a part of a commit. A fault must not fail commands that are committed: it is logged, readers get the events
+   * from the store, and the next sweep arms the effects.
+   */
+  #withoutFault<T>(announce: () => T): T | undefined {
+    try {
+      return announce();
+    } catch (error) {
+      this.#options.log.error({ err: error, floorId: this.id }, "a commit could not be announced");
+      return undefined;
+    }
   }
 
   /**
@@ -310,10 +322,6 @@ export class HostedFloor {
     const { before, command, upTo } = checked;
     if (before) ledger.write(actors.apply({ ...before, given }).facts, given.now);
     const { facts, reply } = actors.apply({ ...command, given });
-    flow.onHop?.(
-      "actors",
-      `${command.type}: ${reply.ok ? "done" : reply.code}; ${facts.flatMap((fact) => (fact.type === "event" ? fact.event.type : [])).join(", ")}`,
-    );
     ledger.write(facts, given.now, traceOf(pending));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;

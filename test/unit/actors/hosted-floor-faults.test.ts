@@ -89,6 +89,21 @@ test("a conflict that repeats is given up: the outcome is unknown", async () => 
   expect((await stage.rename("music", "again")).ok).toBe(true);
 });
 
+test.each([
+  ["prepared", (stage: HostStage, fault: () => never) => void Object.assign(stage.bus, { hasSubscribers: fault })],
+  ["published", (stage: HostStage, fault: () => never) => void Object.assign(stage, { onArm: fault })],
+])("a fault while a commit's announcement is %s is logged, and fails no command", async (_, breakIn) => {
+  const stage = await openFloor();
+  breakIn(stage, () => {
+    throw new Error("out of memory");
+  });
+  const turn = { messageId: "m", runId: "r", content: "go" };
+  expect(await stage.ask({ type: "session.chat", sessionId: "music", turn })).toMatchObject({ ok: true, runId: "r" });
+  expect(stage.log.lines).toEqual(["a commit could not be announced"]);
+  // The actors stay, and nothing is committed again.
+  expect([stage.metrics.batches, stage.store.callsOf("loadFloor")]).toEqual([[1, 1], 1]);
+});
+
 test("a failed commit answers no command, and leaves nothing in memory", async () => {
   const stage = await openFloor();
   stage.store.fates.push({ refuseWith: new AppError("unavailable") });
