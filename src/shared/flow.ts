@@ -1,6 +1,7 @@
 /**
  * The hops of a command to its commit, and of its events back to their readers, in order: each with its file below
- * `src/`, as in the tables of docs/inside/architecture.md.
+ * `src/`, as in the tables of docs/inside/architecture.md. The tables also have files without a hop: the parser of
+ * bodies, the machines, the writer's thread, the bus, a track, and the client.
  */
 export const HOPS = {
   socket: "gateway/http/sockets/sockets.ts",

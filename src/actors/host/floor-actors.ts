@@ -3,6 +3,7 @@ import type { EventFrom } from "xstate";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Emitted, Fact, Given } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
 import type { ArbiterContext } from "../floor/arbiter-step.ts";
@@ -51,6 +52,10 @@ export const NEEDS_ARBITER: ReadonlySet<string> = new Set([
   "session.delete",
   "session.switch_agent",
 ]);
+
+/** The types of the events among the facts. */
+const eventsOf = (facts: readonly Fact[]): string[] =>
+  facts.flatMap((fact) => (fact.type === "event" ? fact.event.type : []));
 
 const ARBITER = new MachinePlayer(arbiterMachine);
 const SESSION = new MachinePlayer(sessionMachine);
@@ -242,7 +247,9 @@ export class FloorActors {
       else answer = fact;
     }
     if (!answer) throw this.#break(new Error(`${command.type} was not answered`));
-    return { facts, reply: answer.showsSession ? this.#show(answer.reply) : answer.reply };
+    const { reply } = answer;
+    flow.onHop?.("actors", `${command.type}: ${reply.ok ? "done" : reply.code}; ${eventsOf(facts).join(", ")}`);
+    return { facts, reply: answer.showsSession ? this.#show(reply) : reply };
   }
 
   /** The present states of the sessions that changed since the last call. */

@@ -254,8 +254,8 @@ export class HostedFloor {
   }
 
   /**
-   * Announce a part of a commit. A fault must not fail commands that are committed: it is logged, readers get the events
-   * from the store, and the next sweep arms the effects.
+   * Announce a part of a commit. A fault must not fail commands that are committed: it is logged, readers get the
+   * events from the store, and the next sweep arms the effects.
    */
   #withoutFault<T>(announce: () => T): T | undefined {
     try {

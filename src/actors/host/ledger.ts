@@ -3,6 +3,7 @@ import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } fr
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { RunSignal } from "../../protocol/internal/run.ts";
 import type { Message } from "../../protocol/message.ts";
+import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
 import type { FloorChange, LogRow, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
 import type { DraftClose, Fact, Given } from "../facts.ts";
@@ -176,6 +177,7 @@ export class Ledger {
       staged: staying(this.#staged, ({ sessionId }) => sessionId),
     };
     const checkpoints = staying([...this.#checkpoints.values()], ({ sessionId }) => sessionId);
+    flow.onHop?.("change", `version ${version + 1}, events ${this.#prev + 1} to ${head}`);
     return {
       change,
       prev: this.#prev,

@@ -313,6 +313,12 @@ export function memoryOf(context: SessionContext): string {
   return JSON.stringify(remembered(context));
 }
 
+/** The messages of the turns that wait, in the order in which they will run, from the memory of a session's row. */
+export function waitingMessages(memory: string): MessageId[] {
+  const { turns } = JSON.parse(memory) as ReturnType<typeof remembered>;
+  return turns.map(({ messageId }) => messageId);
+}
+
 /** The fields of a view that come from the claim and the machine's state; the context does not store them twice. */
 const DERIVED = [
   "agentId",

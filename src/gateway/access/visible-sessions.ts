@@ -1,5 +1,6 @@
 // Rule C26 of docs/inside/correctness.md.
 import { createHmac } from "node:crypto";
+import { waitingMessages } from "../../actors/session/session-context.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { LogEntry } from "../../protocol/event.ts";
@@ -183,8 +184,7 @@ export class VisibleSessions {
     const { store } = this.#options;
     const row = await store.loadSession(sessionId);
     if (!row) throw new AppError("session_not_found");
-    const { turns = [] } = JSON.parse(row.memory) as { turns?: { messageId: MessageId }[] };
-    const ids = turns.map(({ messageId }) => messageId);
+    const ids = waitingMessages(row.memory);
     const messages: Message[] = [];
     let bytes = 0;
     for (const messageId of ids.slice(after === undefined ? 0 : ids.indexOf(after) + 1)) {
