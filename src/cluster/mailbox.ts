@@ -80,7 +80,7 @@ type Response = z.infer<typeof Response>;
 /** The difference between two nodes' clocks beyond which a timeout from the other node is not trusted, in ms. */
 const CLOCKS_MS = 250;
 
-interface Waiting {
+interface WaitingRequest {
   /** The topic the request was sent to. */
   topic: string;
   resolve: (outcome: Outcome) => void;
@@ -95,7 +95,7 @@ interface Waiting {
  */
 export class Mailbox {
   readonly #options: MailboxOptions;
-  readonly #waiting = new TransientMap<string, Waiting>();
+  readonly #waiting = new TransientMap<string, WaitingRequest>();
   readonly #reassembler = new Reassembler();
   /** Of commands to this node's own floors. */
   readonly #timeouts: CommandTimeouts;

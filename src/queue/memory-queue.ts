@@ -5,7 +5,7 @@ import { TransientMap } from "../shared/transient-map.ts";
 import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /** The maximum of runs in memory, and of alarms; further ones wait in the store for the next sweep. */
-const MAX_WAITING_EFFECTS = 10_000;
+const MAX_QUEUED = 10_000;
 /** The maximum of `setTimeout`. The armer never adds an effect that far ahead (rule C9). */
 const MAX_DELAY_MS = 2_147_483_647;
 
@@ -41,7 +41,7 @@ export class MemoryQueue implements RunQueue {
     const { known } = this.#queues[queued.kind];
     if (known.has(queued.id)) return;
     if (queued.kind === "alarm") this.#dropAlarm(queued.floorId);
-    if (known.size >= MAX_WAITING_EFFECTS) throw new AppError("unavailable", "the run queue is full");
+    if (known.size >= MAX_QUEUED) throw new AppError("unavailable", "the run queue is full");
     if (queued.dueAt - this.#clock.now() > MAX_DELAY_MS)
       throw new RangeError(`${queued.kind} ${queued.id} is due too far ahead`);
     this.#wait(queued);

@@ -48,7 +48,7 @@ interface Withdrawal {
 }
 
 /** What waits for its report, and its size in UTF-16 units. */
-interface Waiting {
+interface WaitingPart {
   part: ReportPart | Withdrawal;
   units: number;
 }
@@ -59,7 +59,7 @@ interface Waiting {
  */
 export class Reporter {
   readonly #options: ReporterOptions;
-  #waiting: Waiting[] = [];
+  #waiting: WaitingPart[] = [];
   #waitingSince = 0;
   #units = 0;
   #outcome: RunOutcome | undefined;
@@ -104,7 +104,7 @@ export class Reporter {
   }
 
   /** @param units its size in UTF-16 units, if it is known */
-  add(part: Waiting["part"], units = unitsOf(part)): void {
+  add(part: WaitingPart["part"], units = unitsOf(part)): void {
     if (this.#isClosed) return;
     const waiting = this.#waiting.at(-1);
     if (!waiting) this.#waitingSince = this.#options.clock.now();
@@ -209,7 +209,7 @@ export class Reporter {
   }
 
   /** The parts of the next report, within its limits. A question ends a report, so that order is kept. */
-  #nextParts(): Waiting[] {
+  #nextParts(): WaitingPart[] {
     let sum = 0;
     let count = 0;
     while (count < Math.min(this.#waiting.length, MAX_REPORT_PARTS)) {
@@ -264,6 +264,6 @@ function whyNotReceived(reply: Reply): string {
 }
 
 /** A part's size in UTF-16 units: its text, or its whole JSON for parts other than text. */
-function unitsOf(part: Waiting["part"]): number {
+function unitsOf(part: WaitingPart["part"]): number {
   return part.kind === "append" ? part.text.length : JSON.stringify(part).length;
 }

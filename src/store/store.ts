@@ -267,6 +267,10 @@ export type MessageWrite =
   | { kind: "status"; sessionId: SessionId; id: MessageId; status: MessageStatus }
   | { kind: "remove"; sessionId: SessionId; id: MessageId };
 
+/** The session that a message belongs to. */
+export const sessionOfWrite = (write: MessageWrite): SessionId =>
+  "message" in write ? write.message.sessionId : write.sessionId;
+
 export interface LogRow {
   sessionId: SessionId;
   messageId: MessageId;

@@ -23,6 +23,7 @@ import { decide } from "./arbitration.ts";
 import { type Claim, withNumbers } from "./claim.ts";
 import { EMPTY_FLOOR, everyone, without } from "./floor-claims.ts";
 import {
+  currentRules,
   enqueue,
   forget,
   grant,
@@ -33,8 +34,7 @@ import {
   passTurnOrAnswer,
   renumber,
   replaceClaim,
-  rulesFor,
-  settleFloor,
+  settleAndNotify,
   stoppable,
   withEffects,
 } from "./grants.ts";
@@ -113,7 +113,7 @@ function createInFront(
 ): void {
   const { sessionId } = claim;
   const floor = replaces === undefined ? step.floor : without(step.floor, [replaces]);
-  const decision = decide(floor, { ...claim, agent, waits: "queued" }, rulesFor(step));
+  const decision = decide(floor, { ...claim, agent, waits: "queued" }, currentRules(step));
   if (decision.outcome === "rejected") {
     log(step, decision);
     return refuse(step, "rejected", { message: decision.say, facts: { decision } });
@@ -150,7 +150,7 @@ function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined):
   const agent = catalog.agents.get(agentId);
   const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
   const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...floorLanguageOf({ locale }) };
-  const rules = rulesFor(step);
+  const rules = currentRules(step);
   const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
   if (decision.outcome === "rejected") return emit(step, accept({ decision }));
   // A placeholder id for the session that would be created; no session has it.
@@ -327,7 +327,8 @@ const machine = setup({
       };
       handle(step, event);
       const isRenumbered = context.catalog !== step.given.catalog.hash;
-      if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags) settleFloor(step, step.cause);
+      if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags)
+        settleAndNotify(step, step.cause);
       // The command that changed the flags has logged the change.
       if (step.floor.reserved !== context.floor.reserved) emitFloor(step);
       if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags) {

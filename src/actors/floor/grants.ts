@@ -14,7 +14,7 @@ import { everyone, type FloorRules, reservedClaim, rulesOf, storedClaim, without
 import { giveFront, letBeneath, letWait, type Move, type Rearrangement, settle } from "./rearrangement.ts";
 
 /** The floor's rules, with the restrictions that its flags enable. */
-export const rulesFor = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);
+export const currentRules = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);
 
 /** The claim of a request that is made now: it is the floor's latest. */
 export function newClaim({ floor }: ArbiterStep, numbers: Numbers, sessionId: SessionId): Claim {
@@ -33,7 +33,7 @@ export function handleRequest(
   const agent = given.catalog.agents.get(kept.agentId);
   const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : storedClaim(kept);
   const challenger: Challenger = { ...numbers, sessionId, agent, waits };
-  const decision = decide(step.floor, challenger, rulesFor(step));
+  const decision = decide(step.floor, challenger, currentRules(step));
   const claim = newClaim(step, numbers, sessionId);
   if (decision.outcome === "granted") {
     const logged = grant(step, claim, request.as, decision, turn !== undefined);
@@ -71,7 +71,7 @@ export function grant(
 ): Decision {
   if (decision.reason === "already_holder") return decision;
   const arrange = decision.reason === "beneath" ? letBeneath : giveFront;
-  return makeAudible(step, claim, verb, decision, arrange(step.floor, claim, rulesFor(step)), turnFollows);
+  return makeAudible(step, claim, verb, decision, arrange(step.floor, claim, currentRules(step)), turnFollows);
 }
 
 /**
@@ -147,7 +147,7 @@ export function enqueue(
   turn: TurnInput | undefined,
 ): void {
   const { given } = step;
-  const next = letWait(step.floor, claim, as, given.now, rulesFor(step));
+  const next = letWait(step.floor, claim, as, given.now, currentRules(step));
   const logged = withEffects(decision, next.moves, claim, given.catalog);
   const waits = [...step.floor.queued, ...step.floor.paused].some(({ sessionId }) => sessionId === claim.sessionId);
   // Nothing changes when a waiting session asks again and must still wait.
@@ -168,9 +168,9 @@ export function forget(step: ArbiterStep, sessionId: SessionId): void {
  * @param reason of the transitions, unless the floor goes to another session
  * @param delayMs 0 if `resume_delay` is over; absent: it applies
  */
-export function settleFloor(step: ArbiterStep, reason = "resumed", delayMs?: number): void {
+export function settleAndNotify(step: ArbiterStep, reason = "resumed", delayMs?: number): void {
   const { given } = step;
-  const { restricted, woken, ...next } = settle(step.floor, rulesFor(step), given, delayMs);
+  const { restricted, woken, ...next } = settle(step.floor, currentRules(step), given, delayMs);
   for (const move of restricted) displace(step, move, "restricted", undefined);
   if (!woken) return next.floor === step.floor ? undefined : applyMoves(step, next, reason);
   const decision = wakeDecision(woken.claim, woken.reason, given.catalog.agents);
@@ -180,7 +180,7 @@ export function settleFloor(step: ArbiterStep, reason = "resumed", delayMs?: num
 /** `resume_delay` has passed: the reserved session is woken, or a session that has become the better one. */
 export function handleDue(step: ArbiterStep): void {
   step.floor = { ...step.floor, reserved: undefined };
-  settleFloor(step, undefined, 0);
+  settleAndNotify(step, undefined, 0);
 }
 
 /** A queued session has waited for too long, or its lease ran out: it leaves the queue, and remains `created`. */

@@ -164,7 +164,10 @@ export class Ledger {
       flags: actors.context.flags,
       reserved: reservationOf(actors.context.floor),
       sessions,
-      messages: staying([...this.#messages.values()], sessionOf),
+      messages: staying(
+        [...this.#messages.values()],
+        (write) => ("message" in write ? write.message : write).sessionId,
+      ),
       logs: staying(this.#logs, ({ sessionId }) => sessionId),
       events: staying(this.#entries, ({ sessionId }) => sessionId),
       effectsAdded: [...this.#added.values()],
@@ -343,8 +346,6 @@ export class Ledger {
     this.#logMessage(message, now);
   }
 }
-
-const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);
 
 /** The earlier of two times; undefined: never. */
 function earlier(one: number | undefined, other: number | undefined): number | undefined {

@@ -12,7 +12,7 @@ export interface Committer {
   commitAll(changes: readonly FloorChange[], until: number): Promise<CommitOutcome[] | undefined>;
 }
 
-interface Waiting {
+interface WaitingCommit {
   change: FloorChange;
   /** When its outcome is no longer waited for, in ms of the clock. */
   until: number;
@@ -47,11 +47,11 @@ export const MAX_WAITING_COMMITS = 4_096;
 export class CommitQueue {
   readonly #committer: Committer;
   readonly #clock: Clock;
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: WaitingCommit[] = [];
   #underWay = 0;
   readonly #locked = new RecentMap<FloorId, true>(MAX_LOCKED);
   /** Changes of locked floors. */
-  readonly #apart: Waiting[] = [];
+  readonly #apart: WaitingCommit[] = [];
   #apartUnderWay = 0;
 
   constructor(committer: Committer, clock: Clock) {
@@ -90,7 +90,7 @@ export class CommitQueue {
     while (this.#underWay < MAX_STATEMENTS && this.#waiting.length > 0) void this.#send(this.#nextGroup());
   }
 
-  #nextGroup(): Waiting[] {
+  #nextGroup(): WaitingCommit[] {
     let length = 0;
     let count = 0;
     while (count < Math.min(GROUP, this.#waiting.length) && length < GROUP_LENGTH) {
@@ -100,7 +100,7 @@ export class CommitQueue {
     return this.#waiting.splice(0, count);
   }
 
-  async #send(group: Waiting[]): Promise<void> {
+  async #send(group: WaitingCommit[]): Promise<void> {
     this.#underWay += 1;
     const inTime = group.filter((each) => this.#isInTime(each));
     if (inTime.length === 1) await this.#commitAlone(inTime[0]!);
@@ -109,7 +109,7 @@ export class CommitQueue {
     this.#sendNext();
   }
 
-  #isInTime({ until, answer }: Waiting): boolean {
+  #isInTime({ until, answer }: WaitingCommit): boolean {
     const isInTime = this.#clock.now() < until;
     if (!isInTime) answer.reject(new AppError("unavailable", "the commit waited for too long"));
     return isInTime;
@@ -118,7 +118,7 @@ export class CommitQueue {
   /**
    * Each change has its own outcome (rule C5): a change that fails, or waits for a lock, does so without the others.
    */
-  async #commitTogether(group: readonly Waiting[]): Promise<void> {
+  async #commitTogether(group: readonly WaitingCommit[]): Promise<void> {
     const inOrder = group.toSorted((one, other) => (one.change.floorId < other.change.floorId ? -1 : 1));
     const changes = inOrder.map(({ change }) => change);
     const until = Math.min(...group.map((each) => each.until));
@@ -133,7 +133,7 @@ export class CommitQueue {
     }
   }
 
-  async #commitAlone({ change, answer }: Waiting): Promise<void> {
+  async #commitAlone({ change, answer }: WaitingCommit): Promise<void> {
     const { floorId } = change;
     try {
       const outcome = await this.#committer.commit(change);

@@ -14,25 +14,26 @@ import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import { LOG_BYTES, readPage, rowsWithin, weightOfEvent } from "../../../src/store/row-page.ts";
-import type {
-  CommitOutcome,
-  ConnectionRow,
-  DeletedSession,
-  DraftPage,
-  DueQuery,
-  FloorChange,
-  FloorRecord,
-  LogSlice,
-  MessageRange,
-  MessageWrite,
-  Receipt,
-  ReceiptKey,
-  SessionRow,
-  Store,
-  StoredFloorPage,
-  StoredMessagePage,
-  StoredSessionView,
-  Whereabouts,
+import {
+  type CommitOutcome,
+  type ConnectionRow,
+  type DeletedSession,
+  type DraftPage,
+  type DueQuery,
+  type FloorChange,
+  type FloorRecord,
+  type LogSlice,
+  type MessageRange,
+  type MessageWrite,
+  type Receipt,
+  type ReceiptKey,
+  type SessionRow,
+  type Store,
+  type StoredFloorPage,
+  type StoredMessagePage,
+  type StoredSessionView,
+  sessionOfWrite,
+  type Whereabouts,
 } from "../../../src/store/store.ts";
 
 /**
@@ -290,9 +291,8 @@ function logPage(entries: readonly LogEntry[], limit: number): LogEntry[] {
 }
 
 const receiptKey = ({ caller, commandId }: ReceiptKey): string => `${caller}\n${commandId}`;
-const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);
 const idOf = (write: MessageWrite): MessageId => ("message" in write ? write.message.id : write.id);
-const keyOf = (write: MessageWrite): string => `${sessionOf(write)}/${idOf(write)}`;
+const keyOf = (write: MessageWrite): string => `${sessionOfWrite(write)}/${idOf(write)}`;
 
 /** A session with everything that is deleted with it. */
 interface StoredSession {
@@ -357,8 +357,8 @@ class MemoryTables {
       throw new Error(`there is no message ${id} in session ${sessionId}`);
     };
     for (const write of messages) {
-      needSession(sessionOf(write));
-      if (write.kind === "put" || write.kind === "append") needMessage(sessionOf(write), idOf(write));
+      needSession(sessionOfWrite(write));
+      if (write.kind === "put" || write.kind === "append") needMessage(sessionOfWrite(write), idOf(write));
     }
     for (const { sessionId, messageId } of logs) needMessage(sessionId, messageId);
     for (const { sessionId } of events) if (sessionId !== undefined) needSession(sessionId);
@@ -385,7 +385,7 @@ class MemoryTables {
   }
 
   #writeMessage(write: MessageWrite): void {
-    const { messages } = this.sessions.get(sessionOf(write))!;
+    const { messages } = this.sessions.get(sessionOfWrite(write))!;
     if (write.kind === "add" || write.kind === "put") {
       messages.set(write.message.id, write.message);
       this.draftKey(write.message);

@@ -2,7 +2,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SessionId } from "../../../protocol/ids.ts";
 import { floorHash } from "../../../protocol/internal/floor-hash.ts";
 import type { SessionSqlRow } from "../../rows.ts";
-import type { MessageWrite, Receipt } from "../../store.ts";
+import { type MessageWrite, type Receipt, sessionOfWrite } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { WriteOutcome, WrittenChange } from "../writer/writer-job.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
@@ -77,7 +77,7 @@ export class ChangeWriter {
     for (const history of staged) this.staged.publish(history, floorKey);
     if (staged.length > 0) stored = this.#find(sessions);
     const sessionKeys = this.#writeSessions(sessions, stored, floorKey);
-    for (const write of messages) this.#messages.write(sessionKeys(sessionOf(write)), floorKey, write);
+    for (const write of messages) this.#messages.write(sessionKeys(sessionOfWrite(write)), floorKey, write);
     for (const log of change.logs) this.#messages.addLog(sessionKeys(log.sessionId), log);
     this.#writeEvents(change, floorKey, sessionKeys);
     this.#writeEnds(change, floorKey);
@@ -189,5 +189,3 @@ function floorValues({ expected, head, format, flags, reserved, snapshot, alarm 
   const reservedJson = reserved ? JSON.stringify(reserved) : null;
   return [expected + 1, head, format, JSON.stringify(flags), reservedJson, snapshot, alarm ?? null] as const;
 }
-
-const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);

@@ -40,7 +40,7 @@ export class JobFailed extends Error {
 }
 
 /** An unanswered job. */
-interface Waiting extends PromiseWithResolvers<WriteOutcome> {
+interface UnansweredJob extends PromiseWithResolvers<WriteOutcome> {
   job: Job;
 }
 
@@ -61,10 +61,10 @@ export class WriterThread {
   /** Set while a new thread is starting. */
   #starting: Promise<Worker> | undefined;
   /** Jobs that the thread has not got yet. */
-  #lot: Waiting[] = [];
+  #lot: UnansweredJob[] = [];
   #isScheduled = false;
   /** Unanswered jobs that the thread has, oldest first. It answers them in this order. */
-  #sent: Waiting[] = [];
+  #sent: UnansweredJob[] = [];
   #unanswered = 0;
   #finished: PromiseWithResolvers<void> | undefined;
   #pauseMs = FIRST_PAUSE_MS;
@@ -146,7 +146,7 @@ export class WriterThread {
     );
   }
 
-  #post(worker: Worker, lot: Waiting[]): void {
+  #post(worker: Worker, lot: UnansweredJob[]): void {
     if (this.#worker !== worker) return this.#failAll(lot, notThere());
     try {
       worker.postMessage(lot.map(({ job }) => job) satisfies WriterMessage);
@@ -184,7 +184,7 @@ export class WriterThread {
       this.#answer(waiting, results[index]!);
   }
 
-  #answer(waiting: Waiting, result: Result): void {
+  #answer(waiting: UnansweredJob, result: Result): void {
     this.#unanswered -= 1;
     if (!isFailure(result)) waiting.resolve(result);
     else if (result.fault === "taken") waiting.resolve("conflict");
@@ -193,7 +193,7 @@ export class WriterThread {
     if (this.#unanswered === 0) this.#finished?.resolve();
   }
 
-  #failAll(lot: readonly Waiting[], error: unknown): void {
+  #failAll(lot: readonly UnansweredJob[], error: unknown): void {
     for (const waiting of lot) this.#answer(waiting, { fault: "engine", error: error as Error });
   }
 
