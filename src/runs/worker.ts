@@ -2,27 +2,27 @@
 import type { Agent } from "../agents/agent.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";
-import { dataFrame, envelopeJson } from "../protocol/frames.ts";
 import type { AgentId, RunId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command, Envelope } from "../protocol/internal/command.ts";
 import { HandedOver, type RunEffect } from "../protocol/internal/effect.ts";
-import { encodeFloorMessage, floorTopic, homeTopic, runTopic } from "../protocol/internal/floor-message.ts";
+import { homeTopic, runTopic } from "../protocol/internal/floor-message.ts";
 import type { RunFailure } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { type RunOutcome, RunSignal, type RunTask } from "../protocol/internal/run.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
-import { type Logger, withFacts } from "../shared/ports/logger.ts";
-import { type Tracer, traceIdOf } from "../shared/ports/tracer.ts";
+import type { Logger } from "../shared/ports/logger.ts";
+import type { Tracer } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import { sleep, within } from "../shared/waiting.ts";
 import type { BlobStore, MessageStore, StoreEpoch } from "../store/store.ts";
+import { makeDriver } from "./driver-wiring.ts";
 import { type RunClaimOptions, requestTask } from "./run-claim.ts";
-import { RunDriver, type RunWork } from "./run-driver.ts";
+import type { RunDriver, RunWork } from "./run-driver.ts";
 import { RunLimits, type RunLimitsOptions, type RunState } from "./run-limits.ts";
-import { readSummaryWork } from "./summary-reader.ts";
-import { readTurn } from "./turn-reader.ts";
+import { type RunRefusal, readWork, runRefusalOf } from "./run-work.ts";
+import { runFacts, traceRun } from "./traced-run.ts";
 
 /** The pause before each try to claim a run from an unreachable floor, in ms; then the next sweep offers the run. */
 const PAUSES_MS = [0, 250, 500, 1_000, 1_000, 1_000];
@@ -180,7 +180,7 @@ export class Worker {
   /** @returns false if the floor is unreachable for now */
   async #tryToDrive(effect: RunEffect, handled: HandledRun, isFirst: boolean): Promise<boolean> {
     const { runId } = effect;
-    const { bus, store, clock, log, onClaimed } = this.#options;
+    const { bus, store, clock, log, onClaimed, tracer } = this.#options;
     let subscription: Subscription | undefined;
     try {
       // Subscribe before the claim, so that no signal is missed.
@@ -192,12 +192,12 @@ export class Worker {
         handled.isOurs = task !== undefined;
         if (!task) continue;
         if (!task.purpose) onClaimed?.(Math.max(0, clock.now() - effect.dueAt));
-        await this.#driveTraced(effect, task);
+        await traceRun(tracer, effect, task, (traced) => this.#drive(traced, task));
       } while (handled.isOfferedAgain && !this.#stopping.signal.aborted);
       return true;
     } catch (error) {
       const isPassing = !handled.isOurs && error instanceof AppError && error.code === "unavailable";
-      const facts = { err: error, ...factsOf(effect) };
+      const facts = { err: error, ...runFacts(effect) };
       if (!isPassing) log.warn(facts, "a run could not be driven; the next sweep offers it again");
       else if (isFirst) log.warn(facts, "a run could not be claimed; the worker tries again");
       return !isPassing;
@@ -226,28 +226,9 @@ export class Worker {
     if (effect && this.#handled.size < this.#limits.concurrency) void this.#handle(effect);
   }
 
-  async #driveTraced(effect: RunEffect, task: RunTask): Promise<void> {
-    const { tracer } = this.#options;
-    const { trace, sessionId, runId } = effect;
-    if (!tracer || trace === undefined) return void (await this.#drive(effect, task));
-    const span = tracer.begin("run", task.purpose ?? "run", trace, {
-      "interlock.floor.id": effect.floorId,
-      "interlock.session.id": sessionId,
-      "interlock.run.id": runId,
-      "interlock.agent": task.agentId,
-      "interlock.attempt": task.attempt,
-    });
-    let outcome: RunOutcome["kind"] = "lost";
-    try {
-      outcome = await this.#drive({ ...effect, trace: span.trace }, task);
-    } finally {
-      span.end({ "interlock.outcome": outcome }, outcome === "failed" || outcome === "lost" ? outcome : undefined);
-    }
-  }
-
   /** @returns the outcome as this worker saw it */
   async #drive(effect: RunEffect, task: RunTask): Promise<RunOutcome["kind"]> {
-    const { agents, clock, metrics } = this.#options;
+    const { agents, clock, metrics, store, home } = this.#options;
     const { runId, agentId, purpose = "turn" } = task;
     const begunAt = clock.now();
     const end = (outcome: RunOutcome["kind"], failure?: Omit<RunFailure, "at" | "agentId">) => {
@@ -257,16 +238,20 @@ export class Worker {
     };
     const found = agents.find(agentId);
     const agent = task.purpose && !found?.summarize ? undefined : found;
-    const work = agent && (await this.#read(effect, task));
+    const work = agent && (await readWork(store, effect.sessionId, task, home));
     if (!work) {
-      const refusal = refusalOf(task, agent !== undefined);
+      const refusal = runRefusalOf(task, agent !== undefined);
       await this.#refuse(effect, task, refusal);
       return end(refusal.outcome.kind, refusal.failure);
     }
-    const drive: Drive = {
+    const driver = makeDriver(effect, this.#options, {
+      agent,
       work,
-      driver: this.#makeDriver(effect, agent, work, (isHeld) => this.#setHeld(drive, isHeld)),
-    };
+      send: (command) => this.#send(effect, command),
+      onHold: (isHeld) => this.#setHeld(drive, isHeld),
+      onWait: () => this.#updateLimits(),
+    });
+    const drive: Drive = { work, driver };
     this.#drives.set(runId, drive);
     this.#updateLimits();
     if (this.#stopping.signal.aborted) this.#giveBackAtOnce(drive);
@@ -281,53 +266,15 @@ export class Worker {
     }
   }
 
-  /** @returns undefined if there is nothing to do */
-  async #read({ sessionId }: RunEffect, task: RunTask): Promise<RunWork | undefined> {
-    const { store, home } = this.#options;
-    if (task.purpose) return await readSummaryWork(store, sessionId, task);
-    const turn = await readTurn(store, sessionId, task, home);
-    return turn && { request: turn };
-  }
-
   /** End a run without its agent. */
-  async #refuse(effect: RunEffect, task: RunTask, { outcome, failure }: Refusal): Promise<void> {
+  async #refuse(effect: RunEffect, task: RunTask, { outcome, failure }: RunRefusal): Promise<void> {
     const { runId, attempt, agentId } = task;
     const { sessionId } = effect;
     if (failure) {
       const { errorCode: code, reason } = failure;
-      this.#options.log.warn({ ...factsOf(effect), attempt, agentId, code, reason }, "a run failed");
+      this.#options.log.warn({ ...runFacts(effect), attempt, agentId, code, reason }, "a run failed");
     }
     await this.#send(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
-  }
-
-  #makeDriver(effect: RunEffect, agent: Agent, work: RunWork, onHold: (isHeld: boolean) => void): RunDriver {
-    const { bus, store, clock, newId, home, log } = this.#options;
-    const { sessionId, floorId } = effect;
-    const topic = floorTopic(store.epoch, floorId);
-    return new RunDriver({
-      agent,
-      work,
-      sessionId,
-      clock,
-      newId,
-      log: withFacts(log, { ...factsOf(effect), attempt: work.request.attempt }),
-      send: (command) => this.#send(effect, command),
-      loadImage: async ({ hash }) => {
-        const blob = await store.getBlob(sessionId, hash);
-        if (!blob) throw new AppError("not_found", "The image was deleted.");
-        return blob.bytes;
-      },
-      stream: (delta) => {
-        // Later readers get the text from the store.
-        if (!bus.hasSubscribers(topic)) return;
-        const json = JSON.stringify(delta);
-        const frame = dataFrame(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
-        void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }, bus.isLocal));
-      },
-      home,
-      onHold,
-      onWait: () => this.#updateLimits(),
-    });
   }
 
   #receive(runId: RunId, message: Uint8Array): void {
@@ -387,28 +334,5 @@ export class Worker {
   }
 }
 
-/** The fields of a run in a log line. */
-const factsOf = ({ floorId, sessionId, runId, trace }: RunEffect): object => {
-  return { floorId, sessionId, runId, ...(trace !== undefined && { traceId: traceIdOf(trace) }) };
-};
-
 const stateOf = ({ work, held, driver }: Drive): RunState =>
   work.purpose ?? (held ? "held" : driver.isWaiting ? "waiting" : "running");
-
-/** How a run ends that no agent begins, and why, for operators. */
-interface Refusal {
-  outcome: RunOutcome;
-  failure?: Omit<RunFailure, "at" | "agentId">;
-}
-
-/** @param hasAgent whether the catalogue has its agent; then there is nothing to do, such as a deleted message */
-function refusalOf({ purpose, agentId }: RunTask, hasAgent: boolean): Refusal {
-  if (purpose && hasAgent) return { outcome: { kind: "unneeded" } };
-  const refuse = (errorCode: "agent_not_found" | "internal", message: string, reason: string): Refusal => {
-    return { outcome: { kind: "failed", code: errorCode, message }, failure: { errorCode, reason } };
-  };
-  if (hasAgent) return refuse("internal", "The message of this run is gone.", "the message to answer is gone");
-  const message = "The catalogue has no such agent, or it writes no summaries.";
-  if (purpose) return refuse("agent_not_found", message, message);
-  return refuse("agent_not_found", `Invalid agent ID: ${agentId}`, "the catalogue has no such agent");
-}
