@@ -101,11 +101,16 @@ it("the shipped catalogue shows what agents can do: confirm, ask, fail, delegate
 });
 
 it("the agents that the shipped catalogue delegates to are enabled", () => {
-  const catalog = catalogOf(text);
-  for (const { id, adapter, subAgents } of catalog.agents.values()) {
-    for (const { delegate } of adapter.kind === "scripted" ? adapter.replies : []) {
-      if (delegate) expect(subAgents, id).toContain(delegate.name);
-    }
+  const { agents } = catalogOf(text);
+  const delegations = [...agents.values()].flatMap(({ id, adapter, subAgents }) =>
+    (adapter.kind === "scripted" ? adapter.replies : []).flatMap(({ delegate }) =>
+      delegate ? { from: id, to: delegate.name, subAgents } : [],
+    ),
+  );
+  expect(delegations.length).toBeGreaterThan(0);
+  for (const { from, to, subAgents } of delegations) {
+    expect(subAgents, from).toContain(to);
+    expect(agents.get(to)?.enabled, `${from} to ${to}`).toBe(true);
   }
 });
 

@@ -207,5 +207,8 @@ test("a stopping worker does not wait for an unreachable floor: its run is drive
 test("a stopping worker without runs stops at once", async () => {
   const stage = await WorkerStage.open();
   const worker = await stage.startWorker();
+  const begun = stage.clock.now();
+  // No time passes, so a worker that waits for anything never ends.
   await worker.worker.stop(patience);
+  expect(stage.clock.now()).toBe(begun);
 });
