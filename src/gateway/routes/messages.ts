@@ -25,12 +25,12 @@ import { type Connections, liveSlots } from "../streams/connections.ts";
 import { TurnAnswer, turnAnswer } from "./command-answer.ts";
 
 /**
- * The readers that receive a failure, in addition to the caller. A session is set only after the caller was allowed to
- * see it.
+ * What a message is for, as far as it was found: the readers that receive a failure, in addition to the caller. A
+ * session is set only after the caller was allowed to see it, or if the message creates it.
  */
 interface Resolved {
-  row: ConnectionRow | undefined;
-  target: Target | undefined;
+  connection?: ConnectionRow | undefined;
+  target?: Target | undefined;
 }
 
 type RollbackMessage = Extract<ClientMessage, { type: "rollback" }>;
@@ -89,10 +89,10 @@ export function messageRoutes(app: Routes, context: Context): void {
     if (message.type === "heartbeat") return renewLease(caller, message.sessionId, request.trace);
     if (message.type === "played") return notePlayed(caller, message, request.trace);
     const identity = commands.identify(caller, request, message);
-    const resolved: Resolved = { row: undefined, target: undefined };
+    const resolved: Resolved = {};
     if (message.type === "rollback") return rollBack(message, identity, resolved);
     try {
-      return await answer(caller, message, identity, resolved);
+      return await answer(message, identity, resolved);
     } catch (thrown) {
       const error = inOrder(message, toAppError(thrown));
       await notify(error.code, error.message, resolved);
@@ -133,8 +133,8 @@ export function messageRoutes(app: Routes, context: Context): void {
     { sessionId: named, connectionId, messageId, upTo }: Extract<ClientMessage, { type: "played" }>,
     trace: Trace | undefined,
   ): Promise<z.infer<typeof MessageAnswer>> {
-    const row = connectionId && (await connections.find(connectionId, caller.ownerId));
-    const sessionId = named ?? (row && liveSlots(row).at(-1)?.sessionId);
+    const connection = connectionId && (await connections.find(connectionId, caller.ownerId));
+    const sessionId = named ?? (connection && liveSlots(connection).at(-1)?.sessionId);
     if (sessionId === undefined) throw new AppError("session_not_found");
     const { floorId } = await context.visibleTo(caller).locate(sessionId);
     const command = { type: "session.played", sessionId, messageId, upTo } as const;
@@ -148,15 +148,13 @@ export function messageRoutes(app: Routes, context: Context): void {
     identity: Identity,
     resolved: Resolved,
   ): Promise<z.infer<typeof TurnAnswer>> {
-    const { connectionId, rollback } = message;
+    const { rollback } = message;
     const { caller } = identity;
     try {
-      resolved.row = connectionId && (await connections.find(connectionId, caller.ownerId));
-      const target = await findTarget(caller, message, identity, resolved.row);
-      resolved.target = target;
+      const target = await findTarget(message, identity, resolved);
       // These clients name no connection. Their own is bound to the session.
-      const open = resolved.row ?? (await connections.forNewSession(undefined, caller.ownerId));
-      if (open?.slots.some(({ sessionId }) => sessionId === target.sessionId)) resolved.row = open;
+      const open = resolved.connection ?? (await connections.forNewSession(undefined, caller.ownerId));
+      if (open?.slots.some(({ sessionId }) => sessionId === target.sessionId)) resolved.connection = open;
       const find = (sessions: VisibleSessions, id: SessionId) => findPoint(sessions, id, rollback.messageIndex);
       const reply = await copies.rollBack(identity, target.sessionId, find);
       await send(resolved, "rollback_result", { success: true, sessionId: reply.sessionId });
@@ -170,45 +168,49 @@ export function messageRoutes(app: Routes, context: Context): void {
   }
 
   async function answer(
-    caller: Caller,
     message: ClientMessage,
     identity: Identity,
     resolved: Resolved,
   ): Promise<z.infer<typeof MessageAnswer>> {
-    const { connectionId } = message;
-    let planned: Target | undefined;
+    const { caller } = identity;
     const plan = async () => {
-      resolved.row = connectionId && (await connections.find(connectionId, caller.ownerId));
-      const target = await findTarget(caller, message, identity, resolved.row);
-      if (!target.creates) resolved.target = target;
-      planned = target;
+      const target = await findTarget(message, identity, resolved);
       return { floorId: target.floorId, command: await commandOf(message, target, identity) };
     };
     const made = commands.deriveId<SessionId>(identity, "session");
+    const findMade = () => context.visibleTo(caller).findLiving(made);
     const reply = await commands.carryOut(identity, plan, {
-      connection: () => connections.forNewSession(connectionId, caller.ownerId),
-      find: async ({ sessionId }) => (sessionId === made ? context.visibleTo(caller).findLiving(made) : undefined),
+      connection: () => connections.forNewSession(message.connectionId, caller.ownerId),
+      find: async ({ sessionId }) => (sessionId === made ? findMade() : undefined),
     });
     const { outcome, sessionId } = reply;
-    const created = sessionId === made ? (planned ?? (await context.visibleTo(caller).findLiving(made))) : undefined;
-    if (planned && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", resolved);
+    // Undefined for a repeat, which gets the first answer.
+    const { target } = resolved;
+    if (target && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", resolved);
+    const created = sessionId === made ? (target ?? (await findMade())) : undefined;
     const user = created && { userId: userOf(created.floorId) };
     return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }) };
   }
 
-  /** The named session, or else the one bound last. A chat without either creates a session. */
-  async function findTarget(
-    caller: Caller,
-    message: ClientMessage,
-    identity: Identity,
-    row: ConnectionRow | undefined,
-  ): Promise<Target> {
-    const sessionId = message.sessionId ?? (row && liveSlots(row).at(-1)?.sessionId);
-    if (sessionId !== undefined) return context.visibleTo(caller).locate(sessionId);
+  /**
+   * The named session, or else the one bound last. A chat without either creates a session.
+   * @param resolved filled with what is found
+   */
+  async function findTarget(message: ClientMessage, identity: Identity, resolved: Resolved): Promise<Target> {
+    const { caller } = identity;
+    const { connectionId } = message;
+    const connection = connectionId && (await connections.find(connectionId, caller.ownerId));
+    resolved.connection = connection;
+    const sessionId = message.sessionId ?? (connection && liveSlots(connection).at(-1)?.sessionId);
+    if (sessionId !== undefined) {
+      resolved.target = await context.visibleTo(caller).locate(sessionId);
+      return resolved.target;
+    }
     if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
     const { agentId, workspaceId, locale = identity.locale } = message;
-    const wanted = { agentId, ...userZoneOf(message, row), workspaceId, locale };
-    return newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    const wanted = { agentId, ...userZoneOf(message, connection), workspaceId, locale };
+    resolved.target = newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    return resolved.target;
   }
 
   async function commandOf(message: ClientMessage, target: Target, identity: Identity): Promise<Command> {
@@ -239,19 +241,24 @@ export function messageRoutes(app: Routes, context: Context): void {
 
   /** Report the failure on the stream too: to the named connection, or else to the session's live readers. */
   async function notify(errorCode: ErrorCode, text: string, resolved: Resolved): Promise<void> {
-    // Readers of a session that belongs to another caller receive nothing.
-    const target = errorCode === "session_not_found" ? undefined : resolved.target;
+    // Readers of a session that belongs to another caller receive nothing. A new session has no readers.
+    const isReadable = errorCode !== "session_not_found" && !resolved.target?.creates;
+    const target = isReadable ? resolved.target : undefined;
     const isAboutAgents = AGENT_ERRORS.has(errorCode);
     const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(context.catalog()) }) };
     await send({ ...resolved, target }, "error", data);
   }
 
   /** Send an event that is not logged to the named connection, or else to the session's live readers. */
-  async function send({ row, target }: Resolved, type: "error" | "rollback_result", data: object): Promise<void> {
-    if (!row && !target) return;
+  async function send(
+    { connection, target }: Resolved,
+    type: "error" | "rollback_result",
+    data: object,
+  ): Promise<void> {
+    if (!connection && !target) return;
     const about = target ? { sessionId: target.sessionId } : {};
     const json = envelopeJson({ type, json: JSON.stringify(data), at: context.clock.now(), ...about });
-    if (row) return connections.send(row.id, { kind: "live", body: json });
+    if (connection) return connections.send(connection.id, { kind: "live", body: json });
     const { floorId, sessionId } = target!;
     const frame = dataFrame(json);
     const { bus } = context;
