@@ -17,6 +17,13 @@ test("the hops have the files of the two tables in architecture.md, in their ord
   }
 });
 
+test("each hop is reported by the file that it names", () => {
+  for (const [hop, file] of Object.entries(HOPS)) {
+    const source = readFileSync(join(import.meta.dirname, "../../../src", file), "utf8");
+    expect(source, file).toMatch(new RegExp(`flow\\.onHop\\?\\.\\(\\s*"${hop}"`));
+  }
+});
+
 test("`interlock serve --trace-flow` prints each hop of a message, from its socket to a reader's frame", async () => {
   const echo = { name: "echo", priority: 1, adapter: { kind: "scripted" } };
   const installation = await makeInstallation({ agents: [echo] });
