@@ -5,8 +5,8 @@ import { quantile } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
 /**
- * From the request of a call to the last audible sample of a real mpv, which `interlock players` pauses, compared with the
- * same mpv that is paused by hand over the session bus. Heard at the sink's monitor.
+ * From the request of a call to the last audible sample of a real mpv, which `interlock players` pauses, compared with
+ * the same mpv that is paused by hand over the session bus. Heard at the sink's monitor.
  */
 const ROUNDS = 40;
 const WARM_UP = 5;

@@ -63,7 +63,8 @@ const IMPORT = /^\s*(?:import|export)\s+(type\s+)?(?:[^"';]*?\sfrom\s+)?"([^"]+)
 const DECLARED = /^export (?:async |abstract )*(?:const|let|function\*?|class|interface|type|enum) (\w+)/gm;
 
 function filesUnder(folder: string): string[] {
-  return readdirSync(folder).flatMap((name) => {
+  const names = readdirSync(folder).filter((name) => name !== "node_modules");
+  return names.flatMap((name) => {
     const path = join(folder, name);
     return statSync(path).isDirectory() ? filesUnder(path) : [path];
   });
@@ -100,6 +101,11 @@ function hasMisplacedComment(text: string): boolean {
 const files = ["src", "page"]
   .flatMap((folder) => filesUnder(join(root, folder)))
   .filter((file) => /\.tsx?$/.test(file));
+
+/** Tests, benchmarks, examples and style sheets too. */
+const allFiles = ["src", "page", "test", "bench", "examples"]
+  .flatMap((folder) => filesUnder(join(root, folder)))
+  .filter((file) => /\.(tsx?|css)$/.test(file));
 
 describe("the code", () => {
   test("every file has a row of the dependency table, and every import is allowed by it", () => {
@@ -169,17 +175,15 @@ describe("the code", () => {
   });
 
   test("no line of a comment is longer than 120 columns", () => {
-    const long = ["src", "page"].flatMap((folder) =>
-      filesUnder(join(root, folder))
-        .filter((file) => /\.(tsx?|css)$/.test(file))
-        .flatMap((file) => longComments(readFileSync(file, "utf8")).map((line) => `${relative(root, file)}: ${line}`)),
+    const long = allFiles.flatMap((file) =>
+      longComments(readFileSync(file, "utf8")).map((line) => `${relative(root, file)}: ${line}`),
     );
     expect(long).toEqual([]);
     expect(longComments(`/** ${"word ".repeat(30)} */`)).toHaveLength(1);
   });
 
   test("a comment on a whole file is at its top, not in front of another declaration", () => {
-    const misplaced = files.filter((file) => hasMisplacedComment(readFileSync(file, "utf8")));
+    const misplaced = allFiles.filter((file) => hasMisplacedComment(readFileSync(file, "utf8")));
     expect(misplaced.map((file) => relative(root, file))).toEqual([]);
     expect(hasMisplacedComment('import "./a.ts";\n\n/** About the file. */\n\nexport const b = 1;\n')).toBe(true);
     expect(hasMisplacedComment('/** About the file. */\n\nimport "./a.ts";\n\n/** B. */\nconst b = 1;\n')).toBe(false);

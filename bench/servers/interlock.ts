@@ -7,8 +7,8 @@ import { createApp } from "../../src/node/app.ts";
 import { serveParent } from "../support/child.ts";
 
 /**
- * A real node in the embedded deployment. Arguments: the SQLite file (default: a new one), and `together` for a catalogue
- * whose sessions are heard together.
+ * A real node in the embedded deployment. Arguments: the SQLite file (default: a new one), and `together` for a
+ * catalogue whose sessions are heard together.
  */
 const ALONE = `
 agents:

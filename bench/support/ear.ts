@@ -5,7 +5,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 const SAMPLE_RATE = 48_000;
 /** A sample beyond this is audible: -60 dB of full scale. */
 const AUDIBLE = 33;
-/** Silence and sound last this long before they count, in ms: longer than any gap between two pieces of the recording. */
+/**
+ * Silence and sound last this long before they count, in ms: longer than any gap between two pieces of the recording.
+ */
 const LASTS_MS = 300;
 const STEP_MS = 5;
 const TIMEOUT_MS = 20_000;

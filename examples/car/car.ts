@@ -34,8 +34,8 @@ export interface Program {
 }
 
 /**
- * A car: a node with `config/car.yaml`, a sound server, a session bus, `interlock players` with `config/players.yaml`, and
- * programs with sound.
+ * A car: a node with `config/car.yaml`, a sound server, a session bus, `interlock players` with `config/players.yaml`,
+ * and programs with sound.
  */
 export class Car implements AsyncDisposable {
   readonly userId = DRIVER;

@@ -120,7 +120,9 @@ test("docs/use/protocol.md has every route, with its fields, its defaults, its l
   const [rows] = tablesOf(readPage("docs/use/protocol.md"), "route", "body or query", "answer");
   const takenBy = new Map(rows!.map(([route, takes]) => [codeOf(route!)[0]!, takes!]));
   const documented = [...takenBy.keys()];
-  /** The answer of a row, or of the row that it refers to: “the same” is the one above it, “as `POST /x`” that route's. */
+  /**
+   * The answer of a row, or of the row that it refers to: “the same” is the one above it, “as `POST /x`” that route's.
+   */
   const answerAt = (index: number): string => {
     const answer = rows![index]![2]!;
     if (answer.startsWith("the same")) return answerAt(index - 1);

@@ -1,4 +1,7 @@
-/** What a user of the generated client would write. It is compiled and run by `test/e2e/contract/http/openapi.test.ts` alone. */
+/**
+ * What a user of the generated client would write. It is compiled and run by `test/e2e/contract/http/openapi.test.ts`
+ * alone.
+ */
 
 import createClient from "openapi-fetch";
 import type { components, paths } from "./interlock.d.ts";

@@ -18,8 +18,8 @@ vi.mock("../../src/actors/session/session-deadlines.ts", async (load) =>
 );
 
 /**
- * The rules with a letter that are visible in a log whose catalogue stays as it is. `invariants.property.test.ts` leaves
- * out the others, too.
+ * The rules with a letter that are visible in a log whose catalogue stays as it is. `invariants.property.test.ts`
+ * leaves out the others, too.
  */
 const VISIBLE: readonly (keyof typeof LEFT_OUT)[] = [
   "R: no session is replaced",
@@ -31,7 +31,10 @@ const VISIBLE: readonly (keyof typeof LEFT_OUT)[] = [
   "A: a turn that is not done does not give the floor back",
 ];
 
-/** A planted fault is found within this many histories of its theme; `simulation.test.ts` finds none in as many without it. */
+/**
+ * A planted fault is found within this many histories of its theme; `simulation.test.ts` finds none in as many without
+ * it.
+ */
 const ENOUGH = 200;
 
 describe("the simulation", () => {

@@ -3,8 +3,8 @@ import { playHistory } from "./history.ts";
 import { playMany, report } from "./play-many.ts";
 
 /**
- * The number of histories, and the first seed: `SIMULATION_HISTORIES=20000 SIMULATION_FROM=1000000 npm test`. The default
- * is the number within which each planted fault is found.
+ * The number of histories, and the first seed: `SIMULATION_HISTORIES=20000 SIMULATION_FROM=1000000 npm test`. The
+ * default is the number within which each planted fault is found.
  */
 const HISTORIES = Number(process.env["SIMULATION_HISTORIES"] ?? 200);
 const FROM = Number(process.env["SIMULATION_FROM"] ?? 1);

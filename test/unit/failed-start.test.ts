@@ -56,7 +56,9 @@ async function makeNodes() {
 /** What keeps this process alive: sockets, timers, threads, programs, watched files. */
 const held = () => process.getActiveResourcesInfo().filter((kind) => kind !== "Immediate");
 
-/** What this process holds while it does nothing: a timer or a socket that is about to end would hide one that stays. */
+/**
+ * What this process holds while it does nothing: a timer or a socket that is about to end would hide one that stays.
+ */
 async function heldAtRest(): Promise<string[]> {
   for (;;) {
     const now = held();
@@ -66,8 +68,8 @@ async function heldAtRest(): Promise<string[]> {
 }
 
 /**
- * Wait, without a timer of its own, until this process holds nothing that it did not hold before: for 1 s in which it has a
- * core, however long that takes on a busy machine.
+ * Wait, without a timer of its own, until this process holds nothing that it did not hold before: for 1 s in which it
+ * has a core, however long that takes on a busy machine.
  */
 async function expectNothingLeft(before: readonly string[]): Promise<void> {
   const begun = process.cpuUsage();

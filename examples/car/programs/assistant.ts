@@ -1,7 +1,7 @@
 /**
  * `assistant.ts WORDS`: sends the words to the dialog agent, and speaks its reply sentence by sentence while the agent
- * writes it. The agent runs on the server; this program only speaks, and reports how much was heard. The session's state
- * decides whether it may be heard.
+ * writes it. The agent runs on the server; this program only speaks, and reports how much was heard. The session's
+ * state decides whether it may be heard.
  */
 import { join } from "node:path";
 import { MessageTexts } from "../../../src/client/interlock-client.ts";

@@ -26,8 +26,8 @@ interface MailNode {
 }
 
 /**
- * The contract of a mailbox over every bus, over one that loses and repeats messages or is away, for commands in pieces,
- * and for a node that stops.
+ * The contract of a mailbox over every bus, over one that loses and repeats messages or is away, for commands in
+ * pieces, and for a node that stops.
  */
 function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
   describe(`mailbox over ${name}`, () => {

@@ -15,7 +15,8 @@ describeWith([smallPostgres()], "a standby of PostgreSQL that is promoted", (sta
   const primary = () => started() as SmallPostgres;
 
   /**
-   * A standby that has all commits, and gets no more after `detach`; `promote` puts it in the place of the first server.
+   * A standby that has all commits, and gets no more after `detach`; `promote` puts it in the place of the first
+   * server.
    */
   async function follow() {
     const standby = await primary().process.startStandby();

@@ -65,8 +65,8 @@ describeWith([smallPostgres(DISK_MIB), REDIS_PROCESS], TITLE, (startDatabase, st
       for (const node of nodes) expect(linesOf(node, "the database does not answer statements")).toBe(0);
     }
 
-    // Another file of the write-ahead log finds no room: the server panics, and cannot recover. A file in which nothing was
-    // written yet is not switched.
+    // Another file of the write-ahead log finds no room: the server panics, and cannot recover. A file in which nothing
+    // was written yet is not switched.
     const fillLog = "SELECT pg_logical_emit_message(false, 'test', 'more'), pg_switch_wal()";
     const isOver = () =>
       own.query(fillLog).then(

@@ -68,7 +68,9 @@ async function checkDrive(desktop: Desktop): Promise<void> {
   await endCall();
 }
 
-/** A new stream of mpv while it is quieter. Its sound server may give it the volume of the former one, or the full one. */
+/**
+ * A new stream of mpv while it is quieter. Its sound server may give it the volume of the former one, or the full one.
+ */
 async function checkNewStream(desktop: Desktop): Promise<void> {
   const endPrompt = await beginPrompt(desktop);
   const former = (await desktop.streams()).map(({ index }) => index);

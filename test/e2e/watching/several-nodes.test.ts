@@ -124,7 +124,8 @@ describeWith([POSTGRES, REDIS], "three nodes, one of each role", (startPostgres,
     for (const role of ["gateway", "worker", "orchestrator"] as const) await nodes[role].stop();
     const first = collector.spans.find(({ parentSpanId }) => parentSpanId === "b7ad6b7169203331")!;
     const ask = collector.below(first, "send session.chat");
-    // On a busy machine a command is sent again, and each time has a span at the orchestrator; one of them begins the run.
+    // On a busy machine a command is sent again, and each time has a span at the orchestrator; one of them begins the
+    // run.
     const under = (parent: SentSpan, name: string) =>
       collector.spans.filter((span) => span.parentSpanId === parent.spanId && span.name === name);
     const commit = under(ask, "commit").find((span) => under(span, "run").length > 0)!;

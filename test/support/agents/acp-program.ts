@@ -285,7 +285,8 @@ const BEHAVIOURS: Record<string, (text: string, prompt: Json[]) => unknown> = {
     await cancelled.promise;
     return { stopReason: "cancelled" };
   },
-  // A tool whose command is without the mark of the run. The shell between them ends with the turn, the command does not.
+  // A tool whose command is without the mark of the run. The shell between them ends with the turn, the command does
+  // not.
   clears: async () => {
     const shell = spawn("/bin/sh", ["-c", "/usr/bin/env -i /bin/sleep 600 & echo $!; wait"], {
       detached: true,

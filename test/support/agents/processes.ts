@@ -42,8 +42,8 @@ export async function running(word: string, count: number): Promise<number[]> {
 }
 
 /**
- * Scripts for /bin/sh that start a process without the environment of its run, and print its pid. They continue when the
- * process runs. The keys say what else it has left.
+ * Scripts for /bin/sh that start a process without the environment of its run, and print its pid. They continue when
+ * the process runs. The keys say what else it has left.
  */
 export const LEAVERS: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries({

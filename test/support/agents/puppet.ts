@@ -3,7 +3,10 @@ import type { AgentId } from "../../../src/protocol/ids.ts";
 
 type Step = { part: Part } | { end: true } | { failure: unknown };
 
-/** One run of a puppet, of a turn unless a test says otherwise. It yields what the test gives it, when the driver asks for the next part. */
+/**
+ * One run of a puppet, of a turn unless a test says otherwise. It yields what the test gives it, when the driver asks
+ * for the next part.
+ */
 export class PuppetRun<Request = Turn> {
   readonly turn: Request;
   readonly control: RunControl;

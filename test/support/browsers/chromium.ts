@@ -38,7 +38,10 @@ export function describeInChromium(
 }
 
 let browser: Promise<Browser> | undefined;
-/** Pages of finished tests, by their options, oldest first: a page that is loaded again takes half the time of a new one. */
+/**
+ * Pages of finished tests, by their options, oldest first: a page that is loaded again takes half the time of a new
+ * one.
+ */
 const kept = new Map<string, Page>();
 const MAX_KEPT = 3;
 

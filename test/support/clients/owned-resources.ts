@@ -101,8 +101,9 @@ export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promis
 export const NOTHING_THERE = /^$|"deleted":false|"aborted":false/;
 
 /**
- * Routes that name no resource of an owner. Lists among them are tested in `test/e2e/contract/auth/auth-ownership.test.ts`,
- * and the doors in `test/e2e/doors/access.test.ts`. A new route belongs in one of the two lists.
+ * Routes that name no resource of an owner. Lists among them are tested in
+ * `test/e2e/contract/auth/auth-ownership.test.ts`, and the doors in `test/e2e/doors/access.test.ts`. A new route
+ * belongs in one of the two lists.
  */
 export const OF_NOBODY = [
   "GET /session/list",

@@ -33,8 +33,8 @@ interface Parts {
 }
 
 /**
- * A desktop of its own: a session bus, PipeWire or PulseAudio with one null sink, a node with `config/car.yaml`, and the
- * bridge. Players are real programs. Everything ends with `close`.
+ * A desktop of its own: a session bus, PipeWire or PulseAudio with one null sink, a node with `config/car.yaml`, and
+ * the bridge. Players are real programs. Everything ends with `close`.
  */
 export class Desktop implements AsyncDisposable {
   readonly client: Client;

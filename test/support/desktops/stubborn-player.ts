@@ -1,6 +1,6 @@
 /**
- * A player that cannot pause: it plays a file again and again, says so on the session bus, and connects again when the bus
- * has been away. `node stubborn-player.ts FILE`
+ * A player that cannot pause: it plays a file again and again, says so on the session bus, and connects again when the
+ * bus has been away. `node stubborn-player.ts FILE`
  */
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -2,8 +2,8 @@ import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * A VLC that may be started here. VLC refuses root, under which containers run tests: there a copy of its small launcher,
- * which asks for another id of the process, is started in its place.
+ * A VLC that may be started here. VLC refuses root, under which containers run tests: there a copy of its small
+ * launcher, which asks for another id of the process, is started in its place.
  *
  * @param folder where the copy is written
  */

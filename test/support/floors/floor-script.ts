@@ -75,8 +75,8 @@ export function hear(floor: FloorStage, line: string) {
 }
 
 /**
- * Carry out a scene, line by line: commands whose effects are not looked at; a command with ` → `, the transitions that it
- * causes in their order, or `nothing`, and perhaps `: outcome reason rule`; `=` and the floor at the end.
+ * Carry out a scene, line by line: commands whose effects are not looked at; a command with ` → `, the transitions that
+ * it causes in their order, or `nothing`, and perhaps `: outcome reason rule`; `=` and the floor at the end.
  */
 export function expectScene(catalog: Catalog, scene: string): void {
   const floor = new FloorStage(catalog);

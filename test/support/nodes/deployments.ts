@@ -20,7 +20,8 @@ export interface DeploymentUnderTest {
   /** Kill every node with SIGKILL, and start as many on the same data. */
   restart(): Promise<void>;
   /**
-   * Kill the processes that run agents with SIGKILL, and start others. In the embedded deployment that is the whole node.
+   * Kill the processes that run agents with SIGKILL, and start others. In the embedded deployment that is the whole
+   * node.
    */
   loseWorker(): Promise<void>;
 }
@@ -31,8 +32,8 @@ export interface DeploymentOptions {
 }
 
 /**
- * One suite over both deployments: a node with a SQLite file; and two gateways, an orchestrator and a worker over PostgreSQL
- * and Redis. The nodes start once per suite.
+ * One suite over both deployments: a node with a SQLite file; and two gateways, an orchestrator and a worker over
+ * PostgreSQL and Redis. The nodes start once per suite.
  */
 export function describeDeployments(
   name: string,

@@ -12,8 +12,8 @@ const NPM_FOLDERS: Partial<Record<Program, string>> = {
 };
 
 /**
- * Finds the programs of this machine, and starts none. `TEST_WITHOUT` names programs that it must not find, separated by
- * commas, or `all`.
+ * Finds the programs of this machine, and starts none. `TEST_WITHOUT` names programs that it must not find, separated
+ * by commas, or `all`.
  */
 export async function findPrograms(env: NodeJS.ProcessEnv = process.env): Promise<Found> {
   const without = (env["TEST_WITHOUT"] ?? "").split(",").map((name) => name.trim());

@@ -76,7 +76,9 @@ export const PROGRAMS = {
 export type Program = keyof typeof PROGRAMS;
 export const entryOf = (name: Program): ProgramEntry => PROGRAMS[name];
 
-/** What a suite needs, and the ways in which it can use it: a suite that stops a server takes none that runs already. */
+/**
+ * What a suite needs, and the ways in which it can use it: a suite that stops a server takes none that runs already.
+ */
 export interface Need {
   readonly program: Program;
   readonly ways: readonly Way[];

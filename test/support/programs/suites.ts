@@ -22,7 +22,8 @@ type AllGiven<N extends readonly unknown[]> = { [I in keyof N]: Given<N[I]> };
 
 /**
  * A suite that needs programs: it gets the path of each, or a function that starts it. All are asked for before any is
- * started, and nothing else gives them to a test. If one is missing, the suite is left out by name; where `CI` is set it fails.
+ * started, and nothing else gives them to a test. If one is missing, the suite is left out by name; where `CI` is set
+ * it fails.
  */
 export function describeWith<const N extends readonly (Program | StartedNeed<unknown, never>)[]>(
   needs: N,

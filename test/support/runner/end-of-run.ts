@@ -5,8 +5,8 @@ import { leftOutLine } from "../programs/programs.ts";
 const SLOWEST = 20;
 
 /**
- * The end of a run: the tests that passed only after a retry, with the failure of their first try; in CI the slowest files;
- * and a line about the suites that were left out.
+ * The end of a run: the tests that passed only after a retry, with the failure of their first try; in CI the slowest
+ * files; and a line about the suites that were left out.
  */
 export class EndOfRun implements Reporter {
   readonly #isCi: boolean;

@@ -22,7 +22,8 @@ export function describeWithNginx(name: string, suite: (start: StartNginx) => vo
 }
 
 /**
- * A real nginx with `deploy/nginx-main.conf` and `deploy/nginx.conf`, on a free port, in front of a node at `port`; it ends with the test.
+ * A real nginx with `deploy/nginx-main.conf` and `deploy/nginx.conf`, on a free port, in front of a node at `port`; it
+ * ends with the test.
  *
  * @returns its address
  */

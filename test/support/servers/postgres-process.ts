@@ -118,7 +118,9 @@ export class PostgresProcess {
     return join(this.#folder, "filler");
   }
 
-  /** Whether its disk is a mount. Without one, a full disk is a limit on the size of its files, which fails all writes. */
+  /**
+   * Whether its disk is a mount. Without one, a full disk is a limit on the size of its files, which fails all writes.
+   */
   get isMounted(): boolean {
     return this.#isMounted;
   }

@@ -67,7 +67,9 @@ export const POSTGRES: StartedNeed<PostgresServer> = {
 /** One that the suite may stop or configure. */
 export const OWN_POSTGRES: StartedNeed<PostgresServer> = { ...POSTGRES, ways: ["container", "machine"] };
 
-/** One for a program that is no test. Its commits are on disk when they are answered. @throws Error if none is available */
+/**
+ * One for a program that is no test. Its commits are on disk when they are answered. @throws Error if none is available
+ */
 export function startPostgres(): Promise<PostgresServer> {
   return startOutside({ ...OWN_POSTGRES, start: (way: Way, at: string) => start(way, at, true) });
 }

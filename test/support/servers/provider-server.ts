@@ -14,7 +14,8 @@ export type ProviderReply =
       readonly usage?: TokenCounts;
       /**
        * How the stream ends: complete (default), by the provider's filter, at the model's length limit, with a broken
-       * connection, closed before its end, never, or with an error; complete, on a connection that breaks or stays open.
+       * connection, closed before its end, never, or with an error; complete, on a connection that breaks or stays
+       * open.
        */
       readonly ending?: WireEnding | "cut" | "early" | "never" | "breaks" | "lingers" | WireError;
     }

@@ -6,7 +6,9 @@ import type { Fact } from "../../../src/actors/facts.ts";
 import { beginHistory, commandOf, type Step, step, type World, world } from "../../support/floors/floor-histories.ts";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 
-/** What becomes of an alarm: how late it is, in ms, or that it never comes; whether it comes twice; one that is not due. */
+/**
+ * What becomes of an alarm: how late it is, in ms, or that it never comes; whether it comes twice; one that is not due.
+ */
 const fate = fc.record({
   lateMs: fc.constantFrom(0, 0, 1, 500, 7_000, 60_000, undefined),
   isTwice: fc.boolean(),

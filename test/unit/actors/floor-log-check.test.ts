@@ -1,4 +1,7 @@
-/** Logs with one fault each, which the checker of a floor's log must find. `invariants.property.test.ts` checks correct ones. */
+/**
+ * Logs with one fault each, which the checker of a floor's log must find. `invariants.property.test.ts` checks correct
+ * ones.
+ */
 
 import { expect, test } from "vitest";
 import type { Decision } from "../../../src/protocol/decision.ts";

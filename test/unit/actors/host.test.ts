@@ -206,7 +206,9 @@ test.each(INVALID)("an invalid command is refused: %j", async (type) => {
 const PAUSED = makeCatalog([{ name: "music", priority: 20, max_pause: "30m" }]);
 const LATER = makeCatalog([{ name: "music", priority: 20, max_pause: "45m" }]);
 
-/** A floor with seventy sessions that their user has paused; most of them are not in memory. Some have equal deadlines. */
+/**
+ * A floor with seventy sessions that their user has paused; most of them are not in memory. Some have equal deadlines.
+ */
 async function crowd() {
   const stage = await HostStage.open();
   stage.catalog = PAUSED;

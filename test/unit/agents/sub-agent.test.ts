@@ -269,7 +269,8 @@ describe("the end of the calling agent", () => {
   });
 
   test("an abort ends every process of a tree of sub-agents", async () => {
-    // Each of five programs starts 40 processes, in sessions of their own, and every second one without its environment.
+    // Each of five programs starts 40 processes, in sessions of their own, and every second one without its
+    // environment.
     const script =
       'i=0; while [ $((i += 1)) -le 20 ]; do for e in "" -i; do /usr/bin/env $e /usr/bin/setsid /bin/sleep 600 & echo $!; done; done; wait';
     const program = { name: "program", adapter: { kind: "command", command: "/bin/sh", args: ["-c", script] } };

@@ -9,8 +9,8 @@ const NAMES: Record<string, string> = { music: "音乐", phone: "Phone", chat: "
 const nameOf = (agentId: string) => NAMES[agentId] ?? agentId;
 
 /**
- * The events of a floor. A session has its agent's name, and what happened to it as `<what> <ms>, …`: it is `created`, is
- * `queued`, `granted` or `rejected`, or enters a state; `refused` is a rejection without a session.
+ * The events of a floor. A session has its agent's name, and what happened to it as `<what> <ms>, …`: it is `created`,
+ * is `queued`, `granted` or `rejected`, or enters a state; `refused` is a rejection without a session.
  */
 function history(told: Record<string, string>): ServerEvent[] {
   const events = Object.entries(told).flatMap(([agentId, steps]) =>

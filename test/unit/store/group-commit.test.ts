@@ -15,7 +15,9 @@ const damaged = failure("damage", "malformed");
 const discard = (stagedAs: string): Job => ({ kind: "discard", stagedAs: stagedAs as never });
 const nameOf = (job: Job): string => (job.kind === "discard" ? job.stagedAs : job.kind);
 
-/** The transactions of a database in which these jobs fail, and the outcomes of a group of jobs with one letter each. */
+/**
+ * The transactions of a database in which these jobs fail, and the outcomes of a group of jobs with one letter each.
+ */
 async function commit(jobs: string, faults: Record<string, WriteFailure>) {
   const { file, remove } = await makeFolder();
   onTestFinished(remove);

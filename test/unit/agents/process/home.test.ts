@@ -35,8 +35,8 @@ test("a home folder that is missing, is not writable, or contains other files ha
   expect(await readHome({ HOME: "/dev/null" }, "a")).toBeUndefined();
 });
 
-// On /proc the system answers ENOENT to every mkdir, which Node's own recursive mkdir repeats without end. It would hang
-// this process, so another one asks.
+// On /proc the system answers ENOENT to every mkdir, which Node's own recursive mkdir repeats without end. It would
+// hang this process, so another one asks.
 test.runIf(process.platform === "linux")("a home folder that the system does not create has no name", async () => {
   const home = new URL("../../../../src/agents/process/home.ts", import.meta.url);
   const script = `import { readHome } from "${home}"; console.log(await readHome({ HOME: "/proc/none" }, "a"));`;
