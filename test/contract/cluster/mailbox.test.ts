@@ -184,7 +184,7 @@ function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
       expect(served).toEqual([envelope, envelope]);
     });
 
-    test("a message that arrives twice, in either direction, is answered once", async () => {
+    test("a message that arrives twice, in either direction, disturbs neither its exchange nor the next one", async () => {
       const { until } = await serveAll();
       asker.bus.fates.push("repeat");
       server.bus.fates.push("repeat", "repeat");
