@@ -4,8 +4,8 @@ import type { Program } from "../programs/programs.ts";
 import { describeWith } from "../programs/suites.ts";
 
 /**
- * Each new window would load two pages of the address bar's list, which takes twice the CPU of the window itself. Chromium
- * obeys the last such list of a command line only, so this one names what Playwright's own list is needed for, too.
+ * Each new window would load two pages of the address bar's list, which takes twice the CPU of the window itself.
+ * Chromium obeys the last such list of a command line only, so this one repeats what is needed of Playwright's own.
  */
 const DISABLED_FEATURES = [
   ...["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "AimEnabled", "LensOverlay"],
