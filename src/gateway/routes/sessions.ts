@@ -10,7 +10,7 @@ import { Session, STATES } from "../../protocol/session.ts";
 import { cleanText } from "../../shared/text.ts";
 import type { StoreEpoch } from "../../store/store.ts";
 import { ownerOf } from "../access/caller.ts";
-import { newTarget, userZoneOf } from "../chat-commands.ts";
+import { checkUserZone, newTarget, userZoneOf } from "../chat-commands.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
 import type { Connections } from "../streams/connections.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
@@ -113,6 +113,8 @@ export function sessionRoutes(
       const plan = async () => {
         const row = connectionId && (await connections.find(connectionId, caller.ownerId));
         const userZone = userZoneOf(body, row);
+        // Before the store is asked about an id of another user.
+        checkUserZone(caller, userZone);
         const sessionId =
           body.id === undefined
             ? commands.deriveId<SessionId>(identity, "session")
