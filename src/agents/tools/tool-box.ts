@@ -82,7 +82,7 @@ export class ToolBox {
   async #run(tool: Tool, toolCallId: string, input: unknown, control: RunControl): Promise<ToolOutcome> {
     const { turn, emit, onFault } = this.#options;
     const { name, timeoutMs } = tool;
-    const late = new AppError("unavailable", `${name} took longer than ${timeoutMs} ms.`);
+    const late = () => new AppError("unavailable", `${name} took longer than ${timeoutMs} ms.`);
     using limit = abortAfter(control, timeoutMs, late, control.signal);
     const { signal } = limit;
     const work = tool.run(input, { toolCallId, turn, control: controlWithin(control, signal), emit });

@@ -107,7 +107,7 @@ export class McpHttp implements MCPTransport {
 
   async #renew(): Promise<void> {
     const { clock, connectMs } = this.#options;
-    const late = new Error(`it did not answer within ${connectMs} ms`);
+    const late = () => new Error(`it did not answer within ${connectMs} ms`);
     using limit = abortAfter(clock, connectMs, late, this.#end.signal);
     const { signal } = limit;
     const response = await this.#fetch("POST", signal, { ...this.#initialize!, id: RENEWAL_ID } as JSONRPCMessage);
@@ -127,7 +127,7 @@ export class McpHttp implements MCPTransport {
 
   /** Send a message whose answer is not used, also while the connection is closing. Never rejects. */
   async #sendUnanswered(method: "POST" | "DELETE", message?: JSONRPCMessage): Promise<void> {
-    using limit = abortAfter(this.#options.clock, UNANSWERED_MS, new Error("it did not answer"));
+    using limit = abortAfter(this.#options.clock, UNANSWERED_MS, () => new Error("it did not answer"));
     try {
       const response = await this.#fetch(method, limit.signal, message);
       await response.body?.cancel();

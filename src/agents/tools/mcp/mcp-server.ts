@@ -50,7 +50,7 @@ export async function connectMcp(
 ): Promise<McpConnection> {
   const { createMCPClient, validateJSONRPCMessage } = await import("@ai-sdk/mcp");
   const redactor = redactorOf(server, programs.env);
-  const late = new Error(`it did not answer within ${server.connect_timeout} ms`);
+  const late = () => new Error(`it did not answer within ${server.connect_timeout} ms`);
   using limit = abortAfter(programs.clock, server.connect_timeout, late, settings.signal);
   const { signal } = limit;
   let child: ChildProgram | undefined;
