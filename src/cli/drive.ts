@@ -140,13 +140,13 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
   for (const line of drawTimeline(timeline, { width: WIDTH - 3, nameOf, paint })) print(`   ${line}`);
   print();
   for (const check of stage.checks) print(`   ${checkLine(check, language, paint)}`);
-  return { passed: stage.checks.every(({ isMet: holds }) => holds), durationMs: timeline.durationMs };
+  return { passed: stage.checks.every(({ isMet }) => isMet), durationMs: timeline.durationMs };
 }
 
-function checkLine({ text, isMet: holds }: SceneCheck, language: Language, paint: Paint): string {
-  const mark = holds ? paint("active", "✓") : paint("refused", "✗");
+function checkLine({ text, isMet }: SceneCheck, language: Language, paint: Paint): string {
+  const mark = isMet ? paint("active", "✓") : paint("refused", "✗");
   const notSo = { en: "not so: ", zh: "并非如此：" };
-  return `${mark} ${cutToWidth(holds ? text : `${notSo[language]}${text}`, WIDTH - 5)}`;
+  return `${mark} ${cutToWidth(isMet ? text : `${notSo[language]}${text}`, WIDTH - 5)}`;
 }
 
 function sumUp(played: readonly Played[], language: Language, paint: Paint, print: Setting["print"]): number {

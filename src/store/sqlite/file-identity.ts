@@ -9,7 +9,7 @@ export class FileMoved extends Error {
 
 /** The file has another owner, which took a new lock after the one of this process was removed (rule C27). */
 export class FileInUse extends Error {
-  override readonly name = "FileTaken";
+  override readonly name = "FileInUse";
 }
 
 /**
@@ -77,12 +77,12 @@ export class FileGuard {
     this.#stat = stat;
   }
 
-  /** @throws FileMoved, FileTaken */
+  /** @throws FileMoved, FileInUse */
   checkFile(): void {
     if (this.#readStamp() !== this.#checked) this.#compareFile();
   }
 
-  /** Call it after a commit, when the write-ahead log exists. @throws FileMoved, FileTaken */
+  /** Call it after a commit, when the write-ahead log exists. @throws FileMoved, FileInUse */
   check(): void {
     const stamp = this.#readStamp();
     if (stamp === this.#checked) return;
