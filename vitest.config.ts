@@ -126,7 +126,7 @@ export default defineConfig({
     reporters: ["default", new EndOfRun(IS_CI)],
     setupFiles: fails ? ["test/support/runner/failing-first-try.ts"] : [],
     sequence: { sequencer: LongFirst },
-    // One more than the cores of the machines that check: many tests wait for real processes.
-    maxWorkers: 3,
+    // Twice the cores of the machines that check: many tests wait for real processes.
+    maxWorkers: 4,
   },
 });
