@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import type { AgentRef } from "../../../src/protocol/message.ts";
 import { gone, running } from "../../support/agents/processes.ts";
-import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
+import type { StreamEvent } from "../../support/clients/frame-reader.ts";
 import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { type ProviderReply, startProviderServer } from "../../support/servers/provider-server.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
@@ -55,8 +55,8 @@ const says = (...text: string[]): ProviderReply => ({ kind: "stream", text });
 /** The next request to the site, which the test answers. */
 const nextRead = () => new Promise<ServerResponse>((resolve) => (page = resolve));
 
-const agentOf = ({ data }: ReceivedEvent) => data["agent"] as AgentRef;
-const results = (events: readonly ReceivedEvent[]) => events.filter(({ type }) => type === "tool_result");
+const agentOf = ({ data }: StreamEvent) => data["agent"] as AgentRef;
+const results = (events: readonly StreamEvent[]) => events.filter(({ type }) => type === "tool_result");
 const said = async (talk: Talk) => (await talk.messages()).filter(({ role }) => role === "assistant");
 const lastRequest = () => provider.requests.at(-1)!.body;
 

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { BARE_ENV } from "../../support/agents/bare-env.ts";
 import { gone, running } from "../../support/agents/processes.ts";
-import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
+import type { StreamEvent } from "../../support/clients/frame-reader.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { describeWith } from "../../support/programs/suites.ts";
@@ -98,7 +98,7 @@ async function openStage({ profile, command, config, homeVariable, env }: RealAg
      * Answer every request of a turn: those for a tool of Interlock, and the agent's requests for permission. @returns
      * its events
      */
-    async answerAll(ofClock: string): Promise<ReceivedEvent[]> {
+    async answerAll(ofClock: string): Promise<StreamEvent[]> {
       const from = seen;
       for (;;) {
         const { type, requestId, data } = await next("tool_confirmation_request", "complete");
@@ -167,7 +167,7 @@ export function describeRealAgent(agent: RealAgent): void {
       test("a real agent calls a tool of Interlock with the user's consent", async () => {
         const stage = await openStage(agent);
         const call = 'CALL clock {"timezone":"Asia/Shanghai"}';
-        const resultOf = (events: readonly ReceivedEvent[]) =>
+        const resultOf = (events: readonly StreamEvent[]) =>
           events.find(({ type, data }) => type === "tool_result" && data["toolName"] === "clock")?.data;
         await stage.say(call);
         const result = resultOf(await stage.answerAll("approve"));

@@ -1,7 +1,8 @@
 import { expect } from "vitest";
 import type { Session } from "../../../src/protocol/session.ts";
 import type { Answer, AnswerBody, NodeUnderTest, RequestOptions } from "../nodes/node-under-test.ts";
-import type { SseReader, StreamEvent } from "./sse-reader.ts";
+import type { StreamEvent } from "./frame-reader.ts";
+import type { SseReader } from "./sse-reader.ts";
 
 type Fields = Record<string, unknown>;
 type Verb = "activate" | "pause" | "resume" | "archive" | "stop";

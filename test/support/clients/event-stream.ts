@@ -1,49 +1,9 @@
 import { type ClientRequest, get, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
-import { BYE_REASONS, LIVE_EVENTS, LOGGED_EVENTS } from "../../../src/protocol/event.ts";
-
-/** The data of all event types together; a test reads the fields of its type. */
-export interface EventData {
-  [name: string]: unknown;
-  id: string;
-  sessionId: string;
-  connectionId: string;
-  currentAgentId: string;
-  messageId: string;
-  runId: string;
-  attempt: number;
-  kind: string;
-  offset: number;
-  text: string;
-  content: string;
-  status: string;
-  streaming: boolean;
-  title: string;
-  from: string | number;
-  to: string;
-  reason: string;
-  reconnectInMs: number;
-  errorCode: string;
-  cancelled: boolean;
-}
-
-/** An event as a client receives it. */
-export interface ReceivedEvent {
-  /** The position sent with the event. */
-  id?: string;
-  type: string;
-  data: EventData;
-  timestamp: string;
-  sessionId?: string;
-  seq?: number;
-  requestId?: string;
-}
-
-const POSITION = /^[A-Za-z0-9._-]{1,127}$/;
-const KEYS = new Set(["type", "data", "timestamp", "sessionId", "seq", "requestId"]);
+import { FrameReader, type StreamEvent } from "./frame-reader.ts";
 
 /** A client of event streams that checks the protocol: any deviation fails the test that waits for the stream. */
 export class EventStream {
-  readonly events: ReceivedEvent[] = [];
+  readonly events: StreamEvent[] = [];
   /** The `retry:` values, in order. */
   readonly retries: number[] = [];
   comments = 0;
@@ -54,11 +14,11 @@ export class EventStream {
   /** How the stream ended: by the server's regular end, or cut off. */
   ending: "clean" | "cut" | undefined;
   /** Called with each event when it arrives. */
-  onEvent: (event: ReceivedEvent) => void = () => {};
+  onEvent: (event: StreamEvent) => void = () => {};
   #request: ClientRequest;
   #response: IncomingMessage | undefined;
   #fault: Error | undefined;
-  #text = "";
+  readonly #reader = new FrameReader();
   #changed = Promise.withResolvers<void>();
   readonly #opened = Promise.withResolvers<void>();
 
@@ -105,7 +65,7 @@ export class EventStream {
   }
 
   /** The first event of this type, past or future. */
-  async next(type: string, matches: (event: ReceivedEvent) => boolean = () => true): Promise<ReceivedEvent> {
+  async next(type: string, matches: (event: StreamEvent) => boolean = () => true): Promise<StreamEvent> {
     const find = () => this.events.find((event) => event.type === type && matches(event));
     await this.until(() => find() !== undefined);
     return find()!;
@@ -126,12 +86,9 @@ export class EventStream {
     this.#response = response;
     this.status = response.statusCode!;
     this.headers = response.headers;
-    const decoder = new TextDecoder("utf-8", { fatal: true });
-    const isStream = this.status === 200;
     response.on("data", (bytes: Uint8Array) => {
       try {
-        this.#text += decoder.decode(bytes, { stream: true });
-        if (isStream) this.#parse();
+        if (this.status === 200) this.#read(bytes);
       } catch (error) {
         this.#fault ??= error as Error;
         this.cut();
@@ -144,49 +101,17 @@ export class EventStream {
     this.#opened.resolve();
   }
 
-  #parse(): void {
-    must(!/[\r\0]/.test(this.#text), "CR or NUL in a stream");
-    for (;;) {
-      // Lines that belong to no frame, or to the next one.
-      const line = /^(?::|retry: (\d+))\n/.exec(this.#text);
-      const end = line ? line[0].length : this.#text.indexOf("\n\n") + 2;
-      if (end < 2) return;
-      const frame = this.#text.slice(0, end - 2);
-      this.#text = this.#text.slice(end);
-      if (!line) this.#take(frame.split("\n"));
-      else if (line[1] === undefined) this.comments += 1;
-      else this.retries.push(Number(line[1]));
+  #read(bytes: Uint8Array): void {
+    for (const frame of this.#reader.read(bytes)) {
+      if (frame.kind === "comment") this.comments += 1;
+      else if (frame.kind === "retry") this.retries.push(frame.ms);
+      else if (frame.kind === "place") this.position = frame.id;
+      else this.#take(frame.event);
     }
   }
 
-  #take(lines: string[]): void {
-    const [first = ""] = lines;
-    const data = lines.at(-1)!;
-    must(this.retries.length > 0, `a stream opens with retry, not with ${first}`);
-    const id = first.startsWith("id: ") ? first.slice(4) : undefined;
-    if (id !== undefined) {
-      must(POSITION.test(id), `${id} is no position`);
-      this.position = id;
-    }
-    if (id !== undefined && lines.length === 1) return;
-    must(lines.length === (id === undefined ? 1 : 2) && data.startsWith("data: "), `no frame: ${lines.join("⏎")}`);
-    this.#takeEvent(JSON.parse(data.slice(6)), id);
-  }
-
-  #takeEvent(event: ReceivedEvent, id: string | undefined): void {
-    must(
-      Object.keys(event).every((key) => KEYS.has(key)),
-      `unknown keys: ${Object.keys(event)}`,
-    );
-    must(new Date(event.timestamp).toISOString() === event.timestamp, `no time: ${event.timestamp}`);
-    const isLogged = event.type in LOGGED_EVENTS && event.data?.streaming !== true && id !== undefined;
-    must(isLogged || event.type in LIVE_EVENTS || ["error", "message"].includes(event.type), `unknown: ${event.type}`);
-    const isPlaced = isLogged || event.type === "reset";
-    must(event.type === "agent_list" || (id !== undefined) === isPlaced, `${event.type} with position ${id}`);
-    must(isLogged || event.seq === undefined, `${event.type} has seq ${event.seq}`);
-    if (event.type === "bye")
-      must((BYE_REASONS as readonly string[]).includes(event.data.reason), `bye ${event.data.reason}`);
-    if (id !== undefined) event.id = id;
+  #take(event: StreamEvent): void {
+    this.position = event.id ?? this.position;
     this.events.push(event);
     this.onEvent(event);
   }
@@ -203,8 +128,4 @@ export class EventStream {
     this.#changed = Promise.withResolvers();
     changed.resolve();
   }
-}
-
-function must(holds: boolean, otherwise: string): asserts holds {
-  if (!holds) throw new Error(otherwise);
 }

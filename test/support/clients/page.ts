@@ -1,6 +1,6 @@
 import { EventSource } from "eventsource";
 import { onTestFinished } from "vitest";
-import type { ReceivedEvent } from "./event-stream.ts";
+import type { StreamEvent } from "./frame-reader.ts";
 import { Transcript } from "./transcript.ts";
 
 export interface PageOptions {
@@ -18,7 +18,7 @@ export interface PageOptions {
 /** A web page that follows a stream with `EventSource` and its `onmessage` only. */
 export class Page {
   /** Everything it received, in order. */
-  readonly heard: ReceivedEvent[] = [];
+  readonly heard: StreamEvent[] = [];
   /** Violations of the protocol that it received. */
   readonly faults: string[] = [];
   /** How often the stream was opened. */
@@ -56,7 +56,7 @@ export class Page {
     return transcript;
   }
 
-  logOf(sessionId: string): ReceivedEvent[] {
+  logOf(sessionId: string): StreamEvent[] {
     return this.transcriptOf(sessionId).logs.get(sessionId) ?? [];
   }
 
@@ -77,7 +77,7 @@ export class Page {
     }
   }
 
-  #take(event: ReceivedEvent): void {
+  #take(event: StreamEvent): void {
     this.heard.push(event);
     try {
       if (event.sessionId !== undefined) this.transcriptOf(event.sessionId).take(event);

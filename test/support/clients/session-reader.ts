@@ -1,5 +1,6 @@
 import { onTestFinished } from "vitest";
-import { EventStream, type ReceivedEvent } from "./event-stream.ts";
+import { EventStream } from "./event-stream.ts";
+import type { StreamEvent } from "./frame-reader.ts";
 import { Transcript } from "./transcript.ts";
 
 /** A client of one stream that reconnects after its position, however often it is cut off. */
@@ -30,7 +31,7 @@ export class SessionReader {
   }
 
   /** The received events of a session, in order. @param type only those of this type */
-  eventsOf(id: string, type?: string): ReceivedEvent[] {
+  eventsOf(id: string, type?: string): StreamEvent[] {
     return (this.transcript.logs.get(id) ?? []).filter((event) => type === undefined || event.type === type);
   }
 

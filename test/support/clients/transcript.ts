@@ -1,4 +1,4 @@
-import type { EventData, ReceivedEvent } from "./event-stream.ts";
+import type { EventData, StreamEvent } from "./frame-reader.ts";
 
 /**
  * The state that a client derives from its sessions' events, over all its connections. Throws an Error for a violation
@@ -6,7 +6,7 @@ import type { EventData, ReceivedEvent } from "./event-stream.ts";
  */
 export class Transcript {
   /** Logged events by session. */
-  readonly logs = new Map<string, ReceivedEvent[]>();
+  readonly logs = new Map<string, StreamEvent[]>();
   /** Finished messages by id. */
   readonly finished = new Map<string, string>();
   /** Unfinished messages, as far as this connection received them. */
@@ -40,7 +40,7 @@ export class Transcript {
     return this.#states.get(sessionId);
   }
 
-  take(event: ReceivedEvent): void {
+  take(event: StreamEvent): void {
     const { type, data, sessionId, seq } = event;
     if (sessionId !== undefined && seq !== undefined) {
       const last = this.seqOf(sessionId);

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, onTestFinished } from "vitest";
-import type { ReceivedEvent } from "../clients/event-stream.ts";
+import type { StreamEvent } from "../clients/frame-reader.ts";
 import { SessionReader } from "../clients/session-reader.ts";
 import { atEndOfSuite } from "../runner/at-end-of-suite.ts";
 import { type ChildServer, type Installation, makeInstallation } from "./child-server.ts";
@@ -130,11 +130,11 @@ export class Talk {
   }
 
   /** The received part of its log. */
-  get events(): readonly ReceivedEvent[] {
+  get events(): readonly StreamEvent[] {
     return this.#reader.transcript.logs.get(this.id) ?? [];
   }
 
-  eventsOf(type: string): ReceivedEvent[] {
+  eventsOf(type: string): StreamEvent[] {
     return this.events.filter((event) => event.type === type);
   }
 
@@ -165,20 +165,20 @@ export class Talk {
   }
 
   /** Run a turn to its end. */
-  async ask(content: string): Promise<ReceivedEvent[]> {
+  async ask(content: string): Promise<StreamEvent[]> {
     const from = this.events.length;
     await this.ended(await this.say(content));
     return this.events.slice(from);
   }
 
-  async ended(runId: string): Promise<ReceivedEvent> {
+  async ended(runId: string): Promise<StreamEvent> {
     const complete = () => this.eventsOf("complete").find(({ data }) => data.runId === runId);
     await this.until(() => complete() !== undefined);
     return complete()!;
   }
 
   /** The pending question or confirmation. */
-  async asked(type: "tool_confirmation_request" | "user_question_request"): Promise<ReceivedEvent> {
+  async asked(type: "tool_confirmation_request" | "user_question_request"): Promise<StreamEvent> {
     const open = () => {
       const settled = new Set(this.eventsOf("interaction_resolved").map(({ requestId }) => requestId));
       return this.eventsOf(type).find(({ requestId }) => !settled.has(requestId));
@@ -188,7 +188,7 @@ export class Talk {
   }
 
   /** Answer a question or confirmation at the other node. */
-  async answer({ type, requestId }: ReceivedEvent, response: unknown): Promise<void> {
+  async answer({ type, requestId }: StreamEvent, response: unknown): Promise<void> {
     await this.send({ type: type.replace("_request", "_response"), requestId, response }, this.#deployment.there);
   }
 
@@ -202,7 +202,7 @@ export class Talk {
   }
 
   /** Its whole log, read by a client without a position. */
-  async replay(): Promise<readonly ReceivedEvent[]> {
+  async replay(): Promise<readonly StreamEvent[]> {
     const reader = await new SessionReader(`${this.#deployment.here.url}/session/${this.id}/events`).open();
     const head = this.events.at(-1)!.seq!;
     await reader.until((transcript) => transcript.seqOf(this.id) >= head);

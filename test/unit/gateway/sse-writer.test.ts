@@ -54,8 +54,21 @@ async function drain({ client, writer }: { client: EventStream; writer: SseWrite
   await drained;
 }
 
+const master = { kind: "master", name: "general", depth: 0, path: ["general"] };
 const frame = (text: string) => `data: ${JSON.stringify(eventOf(text))}\n\n`;
-const eventOf = (text: string) => ({ type: "delta", data: { text }, timestamp: new Date(NOON).toISOString() });
+const eventOf = (text: string) => ({
+  type: "delta",
+  data: {
+    messageId: "m",
+    runId: "r",
+    attempt: 1,
+    kind: "text",
+    offset: 0,
+    text,
+    agent: master,
+  },
+  timestamp: new Date(NOON).toISOString(),
+});
 
 /** Write until the kernel's buffers are full and the reader is behind. */
 async function fill(writer: SseWriter): Promise<void> {

@@ -2,7 +2,7 @@ import { gunzipSync } from "node:zlib";
 import { afterAll, expect, test } from "vitest";
 import { type Caller, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../../support/clients/e2e-client.ts";
-import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
+import type { StreamEvent } from "../../../support/clients/frame-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const { ann, bob, ops } = await startGuarded();

@@ -2,7 +2,7 @@
 
 import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient } from "../../../support/clients/e2e-client.ts";
-import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
+import type { StreamEvent } from "../../../support/clients/frame-reader.ts";
 import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { Chance } from "../../../support/runner/chance.ts";
 

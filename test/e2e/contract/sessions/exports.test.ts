@@ -5,7 +5,7 @@ import { afterAll, expect, test } from "vitest";
 import type { Message } from "../../../../src/protocol/message.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { hold } from "../../../support/clients/e2e-states.ts";
-import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
+import type { StreamEvent } from "../../../support/clients/frame-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const SECRET = "a-secret-of-the-provider";

@@ -2,7 +2,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { hold } from "../../../support/clients/e2e-states.ts";
-import type { SseReader, StreamEvent } from "../../../support/clients/sse-reader.ts";
+import type { StreamEvent } from "../../../support/clients/frame-reader.ts";
+import type { SseReader } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 /** Writes without a pause until it is stopped. */

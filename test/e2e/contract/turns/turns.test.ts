@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
-import type { StreamEvent } from "../../../support/clients/sse-reader.ts";
+import type { StreamEvent } from "../../../support/clients/frame-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
