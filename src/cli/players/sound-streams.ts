@@ -24,6 +24,8 @@ export const SOUND_NEEDS = "interlock players needs pactl: apt install pulseaudi
 export interface SoundStream {
   /** Its number on the sound server. It is not used again while the server runs. */
   readonly index: number;
+  /** The number of the connection that it belongs to. */
+  readonly client: string | undefined;
   /** Its process and that one's parents, nearest first; empty if the server does not know it. */
   readonly pids: readonly number[];
   /** It is paused by its own program. */
@@ -49,6 +51,8 @@ interface ListedStream {
 /** Follows the streams of the sound server until it is closed. */
 export class SoundStreams {
   readonly #onChange: (streams: readonly SoundStream[]) => void;
+  /** The connections of the present streams. */
+  #clients = new Set<string | undefined>();
   #watcher: ChildProcess | undefined;
   #burst: ReturnType<typeof setTimeout> | undefined;
   #isReading = false;
@@ -66,7 +70,7 @@ export class SoundStreams {
   static async open(onChange: (streams: readonly SoundStream[]) => void): Promise<SoundStreams> {
     const streams = new SoundStreams(onChange);
     try {
-      onChange(await listStreams());
+      streams.#take(await listStreams());
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       throw new Error(code === "ENOENT" ? SOUND_NEEDS : "no sound server answers: start PipeWire or PulseAudio", {
@@ -94,7 +98,9 @@ export class SoundStreams {
     watcher.on("error", again);
     watcher.on("exit", again);
     createInterface({ input: watcher.stdout! }).on("line", (line) => {
-      if (/ (sink-input|client) #/.test(line)) this.#note();
+      const [, kind, index] = / (sink-input|client) #(\d+)/.exec(line) ?? [];
+      // Each call of `pactl` is a client too: those without a stream do not count.
+      if (kind === "sink-input" || this.#clients.has(index)) this.#note();
     });
     // What changed before the first line of a new watcher is read now.
     this.#note();
@@ -112,13 +118,18 @@ export class SoundStreams {
     this.#isOld = false;
     try {
       const streams = await listStreams();
-      if (!this.#isClosed) this.#onChange(streams);
+      if (!this.#isClosed) this.#take(streams);
     } catch {
       // The server is away; the next watcher reads again.
     } finally {
       this.#isReading = false;
     }
     if (this.#isOld && !this.#isClosed) this.#note();
+  }
+
+  #take(streams: readonly SoundStream[]): void {
+    this.#clients = new Set(streams.map(({ client }) => client));
+    this.#onChange(streams);
   }
 }
 
@@ -131,6 +142,7 @@ export async function listStreams(): Promise<SoundStream[]> {
       const pid = processOf(properties) ?? processes.get(client ?? "");
       return {
         index,
+        client,
         pids: pid === undefined ? [] : await withParents(pid),
         isCorked: corked,
         isMuted: mute,

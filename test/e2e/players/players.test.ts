@@ -1,5 +1,6 @@
 /** Real players that know nothing of Interlock; what is heard is measured at the sink's monitor. */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, onTestFailed, onTestFinished, test } from "vitest";
 import { SONG_LEVEL } from "../../../examples/car/sound/song.ts";
 import { keepLease } from "../../../src/client/interlock-client.ts";
@@ -50,6 +51,13 @@ async function beginCall(desktop: Desktop): Promise<() => Promise<void>> {
 /** The sessions of the music that are not over. */
 const musicIn = async (desktop: Desktop) =>
   (await desktop.client.listSessions({ agentId: "music_agent", userId: "ann" })).sessions;
+
+/** Whether the number stays as it is for longer than a bridge waits before it reads. */
+async function isQuiet(count: () => number): Promise<boolean> {
+  const before = count();
+  await sleep(500);
+  return count() === before;
+}
 
 /** The state of the newest session of the music. */
 async function musicOf(desktop: Desktop): Promise<string | undefined> {
@@ -214,6 +222,14 @@ describeWith(
         await heard(desktop, "the song after the prompt, turned down", -6);
         await desktop.turn("+6dB");
         await heard(desktop, "the song, turned up");
+      }));
+
+    test("a bridge reads the streams because they change, and not because it reads them", () =>
+      withMpv(async () => {
+        const count = desktop.soundEvents();
+        await heard(desktop, "the song");
+        await expect.poll(count).toBeGreaterThan(0);
+        await expect.poll(() => isQuiet(count)).toBe(true);
       }));
 
     test("of two players of one kind the one that began last is heard", () =>

@@ -12,6 +12,7 @@ import { Meter } from "../../../examples/car/sound/meter.ts";
 import { writeSong } from "../../../examples/car/sound/song.ts";
 import { SoundServer } from "../../../examples/car/sound/sound-server.ts";
 import { type Client, createClient } from "../../../src/client/interlock-client.ts";
+import { BARE_ENV } from "../agents/bare-env.ts";
 import { vlcIn } from "./vlc.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
@@ -62,7 +63,7 @@ export class Desktop implements AsyncDisposable {
     const home = join(folder, "home");
     await mkdir(home);
     const env: NodeJS.ProcessEnv = {
-      PATH: process.env["PATH"],
+      ...BARE_ENV,
       HOME: home,
       XDG_RUNTIME_DIR: folder,
       XDG_STATE_HOME: join(folder, "state"),
@@ -165,6 +166,15 @@ export class Desktop implements AsyncDisposable {
     return listed.map(({ index, corked, mute, volume }) => ({ index, corked, mute, db: Object.values(volume)[0]!.db }));
   }
 
+  /** Count what the sound server tells its clients. @returns the number until now */
+  soundEvents(): () => number {
+    const watcher = spawn("pactl", ["subscribe"], { env: this.env, stdio: ["ignore", "pipe", "ignore"] });
+    this.#parts.stack.defer(() => end(watcher, "SIGKILL"));
+    let count = 0;
+    createInterface({ input: watcher.stdout }).on("line", () => (count += 1));
+    return () => count;
+  }
+
   #startBridge(): ChildProcess {
     const args = [CLI, "players", join(ROOT, "config/players.yaml"), "--url", `http://127.0.0.1:${this.#parts.port}`];
     const bridge = spawn(process.execPath, [...args, "--user", "ann"], {
@@ -239,7 +249,7 @@ async function startNode(folder: string, port: number): Promise<{ node: ChildPro
   const flags = ["--port", String(port), "--store", `sqlite:${join(folder, "car.db")}`];
   const node = spawn(process.execPath, [CLI, "serve", ...flags], {
     cwd: ROOT,
-    env: { PATH: process.env["PATH"], INTERLOCK_CONFIG: join(ROOT, "config/car.yaml") },
+    env: { ...BARE_ENV, INTERLOCK_CONFIG: join(ROOT, "config/car.yaml") },
     stdio: ["ignore", "pipe", "inherit"],
   });
   for await (const line of createInterface({ input: node.stdout! })) {

@@ -15,6 +15,7 @@ const MPV: MprisPlayer = {
 };
 const STREAM: SoundStream = {
   index: 1,
+  client: "5",
   pids: [9, 7],
   isCorked: false,
   isMuted: false,
