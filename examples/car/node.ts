@@ -15,9 +15,10 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
  */
 export async function openNode(folder: string, opening: AsyncDisposableStack): Promise<string> {
   const flags = ["--port", "0", "--store", `sqlite:${join(folder, "car.db")}`];
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [join(ROOT, "bin/interlock.js"), "serve", ...flags], {
     cwd: ROOT,
-    env: { PATH: process.env["PATH"], INTERLOCK_CONFIG: join(ROOT, "config/car.yaml") },
+    env: { PATH, NODE_COMPILE_CACHE, INTERLOCK_CONFIG: join(ROOT, "config/car.yaml") },
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = once(child, "exit");

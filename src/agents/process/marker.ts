@@ -56,7 +56,7 @@ const OWNER = /^(\d{1,10})-(\d{1,20})-(\d{1,20})\./;
 
 /** The name of this process in marks. Outside Linux the pid is enough, because no code reads marks there. */
 export function ownerName(pid = process.pid): string {
-  const start = processStartOf(pid)?.start ?? "0";
+  const start = processStatOf(pid)?.start ?? "0";
   return `${pid}-${start}-${namespaceOf() ?? "0"}`;
 }
 
@@ -67,12 +67,12 @@ export function ownerName(pid = process.pid): string {
 export function isOrphaned(mark: string): boolean {
   const [, pid, start, namespace] = OWNER.exec(mark) ?? [];
   if (pid === undefined || namespace !== namespaceOf()) return false;
-  const owner = processStartOf(Number(pid));
+  const owner = processStatOf(Number(pid));
   return owner === undefined || owner.start !== start || owner.isDead;
 }
 
-/** The start of a process, in ticks since the machine started; undefined for an unknown process. */
-export function processStartOf(pid: number): { start: string; isDead: boolean } | undefined {
+/** What the kernel knows of a process; undefined for an unknown one. */
+export function processStatOf(pid: number): ProcessStat | undefined {
   try {
     return readStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
@@ -80,10 +80,26 @@ export function processStartOf(pid: number): { start: string; isDead: boolean } 
   }
 }
 
+/** The flag `PF_KTHREAD` of Linux: a thread of the kernel, which has neither a program nor an environment. */
+const KERNEL_FLAG = 0x20_0000;
+
+interface ProcessStat {
+  /** In ticks since the machine started. */
+  start: string;
+  parentPid: number;
+  isDead: boolean;
+  isKernel: boolean;
+}
+
 /** A process's name is in parentheses and may contain any character, so the fields begin after the last parenthesis. */
-export function readStat(stat: string): { start: string; parentPid: number; isDead: boolean } {
+function readStat(stat: string): ProcessStat {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return { start: fields[19] ?? "", parentPid: Number(fields[1]), isDead: fields[0] === "Z" || fields[0] === "X" };
+  return {
+    start: fields[19] ?? "",
+    parentPid: Number(fields[1]),
+    isDead: fields[0] === "Z" || fields[0] === "X",
+    isKernel: (Number(fields[6]) & KERNEL_FLAG) !== 0,
+  };
 }
 
 function namespaceOf(): string | undefined {

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isOrphaned, limitIn, MARKER, processStartOf, readStat } from "./marker.ts";
+import { isOrphaned, limitIn, MARKER, processStatOf } from "./marker.ts";
 
 /** Scans of the process table before a sweep gives up. A scan takes about 3 ms per hundred processes. */
 const MAX_SCANS = 200;
@@ -70,7 +70,7 @@ async function sweep(isWanted: (mark: string) => boolean, known: readonly Proces
 
 /** Kill a process of an earlier scan. It may have ended since, and another may have its pid. */
 function kill({ pid, start }: ProcessName): "killed" | "refused" | "gone" {
-  if (processStartOf(pid)?.start !== start) return "gone";
+  if (processStatOf(pid)?.start !== start) return "gone";
   try {
     process.kill(pid, "SIGKILL");
     return "killed";
@@ -133,18 +133,16 @@ async function readProcesses(): Promise<ProcessRow[]> {
 }
 
 async function readProcess(pid: number): Promise<ProcessRow | undefined> {
-  try {
-    const { start, parentPid, isDead } = readStat(await readFile(`/proc/${pid}/stat`, "utf8"));
-    if (isDead) return undefined;
-    // The environment of another user's process cannot be read.
-    const [environment, limits] = await Promise.all([
-      readFile(`/proc/${pid}/environ`, "latin1").catch(() => ""),
-      readFile(`/proc/${pid}/limits`, "latin1").catch(() => ""),
-    ]);
-    const entry = environment.split("\0").find((line) => line.startsWith(`${MARKER}=`));
-    const marks = entry?.slice(MARKER.length + 1).split(" ") ?? [];
-    return { pid, start, parentPid, marks: [...marks, limitIn(limits) ?? []].flat() };
-  } catch {
-    return undefined;
-  }
+  const stat = processStatOf(pid);
+  // On a machine that is no container, most processes are threads of the kernel.
+  if (stat === undefined || stat.isDead || stat.isKernel) return undefined;
+  // The environment of another user's process cannot be read.
+  const [environment, limits] = await Promise.all([
+    readFile(`/proc/${pid}/environ`, "latin1").catch(() => ""),
+    readFile(`/proc/${pid}/limits`, "latin1").catch(() => ""),
+  ]);
+  const entry = environment.split("\0").find((line) => line.startsWith(`${MARKER}=`));
+  const marks = entry?.slice(MARKER.length + 1).split(" ") ?? [];
+  const { start, parentPid } = stat;
+  return { pid, start, parentPid, marks: [...marks, limitIn(limits) ?? []].flat() };
 }

@@ -90,12 +90,12 @@ export class Supervisor {
 
   async #startWatchdog(): Promise<ChildProcess> {
     // Started in its own session, so that a signal to the worker's group does not reach it, and without the worker's
-    // secrets.
+    // secrets. It finds its code compiled where the worker does.
     const prefixes = [this.#owner, this.#numbers.prefix];
     const watchdog = spawn(process.execPath, ["--no-warnings", fileURLToPath(WATCHDOG), ...prefixes], {
       detached: true,
       stdio: ["pipe", "ignore", "ignore"],
-      env: {},
+      env: { NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] },
       cwd: "/",
     });
     watchdog.stdin.on("error", () => {});

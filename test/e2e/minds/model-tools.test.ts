@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import type { AgentRef } from "../../../src/protocol/message.ts";
 import { gone, running } from "../../support/agents/processes.ts";
+import { CACHED } from "../../support/agents/programs.ts";
 import type { StreamEvent } from "../../support/clients/frame-reader.ts";
 import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { type ProviderReply, startProviderServer } from "../../support/servers/provider-server.ts";
@@ -32,7 +33,7 @@ const tag = `tag-${randomUUID()}`;
 const files = { command: process.execPath, args: ["--no-warnings", PROGRAM] };
 const fetching = { name: "web-fetch", hosts: [site], networks: ["127.0.0.1"] };
 const CATALOG = {
-  mcp_servers: [{ name: "files", ...files, env: ["GIVEN=GIVEN_THERE"], set: { TEST_TAG: tag } }],
+  mcp_servers: [{ name: "files", ...files, env: ["GIVEN=GIVEN_THERE"], set: { ...CACHED, TEST_TAG: tag } }],
   agents: [
     { name: "reader", adapter: model, tools: ["clock", "ask-user", fetching] },
     { name: "careful", adapter: model, tools: [{ name: "clock", confirm: true }] },

@@ -19,7 +19,7 @@ const PRINTING = fileURLToPath(new URL("./printing-program.ts", import.meta.url)
 const ACP = fileURLToPath(new URL("./acp-program.ts", import.meta.url));
 
 /** A cache of compiled code halves the start time of programs in TypeScript. */
-const { PATH: _, ...CACHED } = BARE_ENV;
+export const { PATH: _, ...CACHED } = BARE_ENV;
 
 /** The programs of all tests share one, because each starts a watchdog. It ends what is left when this process ends. */
 const supervisor = new Supervisor({ clock: new SystemClock() });

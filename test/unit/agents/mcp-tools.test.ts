@@ -12,6 +12,7 @@ import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { McpServer } from "../../../src/config/catalog/tool-entry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
 import { gone, running } from "../../support/agents/processes.ts";
+import { CACHED } from "../../support/agents/programs.ts";
 import { createRunStage, ofType, play, textOf, turnOf } from "../../support/agents/run-stage.ts";
 import { testRegistry } from "../../support/agents/test-registry.ts";
 import { RealClock } from "../../support/catalogs/watched-file.ts";
@@ -49,7 +50,7 @@ const program = (...args: string[]) => ({
   command: process.execPath,
   args: ["--no-warnings", PROGRAM, ...args],
   env: ["GIVEN=GIVEN_THERE"],
-  set: { TAG: tag },
+  set: { ...CACHED, TAG: tag },
 });
 const call = (name: string, id = "c1") => ({ id, name, arguments: '{"text":"hi"}' });
 /** The model calls these tools, and then says "ok". */
