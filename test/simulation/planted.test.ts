@@ -35,7 +35,7 @@ const VISIBLE: readonly (keyof typeof LEFT_OUT)[] = [
  * A planted fault is found within this many histories of its theme; `simulation.test.ts` finds none in as many without
  * it.
  */
-const ENOUGH = 200;
+const ENOUGH = 100;
 
 describe("the simulation", () => {
   test.each(Object.entries(PLANTED))("the simulation finds a system that %s", async (_, staging) => {

@@ -120,7 +120,6 @@ test.each(METHODS)(
   "a node whose %s fails, before or after its work, leaves nothing open, and starts again",
   async (_, part, method) => {
     const { make, logged } = await makeNodes();
-    await expectServes(make());
     const before = await heldAtRest();
     const original = Reflect.get(part.prototype, method) as (...args: unknown[]) => Promise<unknown>;
     const spy = vi.spyOn(part.prototype as Record<string, () => unknown>, method);
@@ -142,6 +141,7 @@ test.each(METHODS)(
       else expect(failure).toBe("halfway");
       await expectNothingLeft(before);
       if (failure === undefined) return false;
+      if (failing > 1) return true;
       count = Number.NEGATIVE_INFINITY;
       await expectServes(app);
       await expectNothingLeft(before);
