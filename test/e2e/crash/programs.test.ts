@@ -9,30 +9,15 @@ import { SessionReader } from "../../support/clients/session-reader.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
-/** A node whose agent is a program that ignores SIGTERM and starts another one in a separate process session. */
-async function installationWith(tag: string) {
+test("an abort ends a run's processes before the next turn starts its own, and a node that shuts down ends those", async () => {
+  const tag = `tag-${randomUUID()}`;
+  // A program that ignores SIGTERM and starts another one in a separate process session.
   const adapter = { ...commandAdapter("stubborn"), set: { TEST_TAG: tag } };
-  return await makeInstallation({ agents: [{ name: "stubborn", adapter }] });
-}
-
-async function begin(installation: Awaited<ReturnType<typeof installationWith>>, tag: string) {
+  const installation = await makeInstallation({ agents: [{ name: "stubborn", adapter }] });
   const server = await installation.start();
   await create(server, "s", "stubborn");
   await say(server, "s");
   await running(tag, 2);
-  return server;
-}
-
-test("a node that is killed with SIGKILL leaves no process of its agents behind", async () => {
-  const tag = `tag-${randomUUID()}`;
-  const server = await begin(await installationWith(tag), tag);
-  await server.kill();
-  await gone(tag);
-});
-
-test("an abort ends a run's processes before the next turn starts its own, and a node that shuts down ends those", async () => {
-  const tag = `tag-${randomUUID()}`;
-  const server = await begin(await installationWith(tag), tag);
   const reader = await SessionReader.of(server, "s");
   await server.post("/message", { type: "abort", sessionId: "s" });
   await reader.has("s", "complete");
@@ -45,14 +30,14 @@ test("an abort ends a run's processes before the next turn starts its own, and a
 });
 
 test.each(["is held for too long", "is held by a worker that is stopped", "is held by a worker that is killed"])(
-  "a program whose run %s runs once: the run is lost, and not repeated when its session resumes",
+  "a program whose run %s runs once, and leaves no process: the run is lost, and not repeated when its session resumes",
   async (how) => {
     const folder = await makeFolder();
     onTestFinished(folder.remove);
     const ran = join(folder.folder, "ran");
     const tag = `tag-${randomUUID()}`;
-    // It prints nothing that would say that it works.
-    const args = ["-c", `echo once >> ${ran}; /bin/sleep 600; true`];
+    // It prints nothing that would say that it works, and starts a process in another process session.
+    const args = ["-c", `echo once >> ${ran}; /usr/bin/setsid /bin/sleep 600; true`];
     const adapter = { kind: "command", command: "sh", args, set: { TEST_TAG: tag } };
     const worker = { name: "worker", priority: 20, adapter };
     const installation = await makeInstallation({ agents: [worker, { name: "phone", priority: 90 }] });
@@ -67,10 +52,12 @@ test.each(["is held for too long", "is held by a worker that is stopped", "is he
       if (how.endsWith("killed")) await server.kill();
       else server.signal("SIGTERM");
       await server.ended;
+      await gone(tag);
       server = await installation.start();
       reader = await SessionReader.of(server, "s");
     }
     await reader.has("s", "error");
+    await gone(tag);
     await server.post("/session/call/archive", {});
     const { body } = await server.ask("GET", "/session/s");
     expect(body.session).toMatchObject({ state: "active", activity: "failed" });
@@ -84,20 +71,24 @@ test("a program gets a secret that its worker has from a file, and finds it in n
   onTestFinished(remove);
   const file = join(folder, "key");
   await writeFile(file, "from-a-file-0123456789\n");
-  const look = `echo "\${#GIVEN} $(/bin/grep -c from-a-file /proc/$PPID/environ)"`;
-  const adapter = { kind: "command", command: "sh", args: ["-c", look], env: ["GIVEN=THE_SECRET"] };
-  const installation = await makeInstallation({ agents: [{ name: "looker", adapter }] });
-  const answerWith = async (settings: Record<string, string>, id: string) => {
-    const server = await installation.start({ settings });
-    const warned = server.log.some(({ msg }) => msg.includes("can read these variables"));
-    await create(server, id, "looker");
-    const reader = await SessionReader.of(server, id);
-    await say(server, id);
-    await reader.has(id, "complete");
-    const said = await messagesOf(server, id);
-    await server.kill();
-    return [said.at(-1)!.content, warned];
-  };
-  expect(await answerWith({ THE_SECRET: "from-a-file-0123456789" }, "by-variable")).toEqual(["22 1", true]);
-  expect(await answerWith({ THE_SECRET_FILE: file }, "by-file")).toEqual(["22 0", false]);
+  const look = `echo "\${#GIVEN} $(/bin/grep -c "$GIVEN" /proc/$PPID/environ)"`;
+  const looks = (name: string, secret: string) => ({
+    name,
+    adapter: { kind: "command", command: "sh", args: ["-c", look], env: [`GIVEN=${secret}`] },
+  });
+  const installation = await makeInstallation({ agents: [looks("variable", "SECRET_A"), looks("file", "SECRET_B")] });
+  const settings = { SECRET_A: "from-a-variable-0123456789", SECRET_B_FILE: file };
+  const server = await installation.start({ settings });
+  const warned = server.log.filter(({ msg }) => msg.includes("can read these variables"));
+  expect(warned).toMatchObject([{ variables: ["SECRET_A"] }]);
+  for (const [agent, answer] of [
+    ["variable", "26 1"],
+    ["file", "22 0"],
+  ] as const) {
+    await create(server, agent, agent);
+    const reader = await SessionReader.of(server, agent);
+    await say(server, agent);
+    await reader.has(agent, "complete");
+    expect((await messagesOf(server, agent)).at(-1)!.content).toBe(answer);
+  }
 });

@@ -186,7 +186,9 @@ test("a server over HTTP that floods the client with requests, or redirects it, 
       while (!response.destroyed) {
         id += 1;
         const flood = JSON.stringify({ jsonrpc: "2.0", id: `s${id}`, method: "sampling/createMessage", params: {} });
-        if (!response.write(`event: message\ndata: ${flood}\n\n`)) return void response.once("drain", more);
+        // Comments are lines too, and cost the client less than a request.
+        if (!response.write(`event: message\ndata: ${flood}\n\n${":\n".repeat(9)}`))
+          return void response.once("drain", more);
       }
     };
     more();
@@ -194,12 +196,12 @@ test("a server over HTTP that floods the client with requests, or redirects it, 
   const agent = agentWith({ url }, ["mcp:files/ask", "mcp:files/away", "mcp:files/deep", "mcp:files/long"]);
   willCall("files_ask", "files_away");
   const [away, ask] = results(await play(agent, turnOf("x"), createRunStage({ time: "stands" })));
-  expect(heard.length).toBeGreaterThan(1_000);
+  expect(heard.length).toBeGreaterThan(100);
   expect(away).toMatchObject({ toolName: "files_away", status: "error" });
   const content = "The tool's server failed: the answer has more than 16384 lines";
   expect(ask).toMatchObject({ status: "error", content });
   expect(heard.filter((request) => request.url === "/inside")).toEqual([]);
-  expect(heard.length).toBeLessThan(6_000);
+  expect(heard.length).toBeLessThan(1_500);
   expect(namesOffered()).toEqual(["files_ask", "files_away", "files_long"]);
   expect(offered()[2]!.description).toBe("x".repeat(2_047));
 });
