@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { reportAgents, reportSessions, reportStatus } from "../../src/cli/reports.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
 import { reportWhy } from "../../src/cli/why.ts";
@@ -14,6 +14,7 @@ import { type Client, createClient } from "../../src/client/client.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
+import { type Ending, runHere } from "../support/clients/command-line.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
 import { ChildServer } from "../support/nodes/child-server.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
@@ -27,10 +28,9 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-const interlock = (cwd: string, ...args: string[]) => interlockWith({}, cwd, ...args);
-
-async function interlockWith(env: Record<string, string>, cwd: string, ...args: string[]) {
-  const child = spawn(process.execPath, [ENTRY, ...args], { cwd, env: { ...BARE_ENV, ...env } });
+/** A command in a process of its own. */
+async function interlock(cwd: string, ...args: string[]): Promise<Ending> {
+  const child = spawn(process.execPath, [ENTRY, ...args], { cwd, env: BARE_ENV });
   onTestFinished(() => void child.kill("SIGKILL"));
   let stdout = "";
   let stderr = "";
@@ -78,7 +78,7 @@ test("status names what waits and the roles that no node has, agents and session
     expect(widthOf(line)).toBeLessThanOrEqual(80);
     expect(line).not.toContain("\u001b");
   }
-  const printed = await interlock(tmpdir(), "sessions", "--url", node.url, "--json");
+  const printed = await runHere(["sessions", "--url", node.url, "--json"]);
   expect(JSON.parse(printed.stdout)).toMatchObject({ total: 2, sessions: [{ agentId: "phone" }, { id: music.id }] });
 });
 
@@ -117,7 +117,7 @@ test("why tells what silenced a session, who refused it, what it waits for and w
   );
   for (const line of [...floor, ...(await why(patient.id))]) expect(widthOf(line)).toBeLessThanOrEqual(80);
 
-  const { stdout } = await interlock(tmpdir(), "why", patient.id, "--url", node.url, "--lang", "zh");
+  const { stdout } = await runHere(["why", patient.id, "--url", node.url, "--lang", "zh"]);
   expect(stdout.split("\n")).toEqual([
     "patient在等phone结束",
     "phone拥有发言权，优先级 90，且不让位",
@@ -138,14 +138,14 @@ test("why tells what silenced a session, who refused it, what it waits for and w
   expect(chinese.lines[0]).toBe("music被用户暂停：只有恢复它，或它的下一条消息，才会让它回来");
   for (const line of chinese.lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
 
-  const printed = await interlock(tmpdir(), "why", music.id, "--url", node.url, "--json");
+  const printed = await runHere(["why", music.id, "--url", node.url, "--json"]);
   expect(JSON.parse(printed.stdout)).toMatchObject({ session: { id: music.id }, ifAsked: { outcome: "rejected" } });
-  const missing = await interlock(tmpdir(), "why", "none", "--url", node.url);
+  const missing = await runHere(["why", "none", "--url", node.url]);
   expect([missing.code, missing.stderr]).toEqual([
     1,
     expect.stringMatching(/^interlock: There is no session none at /),
   ]);
-  const wrong = await interlock(tmpdir(), "why", "a b", "--url", node.url);
+  const wrong = await runHere(["why", "a b", "--url", node.url]);
   expect([wrong.code, wrong.stderr]).toEqual([
     2,
     expect.stringContaining("It is a session's id, or a floor: u:<user>"),
@@ -163,8 +163,10 @@ test("why speaks the language of the terminal, and so does the node of a new req
   const ann = new E2eClient(node, "ann");
   const music = await ann.hold("music");
   await ann.hold("phone");
-  const told = async (LANG: string) =>
-    (await interlockWith({ LANG }, tmpdir(), "why", music.id, "--url", node.url)).stdout.trim().split("\n");
+  const told = async (language: string) => {
+    vi.stubEnv("LANG", language).stubEnv("LC_ALL", undefined).stubEnv("LC_MESSAGES", undefined);
+    return (await runHere(["why", music.id, "--url", node.url])).stdout.trim().split("\n");
+  };
   const chinese = await told("zh_CN.UTF-8");
   expect(chinese[0]).toBe("music被暂停，让位给phone，在等phone结束：会自动恢复，除非它的智能体设为 resume:");
   expect(chinese).toContain("如果music现在请求：被拒绝：20 < 90 (lower_priority) “正在通话。”");
@@ -227,7 +229,7 @@ test("a node that does not answer, or requires a token, is a sentence and code 1
   const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "k" }]), onTestFinished);
   const locked = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
   onTestFinished(() => locked.stop());
-  const refusal = await interlock(tmpdir(), "why", "u:ann", "--url", locked.url);
+  const refusal = await runHere(["why", "u:ann", "--url", locked.url]);
   expect([refusal.code, refusal.stderr]).toEqual([
     1,
     expect.stringMatching(/requires authentication: set INTERLOCK_T/),
@@ -248,7 +250,7 @@ test("init writes a catalogue that check accepts, and a second one writes nothin
   expect(await readFile(join(folder, ".env.example"), "utf8")).toMatch(
     /^# INTERLOCK_STORE=sqlite:data\/interlock\.db$/m,
   );
-  const checked = await interlock(folder, "check");
+  const checked = await runHere(["check"], folder);
   expect([checked.code, checked.stdout]).toEqual([
     0,
     expect.stringMatching(/^config\/agents_config\.yaml: .*no faults/),
@@ -256,7 +258,7 @@ test("init writes a catalogue that check accepts, and a second one writes nothin
 
   await rm(join(folder, ".env.example"));
   await writeFile(join(folder, "config/agents_config.yaml"), "mine");
-  const again = await interlock(folder, "init");
+  const again = await runHere(["init"], folder);
   expect([again.code, again.stdout]).toEqual([1, expect.stringContaining("config/agents_config.yaml")]);
   expect(await readFile(join(folder, "config/agents_config.yaml"), "utf8")).toBe("mine");
   expect(await readdir(folder)).toEqual(["config"]);
@@ -266,7 +268,7 @@ test("keys new prints a key whose hash is in the file, which stays as it is if i
   const folder = await newFolder();
   const file = join(folder, "keys.yaml");
   const ann = await interlock(folder, "keys", "new", "ann", "--file", file);
-  const ops = await interlock(folder, "keys", "new", "o: ps", "--operator", "--file", file);
+  const ops = await runHere(["keys", "new", "o: ps", "--operator", "--file", file]);
   const hashed = ({ stdout }: { stdout: string }) => createHash("sha256").update(stdout.trim()).digest("hex");
   expect(readKeys(await readFile(file, "utf8"))).toEqual({
     ok: true,
@@ -276,11 +278,11 @@ test("keys new prints a key whose hash is in the file, which stays as it is if i
     ],
   });
   expect((await stat(file)).mode & 0o77).toBe(0);
-  const shown = await interlock(folder, "keys", "new", "bob");
+  const shown = await runHere(["keys", "new", "bob"]);
   expect(readKeys(`keys:\n${shown.stderr.split("\n").slice(1).join("\n")}`)).toMatchObject({ ok: true });
 
   await writeFile(file, "keys: []\n");
-  const refused = await interlock(folder, "keys", "new", "ann", "--file", file);
+  const refused = await runHere(["keys", "new", "ann", "--file", file]);
   expect([refused.code, refused.stdout]).toEqual([1, ""]);
   expect(await readFile(file, "utf8")).toBe("keys: []\n");
 });
@@ -288,8 +290,9 @@ test("keys new prints a key whose hash is in the file, which stays as it is if i
 test("a backup of a busy store is restored with a new epoch, once no node uses the store", async () => {
   const folder = await newFolder();
   const store = `sqlite:${join(folder, "interlock.db")}`;
-  const server = await ChildServer.start({ INTERLOCK_STORE: store });
-  const client = createClient({ baseUrl: server.url });
+  const node = await NodeUnderTest.start({ settings: { INTERLOCK_STORE: store } });
+  onTestFinished(() => node.stop());
+  const client = createClient({ baseUrl: node.url });
   const { session, position } = await client.createSession({ userId: "ann", title: "before" });
   const saved = await interlock(folder, "backup", "saved.db", "--store", store);
   expect(saved).toMatchObject({ code: 0, stdout: expect.stringContaining("saved.db has 1 sessions") });
@@ -300,7 +303,7 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
 
   const inUse = await interlock(folder, "restore", "saved.db", "--store", store);
   expect([inUse.code, inUse.stderr]).toEqual([1, expect.stringContaining("is in use by another Interlock")]);
-  await server.kill();
+  await node.shutDown();
   await writeFile(join(folder, "text.db"), "no database, but long enough to look like one".repeat(99));
   expect(await interlock(folder, "restore", "text.db", "--store", `${store}-new`)).toMatchObject({ code: 1 });
   expect((await readdir(folder)).filter((name) => name.includes("-new"))).toEqual([]);
@@ -314,11 +317,11 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
   expect(former.prepare("SELECT count(*) AS count FROM sessions").get()).toMatchObject({ count: 2 });
   former.close();
 
-  const next = await ChildServer.start({ INTERLOCK_STORE: store });
+  const next = await NodeUnderTest.start({ settings: { INTERLOCK_STORE: store } });
+  onTestFinished(() => next.stop());
   const found = await createClient({ baseUrl: next.url }).getSession(session.id);
   expect(found.session.title).toBe("before");
   expect(found.position!.split(".")[0]).not.toBe(position!.split(".")[0]);
-  await next.kill();
 });
 
 test("forget deletes a user's sessions and refusals from the file, its free pages and its log, after an export", async () => {
@@ -347,7 +350,7 @@ test("forget deletes a user's sessions and refusals from the file, its free page
     return (await Promise.all(names.map((name) => readFile(join(folder, name), "latin1")))).join("");
   };
   for (const word of ["zanzibar", "timbuktu"]) expect(await contents()).toContain(word);
-  const asked = await interlock(folder, "forget", "ann", "--url", server.url);
+  const asked = await runHere(["forget", "ann", "--url", server.url]);
   expect([asked.code, asked.stderr]).toEqual([1, "interlock: nothing was deleted: confirm with --yes\n"]);
 
   const done = await interlock(folder, "forget", "ann", "--url", server.url, "--yes", "--export", "ann.jsonl");

@@ -1,28 +1,25 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { CommanderError } from "commander";
-import { afterAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import { addCompletion } from "../../src/cli/completion.ts";
-import { createProgram } from "../../src/cli/program.ts";
-import { SETTINGS } from "../../src/config/settings.ts";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { SETTINGS, SHIPPED_CATALOG } from "../../src/config/settings.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
+import { type Ending, runHere } from "../support/clients/command-line.ts";
+import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
 const folder = await mkdtemp(join(tmpdir(), "interlock-first-"));
 afterAll(() => rm(folder, { recursive: true }));
 
-interface Ending {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
+/** A catalogue that is read sooner than the shipped one. */
+const INTERLOCK_CONFIG = join(folder, "small.yaml");
+await writeFile(INTERLOCK_CONFIG, "agents: [{ name: music }]\n");
 
 function begin(
   args: readonly string[],
@@ -32,7 +29,7 @@ function begin(
   const [program, ...options] = node;
   const child = spawn(program!, [...options, ENTRY, ...args], {
     cwd: folder,
-    env: { ...BARE_ENV, INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "silent", ...env },
+    env: { ...BARE_ENV, INTERLOCK_CONFIG, INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "silent", ...env },
   });
   onTestFinished(() => void child.kill("SIGKILL"));
   return child;
@@ -49,33 +46,7 @@ async function ending(child: ChildProcess): Promise<Ending> {
 
 const interlock = (...args: string[]) => ending(begin(args));
 
-/** What `main.ts` does with these words, in this process: for commands that need no other. */
-async function parsed(...words: string[]): Promise<Ending> {
-  const printed = { stdout: "", stderr: "" };
-  const write = (name: keyof typeof printed) => (text: unknown) => {
-    printed[name] += String(text);
-    return true;
-  };
-  const { argv } = process;
-  process.argv = [process.execPath, ENTRY, ...words];
-  const spies = [
-    vi.spyOn(process.stdout, "write").mockImplementation(write("stdout")),
-    vi.spyOn(process.stderr, "write").mockImplementation(write("stderr")),
-    vi.spyOn(console, "log").mockImplementation((text) => void write("stdout")(`${text}\n`)),
-  ];
-  try {
-    const program = createProgram({ onError: () => {} });
-    addCompletion(program);
-    await program.parseAsync();
-    return { code: 0, ...printed };
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    return { code: error.exitCode, ...printed };
-  } finally {
-    process.argv = argv;
-    for (const spy of spies) spy.mockRestore();
-  }
-}
+const parsed = (...words: string[]) => runHere(words);
 
 /** The output of a node when it listens, and its address. */
 async function listening(child: ChildProcess): Promise<{ url: string; printed: string }> {
@@ -151,17 +122,14 @@ describe("a mistake", () => {
     expect(stderr).toContain(sentence);
   });
 
-  test("a mistake in a command ends the process with code 2, and in a flag of a node with code 1", async () => {
+  test("a mistake in a command ends the process with code 2, and in a node's flag or variable with code 1", async () => {
     const unknown = "interlock: unknown command 'srve'\n(Did you mean serve?)\n";
     expect(await interlock("srve")).toEqual({ code: 2, stdout: "", stderr: unknown });
-    const { code, stderr } = await interlock("serve", "--prot", "1");
+    const mistaken = begin(["serve", "--prot", "1"], { INTERLOCK_STOER: "sqlite::memory:" });
+    const { code, stderr } = await ending(mistaken);
     expect([code, stderr]).toEqual([1, expect.stringContaining("--prot is not a flag; did you mean --port?")]);
+    expect(stderr).toContain("did you mean INTERLOCK_STORE?");
     expect(stderr).not.toMatch(/\n\s+at /);
-  });
-
-  test("a mistake in a variable's name is reported with a similar name", async () => {
-    const { code, stderr } = await ending(begin(["serve"], { INTERLOCK_STOER: "sqlite::memory:" }));
-    expect([code, stderr]).toEqual([1, expect.stringContaining("did you mean INTERLOCK_STORE?")]);
   });
 
   test("a port in use, or an address of another machine, is reported with the remedy", async () => {
@@ -273,7 +241,7 @@ describe("a stop that does not succeed", () => {
 
 describe("a node in an empty folder", () => {
   test("a node in an empty folder starts with the shipped catalogue, and prints its settings and who may connect", async () => {
-    const child = begin(["serve", "--port", "0"], { INTERLOCK_STORE: "" });
+    const child = begin(["serve", "--port", "0"], { INTERLOCK_CONFIG: "", INTERLOCK_STORE: "" });
     const { url, printed } = await listening(child);
     expect(printed).toMatch(/^Interlock is listening on http:\/\/127\.0\.0\.1:\d+\n/);
     expect(printed).toMatch(
@@ -319,9 +287,11 @@ describe("a command whose reader has left", () => {
   };
 
   test("a command that asks a node ends silently when its reader has left", async () => {
-    const { url } = await listening(begin(["serve", "--port", "0"]));
-    await expectSilence("drive", url);
-    await expectSilence("why", "u:ann", "--url", url);
+    // `drive` plays with the shipped agents.
+    const node = await NodeUnderTest.start({ settings: { INTERLOCK_CONFIG: SHIPPED_CATALOG } });
+    onTestFinished(() => node.stop());
+    await expectSilence("drive", node.url);
+    await expectSilence("why", "u:ann", "--url", node.url);
   });
 
   test.each([["check"], ["prove", "--sessions", "1"], ["schema"]])(

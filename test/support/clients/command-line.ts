@@ -1,0 +1,47 @@
+import { CommanderError } from "commander";
+import { vi } from "vitest";
+import { MISUSED } from "../../../src/cli/command-line.ts";
+import { addCompletion } from "../../../src/cli/completion.ts";
+import { createProgram } from "../../../src/cli/program.ts";
+
+/** How a command ended, and what it printed. */
+export interface Ending {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/**
+ * What `main.ts` does with these words, in this process: for commands that need no other.
+ * @param cwd the working directory. Default: this process's.
+ */
+export async function runHere(words: readonly string[], cwd = process.cwd()): Promise<Ending> {
+  const printed = { stdout: "", stderr: "" };
+  const write = (name: keyof typeof printed) => (text: unknown) => {
+    printed[name] += String(text);
+    return true;
+  };
+  const { argv, exitCode } = process;
+  const before = process.cwd();
+  process.argv = [process.execPath, "interlock", ...words];
+  process.exitCode = undefined;
+  process.chdir(cwd);
+  const spies = [
+    vi.spyOn(process.stdout, "write").mockImplementation(write("stdout")),
+    vi.spyOn(process.stderr, "write").mockImplementation(write("stderr")),
+    vi.spyOn(console, "log").mockImplementation((text) => void write("stdout")(`${text}\n`)),
+  ];
+  try {
+    const program = createProgram({ onError: () => {} });
+    addCompletion(program);
+    await program.parseAsync();
+    return { code: Number(process.exitCode ?? 0), ...printed };
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    return { code: error.exitCode === 0 ? 0 : MISUSED, ...printed };
+  } finally {
+    Object.assign(process, { argv, exitCode });
+    process.chdir(before);
+    for (const spy of spies) spy.mockRestore();
+  }
+}
