@@ -5,6 +5,8 @@ import type { SessionMachineState } from "./session-machine-state.ts";
 /** By the type of a machine's event: how `session_transition` names it. */
 const TRANSITION_OF: Record<string, TransitionEvent> = {
   "session.stop": "archive",
+  // Nothing is left to answer.
+  withdraw: "answer",
   // The worker that waited for an answer is lost, so the turn starts again.
   "run.claim": "turn",
   "run.report": "turn",

@@ -92,6 +92,8 @@ describeDeployments("a cancel", { catalog: () => CATALOG }, (deployment) => {
     expect(resolved.map(({ data }) => data)).toEqual([{ by: "agent" }, { by: "agent" }]);
     const idsOf = (events: typeof resolved) => events.map(({ requestId }) => requestId).toSorted();
     expect(idsOf(resolved)).toEqual(idsOf(asked));
+    const moves = talk.eventsOf("session_transition").map(({ data }) => data["event"]);
+    expect(moves.slice(-3)).toEqual(["ask", "answer", "done"]);
     const late = { type: "tool_confirmation_response", sessionId: talk.id, requestId: asked[0]!.requestId };
     const { status, body } = await deployment.there.post("/message", { ...late, response: "approve" });
     expect([status, body.errorCode]).toEqual([404, "interaction_not_found"]);
