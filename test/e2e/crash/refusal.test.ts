@@ -4,24 +4,18 @@ import { makeInstallation } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 
-test("a second node on the same file is refused with a sentence, and the first continues", async () => {
-  const installation = await makeInstallation(CATALOG);
-  const first = await installation.start();
-  const second = installation.begin();
-  expect(await second.ended).toEqual({ code: 1, signal: null });
-  expect(second.stderr).toBe(
-    `interlock: ${installation.file} is in use by another Interlock: a SQLite store has one owner at a time\n`,
-  );
-  expect((await first.post("/session/create", { userId: "ann" })).status).toBe(200);
-});
-
-test("a node whose database is moved or taken over is unavailable, and acknowledges nothing that the next node does not find", async () => {
+test("a second node on the same file is refused with a sentence; a node whose database is moved or taken over is unavailable, and acknowledges nothing that the next node does not find", async () => {
   const installation = await makeInstallation(CATALOG);
   const first = await installation.start();
   const create = async (id: string, node = first) => {
     const { status, body } = await node.post("/session/create", { id, userId: "ann" }, `key-${id}`);
     return [status, body.errorCode];
   };
+  const refused = installation.begin();
+  expect(await refused.ended).toEqual({ code: 1, signal: null });
+  expect(refused.stderr).toBe(
+    `interlock: ${installation.file} is in use by another Interlock: a SQLite store has one owner at a time\n`,
+  );
   expect(await create("a")).toEqual([200, undefined]);
   await rename(installation.file, `${installation.file}.away`);
   const ready = await first.ask("GET", "/ready");

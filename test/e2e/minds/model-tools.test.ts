@@ -147,18 +147,6 @@ describeDeployments("a model with tools", { catalog: () => CATALOG, settings }, 
     await gone(tag);
   });
 
-  test("a worker that is killed during a call leaves no process of an MCP server", async () => {
-    const talk = await Talk.open(deployment, "filer");
-    provider.willReply(calls(call("files_hang", { text: "x" })));
-    const runId = await talk.say("hang");
-    await running(tag, 2);
-    await deployment.loseWorker();
-    await gone(tag);
-    await talk.comeBack();
-    await talk.ended(runId);
-    expect(talk.eventsOf("error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
-  });
-
   test("a message keeps its model's reasoning separate from its text", async () => {
     const talk = await Talk.open(deployment, "master");
     provider.willReply({ kind: "stream", reasoning: ["Hm, ", "well."], text: ["Yes."] });
@@ -284,15 +272,25 @@ describeDeployments("a model with tools", { catalog: () => CATALOG, settings }, 
     expect(results(talk.events).map(({ data }) => data.status)).not.toContain("success");
   });
 
-  test("a run that waited for a confirmation when its worker was killed is lost, calls no tool, and the session takes the next turn", async () => {
+  test("a worker that is killed leaves no process of an MCP server; its runs are lost, also one that waited for a confirmation, which calls no tool and whose session takes the next turn", async () => {
+    const hanging = await Talk.open(deployment, "filer");
+    provider.willReply(calls(call("files_hang", { text: "x" })));
+    const hung = await hanging.say("hang");
+    await running(tag, 2);
     const talk = await Talk.open(deployment, "careful");
     provider.willReply(calls(call("clock", {})));
     const runId = await talk.say("the time?");
     const request = await talk.asked("tool_confirmation_request");
     await deployment.loseWorker();
-    await talk.comeBack();
-    await talk.ended(runId);
-    expect(talk.eventsOf("error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    await gone(tag);
+    for (const [lost, id] of [
+      [hanging, hung],
+      [talk, runId],
+    ] as const) {
+      await lost.comeBack();
+      await lost.ended(id);
+      expect(lost.eventsOf("error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    }
     expect(talk.eventsOf("interaction_resolved").map(({ requestId }) => requestId)).toEqual([request.requestId]);
     const late = { type: "tool_confirmation_response", requestId: request.requestId, response: "approve" };
     const { body } = await deployment.there.post("/message", { ...late, sessionId: talk.id });

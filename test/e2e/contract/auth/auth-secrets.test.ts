@@ -1,15 +1,19 @@
 import { expect, onTestFinished, test } from "vitest";
 import { keysFile, writeTemporary } from "../../../support/clients/callers.ts";
-import { ChildServer } from "../../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../../support/nodes/child-server.ts";
 import { nowS, signWithSecret, TokenIssuer } from "../../../support/servers/token-issuer.ts";
 
 const KEY = "a-key-that-nobody-must-see-0123456789";
 const WRONG = "a-guess-that-nobody-must-see-01234567";
 const SECRET = "a-secret-that-nobody-must-see-0123456";
 
+const CATALOG = { agents: [{ name: "chat" }] };
+
 /** A node that logs at the most detailed level. */
-const start = (settings: Record<string, string>) =>
-  ChildServer.start({ INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "trace", ...settings });
+const start = async (settings: Record<string, string>) =>
+  await (
+    await makeInstallation(CATALOG, { INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "trace", ...settings })
+  ).start();
 
 /** All that the node printed, after its end. */
 async function printedBy(server: ChildServer): Promise<string> {
