@@ -10,20 +10,31 @@ import { DatabaseTime } from "../../src/system/database-time.ts";
 import { MemoryStore } from "../support/stores/memory-store.ts";
 import type { Staging } from "./world.ts";
 
+interface Planted extends Staging {
+  /** A history that finds it, as long as the same seed plays the same history. Default: 1. */
+  foundBy?: number;
+}
+
 /**
  * Typical programming errors, each in one seam, with the theme whose histories find them soonest. They prove that the
  * simulation finds faults.
  */
-export const PLANTED: Record<string, Staging> = {
-  "commits without comparing versions": { theme: "busy", seams: { openStore: () => new CarelessStore() } },
+export const PLANTED: Record<string, Planted> = {
+  "commits without comparing versions": {
+    theme: "busy",
+    foundBy: 7,
+    seams: { openStore: () => new CarelessStore() },
+  },
 
   "answers what changes nothing from memory": {
     theme: "parted",
+    foundBy: 12,
     seams: { hostStore: (store) => ({ ...store, confirm: async () => true }) },
   },
 
   "takes reports of attempts that were replaced": {
     theme: "working",
+    foundBy: 14,
     seams: {
       serve: (serve, memory) => (envelope) => serve({ ...envelope, command: asCurrent(envelope.command, memory) }),
     },
@@ -50,6 +61,7 @@ export const PLANTED: Record<string, Staging> = {
 
   "uses ids of effects again": {
     theme: "busy",
+    foundBy: 3,
     seams: {
       hostIds: () => {
         let count = 0;
@@ -60,11 +72,13 @@ export const PLANTED: Record<string, Staging> = {
 
   "lets readers go live before the bus has acknowledged": {
     theme: "busy",
+    foundBy: 3,
     seams: { gatewayBus: (bus) => new HastyBus(bus) },
   },
 
   "counts every session that a returning client does not name, and that has ended, as told": {
     theme: "absent",
+    foundBy: 28,
     seams: { resumePosition: ({ known: _, ...position }) => position },
   },
 
@@ -85,11 +99,13 @@ export const PLANTED: Record<string, Staging> = {
 
   "restricts no session": {
     theme: "together",
+    foundBy: 6,
     seams: { hostCatalog: (catalog) => ({ ...catalog, restrictions: [] }) },
   },
 
   "leaves the sessions on the floor that a new one replaces": {
     theme: "together",
+    foundBy: 12,
     seams: { hostCatalog: (catalog) => withAgents(catalog, { replaces: [] }) },
   },
 
@@ -106,6 +122,7 @@ export const PLANTED: Record<string, Staging> = {
 
   "takes a page that ends early for the end of the log": {
     theme: "heavy",
+    foundBy: 2,
     seams: {
       gatewayStore: (store) => ({
         ...store,
@@ -119,7 +136,7 @@ export const PLANTED: Record<string, Staging> = {
     },
   },
 
-  "does not notice that a reader takes nothing": { theme: "slow", seams: { respond: withoutBacklog } },
+  "does not notice that a reader takes nothing": { theme: "slow", foundBy: 16, seams: { respond: withoutBacklog } },
 };
 
 /** A response whose writes always report that the data was accepted. */
