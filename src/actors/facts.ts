@@ -2,7 +2,7 @@ import type { Catalog } from "../config/catalog/catalog.ts";
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { LoggedData, LoggedType } from "../protocol/event.ts";
 import type { EffectId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
-import type { Effect } from "../protocol/internal/effect.ts";
+import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal } from "../protocol/internal/run.ts";
 import type { FinishReason, LogLine, Message, MessageStatus, Played, Usage } from "../protocol/message.ts";
@@ -55,7 +55,7 @@ export type Fact =
   | { type: "draft.append"; sessionId: SessionId; messageId: MessageId; offset: number; text: string }
   | { type: "draft.close"; sessionId: SessionId; messageId: MessageId; close: DraftClose }
   | { type: "log"; sessionId: SessionId; messageId: MessageId; runId: RunId; line: LogLine }
-  | { type: "effect.add"; effect: Effect }
+  | { type: "effect.add"; effect: RunEffect }
   | { type: "effect.remove"; id: EffectId }
   | { type: "signal"; runId: RunId; signal: RunSignal }
   /** Exactly one per command. `showsSession`: the reply includes the session as it is after the command. */

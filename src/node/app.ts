@@ -267,7 +267,7 @@ function gaugesOf(
     connections: () => gateway.streams.count,
     floors: () => orchestrator?.floorCount ?? 0,
     followed: () => gateway.followers.count,
-    commands: () => orchestrator?.waitingCount ?? 0,
+    commands: () => orchestrator?.unansweredCount ?? 0,
     pendingCommands: () => mailbox.underWay,
     ownedPartitions: () => orchestrator?.partitionCount ?? 0,
     partitions: () => settings.partitions,

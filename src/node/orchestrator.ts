@@ -75,7 +75,7 @@ export class Orchestrator {
       queue,
       clock: clock.elapsed,
       wallNow: () => clock.now(),
-      waitingCount: () => this.#host.waitingCount,
+      unansweredCount: () => this.#host.unansweredCount,
       newId,
       send: (envelope) => mailbox.send(envelope),
       sendTimeoutMs: settings.commandDeadlineMs,
@@ -123,8 +123,8 @@ export class Orchestrator {
   }
 
   /** Commands that this node's floors have not answered yet. */
-  get waitingCount(): number {
-    return this.#host.waitingCount;
+  get unansweredCount(): number {
+    return this.#host.unansweredCount;
   }
 
   /** The runs of all nodes that wait for a worker, and for how long the oldest has, in ms. */

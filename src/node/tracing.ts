@@ -24,7 +24,7 @@ import {
 } from "@opentelemetry/sdk-trace";
 import type { TraceSettings } from "../config/traces.ts";
 import type { Logger } from "../shared/ports/logger.ts";
-import type { SpanKind as Kind, Span, SpanFacts, Trace, Tracer } from "../shared/ports/tracer.ts";
+import type { SpanKind as Kind, Span, SpanAttributes, Trace, Tracer } from "../shared/ports/tracer.ts";
 
 /** Spans that may wait to be sent, about 10 MB; further ones are dropped. */
 const MAX_WAITING_SPANS = 8_192;
@@ -42,7 +42,7 @@ const KINDS: Readonly<Record<Kind, SpanKind>> = {
 export interface TracingOptions {
   settings: TraceSettings;
   /** Resource attributes of all spans of this node, in addition to those from the environment. */
-  about: SpanFacts;
+  about: SpanAttributes;
   log: Logger;
 }
 
@@ -71,8 +71,8 @@ export class Tracing implements Tracer {
     this.#telemetry = this.#provider.getTracer("interlock");
   }
 
-  begin(kind: Kind, name: string, parent: Trace | undefined, facts: SpanFacts): Span {
-    const span = this.#telemetry.startSpan(name, { kind: KINDS[kind], attributes: facts }, contextOf(parent));
+  begin(kind: Kind, name: string, parent: Trace | undefined, attributes: SpanAttributes): Span {
+    const span = this.#telemetry.startSpan(name, { kind: KINDS[kind], attributes }, contextOf(parent));
     const { traceId, spanId, traceFlags } = span.spanContext();
     return {
       trace: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`,

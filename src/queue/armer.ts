@@ -1,7 +1,7 @@
 // Rule C8 of docs/inside/correctness.md.
 import type { FloorId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
-import { type Alarm, alarmOf, type Effect } from "../protocol/internal/effect.ts";
+import { type Alarm, alarmOf, type RunEffect } from "../protocol/internal/effect.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { LogThrottle } from "../shared/log-throttle.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
@@ -37,7 +37,7 @@ export interface ArmerOptions {
   send: (envelope: Envelope) => Promise<Reply>;
   sendTimeoutMs: number;
   /** Unanswered commands of this node's floors, alarms included. */
-  waitingCount: () => number;
+  unansweredCount: () => number;
   /** The hashes of the floors whose effects and alarms this node arms (rule C8). Absent or undefined: all floors. */
   floorHashes?: () => readonly number[] | undefined;
   /** Called when the queue did not take an effect or an alarm; the next sweep adds it again. */
@@ -147,7 +147,7 @@ export class Armer {
     this.#armedUntil = clock.now() + 2 * SWEEP_MS;
     try {
       // Runs first: there may be a crowd of alarms.
-      await this.#armAll<Effect>(
+      await this.#armAll<RunEffect>(
         (query) => store.dueEffects(query),
         (effect) => effect,
       );
@@ -203,8 +203,8 @@ export class Armer {
 
   /** Wait while commands of clients wait. A floor that gets a command itself has caught up with it. */
   async #giveWay(): Promise<void> {
-    const { clock, waitingCount } = this.#options;
-    for (let waitedMs = 0; waitedMs < GIVE_WAY_MS && waitingCount() > this.#firing; waitedMs += LOOK_MS) {
+    const { clock, unansweredCount } = this.#options;
+    for (let waitedMs = 0; waitedMs < GIVE_WAY_MS && unansweredCount() > this.#firing; waitedMs += LOOK_MS) {
       await sleep(clock, LOOK_MS);
     }
   }

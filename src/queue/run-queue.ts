@@ -1,7 +1,7 @@
-import type { Alarm, Effect } from "../protocol/internal/effect.ts";
+import type { Alarm, RunEffect } from "../protocol/internal/effect.ts";
 
 /** What waits in the queue. */
-export type Queued = Effect | Alarm;
+export type Queued = RunEffect | Alarm;
 
 /**
  * Delivers runs and alarms to their handlers: at least once, and not before they are due. Due times are in the floors'

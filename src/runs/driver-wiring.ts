@@ -4,10 +4,10 @@ import { dataFrame, envelopeJson } from "../protocol/frames.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import { encodeFloorMessage, floorTopic } from "../protocol/internal/floor-message.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import { type Logger, withFacts } from "../shared/ports/logger.ts";
+import { type Logger, withFields } from "../shared/ports/logger.ts";
 import type { BlobStore, StoreEpoch } from "../store/store.ts";
 import { RunDriver, type RunDriverOptions } from "./run-driver.ts";
-import { runFacts } from "./traced-run.ts";
+import { runFields } from "./traced-run.ts";
 
 /** What a worker gives the drivers of all its runs. */
 export interface DriverWiring {
@@ -34,7 +34,7 @@ export function makeDriver(
     clock,
     newId,
     home,
-    log: withFacts(log, { ...runFacts(effect), attempt: attempt.work.request.attempt }),
+    log: withFields(log, { ...runFields(effect), attempt: attempt.work.request.attempt }),
     loadImage: async ({ hash }) => {
       const blob = await store.getBlob(sessionId, hash);
       if (!blob) throw new AppError("not_found", "The image was deleted.");

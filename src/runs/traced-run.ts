@@ -31,6 +31,6 @@ export async function traceRun(
 }
 
 /** The fields of a run in a log line. */
-export const runFacts = ({ floorId, sessionId, runId, trace }: RunEffect): object => {
+export const runFields = ({ floorId, sessionId, runId, trace }: RunEffect): object => {
   return { floorId, sessionId, runId, ...(trace !== undefined && { traceId: traceIdOf(trace) }) };
 };

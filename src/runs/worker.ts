@@ -5,7 +5,7 @@ import { AppError } from "../protocol/errors.ts";
 import type { AgentId, RunId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command, Envelope } from "../protocol/internal/command.ts";
-import { HandedOver, type RunEffect } from "../protocol/internal/effect.ts";
+import { RunEffect } from "../protocol/internal/effect.ts";
 import { homeTopic, runTopic } from "../protocol/internal/floor-message.ts";
 import type { RunFailure } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
@@ -22,7 +22,7 @@ import { type RunClaimOptions, requestTask } from "./run-claim.ts";
 import type { RunDriver, RunWork } from "./run-driver.ts";
 import { RunLimits, type RunLimitsOptions, type RunState } from "./run-limits.ts";
 import { type RunRefusal, readWork, runRefusalOf } from "./run-work.ts";
-import { runFacts, traceRun } from "./traced-run.ts";
+import { runFields, traceRun } from "./traced-run.ts";
 
 /** The pause before each try to claim a run from an unreachable floor, in ms; then the next sweep offers the run. */
 const PAUSES_MS = [0, 250, 500, 1_000, 1_000, 1_000];
@@ -197,7 +197,7 @@ export class Worker {
       return true;
     } catch (error) {
       const isPassing = !handled.isOurs && error instanceof AppError && error.code === "unavailable";
-      const facts = { err: error, ...runFacts(effect) };
+      const facts = { err: error, ...runFields(effect) };
       if (!isPassing) log.warn(facts, "a run could not be driven; the next sweep offers it again");
       else if (isFirst) log.warn(facts, "a run could not be claimed; the worker tries again");
       return !isPassing;
@@ -222,7 +222,7 @@ export class Worker {
 
   /** Take a run that another worker passed on, because its conversation is stored on this worker's disk. */
   #receiveHandedOver(message: Uint8Array): void {
-    const effect = readMessage(HandedOver, message);
+    const effect = readMessage(RunEffect, message);
     if (effect && this.#handled.size < this.#limits.concurrency) void this.#handle(effect);
   }
 
@@ -272,7 +272,7 @@ export class Worker {
     const { sessionId } = effect;
     if (failure) {
       const { errorCode: code, reason } = failure;
-      this.#options.log.warn({ ...runFacts(effect), attempt, agentId, code, reason }, "a run failed");
+      this.#options.log.warn({ ...runFields(effect), attempt, agentId, code, reason }, "a run failed");
     }
     await this.#send(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
   }

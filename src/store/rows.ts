@@ -3,7 +3,7 @@
 import type { LogEntry } from "../protocol/event.ts";
 import type { Reservation } from "../protocol/floor.ts";
 import type { AgentId, FloorId, MessageId, SessionId } from "../protocol/ids.ts";
-import type { Effect } from "../protocol/internal/effect.ts";
+import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
 import { sessionJson } from "../protocol/session-json.ts";
@@ -90,7 +90,7 @@ export interface EffectRow {
   payload: string;
 }
 
-export function effectOf({ payload, ...wanted }: EffectRow): Effect {
+export function effectOf({ payload, ...wanted }: EffectRow): RunEffect {
   return { kind: "run", ...wanted, ...JSON.parse(payload) };
 }
 

@@ -12,7 +12,7 @@ import type {
   Seq,
   SessionId,
 } from "../protocol/ids.ts";
-import type { Effect } from "../protocol/internal/effect.ts";
+import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { LogLine, Message, MessageStatus } from "../protocol/message.ts";
 import type { Session, SessionState } from "../protocol/session.ts";
 
@@ -58,7 +58,7 @@ export interface ReceiptStore {
 /** What is to be done at a time: the outbox of effects, and the floors' alarms. */
 export interface EffectStore {
   /** The due effects, ordered by `dueAt` and id. */
-  dueEffects(query: DueQuery): Promise<Effect[]>;
+  dueEffects(query: DueQuery): Promise<RunEffect[]>;
   /** The floors whose alarm is due, ordered by it and their ids. */
   dueAlarms(query: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]>;
 }
@@ -232,7 +232,7 @@ export interface FloorChange {
   messages: MessageWrite[];
   logs: LogRow[];
   events: LogEntry[];
-  effectsAdded: Effect[];
+  effectsAdded: RunEffect[];
   effectsRemoved: EffectId[];
   receipts: Receipt[];
   deleted: DeletedSession[];

@@ -23,10 +23,10 @@ test("a floor's commands are counted as waiting until they are committed", async
   const late = stage.create("c", "music");
   const elsewhere = stage.create("d", "music", { floorId: "u:bob" });
   await stage.store.asked(2);
-  expect(stage.host.waitingCount).toBe(4);
+  expect(stage.host.unansweredCount).toBe(4);
   stage.store.release();
   await Promise.all([...asked, late, elsewhere]);
-  expect(stage.host.waitingCount).toBe(0);
+  expect(stage.host.unansweredCount).toBe(0);
 });
 
 test("a mailbox counts the waiting requests to this node and to others, and those that it repeats", async () => {

@@ -4,7 +4,7 @@ import type { LIVE_EVENTS } from "../../protocol/event.ts";
 import { dataFrame, envelopeJson } from "../../protocol/frames.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
-import { type Alarm, alarmOf, type Effect } from "../../protocol/internal/effect.ts";
+import { type Alarm, alarmOf, type RunEffect } from "../../protocol/internal/effect.ts";
 import {
   encodeFloorMessage,
   type FloorMessage,
@@ -23,7 +23,7 @@ export interface AnnouncerOptions {
   bus: Bus;
   clock: Clock;
   /** Arm a committed effect, or the floor's new alarm, if it is due soon. */
-  arm: (due: Effect | Alarm) => void;
+  arm: (due: RunEffect | Alarm) => void;
 }
 
 /** A batch whose frames are encoded if its floor had followers. */

@@ -21,7 +21,7 @@ export class Host {
   readonly #announcer: Announcer;
   /** Commands use them too often to keep them in order by deleting and adding them (ADR 24). */
   readonly #floors = new Map<FloorId, HostedFloor>();
-  #waitingCount = 0;
+  #unansweredCount = 0;
 
   constructor(options: HostOptions) {
     this.#options = options;
@@ -33,8 +33,8 @@ export class Host {
   }
 
   /** Unanswered commands of all floors. */
-  get waitingCount(): number {
-    return this.#waitingCount;
+  get unansweredCount(): number {
+    return this.#unansweredCount;
   }
 
   /** The handler of a floor's commands, `dispatch`; undefined while another node serves the floor. */
@@ -52,7 +52,7 @@ export class Host {
     const { type } = envelope.command;
     // The machines' internal events and XState's own events must not arrive as commands.
     if (!COMMAND_TYPES.has(type)) throw new AppError("unavailable", "this node does not know the command");
-    this.#waitingCount += 1;
+    this.#unansweredCount += 1;
     try {
       const reply = await this.#floor(envelope.floorId).accept(envelope);
       metrics.command(type, reply.ok ? "ok" : reply.code);
@@ -61,7 +61,7 @@ export class Host {
       metrics.command(type, error instanceof AppError ? error.code : "internal");
       throw error;
     } finally {
-      this.#waitingCount -= 1;
+      this.#unansweredCount -= 1;
     }
   };
 

@@ -19,7 +19,7 @@ import { refuseCritical, refuseForeign } from "./owner-check.ts";
 import { checkPlayed } from "./played.ts";
 import { loadRow, needsPreparation, Preparation, type PreparationStore, type PreparedCommand } from "./preparation.ts";
 import { BrokenSnapshot } from "./snapshot.ts";
-import { factsOf, type TracedCommand, traceBatch, traceOf } from "./traced-batch.ts";
+import { fieldsOf, type TracedCommand, traceBatch, traceOf } from "./traced-batch.ts";
 
 export interface HostedFloorOptions {
   store: PreparationStore & ReceiptStore;
@@ -98,7 +98,7 @@ export class HostedFloor {
   }
 
   /** Unanswered commands, queued and in flight. */
-  get waitingCount(): number {
+  get unansweredCount(): number {
     return this.#pending.length;
   }
 
@@ -384,7 +384,7 @@ export class HostedFloor {
     const kind = error instanceof BrokenSnapshot ? "snapshot" : error instanceof BrokenActors ? "actors" : "commit";
     this.#options.metrics.broken(kind);
     this.#options.log.error(
-      { err: error, floorId: this.id, ...factsOf(pending.envelope) },
+      { err: error, floorId: this.id, ...fieldsOf(pending.envelope) },
       "a command broke its floor",
     );
     this.#fail([pending], new AppError("internal", undefined, { cause: error }));

@@ -1,6 +1,6 @@
 import { type LogEntry, subjectOf } from "../../protocol/event.ts";
 import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
-import type { Effect } from "../../protocol/internal/effect.ts";
+import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { RunSignal } from "../../protocol/internal/run.ts";
 import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
@@ -64,7 +64,7 @@ export class Ledger {
   readonly #messages = new Map<string, MessageWrite>();
   readonly #finished = new Map<string, Message>();
   readonly #logs: LogRow[] = [];
-  readonly #added = new Map<EffectId, Effect>();
+  readonly #added = new Map<EffectId, RunEffect>();
   readonly #removed = new Set<EffectId>();
   readonly #receipts: Receipt[] = [];
   readonly #newIds = new Set<SessionId>();

@@ -20,10 +20,10 @@ export async function traceBatch<T extends string>(
   commit: () => Promise<T>,
 ): Promise<T> {
   if (!tracer) return commit();
-  const facts = { "interlock.floor.id": floorId, "interlock.batch": commands.length };
+  const attributes = { "interlock.floor.id": floorId, "interlock.batch": commands.length };
   for (const pending of commands) {
     const { trace } = pending.envelope;
-    pending.span = trace === undefined ? undefined : tracer.begin("commit", "commit", trace, facts);
+    pending.span = trace === undefined ? undefined : tracer.begin("commit", "commit", trace, attributes);
   }
   const end = (outcome: string, failure?: string) => {
     for (const { span } of commands) span?.end({ "interlock.outcome": outcome }, failure);
@@ -42,7 +42,7 @@ export async function traceBatch<T extends string>(
 export const traceOf = ({ span, envelope }: TracedCommand): Trace | undefined => span?.trace ?? envelope.trace;
 
 /** The fields of a command in a log line. */
-export function factsOf({ command, commandId, trace }: Envelope): object {
+export function fieldsOf({ command, commandId, trace }: Envelope): object {
   return {
     command: command.type,
     commandId,

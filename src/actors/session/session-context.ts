@@ -62,7 +62,7 @@ export interface SessionContext {
   /** Present while the session is running or waiting; kept during a pause. */
   run?: Run | undefined;
   /** Turns that wait for the end of the run, or for the floor. */
-  turns: WaitingTurn[];
+  turns: QueuedTurn[];
   /** A stopped attempt that has not confirmed its end (rule C16). */
   stopping?: StoppingAttempt | undefined;
   /** A mode of the agent; absent: its first. */
@@ -135,7 +135,7 @@ export interface SessionWork {
   nudgeId?: EffectId | undefined;
 }
 
-export interface WaitingTurn {
+export interface QueuedTurn {
   messageId: MessageId;
   runId: RunId;
 }

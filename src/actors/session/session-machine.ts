@@ -34,7 +34,7 @@ import {
   type SessionStep,
 } from "./session-step.ts";
 import { countTurn, isNamedBySummary, summarize } from "./summaries.ts";
-import { abortWaiting, beginTurn, overlapTurn, refuseIfExternalOrBusy, withdrawTurn } from "./turns.ts";
+import { abortQueued, beginTurn, overlapTurn, refuseIfExternalOrBusy, withdrawTurn } from "./turns.ts";
 import { answerStanding, applyReport, claimRun } from "./worker-commands.ts";
 
 /** The initial state of a session in the actors: new, or from its row. */
@@ -174,7 +174,7 @@ const machine = setup({
       applyAfterTurn(step, false, isAudible);
       if (type === "session.abort") answer(step, {});
     }),
-    abortWaiting: does<"session.abort">(abortWaiting),
+    abortQueued: does<"session.abort">(abortQueued),
     nothingToAnswer: does<"session.answer">(refuseAnswer),
     claimRun: does<"run.claim", { isAudible: boolean }>((step, event, { isAudible }) =>
       claimRun(step, event, isAudible),
@@ -246,7 +246,7 @@ const working = {
   done: byFloor("idle", "finishRun"),
   fail: byFloor("failed", "failRun"),
   abort: byFloor("idle", "cancelRun"),
-  "session.abort": [{ guard: "isForAnotherRun", actions: "abortWaiting" }, ...byFloor("idle", "cancelRun")],
+  "session.abort": [{ guard: "isForAnotherRun", actions: "abortQueued" }, ...byFloor("idle", "cancelRun")],
   archive: "idle",
   expire: "idle",
   "session.archive": "idle",
@@ -357,7 +357,7 @@ export const sessionMachine = machine.createMachine({
         idle: {
           on: {
             turn: { target: "running", actions: "beginTurn" },
-            "session.abort": { actions: "abortWaiting" },
+            "session.abort": { actions: "abortQueued" },
             "session.answer": { actions: "nothingToAnswer" },
           },
         },
@@ -380,7 +380,7 @@ export const sessionMachine = machine.createMachine({
         failed: {
           on: {
             turn: { target: "running", actions: "beginTurn" },
-            "session.abort": { actions: "abortWaiting" },
+            "session.abort": { actions: "abortQueued" },
             "session.answer": { actions: "nothingToAnswer" },
           },
         },

@@ -3,33 +3,31 @@ import { Trace } from "../../shared/ports/tracer.ts";
 import { AgentId, EffectId, FloorId, RunId, SessionId } from "../ids.ts";
 
 /**
- * Work that a floor requests outside its actors. It is committed with the change that requests it and carried out
- * afterwards.
+ * Work that a floor requests outside its actors: a run that a worker must carry out. It is committed with the change
+ * that requests it, carried out afterwards, and exists until the run's outcome is committed. A worker may hand it over.
  */
-export type Effect = RunEffect;
-
-/** A run that a worker must carry out. The effect exists until the run's outcome is committed. */
-export interface RunEffect {
-  readonly kind: "run";
+export const RunEffect = z.object({
+  kind: z.literal("run"),
   /** New for each request (rule C7). */
-  readonly id: EffectId;
-  readonly floorId: FloorId;
+  id: EffectId,
+  floorId: FloorId,
   /** In the floor's time, ms. The effect is not carried out earlier. */
-  readonly dueAt: number;
-  readonly sessionId: SessionId;
-  readonly runId: RunId;
-  readonly agentId: AgentId;
+  dueAt: z.number(),
+  sessionId: SessionId,
+  runId: RunId,
+  agentId: AgentId,
   /** The owner of the session; absent without authentication. */
-  readonly ownerId?: string | undefined;
+  ownerId: z.string().optional(),
   /** The priority the session was granted the floor with, 0..100. */
-  readonly priority: number;
+  priority: z.number(),
   /** The home of this conversation's provider session: workers of that home take precedence (rule C16). */
-  readonly home?: string | undefined;
+  home: z.string().optional(),
   /** Absent: a turn. A summary is written beside the turns, and takes no place from them. */
-  readonly purpose?: "summary" | undefined;
+  purpose: z.literal("summary").optional(),
   /** The trace of the commit that requested it; absent when that was not traced. */
-  readonly trace?: Trace | undefined;
-}
+  trace: Trace.optional().catch(undefined),
+});
+export type RunEffect = Readonly<z.infer<typeof RunEffect>>;
 
 /** A floor's earliest deadline. A hint: when it comes, the floor is asked to carry out what is due. */
 export interface Alarm {
@@ -44,18 +42,3 @@ export interface Alarm {
 export function alarmOf(floorId: FloorId, dueAt: number): Alarm {
   return { kind: "alarm", id: `${floorId}@${dueAt}` as EffectId, floorId, dueAt };
 }
-
-/** A run effect that one worker hands over to another. */
-export const HandedOver = z.object({
-  kind: z.literal("run"),
-  id: EffectId,
-  floorId: FloorId,
-  dueAt: z.number(),
-  sessionId: SessionId,
-  runId: RunId,
-  agentId: AgentId,
-  ownerId: z.string().optional(),
-  priority: z.number(),
-  home: z.string().optional(),
-  trace: Trace.optional().catch(undefined),
-});

@@ -1,15 +1,15 @@
-/** The subset of a pino logger that this project uses: structured facts first, then a message. */
+/** The subset of a pino logger that this project uses: structured fields first, then a message. */
 export interface Logger {
-  debug(facts: object, message: string): void;
-  info(facts: object, message: string): void;
-  warn(facts: object, message: string): void;
-  error(facts: object, message: string): void;
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
 }
 
-/** A logger that adds these facts to every line. Facts of the line itself take precedence. */
-export const withFacts = (log: Logger, facts: object): Logger => ({
-  debug: (more, message) => log.debug({ ...facts, ...more }, message),
-  info: (more, message) => log.info({ ...facts, ...more }, message),
-  warn: (more, message) => log.warn({ ...facts, ...more }, message),
-  error: (more, message) => log.error({ ...facts, ...more }, message),
+/** A logger that adds these fields to every line. Fields of the line itself take precedence. */
+export const withFields = (log: Logger, fields: object): Logger => ({
+  debug: (more, message) => log.debug({ ...fields, ...more }, message),
+  info: (more, message) => log.info({ ...fields, ...more }, message),
+  warn: (more, message) => log.warn({ ...fields, ...more }, message),
+  error: (more, message) => log.error({ ...fields, ...more }, message),
 });

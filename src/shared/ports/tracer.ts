@@ -14,14 +14,14 @@ export const traceIdOf = (trace: Trace): string => trace.slice(3, 35);
 
 /** A request to the gateway, the command it sent to a floor, the floor's commit, and the resulting run. */
 export type SpanKind = "request" | "send" | "commit" | "run";
-export type SpanFacts = Readonly<Record<string, string | number>>;
+export type SpanAttributes = Readonly<Record<string, string | number>>;
 
 /** A unit of work in progress. */
 export interface Span {
   /** The parent for spans of the work that this one causes. */
   readonly trace: Trace;
   /** End the span. `failure`: why the work failed; absent on success. */
-  end(facts: SpanFacts, failure?: string): void;
+  end(attributes: SpanAttributes, failure?: string): void;
 }
 
 /**
@@ -30,5 +30,5 @@ export interface Span {
  */
 export interface Tracer {
   /** Start a span. `name` must have low cardinality. Without a parent the span starts a new trace. */
-  begin(kind: SpanKind, name: string, parent: Trace | undefined, facts: SpanFacts): Span;
+  begin(kind: SpanKind, name: string, parent: Trace | undefined, attributes: SpanAttributes): Span;
 }

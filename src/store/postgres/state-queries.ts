@@ -1,6 +1,6 @@
 import { AppError } from "../../protocol/errors.ts";
 import type { AgentId, ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
-import type { Effect } from "../../protocol/internal/effect.ts";
+import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ANSWER_BYTES } from "../row-page.ts";
 import {
@@ -167,7 +167,7 @@ export const stateQueries = (db: Database) => ({
     return await db.query<Receipt>(RECEIPTS, [callers, keys.map(({ commandId }) => commandId)]);
   },
 
-  async dueEffects({ until, after, floorHashes, limit }: DueQuery): Promise<Effect[]> {
+  async dueEffects({ until, after, floorHashes, limit }: DueQuery): Promise<RunEffect[]> {
     const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
     const rows = await db.query<EffectRow>(DUE_EFFECTS, [until, dueAt, id, floorHashes ?? null, limit]);
     return rows.map(effectOf);

@@ -13,7 +13,7 @@ import {
   type Seq,
   type SessionId,
 } from "../../protocol/ids.ts";
-import type { Effect } from "../../protocol/internal/effect.ts";
+import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
@@ -304,7 +304,7 @@ class SqliteStore implements Store {
     return this.#view(() => keys.map((key) => this.#state.findReceipt(key)).filter((receipt) => receipt !== undefined));
   }
 
-  async dueEffects(query: DueQuery): Promise<Effect[]> {
+  async dueEffects(query: DueQuery): Promise<RunEffect[]> {
     return this.#read(() => this.#state.dueEffects(query));
   }
 

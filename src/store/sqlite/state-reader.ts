@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { AgentId, ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
-import type { Effect } from "../../protocol/internal/effect.ts";
+import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ANSWER_BYTES, readPage, rowsWithin, weightOfBody, weightOfMessage } from "../row-page.ts";
 import {
@@ -156,7 +156,7 @@ export class StateReader {
     return row && { ...row };
   }
 
-  dueEffects({ until, after, floorHashes, limit }: DueQuery): Effect[] {
+  dueEffects({ until, after, floorHashes, limit }: DueQuery): RunEffect[] {
     const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
     const hashes = floorHashes ? JSON.stringify(floorHashes) : null;
     return this.#dueEffects.all(until, dueAt, id, hashes, limit).map(effectOf);

@@ -1,7 +1,7 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
-import type { Effect } from "../../../src/protocol/internal/effect.ts";
+import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import type { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { Chance } from "../../support/runner/chance.ts";
@@ -266,6 +266,6 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
   });
 });
 
-function runOf(id: string, floorId: FloorId): Effect {
-  return { kind: "run", id, floorId, dueAt: 1 } as Effect;
+function runOf(id: string, floorId: FloorId): RunEffect {
+  return { kind: "run", id, floorId, dueAt: 1 } as RunEffect;
 }

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { EffectId, FloorId, FloorSeq } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import type { Effect } from "../../../src/protocol/internal/effect.ts";
+import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
@@ -41,7 +41,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
   }
 
   /** Adds it repeatedly, as sweeps do, until it is taken. */
-  async function untilAdded(queue: RunQueue, effect: Effect): Promise<void> {
+  async function untilAdded(queue: RunQueue, effect: RunEffect): Promise<void> {
     for (let isTaken = false; !isTaken; await turn()) {
       isTaken = await queue.add(effect).then(
         () => true,
@@ -74,7 +74,12 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     // Its time is the floor's, and it notices that Redis is away in real time.
     const queue = await open({ now: () => clock.now(), after: (ms, callback) => system.after(ms, callback) });
     const ask = (envelope: Envelope) => host.dispatch(envelope);
-    const rest = { wallNow: () => clock.now(), waitingCount: () => 0, newId: () => randomUUID(), sendTimeoutMs: 5_000 };
+    const rest = {
+      wallNow: () => clock.now(),
+      unansweredCount: () => 0,
+      newId: () => randomUUID(),
+      sendTimeoutMs: 5_000,
+    };
     const armer = new Armer({ ...rest, store, queue, clock, send: ask, log });
     onTestFinished(() => armer.stop());
     await armer.start();

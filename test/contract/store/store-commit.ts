@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
-import type { Effect } from "../../../src/protocol/internal/effect.ts";
+import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
@@ -198,8 +198,8 @@ export function commitContract(stage: StoreStage): void {
       const run = {
         ...{ kind: "run", id: "r", floorId: floor.id, dueAt: 20, sessionId: "a", runId: "r1", agentId: "music_agent" },
         ...{ priority: 20, trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" },
-      } as Effect;
-      const other = (id: string, dueAt: number) => ({ kind: "run", id, floorId: floor.id, dueAt }) as Effect;
+      } as RunEffect;
+      const other = (id: string, dueAt: number) => ({ kind: "run", id, floorId: floor.id, dueAt }) as RunEffect;
       const effects = [other("z", 30), run, other("b", 20), other("a", 10), other("late", 40)];
       await floor.write({ effectsAdded: effects });
       const due = await store.dueEffects({ until: 30, limit: 10 });
@@ -215,9 +215,9 @@ export function commitContract(stage: StoreStage): void {
       const { store } = stage;
       const floors = Array.from({ length: 12 }, (_, index) => new FloorWriter(store, `u:user${index}`));
       const runOf = ({ id }: FloorWriter, index: number) =>
-        ({ kind: "run", id: `t${index}`, floorId: id, dueAt: 100 - index }) as Effect;
+        ({ kind: "run", id: `t${index}`, floorId: id, dueAt: 100 - index }) as RunEffect;
       await Promise.all(floors.map((floor, index) => floor.write({ effectsAdded: [runOf(floor, index)] })));
-      const due = async (floorHashes: number[] | undefined, after?: Effect) => {
+      const due = async (floorHashes: number[] | undefined, after?: RunEffect) => {
         const effects = await store.dueEffects({ until: 100, floorHashes, after, limit: 5 });
         return effects.map(({ id }) => id);
       };

@@ -145,7 +145,7 @@ export class WorkerStage {
       },
       clock,
       wallNow: () => clock.now(),
-      waitingCount: () => host.waitingCount,
+      unansweredCount: () => host.unansweredCount,
       newId: () => `alarm-${ids++}`,
       send: (envelope) => host.dispatch(envelope),
       sendTimeoutMs: 5_000,

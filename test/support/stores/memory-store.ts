@@ -9,7 +9,7 @@ import type {
   Seq,
   SessionId,
 } from "../../../src/protocol/ids.ts";
-import type { Effect } from "../../../src/protocol/internal/effect.ts";
+import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
@@ -78,7 +78,7 @@ export class MemoryStore implements Store {
   // Read by the simulation without a delay.
 
   /** Pending effects, in no order. */
-  get effects(): Iterable<Effect> {
+  get effects(): Iterable<RunEffect> {
     return this.#tables.effects.values();
   }
 
@@ -161,7 +161,7 @@ export class MemoryStore implements Store {
     return keys.flatMap((key) => this.receiptOf(key) ?? []).map((receipt) => ({ ...receipt }));
   }
 
-  async dueEffects(query: DueQuery): Promise<Effect[]> {
+  async dueEffects(query: DueQuery): Promise<RunEffect[]> {
     return dueBy(this.#tables.effects.values(), query, ({ floorId }) => floorId);
   }
 
@@ -313,7 +313,7 @@ class MemoryTables {
   readonly sessions = new Map<SessionId, StoredSession>();
   /** What is kept of deleted sessions. */
   readonly tombstones = new Map<SessionId, Whereabouts & { floorId: FloorId }>();
-  readonly effects = new Map<EffectId, Effect>();
+  readonly effects = new Map<EffectId, RunEffect>();
   readonly receipts = new Map<string, Receipt>();
   readonly connections = new Map<ConnectionId, ConnectionRow>();
   readonly #draftKeys = new Map<string, number>();

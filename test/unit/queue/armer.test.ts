@@ -41,7 +41,7 @@ class ArmerStage {
       queue,
       clock,
       wallNow: () => clock.now() + DAY,
-      waitingCount: () => this.waiting,
+      unansweredCount: () => this.waiting,
       newId: () => `id${ids++}`,
       send: (envelope) => this.#ask(envelope),
       sendTimeoutMs: 5_000,
@@ -308,7 +308,7 @@ test("a new catalogue gives every floor with a holder or a waiting session an ev
     queue: new MemoryQueue(clock),
     clock,
     wallNow: () => clock.now(),
-    waitingCount: () => 0,
+    unansweredCount: () => 0,
     newId: () => "id",
     send: async (envelope) => {
       if (asked.push(envelope) === 3) all.resolve();

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import type { SpanFacts, Tracer } from "../../../src/shared/ports/tracer.ts";
+import type { SpanAttributes, Tracer } from "../../../src/shared/ports/tracer.ts";
 import { EFFECT, giveAway, singer, startLoneWorker } from "../../support/nodes/lone-worker.ts";
 
 const RUN = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-01";
@@ -24,7 +24,7 @@ function listen() {
 test("a run's span is a child of the commit that requested it, and has its reports as children", async () => {
   const { asked, ask } = listen();
   const begun: unknown[] = [];
-  const ended: SpanFacts[] = [];
+  const ended: SpanAttributes[] = [];
   const tracer: Tracer = {
     begin(...told) {
       begun.push(told);

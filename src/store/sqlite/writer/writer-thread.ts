@@ -18,10 +18,10 @@ import {
  */
 export const MAX_WAITING_WRITES = 16_384;
 /**
- * Jobs that are sent without waiting for the end of the turn. The thread begins with them while the main thread
- * prepares the others. Each message costs both threads some µs, so single jobs are not sent at once.
+ * Jobs that are sent at once, in one message. The thread begins with them while the main thread prepares the others.
+ * Each message costs both threads some µs, so single jobs are not sent at once.
  */
-const LOT = 8;
+const BATCH = 8;
 
 /** The pause after a lost thread, in ms. It doubles with each further loss, up to the second value. */
 const FIRST_PAUSE_MS = 100;
@@ -46,8 +46,8 @@ interface UnansweredJob extends PromiseWithResolvers<WriteOutcome> {
 
 /**
  * The main thread's handle of the writer's thread, with the bounded queue to it. Jobs of one iteration of the event
- * loop are sent in lots, and the rest at its end, without waiting for earlier answers, because the thread batches
- * whatever has arrived into its next transaction. A job is answered only after its commit.
+ * loop are sent in batches, and the rest at its end, without waiting for earlier answers, because the thread commits
+ * whatever has arrived in its next transaction. A job is answered only after its commit.
  *
  * If the thread is lost, its unanswered jobs fail as an engine error. The next jobs start a new thread, or fail too
  * during the pause after the last loss.
@@ -61,7 +61,7 @@ export class WriterThread {
   /** Set while a new thread is starting. */
   #starting: Promise<Worker> | undefined;
   /** Jobs that the thread has not got yet. */
-  #lot: UnansweredJob[] = [];
+  #batch: UnansweredJob[] = [];
   #isScheduled = false;
   /** Unanswered jobs that the thread has, oldest first. It answers them in this order. */
   #sent: UnansweredJob[] = [];
@@ -119,8 +119,8 @@ export class WriterThread {
       waiting.reject(new AppError("unavailable", "too many writes are waiting"));
     } else {
       this.#unanswered += 1;
-      const size = this.#lot.push(waiting);
-      if (size === LOT) this.#sendLot();
+      const size = this.#batch.push(waiting);
+      if (size === BATCH) this.#sendBatch();
       else if (!this.#isScheduled) this.#schedule();
     }
     return waiting.promise;
@@ -130,31 +130,31 @@ export class WriterThread {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      if (this.#lot.length > 0) this.#sendLot();
+      if (this.#batch.length > 0) this.#sendBatch();
     });
   }
 
-  #sendLot(): void {
-    const lot = this.#lot;
-    this.#lot = [];
-    if (this.#worker && !this.#starting) return this.#post(this.#worker, lot);
-    if (!this.#starting && this.#clock.now() < this.#pausedUntil) return this.#failAll(lot, notThere());
+  #sendBatch(): void {
+    const batch = this.#batch;
+    this.#batch = [];
+    if (this.#worker && !this.#starting) return this.#post(this.#worker, batch);
+    if (!this.#starting && this.#clock.now() < this.#pausedUntil) return this.#failAll(batch, notThere());
     this.#starting ??= this.#startAgain();
     this.#starting.then(
-      (worker) => this.#post(worker, lot),
-      (error) => this.#failAll(lot, error),
+      (worker) => this.#post(worker, batch),
+      (error) => this.#failAll(batch, error),
     );
   }
 
-  #post(worker: Worker, lot: UnansweredJob[]): void {
-    if (this.#worker !== worker) return this.#failAll(lot, notThere());
+  #post(worker: Worker, batch: UnansweredJob[]): void {
+    if (this.#worker !== worker) return this.#failAll(batch, notThere());
     try {
-      worker.postMessage(lot.map(({ job }) => job) satisfies WriterMessage);
-      this.#sent.push(...lot);
+      worker.postMessage(batch.map(({ job }) => job) satisfies WriterMessage);
+      this.#sent.push(...batch);
     } catch (error) {
       // One of the jobs cannot be cloned to a thread.
-      if (lot.length === 1) return this.#answer(lot[0]!, { fault: "data", error: error as Error });
-      for (const waiting of lot) this.#post(worker, [waiting]);
+      if (batch.length === 1) return this.#answer(batch[0]!, { fault: "data", error: error as Error });
+      for (const waiting of batch) this.#post(worker, [waiting]);
     }
   }
 
@@ -193,8 +193,8 @@ export class WriterThread {
     if (this.#unanswered === 0) this.#finished?.resolve();
   }
 
-  #failAll(lot: readonly UnansweredJob[], error: unknown): void {
-    for (const waiting of lot) this.#answer(waiting, { fault: "engine", error: error as Error });
+  #failAll(batch: readonly UnansweredJob[], error: unknown): void {
+    for (const waiting of batch) this.#answer(waiting, { fault: "engine", error: error as Error });
   }
 
   /** Log when the database begins and stops refusing writes, and report damage. */
