@@ -18,8 +18,8 @@ import {
  */
 export const MAX_WAITING_WRITES = 16_384;
 /**
- * Jobs that are sent at once, in one message. The thread begins with them while the main thread prepares the others.
- * Each message costs both threads some µs, so single jobs are not sent at once.
+ * Jobs that are sent in one message before the loop's end. The thread begins with them while the main thread prepares
+ * the others. Each message costs both threads some µs, so single jobs are not sent alone.
  */
 const BATCH = 8;
 
