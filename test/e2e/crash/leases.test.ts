@@ -1,9 +1,8 @@
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Player } from "../../support/nodes/player.ts";
 import { PLAYERS } from "../../support/nodes/players.ts";
-import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
 const LEASE_MS = 2_000;
@@ -28,15 +27,9 @@ async function play(server: ChildServer, id: string): Promise<Player> {
 /** The session's transitions that its reader has received. */
 const moves = (reader: SessionReader, id: string) => reader.eventsOf(id, "session_transition").map(({ data }) => data);
 
-const atEnd = atEndOfSuite();
-let installation: Installation;
-let server: ChildServer;
-beforeAll(async () => {
-  installation = await makeInstallation({ agents: PLAYERS }, { PORT: String(await freePort()) }, atEnd);
-  server = await installation.start();
-});
-
 test("a killed program's session releases the floor, and the music continues at its own volume", async () => {
+  const installation = await makeInstallation({ agents: PLAYERS });
+  const server = await installation.start();
   const music = await create(server, "song", "music", "ann");
   await play(server, "song");
   const prompt = await create(server, "turn-left", "prompt", "ann");
@@ -50,17 +43,18 @@ test("a killed program's session releases the floor, and the music continues at 
 }, 60_000);
 
 test("after a kill of the node, programs that still send heartbeats keep their place", async () => {
-  const { url } = server;
-  const living = await create(server, "living", "music");
-  await play(server, "living");
-  const dead = await create(server, "dead", "music");
-  await ask(server, "/session/dead/activate");
-  await server.kill();
-  server = await installation.start();
-  expect(server.url).toBe(url);
+  const installation = await makeInstallation({ agents: PLAYERS }, { PORT: String(await freePort()) });
+  const first = await installation.start();
+  const living = await create(first, "living", "music");
+  await play(first, "living");
+  const dead = await create(first, "dead", "music");
+  await ask(first, "/session/dead/activate");
+  await first.kill();
+  const second = await installation.start();
+  expect(second.url).toBe(first.url);
   for (const reader of [living, dead]) await reader.open();
   await dead.until(() => moves(dead, "dead").at(-1)?.to === "paused");
   expect(moves(dead, "dead").at(-1)).toMatchObject({ reason: "lease_expired" });
-  expect((await server.ask("GET", "/session/living")).body.session.state).toBe("active");
+  expect((await second.ask("GET", "/session/living")).body.session.state).toBe("active");
   expect(moves(living, "living")).toHaveLength(1);
 }, 60_000);

@@ -1,9 +1,8 @@
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { create, headOf, say } from "../../support/clients/node-client.ts";
 import { Page } from "../../support/clients/page.ts";
 import { ShakyProxy } from "../../support/networks/shaky-proxy.ts";
-import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
-import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 60 }, (_, n) => `la${n} `);
@@ -34,15 +33,8 @@ async function expectWhole(server: ChildServer, page: Page, sessionId: string): 
   expect(page.logOf(sessionId).map(({ seq }) => seq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
 }
 
-const atEnd = atEndOfSuite();
-let installation: Installation;
-let server: ChildServer;
-beforeAll(async () => {
-  installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" }, atEnd);
-  server = await installation.start();
-});
-
 test("pages whose connections break continuously see each event once, in order, and every text right, of two zones", async () => {
+  const server = await (await makeInstallation(CATALOG)).start();
   // Many frames are cut in the middle; some connections break before the first.
   const proxy = await ShakyProxy.start(server.url, new Chance(11), 600, 9_000);
   const connection = new Page(`${proxy.url}/events`, { mayBeSaid, floorOf: zoneOf });
@@ -89,6 +81,7 @@ test("pages whose connections break continuously see each event once, in order, 
 }, 60_000);
 
 test("pages that join during a reply get its text so far, and then each further piece once", async () => {
+  const server = await (await makeInstallation(CATALOG)).start();
   await create(server, "song", "slow", ANN);
   const first = new Page(`${server.url}/session/song/events`, { mayBeSaid });
   const runId = await say(server, "song", "sing");
@@ -131,18 +124,19 @@ test("pages that join during a reply get its text so far, and then each further 
 }, 60_000);
 
 test("a page continues by itself when its node stops and another starts at the same address", async () => {
-  const { url } = server;
-  const connection = new Page(`${url}/events`, { mayBeSaid });
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const first = await installation.start();
+  const connection = new Page(`${first.url}/events`, { mayBeSaid });
   await connection.until(() => connection.heard.length >= 2);
   const { connectionId } = connection.heard[0]!.data;
-  await create(server, "aria", "singer", { userId: "bob", connectionId });
-  const session = new Page(`${url}/session/aria/events`, { mayBeSaid });
+  await create(first, "song", "singer", { ...ANN, connectionId });
+  const session = new Page(`${first.url}/session/song/events`, { mayBeSaid });
   const pages = [connection, session];
-  const before = await say(server, "aria", "sing");
-  for (const page of pages) await page.until(ended(page, "aria", before));
+  const before = await say(first, "song", "sing");
+  for (const page of pages) await page.until(ended(page, "song", before));
 
-  server.signal("SIGTERM");
-  expect(await server.ended).toEqual({ code: 0, signal: null });
+  first.signal("SIGTERM");
+  expect(await first.ended).toEqual({ code: 0, signal: null });
   for (const page of pages) {
     await page.until(() => page.heard.at(-1)!.type === "bye");
     const { reason, reconnectInMs } = page.heard.at(-1)!.data;
@@ -150,12 +144,12 @@ test("a page continues by itself when its node stops and another starts at the s
     expect(reconnectInMs).toBeGreaterThanOrEqual(1_000);
     expect(reconnectInMs).toBeLessThanOrEqual(5_000);
   }
-  server = await installation.start({ settings: { PORT: new URL(url).port } });
-  expect(server.url).toBe(url);
-  const runId = await say(server, "aria", "sing");
+  const second = await installation.start({ settings: { PORT: new URL(first.url).port } });
+  expect(second.url).toBe(first.url);
+  const runId = await say(second, "song", "sing");
   for (const page of pages) {
-    await page.until(ended(page, "aria", runId));
-    await expectWhole(server, page, "aria");
+    await page.until(ended(page, "song", runId));
+    await expectWhole(second, page, "song");
     expect([page.faults, page.opens]).toEqual([[], 2]);
     expect(page.heard.map(({ type }) => type)).not.toContain("reset");
   }
