@@ -27,21 +27,21 @@ test("docs/use/client.md lists every method of the client, and no other", () => 
 });
 
 test("docs/use/client.md lists every option of a client, and every field of a view", () => {
-  const factsOf = (path: string, name: string) => {
+  const fieldsOf = (path: string, name: string) => {
     const text = readFileSync(join(root, path), "utf8");
     const [, inside] = new RegExp(`interface ${name}[^{]*\\{([\\s\\S]*?)\\n\\}`).exec(text)!;
     return [...inside!.matchAll(/^ {2}(\w+)\??:/gm)].map(([, field]) => field!);
   };
   const [options] = tablesOf(page, "option of `createClient`", "means");
   expect(options!.flatMap(([names]) => codeOf(names!)).sort()).toEqual(
-    factsOf("src/client/requester.ts", "ClientOptions").sort(),
+    fieldsOf("src/client/requester.ts", "ClientOptions").sort(),
   );
   const fields = [
-    ...factsOf("src/client/live/live.ts", "LiveState"),
-    ...factsOf("src/client/live/live-session.ts", "SessionLiveView"),
-    ...factsOf("src/client/live/live-floor.ts", "FloorLiveView"),
-    ...factsOf("src/client/live/live-floors.ts", "FloorsLiveView"),
-    ...factsOf("src/client/live/live-connection.ts", "ConnectionView"),
+    ...fieldsOf("src/client/live/live.ts", "LiveState"),
+    ...fieldsOf("src/client/live/live-session.ts", "SessionLiveView"),
+    ...fieldsOf("src/client/live/live-floor.ts", "FloorLiveView"),
+    ...fieldsOf("src/client/live/live-floors.ts", "FloorsLiveView"),
+    ...fieldsOf("src/client/live/live-connection.ts", "ConnectionView"),
   ];
   expect(fields.length).toBeGreaterThan(15);
   const shown = codeOf(page.prose);

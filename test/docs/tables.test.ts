@@ -69,9 +69,9 @@ describe("docs/use/protocol.md", () => {
 
   test("docs/use/protocol.md describes a session and a message with all their fields, and no others", () => {
     const described = tablesOf(protocol, "field", "value").map((rows) => rows.flatMap(([names]) => codeOf(names!)));
-    const factsOf = ({ shape }: { shape: Record<string, { isOptional(): boolean }> }) =>
+    const fieldsOf = ({ shape }: { shape: Record<string, { isOptional(): boolean }> }) =>
       Object.entries(shape).map(([name, field]) => (field.isOptional() ? `${name}?` : name));
-    expect(described.map((names) => names.toSorted())).toEqual([factsOf(Session).sort(), factsOf(Message).sort()]);
+    expect(described.map((names) => names.toSorted())).toEqual([fieldsOf(Session).sort(), fieldsOf(Message).sort()]);
     const values = protocol.prose.slice(protocol.prose.indexOf("### Session"), protocol.prose.indexOf("## Failures"));
     const { state, activity, pausedBy } = Session.shape;
     const { role, status, finishReason } = Message.shape;

@@ -155,7 +155,7 @@ export function withdrawTurn(step: SessionStep, { messageId }: CommandOf<"sessio
 
 /** `session.abort` for a run that has not begun: withdraw its turn, if it is queued. */
 export function abortQueued(step: SessionStep, { runId }: CommandOf<"session.abort">): void {
-  const turn = step.context.turns.find((waiting) => waiting.runId === runId);
+  const turn = step.context.turns.find((queued) => queued.runId === runId);
   if (turn) removeTurn(step, turn);
   answer(step, {});
 }

@@ -100,7 +100,7 @@ export class SoundStreams {
     createInterface({ input: watcher.stdout! }).on("line", (line) => {
       const [, kind, index] = / (sink-input|client) #(\d+)/.exec(line) ?? [];
       // Each call of `pactl` is a client too: those without a stream do not count.
-      if (kind === "sink-input" || this.#clients.has(index)) this.#note();
+      if (kind === "sink-input" || (kind === "client" && this.#clients.has(index))) this.#note();
     });
     // What changed before the first line of a new watcher is read now.
     this.#note();
