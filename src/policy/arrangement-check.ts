@@ -1,5 +1,5 @@
 import { arrange, depth } from "../actors/floor/audible-together.ts";
-import type { Claim } from "../actors/floor/claim.ts";
+import type { Contender } from "../actors/floor/contender.ts";
 import {
   audible,
   comesBack,
@@ -8,7 +8,7 @@ import {
   isEligible,
   replaces,
   restrictionOn,
-} from "../actors/floor/floor-claims.ts";
+} from "../actors/floor/floor-state.ts";
 
 /** An invariant of docs/use/arbitration.md does not hold. The message begins with its number. */
 export class Broken extends Error {}
@@ -30,9 +30,9 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
   }
   // With `others: finish` the sessions that are audible go on.
   const restrictions = rules.restrictions.filter(({ others }) => others !== "finish");
-  for (const claim of audible(floor)) {
-    const restriction = restrictionOn(claim, { restrictions });
-    must(!restriction, () => `13: ${claim.sessionId} is heard, ${restriction?.name} does not allow it`);
+  for (const contender of audible(floor)) {
+    const restriction = restrictionOn(contender, { restrictions });
+    must(!restriction, () => `13: ${contender.sessionId} is heard, ${restriction?.name} does not allow it`);
   }
   const waiting = [
     ...floor.paused.filter((each) => comesBack(each, rules)),
@@ -73,7 +73,7 @@ function checkLevels(floor: Floor): void {
 /** B: a blocked session that may start beneath the holder finds no rank there. */
 export function checkBlocked(
   floor: Floor,
-  challenger: Omit<Claim, "askedAt">,
+  challenger: Omit<Contender, "askedAt">,
   whenBlocked: readonly string[],
   rules: FloorRules,
 ): void {
@@ -81,15 +81,18 @@ export function checkBlocked(
   const { maxPaused } = rules.policy;
   const isAudible = audible(floor).some(({ sessionId }) => sessionId === challenger.sessionId);
   if (whenBlocked[0] !== "duck" || !holder || isAudible || restrictionOn(challenger, rules)) return;
-  const claim = { ...challenger, askedAt: 0 };
-  const stays = (each: Claim) => each.sessionId !== claim.sessionId && !replaces(claim, each, rules);
+  const contender = { ...challenger, askedAt: 0 };
+  const stays = (each: Contender) => each.sessionId !== contender.sessionId && !replaces(contender, each, rules);
   const ducked = floor.ducked.filter(stays);
   const isFull = ducked.length >= maxPaused || floor.paused.filter(stays).length + ducked.length > maxPaused;
-  must(isFull || hasCause({ ...floor, ducked }, holder, claim), () => `B: ${claim.agentId} is blocked without a cause`);
+  must(
+    isFull || hasCause({ ...floor, ducked }, holder, contender),
+    () => `B: ${contender.agentId} is blocked without a cause`,
+  );
 }
 
 /** 10: one above does not let the silent session be audible, or one below does not yield to it. */
-function hasCause(floor: Floor, holder: Claim, silent: Claim): boolean {
+function hasCause(floor: Floor, holder: Contender, silent: Contender): boolean {
   const above = [holder, ...floor.ducked.filter(({ priority }) => priority >= silent.priority)];
   const below = floor.ducked.filter(({ priority }) => priority < silent.priority);
   if (above.some((each) => depth(each, silent) === undefined)) return true;

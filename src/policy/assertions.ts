@@ -1,4 +1,4 @@
-import { audible } from "../actors/floor/floor-claims.ts";
+import { audible } from "../actors/floor/floor-state.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
 import type { SeenStep } from "./invariants.ts";
@@ -72,11 +72,11 @@ function describeRejection({ rejected, while_heard: whileHeard }: Never, step: S
 }
 
 function describeSilence({ silenced, by }: Never, step: SeenStep): string | undefined {
-  for (const claim of audible(step.before.context.floor)) {
-    if (!silenced!.includes(claim.agentId)) continue;
-    const change = step.transitions.findLast(({ sessionId }) => sessionId === claim.sessionId);
+  for (const contender of audible(step.before.context.floor)) {
+    if (!silenced!.includes(contender.agentId)) continue;
+    const change = step.transitions.findLast(({ sessionId }) => sessionId === contender.sessionId);
     if (!change?.by || isSound(change.to)) continue;
-    if (!by || by.includes(change.by.agentId)) return `${claim.agentId} is silenced by ${change.by.agentId}`;
+    if (!by || by.includes(change.by.agentId)) return `${contender.agentId} is silenced by ${change.by.agentId}`;
   }
   return undefined;
 }
@@ -100,7 +100,7 @@ function owedAfter(
       agentId === eventually &&
       sessionId !== step.subject &&
       !isReplaced(sessionId, step) &&
-      !isAudible.some((claim) => claim.sessionId === sessionId),
+      !isAudible.some((contender) => contender.sessionId === sessionId),
   );
   const now = new Set([...left, ...silenced.map(({ sessionId }) => sessionId as string)]);
   return now.size === was.size && left.length === was.size ? was : now;
@@ -128,7 +128,7 @@ function findSilence(
   const moves: ExploredMove[] = [];
   let floor = from;
   for (let count = 0; count < MAX_FUTURE; count++) {
-    if (audible(floor.context.floor).some((claim) => claim.agentId === agentId)) return undefined;
+    if (audible(floor.context.floor).some((contender) => contender.agentId === agentId)) return undefined;
     const move = removeObstacle(floor);
     if (!move) return moves;
     moves.push(move);

@@ -1,5 +1,5 @@
-import { numbersOfAgent } from "../actors/floor/claim.ts";
-import { type FloorRules, rulesOf } from "../actors/floor/floor-claims.ts";
+import { numbersOfAgent } from "../actors/floor/contender.ts";
+import { type FloorRules, rulesOf } from "../actors/floor/floor-state.ts";
 import { effectivePriority } from "../actors/floor/priority.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import { suggest } from "../config/nearest.ts";
@@ -21,7 +21,7 @@ const DAY = Date.UTC(2026, 0, 5);
 export const hasNone = ({ minute, userId, flags = [] }: Circumstances) =>
   minute === undefined && userId === undefined && flags.length === 0;
 
-/** What decides in these circumstances: the floor's rules, and the claim of a session. */
+/** What decides in these circumstances: the floor's rules, and a session as it competes. */
 export function applyCircumstances(catalog: Catalog, circumstances: Circumstances) {
   const { minute, userId, flags: names = [] } = circumstances;
   const flags = Object.fromEntries(names.map((name) => [name, true]));
@@ -36,7 +36,7 @@ export function applyCircumstances(catalog: Catalog, circumstances: Circumstance
   return {
     rules,
     priorityOf: (agent: AgentEntry) => priorityOf(agent).value,
-    claim: (agent: AgentEntry, sessionId: string, askedAt: number) => ({
+    contender: (agent: AgentEntry, sessionId: string, askedAt: number) => ({
       ...numbersOfAgent(agent, priorityOf(agent)),
       sessionId: sessionId as SessionId,
       askedAt,

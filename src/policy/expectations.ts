@@ -1,4 +1,4 @@
-import { audible, everyone } from "../actors/floor/floor-claims.ts";
+import { audible, everyone } from "../actors/floor/floor-state.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { PlayExpectation, Range, StepExpectation } from "./script.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
@@ -35,9 +35,9 @@ export function checkStep(
 
   checkDecision(expected, facts.decision, check);
 
-  const sounding = audible(floor).map((claim) => ({
-    name: claim.sessionId as string,
-    level: "level" in claim ? (claim.level as number) : undefined,
+  const sounding = audible(floor).map((contender) => ({
+    name: contender.sessionId as string,
+    level: "level" in contender ? (contender.level as number) : undefined,
   }));
   const written = sounding.map(({ name, level }) => nameOf(name, level)).join(", ") || "no session";
   if (expected.heard) {

@@ -1,4 +1,4 @@
-import { everyone } from "../actors/floor/floor-claims.ts";
+import { everyone } from "../actors/floor/floor-state.ts";
 import { BrokenActors } from "../actors/host/floor-actors.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
@@ -190,8 +190,8 @@ function newcomersOn(floor: SteppedFloor, classes: Classes): string[] {
 
 /** Equal for states from which the same can happen. */
 function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
-  const { floor: claims, flags } = floor.context;
-  const competing = everyone(claims);
+  const { floor: contenders, flags } = floor.context;
+  const competing = everyone(contenders);
   const order = competing.map(({ askedAt }) => askedAt).sort((one, other) => one - other);
   const labels = new Map<string, string>();
   const label = (agentId: string) => {
@@ -220,7 +220,7 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
   present.sort((one, other) => indices.get(one.context.id)! - indices.get(other.context.id)!);
   const described = present.map(describe);
   const others = floor.sessions.filter(({ context }) => !indices.has(context.id)).map(describe);
-  const reserved = claims.reserved ? indices.get(claims.reserved.sessionId) : "";
+  const reserved = contenders.reserved ? indices.get(contenders.reserved.sessionId) : "";
   const on = Object.keys(flags).filter((name) => flags[name]);
   const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
   const gone = [...owed].flatMap(([index, ids]) => ([...ids].some((id) => !living.has(id)) ? [`o${index}`] : []));

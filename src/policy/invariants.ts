@@ -1,5 +1,5 @@
 import { depth } from "../actors/floor/audible-together.ts";
-import type { Claim } from "../actors/floor/claim.ts";
+import type { Contender } from "../actors/floor/contender.ts";
 import {
   audible,
   everyone,
@@ -8,7 +8,7 @@ import {
   isEligible,
   restrictionOn,
   rulesOf,
-} from "../actors/floor/floor-claims.ts";
+} from "../actors/floor/floor-state.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { Transition } from "../protocol/event.ts";
 import { checkArrangement, must } from "./arrangement-check.ts";
@@ -60,14 +60,14 @@ export function checkInvariants(step: SeenStep): void {
   }
   const most = Math.max(rules.policy.maxPaused, before.context.floor.paused.length);
   const isBounded =
-    step.isRequest && step.decisions[0]?.outcome === "granted" && !claimOf(step, step.subject)?.critical;
+    step.isRequest && step.decisions[0]?.outcome === "granted" && !contenderOf(step, step.subject)?.critical;
   must(!isBounded || floor.paused.length <= most, () => "rule 7: more are paused than max_paused");
 }
 
 /** 1, 3, 4 and 5: no two sessions are audible at once that exclude each other, at no moment of the step. */
 function checkTransitions(step: SeenStep): void {
   const { floor } = step.before.context;
-  const sounding = new Map(audible(floor).map((claim) => [claim.sessionId as string, claim as Claim]));
+  const sounding = new Map(audible(floor).map((contender) => [contender.sessionId as string, contender as Contender]));
   let front: string | undefined = floor.holder?.sessionId;
   for (const transition of step.transitions) {
     const { sessionId, to } = transition;
@@ -76,11 +76,11 @@ function checkTransitions(step: SeenStep): void {
     must(!isFront || front === undefined || front === sessionId, () => `1: ${sessionId} and ${front} are active`);
     if (isFront) front = sessionId;
     else if (front === sessionId) front = undefined;
-    const claim = isSound(to) ? claimOf(step, sessionId) : undefined;
-    if (!claim) sounding.delete(sessionId);
+    const contender = isSound(to) ? contenderOf(step, sessionId) : undefined;
+    if (!contender) sounding.delete(sessionId);
     else {
-      if (!step.isRenumbered) checkTogether(claim, sounding.values());
-      sounding.set(sessionId, claim);
+      if (!step.isRenumbered) checkTogether(contender, sounding.values());
+      sounding.set(sessionId, contender);
     }
   }
 }
@@ -92,11 +92,11 @@ function checkOrder({ sessionId, from, to, activity, event }: SeenStep["transiti
   must(isLawful, () => `4: ${sessionId} was paused and becomes ${to}`);
 }
 
-function checkTogether(claim: Claim, sounding: Iterable<Claim>): void {
+function checkTogether(contender: Contender, sounding: Iterable<Contender>): void {
   for (const other of sounding) {
-    const areTogether = depth(claim, other) !== undefined || depth(other, claim) !== undefined;
-    const isSame = other.sessionId === claim.sessionId;
-    must(isSame || areTogether, () => `3: ${claim.sessionId} is heard before ${other.sessionId} is silent`);
+    const areTogether = depth(contender, other) !== undefined || depth(other, contender) !== undefined;
+    const isSame = other.sessionId === contender.sessionId;
+    must(isSame || areTogether, () => `3: ${contender.sessionId} is heard before ${other.sessionId} is silent`);
   }
 }
 
@@ -141,20 +141,20 @@ function checkFront(step: SeenStep, rules: FloorRules): void {
 /** 2 and 11: an audible session that is not interruptible is silenced only by a session that may do so. */
 function checkSilenced(step: SeenStep, rules: FloorRules): void {
   const isAudible = audible(step.after.context.floor);
-  for (const claim of audible(step.before.context.floor)) {
-    const own = step.transitions.filter(({ sessionId }) => sessionId === claim.sessionId);
+  for (const contender of audible(step.before.context.floor)) {
+    const own = step.transitions.filter(({ sessionId }) => sessionId === contender.sessionId);
     const last = own.at(-1);
-    if (isAudible.some(({ sessionId }) => sessionId === claim.sessionId) || last?.event !== "preempt") continue;
-    must(!claim.critical || step.isRenumbered, () => `11: ${claim.sessionId} is critical and is paused`);
-    if (claim.interruptible || step.isRenumbered || restrictionOn(claim, rules)) continue;
-    const by = isAudible.find((each) => mayCutOff(each, claim) && depth(each, claim) === undefined);
-    must(by !== undefined, () => `2: ${claim.sessionId} is not interruptible and is silenced`);
+    if (isAudible.some(({ sessionId }) => sessionId === contender.sessionId) || last?.event !== "preempt") continue;
+    must(!contender.critical || step.isRenumbered, () => `11: ${contender.sessionId} is critical and is paused`);
+    if (contender.interruptible || step.isRenumbered || restrictionOn(contender, rules)) continue;
+    const by = isAudible.find((each) => mayCutOff(each, contender) && depth(each, contender) === undefined);
+    must(by !== undefined, () => `2: ${contender.sessionId} is not interruptible and is silenced`);
   }
 }
 
-function mayCutOff(other: Claim, claim: Claim): boolean {
-  const isNamed = claim.yieldsTo?.includes(other.agentId) && other.priority >= claim.priority;
-  const isOutranked = claim.preemptionThreshold !== undefined && other.priority >= claim.preemptionThreshold;
+function mayCutOff(other: Contender, contender: Contender): boolean {
+  const isNamed = contender.yieldsTo?.includes(other.agentId) && other.priority >= contender.priority;
+  const isOutranked = contender.preemptionThreshold !== undefined && other.priority >= contender.preemptionThreshold;
   return isNamed || isOutranked || other.critical === true;
 }
 
@@ -162,18 +162,18 @@ function mayCutOff(other: Claim, claim: Claim): boolean {
 function checkRisen(step: SeenStep, rules: FloorRules): void {
   const { before, after } = step;
   const wasAudible = new Set(audible(before.context.floor).map(({ sessionId }) => sessionId));
-  for (const claim of audible(after.context.floor)) {
-    const isLeft = step.subject === claim.sessionId && !step.isRequest;
-    const lost = after.isDead(claim.sessionId) ? "14: its lease ran out" : "4: its user paused or ended it";
-    must(!isLeft, () => `${lost}, and ${claim.sessionId} is heard`);
-    if (wasAudible.has(claim.sessionId)) continue;
-    must(isEligible(claim, rules), () => `17: ${claim.sessionId} comes up although its agent may not`);
-    const was = before.session(claim.sessionId);
-    if (!was || (step.isRequest && step.subject === claim.sessionId)) continue;
+  for (const contender of audible(after.context.floor)) {
+    const isLeft = step.subject === contender.sessionId && !step.isRequest;
+    const lost = after.isDead(contender.sessionId) ? "14: its lease ran out" : "4: its user paused or ended it";
+    must(!isLeft, () => `${lost}, and ${contender.sessionId} is heard`);
+    if (wasAudible.has(contender.sessionId)) continue;
+    must(isEligible(contender, rules), () => `17: ${contender.sessionId} comes up although its agent may not`);
+    const was = before.session(contender.sessionId);
+    if (!was || (step.isRequest && step.subject === contender.sessionId)) continue;
     const { pausedBy } = was.context;
     const isWoken = was.value.lifecycle !== "paused" || pausedBy === "preemption";
-    const why = before.isDead(claim.sessionId) ? "14: its lease ran out" : `4: its ${pausedBy} paused it`;
-    must(isWoken, () => `${why}, and ${claim.sessionId} is woken`);
+    const why = before.isDead(contender.sessionId) ? "14: its lease ran out" : `4: its ${pausedBy} paused it`;
+    must(isWoken, () => `${why}, and ${contender.sessionId} is woken`);
   }
 }
 
@@ -182,8 +182,8 @@ function checkReplaced(step: SeenStep, rules: FloorRules): void {
   const { floor } = step.after.context;
   for (const { sessionId, to, reason, by } of step.transitions) {
     if (to !== "archived" || reason !== "replaced" || !by) continue;
-    const ended = claimOf(step, sessionId);
-    const other = claimOf(step, by.sessionId);
+    const ended = contenderOf(step, sessionId);
+    const other = contenderOf(step, by.sessionId);
     if (!ended || !other) continue;
     must(other.askedAt > ended.askedAt, () => `18: ${sessionId} is replaced by one that asked earlier`);
   }
@@ -222,8 +222,8 @@ function rankOf(floor: Floor, id: string): string {
   return floor.paused.some(({ sessionId }) => sessionId === id) ? "paused" : "none";
 }
 
-/** The claim of a session after the step, or as it was before. */
-function claimOf({ before, after }: SeenStep, id: string | undefined): Claim | undefined {
-  const isIt = (claim: Claim) => claim.sessionId === id;
+/** A session as it competes after the step, or as it was before. */
+function contenderOf({ before, after }: SeenStep, id: string | undefined): Contender | undefined {
+  const isIt = (contender: Contender) => contender.sessionId === id;
   return everyone(after.context.floor).find(isIt) ?? everyone(before.context.floor).find(isIt);
 }

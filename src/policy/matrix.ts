@@ -1,10 +1,10 @@
-import type { Claim } from "../actors/floor/claim.ts";
-import { EMPTY_FLOOR, type FloorRules, restrictionOn } from "../actors/floor/floor-claims.ts";
+import type { Contender } from "../actors/floor/contender.ts";
+import { EMPTY_FLOOR, type FloorRules, restrictionOn } from "../actors/floor/floor-state.ts";
 import { giveFront, letBeneath } from "../actors/floor/rearrangement.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import type { Matrix, MatrixCell, MatrixDifference } from "../protocol/matrix.ts";
 import { applyCircumstances, type Circumstances } from "./circumstances.ts";
-import { decideAlone } from "./lone-claims.ts";
+import { decideAlone } from "./lone-contenders.ts";
 
 /** The maximum number of agents that a matrix shows: it has a cell for each pair. */
 export const MAX_MATRIX_AGENTS = 100;
@@ -26,8 +26,8 @@ export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): M
   return {
     agents: enabled.map((agent) => ({ id: agent.id, priority: applied.priorityOf(agent) })),
     rows: enabled.map((holder) => {
-      const holding = applied.claim(holder, "holder", 1);
-      return enabled.map((agent) => meet(holding, applied.claim(agent, "challenger", 2), agent, applied.rules));
+      const holding = applied.contender(holder, "holder", 1);
+      return enabled.map((agent) => meet(holding, applied.contender(agent, "challenger", 2), agent, applied.rules));
     }),
   };
 }
@@ -35,7 +35,12 @@ export function matrixOf(catalog: Catalog, circumstances: Circumstances = {}): M
 /**
  * What happens when `challenging`, a session of the agent `challenger`, requests the floor while `held` has it, alone.
  */
-export function meet(holding: Claim, challenging: Claim, challenger: AgentEntry, rules: FloorRules): MatrixCell {
+export function meet(
+  holding: Contender,
+  challenging: Contender,
+  challenger: AgentEntry,
+  rules: FloorRules,
+): MatrixCell {
   const names = { holder: holding.agentId, challenger: challenger.id };
   const restriction = restrictionOn(holding, rules);
   if (restriction && restriction.others !== "finish") {
@@ -46,7 +51,7 @@ export function meet(holding: Claim, challenging: Claim, challenger: AgentEntry,
   const about = { ...names, rule: rule!, reason };
   if (outcome !== "granted") return { ...about, effect: outcome === "queued" ? "waits" : "refused" };
   const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, challenging, rules);
-  const move = moves.find(({ claim: moved }) => moved.sessionId === holding.sessionId);
+  const move = moves.find(({ contender: moved }) => moved.sessionId === holding.sessionId);
   if (move?.becomes === "ducked") return { ...about, effect: "ducks", level: move.level };
   if (move?.becomes === "archived") return { ...about, effect: "replaces" };
   if (move?.becomes === "paused") return { ...about, effect: "pauses" };

@@ -7,8 +7,8 @@ import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts
 import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
-import { type Numbers, numbersOfAgent } from "./claim.ts";
-import type { Floor } from "./floor-claims.ts";
+import { type Numbers, numbersOfAgent } from "./contender.ts";
+import type { Floor } from "./floor-state.ts";
 import { effectivePriority } from "./priority.ts";
 
 /** The context of a floor's arbiter. */
@@ -17,7 +17,7 @@ export interface ArbiterContext {
   floor: Floor;
   /** Context flags that `priority_rules` look at. */
   flags: Record<string, boolean>;
-  /** The hash of the catalogue that the claims have their numbers from; absent before the first event. */
+  /** The hash of the catalogue that the contenders have their numbers from; absent before the first event. */
   catalog?: string | undefined;
 }
 
@@ -66,7 +66,7 @@ export function numbersOf({ given, flags, floorId }: ArbiterStep, agent: AgentEn
   return numbersOfAgent(agent, effectivePriority(agent, given.catalog, context));
 }
 
-/** The part of a claim that says its language. */
+/** The language of a session, as one of its numbers. */
 export const floorLanguageOf = ({ locale }: { locale?: string | undefined }): Pick<Numbers, "locale"> =>
   locale === undefined ? {} : { locale };
 

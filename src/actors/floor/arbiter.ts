@@ -20,8 +20,8 @@ import {
   send,
 } from "./arbiter-step.ts";
 import { decide } from "./arbitration.ts";
-import { type Claim, withNumbers } from "./claim.ts";
-import { EMPTY_FLOOR, everyone, without } from "./floor-claims.ts";
+import { type Contender, withNumbers } from "./contender.ts";
+import { EMPTY_FLOOR, everyone, without } from "./floor-state.ts";
 import {
   currentRules,
   enqueue,
@@ -30,12 +30,12 @@ import {
   handleDue,
   handleLapse,
   handleRequest,
-  newClaim,
+  newContender,
   passTurnOrAnswer,
   renumber,
-  replaceClaim,
   settleAndNotify,
   stoppable,
+  switchNumbers,
   withEffects,
 } from "./grants.ts";
 import { giveFront, letBeneath, letWait } from "./rearrangement.ts";
@@ -85,7 +85,7 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
   if (creation.turn && !acceptsTurns(agent))
     return refuse(step, "illegal_command", { message: externalAcceptsNoTurns(agent) });
   const { sessionId } = wanted;
-  const claim = newClaim(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
+  const contender = newContender(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
   const { history, replaces } = creation;
   const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
   if (obstacle) return refuse(step, obstacle);
@@ -94,11 +94,11 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
   if (modeFault && !history) return refuse(step, "bad_request", { facts: { issues: [modeFault] } });
   const mode = modeFault ? undefined : wanted.mode;
   const spawn = () => {
-    addSession(step, newSession({ ...wanted, mode }, floorId, claim, given.now, history), history);
+    addSession(step, newSession({ ...wanted, mode }, floorId, contender, given.now, history), history);
     if (replaces !== undefined) replace(step, replaces, { sessionId, agentId });
   };
   const inheritsFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
-  if (creation.activate || inheritsFloor) return createInFront(step, claim, agent, creation, spawn);
+  if (creation.activate || inheritsFloor) return createInFront(step, contender, agent, creation, spawn);
   spawn();
   emit(step, acceptWithSession({ sessionId }));
 }
@@ -106,21 +106,21 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
 /** Ask for the floor with a new session. It is created unless the request is rejected. */
 function createInFront(
   step: ArbiterStep,
-  claim: Claim,
+  contender: Contender,
   agent: AgentEntry,
   { replaces, turn }: Creation,
   spawn: () => void,
 ): void {
-  const { sessionId } = claim;
+  const { sessionId } = contender;
   const floor = replaces === undefined ? step.floor : without(step.floor, [replaces]);
-  const decision = decide(floor, { ...claim, agent, waits: "queued" }, currentRules(step));
+  const decision = decide(floor, { ...contender, agent, waits: "queued" }, currentRules(step));
   if (decision.outcome === "rejected") {
     log(step, decision);
     return refuse(step, "rejected", { message: decision.say, facts: { decision } });
   }
   spawn();
-  if (decision.outcome === "queued") return enqueue(step, claim, "queued", decision, turn);
-  passTurnOrAnswer(step, sessionId, grant(step, claim, "activate", decision), turn);
+  if (decision.outcome === "queued") return enqueue(step, contender, "queued", decision, turn);
+  passTurnOrAnswer(step, sessionId, grant(step, contender, "activate", decision), turn);
 }
 
 function addSession(step: ArbiterStep, context: SessionContext, history: History | undefined): void {
@@ -154,12 +154,12 @@ function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined):
   const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
   if (decision.outcome === "rejected") return emit(step, accept({ decision }));
   // A placeholder id for the session that would be created; no session has it.
-  const claim = newClaim(step, numbers, "" as SessionId);
+  const contender = newContender(step, numbers, "" as SessionId);
   const { moves } =
     decision.outcome === "queued"
-      ? letWait(step.floor, claim, "queued", step.given.now, rules)
-      : (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, claim, rules);
-  emit(step, accept({ decision: withEffects(decision, moves, claim, catalog) }));
+      ? letWait(step.floor, contender, "queued", step.given.now, rules)
+      : (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, contender, rules);
+  emit(step, accept({ decision: withEffects(decision, moves, contender, catalog) }));
 }
 
 function stopSessions(step: ArbiterStep, sessionIds: SessionId[]): void {
@@ -203,8 +203,8 @@ function pass(step: ArbiterStep, command: CommandToSession): void {
   }
   if (command.type === "session.switch_agent") {
     const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
-    const claim = agent && withNumbers(session.claim, numbersOf(step, agent));
-    return void send(step, sessionId, { ...command, ...(claim && { claim }) });
+    const contender = agent && withNumbers(session.claim, numbersOf(step, agent));
+    return void send(step, sessionId, { ...command, ...(contender && { contender }) });
   }
   send(step, sessionId, command);
   if (command.type === "session.delete") {
@@ -249,9 +249,9 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
       return forget(step, event.sessionId);
     case "lapse":
       return handleLapse(step, event.sessionId, event.reason);
-    case "claim":
+    case "switched":
       step.cause = "agent_switched";
-      return replaceClaim(step, event.claim);
+      return switchNumbers(step, event.contender);
     case "renumber":
       step.cause = "catalogue_changed";
       return renumber(step);
@@ -277,10 +277,10 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
 function stopAll(step: ArbiterStep): void {
   const all = everyone(step.floor);
   // Remove all sessions from the lists first, so that the end of one wakes no other session.
-  for (const claim of all) forget(step, claim.sessionId);
+  for (const contender of all) forget(step, contender.sessionId);
   stopSessions(
     step,
-    all.map((claim) => claim.sessionId),
+    all.map((contender) => contender.sessionId),
   );
 }
 
@@ -369,7 +369,7 @@ export const arbiterMachine = machine.createMachine({
     request: { actions: "arbitrate" },
     left: { actions: "arbitrate" },
     lapse: { actions: "arbitrate" },
-    claim: { actions: "arbitrate" },
+    switched: { actions: "arbitrate" },
     renumber: { actions: "arbitrate" },
     load: { actions: "loadSession" },
     evict: { actions: "evictSessions" },

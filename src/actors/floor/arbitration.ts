@@ -2,9 +2,9 @@ import type { AgentEntry, Policy, Restriction } from "../../config/catalog/catal
 import type { Decision, Reason } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import { arrange, type Joined, join } from "./audible-together.ts";
-import type { Claim, DuckedClaim, Numbers } from "./claim.ts";
+import type { Contender, DuckedContender, Numbers } from "./contender.ts";
 import { recorder } from "./decision-record.ts";
-import { audible, type Floor, type FloorRules, replaces, reservedClaim, restrictionOn } from "./floor-claims.ts";
+import { audible, type Floor, type FloorRules, replaces, reservedContender, restrictionOn } from "./floor-state.ts";
 
 /**
  * Where a session waits when it is blocked: a new session in the queue, a paused one at its rank; an audible one does
@@ -32,12 +32,13 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
   const decision = recorder(challenger, agents);
   if (!agent) return decision("rejected", "unknown_agent", 1);
   if (!agent.enabled) return decision("rejected", "agent_disabled", 1);
-  const reserved = reservedClaim(floor);
+  const reserved = reservedContender(floor);
   const front = reserved ?? holder;
-  const stays = (claim: Claim) => claim.sessionId !== challenger.sessionId && !replaces(challenger, claim, rules);
+  const stays = (contender: Contender) =>
+    contender.sessionId !== challenger.sessionId && !replaces(challenger, contender, rules);
 
   /** Rule W: the ways of `when_blocked` are tried in order. */
-  const blocked = (reason: Reason, rule: number, by?: Claim, restriction?: Restriction): Decision => {
+  const blocked = (reason: Reason, rule: number, by?: Contender, restriction?: Restriction): Decision => {
     const full = whyFull(floor, challenger, stays, policy);
     for (const way of agent.whenBlocked) {
       const joined = way === "duck" && front && !restriction && rankBeneath(floor, front, challenger, rules);
@@ -89,36 +90,36 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
 /** Check rules 5, 6 and 8 for each session that would go silent. Returns the first one that blocks the challenger. */
 function findObstacle(
   challenger: Numbers,
-  silenced: readonly Claim[],
+  silenced: readonly Contender[],
   policy: Policy,
-): [reason: Reason, rule: number, by: Claim] | undefined {
-  for (const claim of silenced) {
+): [reason: Reason, rule: number, by: Contender] | undefined {
+  for (const contender of silenced) {
     if (challenger.critical) return undefined;
-    if (challenger.priority < claim.priority) return ["lower_priority", 5, claim];
-    if (isTied(challenger, claim, policy)) return ["equal_priority", 6, claim];
-    if (!yieldsTo(claim, challenger)) return ["not_interruptible", 8, claim];
+    if (challenger.priority < contender.priority) return ["lower_priority", 5, contender];
+    if (isTied(challenger, contender, policy)) return ["equal_priority", 6, contender];
+    if (!yieldsTo(contender, challenger)) return ["not_interruptible", 8, contender];
   }
   return undefined;
 }
 
 /** Rule 6: between equals the session that is audible stays, unless `ties` or its own `yields_to` says otherwise. */
-function isTied(challenger: Numbers, claim: Claim, { ties }: Policy): boolean {
-  return challenger.priority === claim.priority && ties === "reject" && !givesWay(claim, challenger);
+function isTied(challenger: Numbers, contender: Contender, { ties }: Policy): boolean {
+  return challenger.priority === contender.priority && ties === "reject" && !givesWay(contender, challenger);
 }
 
-/** Whether the claim's agent names the challenger's in `yields_to`. It gives way to at least its own priority. */
-function givesWay(claim: Claim, { agentId, priority }: Numbers): boolean {
-  return priority >= claim.priority && claim.yieldsTo?.includes(agentId) === true;
+/** Whether the contender's agent names the challenger's in `yields_to`. It gives way to at least its own priority. */
+function givesWay(contender: Contender, { agentId, priority }: Numbers): boolean {
+  return priority >= contender.priority && contender.yieldsTo?.includes(agentId) === true;
 }
 
 /** Rule 8: whether the session may be silenced by this challenger (invariant 2). */
-export function yieldsTo(claim: Claim, challenger: Numbers): boolean {
-  if (claim.interruptible || challenger.critical || givesWay(claim, challenger)) return true;
-  return claim.preemptionThreshold !== undefined && challenger.priority >= claim.preemptionThreshold;
+export function yieldsTo(contender: Contender, challenger: Numbers): boolean {
+  if (contender.interruptible || challenger.critical || givesWay(contender, challenger)) return true;
+  return contender.preemptionThreshold !== undefined && challenger.priority >= contender.preemptionThreshold;
 }
 
 /** Rule 2: a session that is about to resume is not paused again, so only the priority counts. */
-function outranks(challenger: Numbers, reserved: Claim, policy: Policy): boolean {
+function outranks(challenger: Numbers, reserved: Contender, policy: Policy): boolean {
   if (challenger.priority > reserved.priority) return true;
   return (
     challenger.priority === reserved.priority && !isTied(challenger, reserved, policy) && yieldsTo(reserved, challenger)
@@ -127,20 +128,20 @@ function outranks(challenger: Numbers, reserved: Claim, policy: Policy): boolean
 
 /** With `others: finish`, a session that is audible goes on, and may come to the front. */
 function goesOn(floor: Floor, { sessionId }: Challenger, { others }: Restriction): boolean {
-  return others === "finish" && audible(floor).some((claim) => claim.sessionId === sessionId);
+  return others === "finish" && audible(floor).some((contender) => contender.sessionId === sessionId);
 }
 
 /** Why a blocked challenger cannot wait; undefined if it can. A session that waits already stays in its list. */
 function whyFull(
   { paused, queued }: Floor,
   { sessionId, waits }: Challenger,
-  stays: (claim: Claim) => boolean,
+  stays: (contender: Contender) => boolean,
   { maxPaused, maxQueued }: Policy,
 ): "never" | "stack_full" | "queue_full" | undefined {
   if (waits === "never") return waits;
   const [list, most, full] =
     waits === "paused" ? ([paused, maxPaused, "stack_full"] as const) : ([queued, maxQueued, "queue_full"] as const);
-  const isWaiting = list.some((claim) => claim.sessionId === sessionId);
+  const isWaiting = list.some((contender) => contender.sessionId === sessionId);
   return isWaiting || list.filter(stays).length < most ? undefined : full;
 }
 
@@ -150,16 +151,16 @@ function whyFull(
  */
 export function rankBeneath(
   floor: Floor,
-  front: Claim,
+  front: Contender,
   challenger: Numbers & { readonly sessionId?: SessionId | undefined },
   rules: FloorRules,
 ): Joined | undefined {
   const { policy } = rules;
   const { sessionId = "" as SessionId, critical } = challenger;
-  if (!critical && audible(floor).some((claim) => claim.sessionId === sessionId)) return undefined;
-  const stays = (claim: Claim) => claim.sessionId !== sessionId && !replaces(challenger, claim, rules);
-  const below = floor.ducked.filter((claim) => claim.sessionId !== front.sessionId && stays(claim));
-  const isFree = (silenced: Claim) => !findObstacle(challenger, [silenced], policy);
+  if (!critical && audible(floor).some((contender) => contender.sessionId === sessionId)) return undefined;
+  const stays = (contender: Contender) => contender.sessionId !== sessionId && !replaces(challenger, contender, rules);
+  const below = floor.ducked.filter((contender) => contender.sessionId !== front.sessionId && stays(contender));
+  const isFree = (silenced: Contender) => !findObstacle(challenger, [silenced], policy);
   const start = (rank: "after" | "before") =>
     join(front, below, { askedAt: 0, ...challenger, sessionId }, isFree, rank);
   const joined = start("after") ?? (policy.ties === "newest" ? start("before") : undefined);
@@ -170,7 +171,11 @@ export function rankBeneath(
 }
 
 /** Rule B: the rank at which a silent session returns beneath the front. It silences only lower ones that yield. */
-export function returnBeneath(front: Numbers, ducked: readonly DuckedClaim[], claim: Claim): Joined | undefined {
-  if (!claim.ducks && !claim.critical) return undefined;
-  return join(front, ducked, claim, (silenced) => yieldsTo(silenced, claim));
+export function returnBeneath(
+  front: Numbers,
+  ducked: readonly DuckedContender[],
+  contender: Contender,
+): Joined | undefined {
+  if (!contender.ducks && !contender.critical) return undefined;
+  return join(front, ducked, contender, (silenced) => yieldsTo(silenced, contender));
 }

@@ -4,10 +4,10 @@
  * events. The definitions: docs/use/arbitration.md.
  */
 
-import type { Claim, DuckedClaim } from "./claim.ts";
+import type { Contender, DuckedContender } from "./contender.ts";
 
-/** The fields of a claim that decide which sessions are audible together. */
-export type Audibility = Pick<Claim, "agentId" | "priority" | "beneath" | "ducks" | "critical">;
+/** The fields of a contender that decide which sessions are audible together. */
+export type Audibility = Pick<Contender, "agentId" | "priority" | "beneath" | "ducks" | "critical">;
 
 /**
  * The level of `below` while it is audible beneath `above`, in dB (-60 to 0). Undefined if `above` does not allow it to
@@ -36,37 +36,37 @@ export function levelBeneath(audibleAbove: readonly Audibility[], below: Audibil
 
 export interface Arrangement {
   /** The sessions audible beneath the front, highest priority first. */
-  readonly kept: readonly DuckedClaim[];
+  readonly kept: readonly DuckedContender[];
   /** The sessions that go silent, in the order of the list. */
-  readonly silenced: readonly Claim[];
+  readonly silenced: readonly Contender[];
 }
 
 /**
  * Arrange sessions beneath a front: by priority, equals in the order of the list. A session is kept if all sessions
  * kept above it, including the front, allow it to be audible; otherwise it goes silent.
  */
-export function arrange(front: Audibility, list: readonly Claim[]): Arrangement {
+export function arrange(front: Audibility, list: readonly Contender[]): Arrangement {
   const audible: Audibility[] = [front];
-  const kept: DuckedClaim[] = [];
-  const silenced = new Set<Claim>();
-  for (const claim of byPriority(list)) {
-    const level = levelBeneath(audible, claim);
-    if (level === undefined) silenced.add(claim);
+  const kept: DuckedContender[] = [];
+  const silenced = new Set<Contender>();
+  for (const contender of byPriority(list)) {
+    const level = levelBeneath(audible, contender);
+    if (level === undefined) silenced.add(contender);
     else {
-      audible.push(claim);
-      kept.push({ ...claim, level });
+      audible.push(contender);
+      kept.push({ ...contender, level });
     }
   }
-  return { kept, silenced: list.filter((claim) => silenced.has(claim)) };
+  return { kept, silenced: list.filter((contender) => silenced.has(contender)) };
 }
 
 /** Sort the sessions, highest priority first; equals keep their order. */
-export function byPriority<C extends Claim>(list: readonly C[]): C[] {
+export function byPriority<C extends Contender>(list: readonly C[]): C[] {
   return [...list].sort((one, other) => other.priority - one.priority);
 }
 
 /** An arrangement that a session has joined, with its own rank and level. */
-export type Joined = Arrangement & { readonly own: DuckedClaim };
+export type Joined = Arrangement & { readonly own: DuckedContender };
 
 /**
  * Add a session to those that are arranged beneath a front: after its equals, or before them. All sessions above it
@@ -75,12 +75,12 @@ export type Joined = Arrangement & { readonly own: DuckedClaim };
  */
 export function join(
   front: Audibility,
-  ducked: readonly DuckedClaim[],
-  newcomer: Claim,
-  givesWay: (silenced: Claim) => boolean,
+  ducked: readonly DuckedContender[],
+  newcomer: Contender,
+  givesWay: (silenced: Contender) => boolean,
   rank: "after" | "before" = "after",
 ): Joined | undefined {
-  const isBelow = ({ priority }: Claim) =>
+  const isBelow = ({ priority }: Contender) =>
     priority < newcomer.priority || (rank === "before" && priority === newcomer.priority);
   const at = ducked.findIndex(isBelow);
   const list = ducked.toSpliced(at < 0 ? ducked.length : at, 0, { ...newcomer, level: 0 });

@@ -3,7 +3,7 @@
 import type { AgentEntry, Restriction } from "../../config/catalog/catalog.ts";
 import type { Decision, Reason } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
-import type { Claim, Numbers } from "./claim.ts";
+import type { Contender, Numbers } from "./contender.ts";
 import { saying, wouldNeed } from "./sayings.ts";
 
 type Agents = ReadonlyMap<string, AgentEntry>;
@@ -23,7 +23,7 @@ export function recorder(challenger: Numbers & { sessionId?: SessionId | undefin
     outcome: Decision["outcome"],
     reason: Reason,
     rule?: number,
-    holder?: Claim,
+    holder?: Contender,
     { level, restriction, isHolderDucked = false }: Circumstances = {},
   ): Decision => {
     const needed = outcome === "granted" ? undefined : wouldNeed(reason, challenger.agentId, holder, restriction);
@@ -59,16 +59,16 @@ export function recorder(challenger: Numbers & { sessionId?: SessionId | undefin
 }
 
 /** The record of a wake. The release caused it, and not a rule. */
-export function wakeDecision(claim: Claim, reason: "resumed" | "dequeued", agents: Agents): Decision {
-  return recorder(claim, agents)("granted", reason);
+export function wakeDecision(contender: Contender, reason: "resumed" | "dequeued", agents: Agents): Decision {
+  return recorder(contender, agents)("granted", reason);
 }
 
 /** The record of a wait that ended without a grant. */
 export function endOfWaitDecision(
-  claim: Claim,
-  holder: Claim | undefined,
+  contender: Contender,
+  holder: Contender | undefined,
   agents: Agents,
   reason: "queue_timeout" | "lease_expired",
 ): Decision {
-  return recorder(claim, agents)("rejected", reason, undefined, holder);
+  return recorder(contender, agents)("rejected", reason, undefined, holder);
 }

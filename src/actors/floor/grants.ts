@@ -8,17 +8,17 @@ import { acceptWithSession } from "../facts.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
 import { type ArbiterStep, emit, floorLanguageOf, log, numbersOf, refuse, send } from "./arbiter-step.ts";
 import { type Challenger, decide } from "./arbitration.ts";
-import { type Claim, type Numbers, type QueuedClaim, withNumbers } from "./claim.ts";
+import { type Contender, type Numbers, type QueuedContender, withNumbers } from "./contender.ts";
 import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
-import { everyone, type FloorRules, reservedClaim, rulesOf, storedClaim, without } from "./floor-claims.ts";
+import { everyone, type FloorRules, plainContender, reservedContender, rulesOf, without } from "./floor-state.ts";
 import { giveFront, letBeneath, letWait, type Move, type Rearrangement, settle } from "./rearrangement.ts";
 
 /** The floor's rules, with the restrictions that its flags enable. */
 export const currentRules = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);
 
-/** The claim of a request that is made now: it is the floor's latest. */
-export function newClaim({ floor }: ArbiterStep, numbers: Numbers, sessionId: SessionId): Claim {
-  const askedAt = 1 + Math.max(0, ...everyone(floor).map((claim) => claim.askedAt));
+/** A session that requests the floor now: its request is the floor's latest. */
+export function newContender({ floor }: ArbiterStep, numbers: Numbers, sessionId: SessionId): Contender {
+  const askedAt = 1 + Math.max(0, ...everyone(floor).map((contender) => contender.askedAt));
   return { ...numbers, sessionId, askedAt };
 }
 
@@ -26,21 +26,21 @@ export function newClaim({ floor }: ArbiterStep, numbers: Numbers, sessionId: Se
 export function handleRequest(
   step: ArbiterStep,
   request: Extract<EventForArbiter, { type: "request" }>,
-  kept: Claim,
+  kept: Contender,
 ): void {
   const { given } = step;
   const { sessionId, turn, waits } = request;
   const agent = given.catalog.agents.get(kept.agentId);
-  const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : storedClaim(kept);
+  const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : plainContender(kept);
   const challenger: Challenger = { ...numbers, sessionId, agent, waits };
   const decision = decide(step.floor, challenger, currentRules(step));
-  const claim = newClaim(step, numbers, sessionId);
+  const contender = newContender(step, numbers, sessionId);
   if (decision.outcome === "granted") {
-    const logged = grant(step, claim, request.as, decision, turn !== undefined);
+    const logged = grant(step, contender, request.as, decision, turn !== undefined);
     return passTurnOrAnswer(step, sessionId, logged, turn);
   }
   if (decision.outcome === "queued")
-    return enqueue(step, claim, waits === "paused" ? "paused" : "queued", decision, turn);
+    return enqueue(step, contender, waits === "paused" ? "paused" : "queued", decision, turn);
   log(step, decision, sessionId);
   // A ducked session takes its turns beneath the holder.
   const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
@@ -64,43 +64,43 @@ export function passTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decisi
  */
 export function grant(
   step: ArbiterStep,
-  claim: Claim,
+  contender: Contender,
   verb: "activate" | "resume",
   decision: Decision,
   turnFollows = false,
 ): Decision {
   if (decision.reason === "already_holder") return decision;
   const arrange = decision.reason === "beneath" ? letBeneath : giveFront;
-  return makeAudible(step, claim, verb, decision, arrange(step.floor, claim, currentRules(step)), turnFollows);
+  return makeAudible(step, contender, verb, decision, arrange(step.floor, contender, currentRules(step)), turnFollows);
 }
 
 /**
- * The claim's session comes up. Silence comes before sound: first the replaced and silenced sessions change, then the
+ * A session comes up. Silence comes before sound: first the replaced and silenced sessions change, then the
  * ducked ones; then this session gets its place, and last the sessions that return beneath it (invariant 3).
  * @returns the logged decision, with its effects on other sessions
  */
 function makeAudible(
   step: ArbiterStep,
-  claim: Claim,
+  contender: Contender,
   verb: "activate" | "resume",
   decision: Decision,
   next: Rearrangement,
   turnFollows = false,
 ): Decision {
   const { given } = step;
-  const { sessionId } = claim;
-  const logged = withEffects(decision, next.moves, claim, given.catalog);
+  const { sessionId } = contender;
+  const logged = withEffects(decision, next.moves, contender, given.catalog);
   log(step, logged, sessionId);
   const moves = [...next.moves];
   const kept = next.floor.ducked.find((each) => each.sessionId === sessionId);
   // A critical session that is audible beneath another asked again: its rank is the same, its numbers may not be.
-  if (kept && !moves.some((move) => move.claim.sessionId === sessionId)) {
-    moves.push({ becomes: "ducked", claim, level: kept.level });
+  if (kept && !moves.some((move) => move.contender.sessionId === sessionId)) {
+    moves.push({ becomes: "ducked", contender, level: kept.level });
   }
-  const about = { claim, reason: decision.reason, turnFollows, given };
+  const about = { contender, reason: decision.reason, turnFollows, given };
   step.floor = next.floor;
   for (const move of moves) {
-    if (move.claim.sessionId !== sessionId) displace(step, move, decision.reason, claim);
+    if (move.contender.sessionId !== sessionId) displace(step, move, decision.reason, contender);
     else if (move.becomes === "ducked") send(step, sessionId, { type: "duck", level: move.level, ...about });
     else send(step, sessionId, { type: verb, ...about });
   }
@@ -108,30 +108,35 @@ function makeAudible(
 }
 
 /** Apply a rearrangement without a grant, and notify each affected session. */
-function applyMoves(step: ArbiterStep, { floor, moves }: Rearrangement, reason: string, by?: Claim): void {
+function applyMoves(step: ArbiterStep, { floor, moves }: Rearrangement, reason: string, by?: Contender): void {
   step.floor = floor;
   for (const move of moves) displace(step, move, reason, by);
 }
 
 /** Notify a session that another one, if any, takes its place. */
-function displace(step: ArbiterStep, move: Move, reason: string, winner: Claim | undefined): void {
-  const { sessionId } = move.claim;
+function displace(step: ArbiterStep, move: Move, reason: string, winner: Contender | undefined): void {
+  const { sessionId } = move.contender;
   const by = winner && { by: { sessionId: winner.sessionId, agentId: winner.agentId } };
   const about = { reason, ...by, given: step.given };
   if (move.becomes === "archived") send(step, sessionId, { type: "archive", ...about });
   else if (move.becomes === "paused") send(step, sessionId, { type: "preempt", ...about });
   else if (move.becomes === "ducked") {
-    send(step, sessionId, { type: "duck", claim: storedClaim(move.claim), level: move.level, ...about });
+    send(step, sessionId, { type: "duck", contender: plainContender(move.contender), level: move.level, ...about });
   }
 }
 
 /** The decision, with its effects on other sessions if the catalogue lets sessions be audible together. */
-export function withEffects(decision: Decision, moves: readonly Move[], claim: Claim, catalog: Catalog): Decision {
-  const others = moves.filter((move) => move.claim.sessionId !== claim.sessionId);
+export function withEffects(
+  decision: Decision,
+  moves: readonly Move[],
+  contender: Contender,
+  catalog: Catalog,
+): Decision {
+  const others = moves.filter((move) => move.contender.sessionId !== contender.sessionId);
   if (!catalog.isShared || others.length === 0) return decision;
   const effects = others.map((move) => ({
-    sessionId: move.claim.sessionId,
-    agentId: move.claim.agentId,
+    sessionId: move.contender.sessionId,
+    agentId: move.contender.agentId,
     becomes: move.becomes,
     ...(move.becomes === "ducked" && { level: move.level }),
   }));
@@ -141,19 +146,19 @@ export function withEffects(decision: Decision, moves: readonly Move[], claim: C
 /** The session waits: a new one in the queue, for at most its agent's `queue_timeout`; a paused one where it is. */
 export function enqueue(
   step: ArbiterStep,
-  claim: Claim,
+  contender: Contender,
   as: "queued" | "paused",
   decision: Decision,
   turn: TurnInput | undefined,
 ): void {
   const { given } = step;
-  const next = letWait(step.floor, claim, as, given.now, currentRules(step));
-  const logged = withEffects(decision, next.moves, claim, given.catalog);
-  const waits = [...step.floor.queued, ...step.floor.paused].some(({ sessionId }) => sessionId === claim.sessionId);
+  const next = letWait(step.floor, contender, as, given.now, currentRules(step));
+  const logged = withEffects(decision, next.moves, contender, given.catalog);
+  const waits = [...step.floor.queued, ...step.floor.paused].some(({ sessionId }) => sessionId === contender.sessionId);
   // Nothing changes when a waiting session asks again and must still wait.
-  if (!waits || next.moves.length > 0) log(step, logged, claim.sessionId);
-  applyMoves(step, next, "replaced", claim);
-  send(step, claim.sessionId, { type: "queue", claim, decision: logged, turn, given });
+  if (!waits || next.moves.length > 0) log(step, logged, contender.sessionId);
+  applyMoves(step, next, "replaced", contender);
+  send(step, contender.sessionId, { type: "queue", contender, decision: logged, turn, given });
 }
 
 /** Remove a session from all lists. */
@@ -173,8 +178,14 @@ export function settleAndNotify(step: ArbiterStep, reason = "resumed", delayMs?:
   const { restricted, woken, ...next } = settle(step.floor, currentRules(step), given, delayMs);
   for (const move of restricted) displace(step, move, "restricted", undefined);
   if (!woken) return next.floor === step.floor ? undefined : applyMoves(step, next, reason);
-  const decision = wakeDecision(woken.claim, woken.reason, given.catalog.agents);
-  makeAudible(step, storedClaim(woken.claim), woken.reason === "resumed" ? "resume" : "activate", decision, next);
+  const decision = wakeDecision(woken.contender, woken.reason, given.catalog.agents);
+  makeAudible(
+    step,
+    plainContender(woken.contender),
+    woken.reason === "resumed" ? "resume" : "activate",
+    decision,
+    next,
+  );
 }
 
 /** `resume_delay` has passed: the reserved session is woken, or a session that has become the better one. */
@@ -185,12 +196,12 @@ export function handleDue(step: ArbiterStep): void {
 
 /** A queued session has waited for too long, or its lease ran out: it leaves the queue, and remains `created`. */
 export function handleLapse(step: ArbiterStep, sessionId: SessionId, reason: "queue_timeout" | "lease_expired"): void {
-  const waited = step.floor.queued.find((claim) => claim.sessionId === sessionId);
+  const waited = step.floor.queued.find((contender) => contender.sessionId === sessionId);
   if (waited) endWait(step, waited, reason);
 }
 
 /** A session leaves the queue without a grant. */
-function endWait(step: ArbiterStep, waited: QueuedClaim, reason: "queue_timeout" | "lease_expired"): void {
+function endWait(step: ArbiterStep, waited: QueuedContender, reason: "queue_timeout" | "lease_expired"): void {
   const { floor, given } = step;
   const { sessionId } = waited;
   const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, reason);
@@ -199,14 +210,14 @@ function endWait(step: ArbiterStep, waited: QueuedClaim, reason: "queue_timeout"
   send(step, sessionId, { type: "unqueue", decision, given });
 }
 
-/** A session's claim has changed: the floor settles with it. */
-export function replaceClaim(step: ArbiterStep, claim: Claim): void {
-  putNumbers(step, ({ sessionId }) => (sessionId === claim.sessionId ? claim : undefined));
+/** A session has switched its agent: the floor settles with the new numbers. */
+export function switchNumbers(step: ArbiterStep, contender: Contender): void {
+  putNumbers(step, ({ sessionId }) => (sessionId === contender.sessionId ? contender : undefined));
 }
 
 /**
- * Rule N: the catalogue was replaced. Every claim gets the numbers that a request would give it now; one whose agent
- * does not answer keeps its own.
+ * Rule N: the catalogue was replaced. Every contender gets the numbers that a request would give it now, except if its
+ * agent does not answer.
  */
 export function renumber(step: ArbiterStep): void {
   const { given } = step;
@@ -215,17 +226,17 @@ export function renumber(step: ArbiterStep): void {
     const agent = given.catalog.agents.get(agentId);
     return agent?.enabled ? numbersOf(step, agent) : undefined;
   });
-  for (const [index, claim] of everyone(step.floor).entries()) {
-    if (JSON.stringify(claim) === JSON.stringify(before[index])) continue;
-    send(step, claim.sessionId, { type: "renumber", claim: storedClaim(claim), given });
+  for (const [index, contender] of everyone(step.floor).entries()) {
+    if (JSON.stringify(contender) === JSON.stringify(before[index])) continue;
+    send(step, contender.sessionId, { type: "renumber", contender: plainContender(contender), given });
   }
 }
 
-/** Give claims other numbers; undefined: they keep their own. */
-function putNumbers(step: ArbiterStep, numbersFor: (claim: Claim) => Numbers | undefined): void {
-  const put = <C extends Claim>(claim: C): C => {
-    const numbers = numbersFor(claim);
-    return numbers ? withNumbers(claim, numbers) : claim;
+/** Give contenders other numbers; undefined: they keep their own. */
+function putNumbers(step: ArbiterStep, numbersFor: (contender: Contender) => Numbers | undefined): void {
+  const put = <C extends Contender>(contender: C): C => {
+    const numbers = numbersFor(contender);
+    return numbers ? withNumbers(contender, numbers) : contender;
   };
   const { floor } = step;
   step.floor = {
@@ -239,6 +250,6 @@ function putNumbers(step: ArbiterStep, numbersFor: (claim: Claim) => Numbers | u
 
 /** What `stop` archives: the session that is audible in front, or is about to be. */
 export function stoppable({ floor }: ArbiterStep): SessionId[] {
-  const claim = floor.holder ?? reservedClaim(floor);
-  return claim ? [claim.sessionId] : [];
+  const contender = floor.holder ?? reservedContender(floor);
+  return contender ? [contender.sessionId] : [];
 }

@@ -1,7 +1,7 @@
 import type { SessionId } from "../../protocol/ids.ts";
 import { rankBeneath, returnBeneath } from "./arbitration.ts";
 import { arrange, byPriority } from "./audible-together.ts";
-import { type Claim, type DuckedClaim, withNumbers } from "./claim.ts";
+import { type Contender, type DuckedContender, withNumbers } from "./contender.ts";
 import {
   audible,
   comesBack,
@@ -9,19 +9,19 @@ import {
   type Floor,
   type FloorRules,
   isEligible,
+  plainContender,
   replaces,
-  reservedClaim,
+  reservedContender,
   restrictionOn,
-  storedClaim,
   without,
-} from "./floor-claims.ts";
+} from "./floor-state.ts";
 import { type Successor, successor, wakeEnds } from "./successor.ts";
 
 /** The effect of a floor's change on one session. */
 export type Move =
-  | { readonly becomes: "archived" | "paused"; readonly claim: Claim }
-  | { readonly becomes: "ducked"; readonly claim: Claim; readonly level: number }
-  | { readonly becomes: "active"; readonly claim: Claim };
+  | { readonly becomes: "archived" | "paused"; readonly contender: Contender }
+  | { readonly becomes: "ducked"; readonly contender: Contender; readonly level: number }
+  | { readonly becomes: "active"; readonly contender: Contender };
 
 /** A floor after a change, and the effects on its sessions in this order: silence comes before sound (invariant 3). */
 export interface Rearrangement {
@@ -36,30 +36,30 @@ export interface Settled extends Rearrangement {
 }
 
 /**
- * The claim becomes the holder: sessions that it replaces end, sessions that it silences are paused, the others are
+ * The contender becomes the holder: sessions that it replaces end, sessions that it silences are paused, the others are
  * ducked. A wake ends only sessions that asked before the woken one (rule R).
  */
-export function giveFront(floor: Floor, claim: Claim, rules: FloorRules, isWake = false): Rearrangement {
-  const rest = without(floor, [claim.sessionId]);
-  const ended = everyone(rest).filter((other) => (isWake ? wakeEnds : replaces)(claim, other, rules));
+export function giveFront(floor: Floor, contender: Contender, rules: FloorRules, isWake = false): Rearrangement {
+  const rest = without(floor, [contender.sessionId]);
+  const ended = everyone(rest).filter((other) => (isWake ? wakeEnds : replaces)(contender, other, rules));
   const left = without(rest, ids(ended));
-  const { kept, silenced } = arrange(claim, audible(left));
-  const paused = [...silenced.map(storedClaim), ...left.paused];
-  const next: Floor = { ...left, reserved: undefined, holder: storedClaim(claim), ducked: kept, paused };
+  const { kept, silenced } = arrange(contender, audible(left));
+  const paused = [...silenced.map(plainContender), ...left.paused];
+  const next: Floor = { ...left, reserved: undefined, holder: plainContender(contender), ducked: kept, paused };
   return changed(floor, rankOthers(next, rules), ended);
 }
 
-/** The claim starts beneath the front (rule 12), and ends the sessions that it replaces, except the front. */
-export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearrangement {
-  const front = floor.holder ?? reservedClaim(floor);
-  const joined = front && rankBeneath(floor, front, claim, rules);
+/** The contender starts beneath the front (rule 12), and ends the sessions that it replaces, except the front. */
+export function letBeneath(floor: Floor, contender: Contender, rules: FloorRules): Rearrangement {
+  const front = floor.holder ?? reservedContender(floor);
+  const joined = front && rankBeneath(floor, front, contender, rules);
   if (!joined) throw new Error("the session has no rank beneath the front");
-  const isFront = ({ sessionId }: Claim) => sessionId === front.sessionId;
-  const rest = without(floor, [claim.sessionId]);
-  const ended = everyone(rest).filter((other) => !isFront(other) && replaces(claim, other, rules));
+  const isFront = ({ sessionId }: Contender) => sessionId === front.sessionId;
+  const rest = without(floor, [contender.sessionId]);
+  const ended = everyone(rest).filter((other) => !isFront(other) && replaces(contender, other, rules));
   const left = without(rest, ids(ended));
   const ducked = [...left.ducked.filter(isFront), ...joined.kept];
-  const paused = [...joined.silenced.map(storedClaim), ...left.paused];
+  const paused = [...joined.silenced.map(plainContender), ...left.paused];
   return changed(floor, rankOthers({ ...left, ducked, paused }, rules), ended);
 }
 
@@ -69,23 +69,23 @@ export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearr
  */
 export function letWait(
   floor: Floor,
-  claim: Claim,
+  contender: Contender,
   as: "queued" | "paused",
   now: number,
   rules: FloorRules,
 ): Rearrangement {
-  const isOwn = ({ sessionId }: Claim) => sessionId === claim.sessionId;
+  const isOwn = ({ sessionId }: Contender) => sessionId === contender.sessionId;
   const silent = [...floor.paused, ...floor.queued];
-  const ended = silent.filter((other) => !isOwn(other) && replaces(claim, other, rules));
+  const ended = silent.filter((other) => !isOwn(other) && replaces(contender, other, rules));
   const left = without(floor, ids(ended));
-  const renew = <C extends Claim>(old: C) =>
-    isOwn(old) ? withNumbers({ ...old, askedAt: claim.askedAt }, claim) : old;
+  const renew = <C extends Contender>(old: C) =>
+    isOwn(old) ? withNumbers({ ...old, askedAt: contender.askedAt }, contender) : old;
   if (as === "paused") {
-    const paused = left.paused.some(isOwn) ? left.paused : [claim, ...left.paused];
+    const paused = left.paused.some(isOwn) ? left.paused : [contender, ...left.paused];
     const wanted = paused.map((each) => (isOwn(each) ? { ...renew(each), wants: true as const } : each));
     return changed(floor, { ...left, paused: wanted }, ended);
   }
-  const queued = left.queued.some(isOwn) ? left.queued.map(renew) : [...left.queued, { ...claim, queuedAt: now }];
+  const queued = left.queued.some(isOwn) ? left.queued.map(renew) : [...left.queued, { ...contender, queuedAt: now }];
   return changed(floor, { ...left, queued }, ended);
 }
 
@@ -107,9 +107,9 @@ export function settle(
   const before = isStale ? { ...allowed, reserved: undefined } : allowed;
   const next = before.holder || before.reserved ? undefined : successor(before, rules);
   if (next && (delayMs === 0 || waitsUrgently(before, rules))) {
-    return { restricted, woken: next, ...giveFront(before, next.claim, rules, true) };
+    return { restricted, woken: next, ...giveFront(before, next.contender, rules, true) };
   }
-  const reserved = next && { sessionId: next.claim.sessionId, since: time, until: now + delayMs };
+  const reserved = next && { sessionId: next.contender.sessionId, since: time, until: now + delayMs };
   const after = rankOthers(reserved ? { ...before, reserved } : before, rules);
   return { restricted, ...changed(before, after, []) };
 }
@@ -118,31 +118,33 @@ export function settle(
 function restrict(floor: Floor, { restrictions }: FloorRules): Rearrangement {
   const among = (others: string) => ({ restrictions: restrictions.filter((each) => each.others === others) });
   const [stopping, pausing] = [among("stop"), among("pause")];
-  const ended = everyone(floor).filter((claim) => restrictionOn(claim, stopping));
+  const ended = everyone(floor).filter((contender) => restrictionOn(contender, stopping));
   const left = without(floor, ids(ended));
-  const paused = audible(left).filter((claim) => restrictionOn(claim, pausing));
+  const paused = audible(left).filter((contender) => restrictionOn(contender, pausing));
   if (ended.length + paused.length === 0) return { floor, moves: [] };
   const rest = without(left, ids(paused));
   return {
-    floor: { ...rest, paused: [...paused.map(storedClaim), ...rest.paused] },
+    floor: { ...rest, paused: [...paused.map(plainContender), ...rest.paused] },
     moves: [
-      ...ended.map((claim): Move => ({ becomes: "archived", claim })),
-      ...paused.map((claim): Move => ({ becomes: "paused", claim })),
+      ...ended.map((contender): Move => ({ becomes: "archived", contender })),
+      ...paused.map((contender): Move => ({ becomes: "paused", contender })),
     ],
   };
 }
 
 /** A floor is reserved only for a session that is audible or may come up, and while no critical session is silent. */
 function isReservationDue(floor: Floor, rules: FloorRules): boolean {
-  const claim = reservedClaim(floor);
+  const contender = reservedContender(floor);
   return (
-    claim !== undefined && !waitsUrgently(floor, rules) && (audible(floor).includes(claim) || isEligible(claim, rules))
+    contender !== undefined &&
+    !waitsUrgently(floor, rules) &&
+    (audible(floor).includes(contender) || isEligible(contender, rules))
   );
 }
 
 /** Whether a session that is critical by a new catalogue or a switch of its agent is silent (invariant 11). */
 const waitsUrgently = ({ paused, queued }: Floor, rules: FloorRules): boolean =>
-  [...paused, ...queued].some((claim) => claim.critical && isEligible(claim, rules));
+  [...paused, ...queued].some((contender) => contender.critical && isEligible(contender, rules));
 
 /**
  * Rank the sessions beneath the holder: compute their levels, silence those that a session above no longer lets be
@@ -153,24 +155,24 @@ function rankOthers(floor: Floor, rules: FloorRules): Floor {
   if (!holder) return separate(floor);
   if (floor.ducked.length + floor.paused.length + floor.queued.length === 0) return floor;
   const { kept, silenced } = arrange(holder, floor.ducked);
-  const isMoved = ({ sessionId, level }: DuckedClaim, at: number) =>
+  const isMoved = ({ sessionId, level }: DuckedContender, at: number) =>
     sessionId !== floor.ducked[at]?.sessionId || level !== floor.ducked[at].level;
   const isSame = silenced.length === 0 && !kept.some(isMoved);
-  let next = isSame ? floor : { ...floor, ducked: kept, paused: [...silenced.map(storedClaim), ...floor.paused] };
+  let next = isSame ? floor : { ...floor, ducked: kept, paused: [...silenced.map(plainContender), ...floor.paused] };
   for (let after: Floor | undefined = next; after; after = returnBest(next, holder, rules)) next = after;
   return next;
 }
 
 /** Return the best silent session that may be audible beneath the holder, if there is one. */
-function returnBest(floor: Floor, holder: Claim, rules: FloorRules): Floor | undefined {
-  const mayStart = (claim: Claim) =>
-    claim.critical || rules.agents.get(claim.agentId)?.whenBlocked.includes("duck") === true;
-  const waiting = floor.queued.filter((claim) => mayStart(claim) && isEligible(claim, rules));
-  for (const claim of byPriority([...floor.paused.filter((each) => comesBack(each, rules)), ...waiting])) {
-    const joined = returnBeneath(holder, floor.ducked, storedClaim(claim));
+function returnBest(floor: Floor, holder: Contender, rules: FloorRules): Floor | undefined {
+  const mayStart = (contender: Contender) =>
+    contender.critical || rules.agents.get(contender.agentId)?.whenBlocked.includes("duck") === true;
+  const waiting = floor.queued.filter((contender) => mayStart(contender) && isEligible(contender, rules));
+  for (const contender of byPriority([...floor.paused.filter((each) => comesBack(each, rules)), ...waiting])) {
+    const joined = returnBeneath(holder, floor.ducked, plainContender(contender));
     if (!joined) continue;
-    const rest = without(floor, [claim.sessionId]);
-    return { ...rest, ducked: joined.kept, paused: [...joined.silenced.map(storedClaim), ...rest.paused] };
+    const rest = without(floor, [contender.sessionId]);
+    return { ...rest, ducked: joined.kept, paused: [...joined.silenced.map(plainContender), ...rest.paused] };
   }
   return undefined;
 }
@@ -180,43 +182,43 @@ function returnBest(floor: Floor, holder: Claim, rules: FloorRules): Floor | und
  * no longer be audible together part, and a critical one has its own volume.
  */
 function separate(floor: Floor): Floor {
-  const isFront = ({ sessionId }: Claim) => sessionId === floor.reserved?.sessionId;
+  const isFront = ({ sessionId }: Contender) => sessionId === floor.reserved?.sessionId;
   const ranked = byPriority(floor.ducked);
-  const [best, ...rest] = [...ranked.filter(isFront), ...ranked.filter((claim) => !isFront(claim))];
+  const [best, ...rest] = [...ranked.filter(isFront), ...ranked.filter((contender) => !isFront(contender))];
   if (!best) return floor;
   const { silenced } = arrange(best, rest);
-  const isQuiet = ({ critical, level }: DuckedClaim) => critical === true && level < 0;
+  const isQuiet = ({ critical, level }: DuckedContender) => critical === true && level < 0;
   if (silenced.length === 0 && !floor.ducked.some(isQuiet)) return floor;
   const left = without(floor, ids(silenced));
-  const ducked = left.ducked.map((claim) => (isQuiet(claim) ? { ...claim, level: 0 } : claim));
-  return { ...left, ducked, paused: [...silenced.map(storedClaim), ...left.paused] };
+  const ducked = left.ducked.map((contender) => (isQuiet(contender) ? { ...contender, level: 0 } : contender));
+  return { ...left, ducked, paused: [...silenced.map(plainContender), ...left.paused] };
 }
 
-const ids = (claims: readonly Claim[]): SessionId[] => claims.map(({ sessionId }) => sessionId);
+const ids = (contenders: readonly Contender[]): SessionId[] => contenders.map(({ sessionId }) => sessionId);
 
 /**
  * The moves that lead from one floor to the next. Sessions that are on neither floor, or that left by themselves, have
  * no move.
  */
-function changed(before: Floor, floor: Floor, archived: readonly Claim[]): Rearrangement {
+function changed(before: Floor, floor: Floor, archived: readonly Contender[]): Rearrangement {
   const was = new Map<SessionId, number | "front">();
   for (const { sessionId, level } of before.ducked) was.set(sessionId, level);
   if (before.holder) was.set(before.holder.sessionId, "front");
   const silenced = audible(before).filter(({ sessionId }) =>
-    floor.paused.some((claim) => claim.sessionId === sessionId),
+    floor.paused.some((contender) => contender.sessionId === sessionId),
   );
-  const moved = (claims: readonly DuckedClaim[]): Move[] =>
-    claims.map((claim) => ({ becomes: "ducked", claim, level: claim.level }));
+  const moved = (contenders: readonly DuckedContender[]): Move[] =>
+    contenders.map((contender) => ({ becomes: "ducked", contender, level: contender.level }));
   const quieter = floor.ducked.filter(({ sessionId, level }) => was.has(sessionId) && was.get(sessionId) !== level);
   const comesForward = floor.holder && was.get(floor.holder.sessionId) !== "front" ? [floor.holder] : [];
   const returned = floor.ducked.filter(({ sessionId }) => !was.has(sessionId));
   return {
     floor,
     moves: [
-      ...archived.map((claim): Move => ({ becomes: "archived", claim })),
-      ...silenced.map((claim): Move => ({ becomes: "paused", claim })),
+      ...archived.map((contender): Move => ({ becomes: "archived", contender })),
+      ...silenced.map((contender): Move => ({ becomes: "paused", contender })),
       ...moved(quieter),
-      ...comesForward.map((claim): Move => ({ becomes: "active", claim })),
+      ...comesForward.map((contender): Move => ({ becomes: "active", contender })),
       ...moved(returned),
     ],
   };

@@ -1,11 +1,11 @@
 import { yieldsTo } from "./arbitration.ts";
 import { arrange } from "./audible-together.ts";
-import type { Claim } from "./claim.ts";
-import { comesBack, type Floor, type FloorRules, isEligible, replaces } from "./floor-claims.ts";
+import type { Contender } from "./contender.ts";
+import { comesBack, type Floor, type FloorRules, isEligible, replaces } from "./floor-state.ts";
 
 /** The session that gets a free floor. */
 export interface Successor {
-  readonly claim: Claim;
+  readonly contender: Contender;
   readonly reason: "resumed" | "dequeued";
 }
 
@@ -16,33 +16,33 @@ export interface Successor {
  * session that is audible and does not yield.
  */
 export function successor(floor: Floor, rules: FloorRules): Successor | undefined {
-  const resumed = [...floor.ducked, ...floor.paused.filter((claim) => comesBack(claim, rules))];
-  const dequeued = floor.queued.filter((claim) => isEligible(claim, rules));
+  const resumed = [...floor.ducked, ...floor.paused.filter((contender) => comesBack(contender, rules))];
+  const dequeued = floor.queued.filter((contender) => isEligible(contender, rules));
   const all: Successor[] = [
-    ...resumed.map((claim) => ({ claim, reason: "resumed" as const })),
-    ...dequeued.map((claim) => ({ claim, reason: "dequeued" as const })),
-  ].filter(({ claim }) => mayComeForward(floor, claim, rules));
-  const isOutdone = ({ claim }: Successor) =>
+    ...resumed.map((contender) => ({ contender, reason: "resumed" as const })),
+    ...dequeued.map((contender) => ({ contender, reason: "dequeued" as const })),
+  ].filter(({ contender }) => mayComeForward(floor, contender, rules));
+  const isOutdone = ({ contender }: Successor) =>
     all.some(
-      ({ claim: other }) =>
-        other.priority === claim.priority &&
-        other.askedAt > claim.askedAt &&
-        (replaces(other, claim, rules) || replaces(claim, other, rules)),
+      ({ contender: other }) =>
+        other.priority === contender.priority &&
+        other.askedAt > contender.askedAt &&
+        (replaces(other, contender, rules) || replaces(contender, other, rules)),
     );
   return all
     .filter((each) => !isOutdone(each))
     .reduce<Successor | undefined>(
-      (best, each) => (best && best.claim.priority >= each.claim.priority ? best : each),
+      (best, each) => (best && best.contender.priority >= each.contender.priority ? best : each),
       undefined,
     );
 }
 
 /** Whether a wake of the session ends the other one, which asked earlier (rule R). */
-export function wakeEnds(claim: Claim, other: Claim, rules: FloorRules): boolean {
-  return other.askedAt < claim.askedAt && replaces(claim, other, rules);
+export function wakeEnds(contender: Contender, other: Contender, rules: FloorRules): boolean {
+  return other.askedAt < contender.askedAt && replaces(contender, other, rules);
 }
 
-function mayComeForward(floor: Floor, claim: Claim, rules: FloorRules): boolean {
-  const stays = (other: Claim) => other.sessionId !== claim.sessionId && !wakeEnds(claim, other, rules);
-  return arrange(claim, floor.ducked.filter(stays)).silenced.every((silenced) => yieldsTo(silenced, claim));
+function mayComeForward(floor: Floor, contender: Contender, rules: FloorRules): boolean {
+  const stays = (other: Contender) => other.sessionId !== contender.sessionId && !wakeEnds(contender, other, rules);
+  return arrange(contender, floor.ducked.filter(stays)).silenced.every((silenced) => yieldsTo(silenced, contender));
 }

@@ -299,9 +299,9 @@ export class FloorActors {
     const { holder, ducked, paused, queued } = this.context.floor;
     const ids = new Set<SessionId>();
     if (holder) ids.add(holder.sessionId);
-    for (const claim of ducked) ids.add(claim.sessionId);
-    for (const claim of paused) ids.add(claim.sessionId);
-    for (const claim of queued) ids.add(claim.sessionId);
+    for (const contender of ducked) ids.add(contender.sessionId);
+    for (const contender of paused) ids.add(contender.sessionId);
+    for (const contender of queued) ids.add(contender.sessionId);
     for (const [id, machineState] of this.#machineStates) if (hasRun(machineState)) ids.add(id);
     return ids;
   }
@@ -342,7 +342,7 @@ export class FloorActors {
     return first;
   }
 
-  /** Whether the claims have the numbers of another catalogue. */
+  /** Whether the contenders have the numbers of another catalogue. */
   #isOutdated({ catalog }: Given): boolean {
     return this.context.catalog !== undefined && this.context.catalog !== catalog.hash;
   }

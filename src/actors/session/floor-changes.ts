@@ -3,7 +3,7 @@
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
 import type { Waits } from "../floor/arbitration.ts";
-import type { Claim } from "../floor/claim.ts";
+import type { Contender } from "../floor/contender.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
@@ -19,9 +19,9 @@ export function requestFloor(
 }
 
 /** The session is audible from now on, as the holder or ducked. Its wait and its pause end. */
-function becomeAudible(step: SessionStep, claim: Claim, level: number | undefined): void {
+function becomeAudible(step: SessionStep, contender: Contender, level: number | undefined): void {
   const { context, given } = step;
-  context.claim = claim;
+  context.claim = contender;
   context.level = level;
   context.queuedAt = undefined;
   context.pausedBy = undefined;
@@ -45,10 +45,10 @@ export function keepLengths(step: SessionStep): void {
 /** The session becomes the holder. `wasAudible`: it was ducked before, so its run is unchanged. */
 export function winFloor(
   step: SessionStep,
-  { claim, turnFollows }: Extract<InternalEvent, { type: "activate" | "resume" }>,
+  { contender, turnFollows }: Extract<InternalEvent, { type: "activate" | "resume" }>,
   wasAudible: boolean,
 ): void {
-  becomeAudible(step, claim, undefined);
+  becomeAudible(step, contender, undefined);
   if (!step.context.run) {
     if (!turnFollows) beginNext(step);
   } else if (!wasAudible) resumeRun(step);
@@ -57,10 +57,10 @@ export function winFloor(
 /** The session continues beneath another, at a level. A running run is unchanged; a suspended run continues. */
 export function goBeneath(
   step: SessionStep,
-  { claim, level, turnFollows }: Extract<InternalEvent, { type: "duck" }>,
+  { contender, level, turnFollows }: Extract<InternalEvent, { type: "duck" }>,
   wasAudible: boolean,
 ): void {
-  becomeAudible(step, claim, level);
+  becomeAudible(step, contender, level);
   stopIdling(step);
   if (wasAudible) return;
   if (step.context.run) resumeRun(step);
@@ -94,11 +94,11 @@ export function pauseAgain(step: SessionStep): void {
  */
 export function queueUp(
   step: SessionStep,
-  { claim, decision, turn }: Extract<InternalEvent, { type: "queue" }>,
+  { contender, decision, turn }: Extract<InternalEvent, { type: "queue" }>,
   isPaused: boolean,
 ): void {
   const { context } = step;
-  context.claim = claim;
+  context.claim = contender;
   if (isPaused) context.pausedBy = "preemption";
   else context.queuedAt ??= step.given.now;
   context.waitsSince ??= step.given.time;

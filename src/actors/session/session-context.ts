@@ -14,7 +14,7 @@ import {
   type SessionState,
   type TokenUsage,
 } from "../../protocol/session.ts";
-import type { Claim } from "../floor/claim.ts";
+import type { Contender } from "../floor/contender.ts";
 
 /** A session's memory, all of it JSON. A session that no longer competes exists only as this, in a row. */
 export interface SessionContext {
@@ -32,8 +32,8 @@ export interface SessionContext {
   origin?: Origin | undefined;
   /** The session is archived when its last turn has ended, however it ended. */
   endsWithTurn?: true | undefined;
-  /** The claim that it competes with, as of its last request for the floor. */
-  claim: Claim;
+  /** How it competes: its numbers as of its last request for the floor. */
+  claim: Contender;
   pausedBy?: PausedBy | undefined;
   /** While it is ducked: its level, in dB relative to its own volume. */
   level?: number | undefined;
@@ -204,7 +204,7 @@ export const NUDGE_MS = 2_000;
 export function newSession(
   session: WantedSession,
   floorId: FloorId,
-  claim: Claim,
+  claim: Contender,
   now: number,
   history?: History,
 ): SessionContext {

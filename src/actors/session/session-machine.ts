@@ -111,8 +111,8 @@ const machine = setup({
     }),
     pauseAgain: does<"session.pause">(pauseAgain),
     queueUp: does<"queue", { isPaused: boolean }>((step, event, { isPaused }) => queueUp(step, event, isPaused)),
-    setNumbers: does<"renumber">((step, { claim }) => {
-      step.context.claim = claim;
+    setNumbers: does<"renumber">((step, { contender }) => {
+      step.context.claim = contender;
     }),
     leaveQueue: does<"unqueue">(leaveQueue),
     stayPaused: does<"yield">(stayPaused),

@@ -52,17 +52,17 @@ export function switchAgent(
   if (context.run) return fail("agent_busy");
   const agentId = command.agentId.trim();
   const agent = findAgent(given.catalog, agentId, context.workspaceId);
-  if (!agent?.enabled || !command.claim) return fail("agent_not_found", `Invalid agent ID: ${agentId}`);
+  if (!agent?.enabled || !command.contender) return fail("agent_not_found", `Invalid agent ID: ${agentId}`);
   if (!acceptsTurns(agent) && context.turns.length > 0) return fail("agent_busy");
 
   const outcome = { previousAgentId: context.claim.agentId, currentAgentId: agent.id, agentName: agent.label };
   logEvent(step, "agent_switched", outcome);
-  context.claim = command.claim;
+  context.claim = command.contender;
   context.mode = undefined;
   keepLengths(step);
   // Another agent's lease begins now, even if it is as long as the former's.
   endLease(step);
   if (isAudible || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);
-  step.toArbiter.push({ type: "claim", claim: command.claim, given });
+  step.toArbiter.push({ type: "switched", contender: command.contender, given });
   answer(step, { outcome });
 }

@@ -16,7 +16,7 @@ import {
   refusal,
 } from "../facts.ts";
 import type { Waits } from "../floor/arbitration.ts";
-import type { Claim } from "../floor/claim.ts";
+import type { Contender } from "../floor/contender.ts";
 import type { Run, SessionContext } from "./session-context.ts";
 
 type Timely<T> = T & { given: Given };
@@ -24,8 +24,8 @@ type Timely<T> = T & { given: Given };
 /** Commands that the arbiter passes on to a session. */
 export type SessionCommand = Timely<
   | Exclude<Extract<Command, { type: `session.${string}` | `run.${string}` }>, { type: "session.switch_agent" }>
-  /** With the new agent's claim, if the agent exists. */
-  | { type: "session.switch_agent"; sessionId: SessionId; agentId: string; claim?: Claim }
+  /** With the new agent's numbers, if the agent exists. */
+  | { type: "session.switch_agent"; sessionId: SessionId; agentId: string; contender?: Contender }
 >;
 
 /** The session whose grant caused the event. */
@@ -43,21 +43,21 @@ interface Leaving {
 /** Events that change a session's state, from the arbiter or from the session itself. */
 export type InternalEvent = Timely<
   /** `turnFollows`: a turn follows, and the session does not begin a queued turn yet. */
-  | { type: "activate" | "resume"; claim: Claim; reason: string; turnFollows?: boolean | undefined }
+  | { type: "activate" | "resume"; contender: Contender; reason: string; turnFollows?: boolean | undefined }
   /** The session is ducked, or its level changes. */
   | {
       type: "duck";
-      claim: Claim;
+      contender: Contender;
       level: number;
       by?: By | undefined;
       reason: string;
       turnFollows?: boolean | undefined;
     }
   | { type: "preempt"; by?: By | undefined; reason: string }
-  | { type: "queue"; claim: Claim; decision: Decision; turn?: TurnInput | undefined }
+  | { type: "queue"; contender: Contender; decision: Decision; turn?: TurnInput | undefined }
   | { type: "unqueue"; decision: Decision }
   /** A new catalogue has other numbers for the session. */
-  | { type: "renumber"; claim: Claim }
+  | { type: "renumber"; contender: Contender }
   | {
       type: "turn";
       turn: Pick<TurnInput, "messageId" | "runId">;
@@ -116,8 +116,8 @@ export type EventForArbiter = Timely<
   | { type: "left"; sessionId: SessionId }
   /** A queued session has waited for too long, or its lease ran out. */
   | { type: "lapse"; sessionId: SessionId; reason: "queue_timeout" | "lease_expired" }
-  /** The session's claim has changed. */
-  | { type: "claim"; claim: Claim }
+  /** The session has switched its agent, and competes with its numbers. */
+  | { type: "switched"; contender: Contender }
 >;
 
 /** The effect of one event on a session, while it is being decided. Steps edit it; the machine carries it out. */

@@ -1,8 +1,8 @@
 import { decide } from "../../actors/floor/arbitration.ts";
-import { audible, EMPTY_FLOOR, type Floor, type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
+import { audible, EMPTY_FLOOR, type Floor, type FloorRules, rulesOf } from "../../actors/floor/floor-state.ts";
 import { giveFront, letBeneath, letWait, settle } from "../../actors/floor/rearrangement.ts";
 import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
-import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
+import { decideAlone, loneContenderOf } from "../../policy/lone-contenders.ts";
 
 /** The maximum number of agents of which triples are tried in all orders; with more agents only pairs are. */
 const MAX_IN_TRIPLES = 30;
@@ -41,7 +41,8 @@ export function findOrderRisks(catalog: Catalog): string[] {
 export function findRefusedCalls(catalog: Catalog): string[] {
   const rules = rulesOf(catalog, {});
   const isRefused = (agent: AgentEntry) =>
-    decideAlone(loneClaimOf(agent, "first"), loneClaimOf(agent, "second", 2), agent, rules).outcome === "rejected";
+    decideAlone(loneContenderOf(agent, "first"), loneContenderOf(agent, "second", 2), agent, rules).outcome ===
+    "rejected";
   return [...catalog.agents.values()]
     .filter((agent) => agent.enabled && !agent.interruptible && !acceptsTurns(agent) && isRefused(agent))
     .map(
@@ -84,16 +85,18 @@ function request(
   askedAt: number,
   rules: FloorRules,
 ): { floor?: Floor; isMeant: boolean } {
-  const claim = loneClaimOf(agent, agent.id, askedAt);
-  const { outcome, reason, rule } = decide(before, { ...claim, agent, waits: "queued" }, rules);
+  const contender = loneContenderOf(agent, agent.id, askedAt);
+  const { outcome, reason, rule } = decide(before, { ...contender, agent, waits: "queued" }, rules);
   const isRuled = rule === 6 || rule === 8;
   if (outcome === "rejected") return { isMeant: isRuled };
   const { floor, moves } =
     outcome === "queued"
-      ? letWait(before, claim, "queued", 0, rules)
-      : (reason === "beneath" ? letBeneath : giveFront)(before, claim, rules);
+      ? letWait(before, contender, "queued", 0, rules)
+      : (reason === "beneath" ? letBeneath : giveFront)(before, contender, rules);
   const isReplaced = moves.some(({ becomes }) => becomes === "archived");
-  const isTied = moves.some(({ becomes, claim: other }) => becomes === "paused" && other.priority === claim.priority);
+  const isTied = moves.some(
+    ({ becomes, contender: other }) => becomes === "paused" && other.priority === contender.priority,
+  );
   return {
     floor: settle(floor, rules, { now: 0, time: 0 }, 0).floor,
     isMeant: isRuled || isReplaced || isTied,

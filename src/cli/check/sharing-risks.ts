@@ -1,10 +1,10 @@
 import { type Audibility, depth } from "../../actors/floor/audible-together.ts";
-import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
+import { type FloorRules, rulesOf } from "../../actors/floor/floor-state.ts";
 import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
-import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
+import { decideAlone, loneContenderOf } from "../../policy/lone-contenders.ts";
 
 /** The catalogue's settings for how an agent's sessions are heard together with others. */
-export const audibilityOf = (agent: AgentEntry): Audibility => loneClaimOf(agent, agent.id);
+export const audibilityOf = (agent: AgentEntry): Audibility => loneContenderOf(agent, agent.id);
 
 /** Effects of shared hearing that a catalogue's author may not expect, one sentence each. */
 export function findSharingRisks(catalog: Catalog): string[] {
@@ -53,8 +53,8 @@ function findCutOff(agents: readonly AgentEntry[]): string[] {
 function findEndlessWaits(agents: readonly AgentEntry[], rules: FloorRules): string[] {
   const isEndless = (holder: AgentEntry) => holder.maxHoldMs === undefined && holder.idleTimeoutMs === undefined;
   const blocks = (holder: AgentEntry, challenger: AgentEntry) => {
-    const claims = [loneClaimOf(holder, "holder"), loneClaimOf(challenger, "challenger", 2)] as const;
-    return decideAlone(...claims, challenger, rules).outcome === "queued";
+    const contenders = [loneContenderOf(holder, "holder"), loneContenderOf(challenger, "challenger", 2)] as const;
+    return decideAlone(...contenders, challenger, rules).outcome === "queued";
   };
   return agents
     .filter((agent) => agent.whenBlocked.includes("queue") && agent.queueTimeoutMs === undefined)

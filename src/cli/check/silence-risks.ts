@@ -1,7 +1,7 @@
 import { depth } from "../../actors/floor/audible-together.ts";
-import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
+import { type FloorRules, rulesOf } from "../../actors/floor/floor-state.ts";
 import { type AgentEntry, acceptsTurns, type Catalog, type PriorityRule } from "../../config/catalog/catalog.ts";
-import { loneClaimOf } from "../../policy/lone-claims.ts";
+import { loneContenderOf } from "../../policy/lone-contenders.ts";
 import { meet } from "../../policy/matrix.ts";
 import { audibilityOf } from "./sharing-risks.ts";
 
@@ -63,8 +63,8 @@ function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rule
   const isRestricted = ({ id }: AgentEntry) =>
     catalog.restrictions.some(({ allow, others }) => others !== "finish" && !allow.includes(id));
   const yields = (holder: AgentEntry, challenger: AgentEntry) => {
-    const holding = { ...loneClaimOf(holder, "holder"), priority: rangeOf(holder, catalog)[0] };
-    const challenging = { ...loneClaimOf(challenger, "challenger", 2), priority: rangeOf(challenger, catalog)[1] };
+    const holding = { ...loneContenderOf(holder, "holder"), priority: rangeOf(holder, catalog)[0] };
+    const challenging = { ...loneContenderOf(challenger, "challenger", 2), priority: rangeOf(challenger, catalog)[1] };
     return ["pauses", "ducks", "replaces"].includes(meet(holding, challenging, challenger, rules).effect);
   };
   // Without another agent there is nothing that would have to wait.
@@ -86,7 +86,7 @@ function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rule
 /** Agents that others pause, and that stay paused for ever unless their user acts. */
 function findNeverResumed(agents: readonly AgentEntry[], rules: FloorRules): string[] {
   const isPausedBy = (agent: AgentEntry, other: AgentEntry) =>
-    meet(loneClaimOf(agent, "holder"), loneClaimOf(other, "challenger", 2), other, rules).effect === "pauses";
+    meet(loneContenderOf(agent, "holder"), loneContenderOf(other, "challenger", 2), other, rules).effect === "pauses";
   return agents
     .filter((agent) => agent.resume === "manual" && agent.maxPauseMs === undefined)
     .flatMap((agent) => {

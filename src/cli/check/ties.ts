@@ -1,8 +1,8 @@
-import { type FloorRules, rulesOf } from "../../actors/floor/floor-claims.ts";
+import { type FloorRules, rulesOf } from "../../actors/floor/floor-state.ts";
 import { effectivePriority } from "../../actors/floor/priority.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { quote } from "../../config/fault.ts";
-import { decideAlone, loneClaimOf } from "../../policy/lone-claims.ts";
+import { decideAlone, loneContenderOf } from "../../policy/lone-contenders.ts";
 
 /**
  * The maximum number of rules and users that are looked at: a file may have thousands of users, whose warnings would be
@@ -63,8 +63,8 @@ function tiedIn(
 /** Whether another value of `ties` would decide otherwise, whichever of the two asks. */
 function isDecidedByTies(one: AgentEntry, other: AgentEntry, priority: number, rules: FloorRules): boolean {
   const outcome = (holder: AgentEntry, challenger: AgentEntry, ties: "reject" | "newest") => {
-    const holding = { ...loneClaimOf(holder, "holder"), priority };
-    const challenging = { ...loneClaimOf(challenger, "challenger", 2), priority };
+    const holding = { ...loneContenderOf(holder, "holder"), priority };
+    const challenging = { ...loneContenderOf(challenger, "challenger", 2), priority };
     const decision = decideAlone(holding, challenging, challenger, { ...rules, policy: { ...rules.policy, ties } });
     return decision.outcome === "granted" ? decision.reason : decision.outcome;
   };

@@ -1,5 +1,5 @@
 import type { ArbiterContext } from "../../../src/actors/floor/arbiter-step.ts";
-import { type Floor, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
+import { type Floor, rulesOf } from "../../../src/actors/floor/floor-state.ts";
 import type { SessionContext } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { checkArrangement, must } from "../../../src/policy/arrangement-check.ts";

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type * as Arbitration from "../../../src/actors/floor/arbitration.ts";
-import type { Claim } from "../../../src/actors/floor/claim.ts";
+import type { Contender } from "../../../src/actors/floor/contender.ts";
 import type * as Grants from "../../../src/actors/floor/grants.ts";
 import type * as Rearrangement from "../../../src/actors/floor/rearrangement.ts";
 import { matrixText } from "../../../src/cli/check/matrix-text.ts";
@@ -47,7 +47,7 @@ type Forget = typeof Grants.forget;
 /** A session that leaves the floor while it is paused stays in the list of those that come back. */
 const keepsPaused = (pausedBy: "user" | "yield") => (forget: Forget, step: Parameters<Forget>[0], id: never) => {
   const { holder, ducked } = step.floor;
-  const claim = [holder, ...ducked].find((each) => each?.sessionId === id) as Claim | undefined;
+  const claim = [holder, ...ducked].find((each) => each?.sessionId === id) as Contender | undefined;
   forget(step, id);
   const context = step.sessionOf(id);
   if (!claim || context?.pausedBy !== pausedBy || context.archivedAt !== undefined) return;

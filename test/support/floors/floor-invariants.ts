@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Fact } from "../../../src/actors/facts.ts";
-import { numbersOfAgent, withNumbers } from "../../../src/actors/floor/claim.ts";
-import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
+import { numbersOfAgent, withNumbers } from "../../../src/actors/floor/contender.ts";
+import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-state.ts";
 import type { Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
@@ -164,12 +164,12 @@ export class FloorInvariants {
 
   /** N: every session of an agent that answers has the numbers of the present catalogue. */
   #numbersAgree(floor: FloorBefore): void {
-    for (const claim of everyone(floor)) {
-      const agent = this.#catalog.agents.get(claim.agentId);
+    for (const contender of everyone(floor)) {
+      const agent = this.#catalog.agents.get(contender.agentId);
       if (!agent?.enabled) continue;
-      const numbers = numbersOfAgent(agent, { value: agent.priority, explained: [...claim.explained] });
-      const agrees = isDeepStrictEqual(plainly(withNumbers(claim, numbers)), plainly(claim));
-      must(agrees, `N: ${claim.sessionId} has other numbers than its agent`);
+      const numbers = numbersOfAgent(agent, { value: agent.priority, explained: [...contender.explained] });
+      const agrees = isDeepStrictEqual(plainly(withNumbers(contender, numbers)), plainly(contender));
+      must(agrees, `N: ${contender.sessionId} has other numbers than its agent`);
     }
   }
 
@@ -204,12 +204,12 @@ export class FloorInvariants {
     const standings = actors.sessionIds.map((id) => actors.machineState(id)!);
     const agree = (
       what: string,
-      claims: readonly { sessionId: SessionId }[],
+      contenders: readonly { sessionId: SessionId }[],
       which: (standing: (typeof standings)[number]) => boolean,
     ) => {
       const ids = standings.filter(which).map(({ context }) => context.id);
       must(
-        isDeepStrictEqual(ids.sort(), claims.map(({ sessionId }) => sessionId).sort()),
+        isDeepStrictEqual(ids.sort(), contenders.map(({ sessionId }) => sessionId).sort()),
         `${what} and sessions differ`,
       );
     };
@@ -223,7 +223,7 @@ export class FloorInvariants {
     );
     for (const { sessionId, level } of ducked) {
       const own = actors.machineState(sessionId)!.context.level;
-      must(own === level, `${sessionId} is at level ${own}, and its claim at ${level}`);
+      must(own === level, `${sessionId} is at level ${own}, and its contender at ${level}`);
     }
     for (const { context, value } of standings) {
       const maxPauseMs = this.#catalog.agents.get(context.claim.agentId)?.maxPauseMs;

@@ -1,5 +1,5 @@
 import { type Audibility, depth } from "../../../src/actors/floor/audible-together.ts";
-import { restrictionOn, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
+import { restrictionOn, rulesOf } from "../../../src/actors/floor/floor-state.ts";
 import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
 import { must } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
@@ -172,7 +172,7 @@ export class FloorLogCheck {
     if (!agent) return;
     const own = { agentId: agent.id, ...criticalOf(agent) };
     const isRestricted = restrictionOn(own, this.#rules) !== undefined;
-    // A session of an agent that has left keeps the numbers of its claim, and so stays heard where it was critical.
+    // A session of an agent that has left keeps its numbers, and so stays heard where it was critical.
     const isSilenced = agent.enabled && restrictionOn(own, this.#silencing) !== undefined;
     must(!isSilenced || outcome !== "granted", () => `13: a restricted session is granted: ${describe()}`);
     must(isRestricted || reason !== "restricted", () => `13: nothing restricts it: ${describe()}`);
@@ -239,7 +239,7 @@ export class FloorLogCheck {
     must(isSo, () => `${id} became ${to} at ${level} by a decision that says ${JSON.stringify(next)}`);
   }
 
-  /** Whether a session's agent has left: its claim keeps the keys that it had. */
+  /** Whether a session's agent has left: it keeps the keys that it had. */
   #hasLeft(): boolean {
     return [...this.#agents.values()].some(({ id }) => !this.#catalog.agents.get(id)?.enabled);
   }

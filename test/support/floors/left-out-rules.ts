@@ -1,6 +1,6 @@
 import type * as Arbitration from "../../../src/actors/floor/arbitration.ts";
-import type { Claim } from "../../../src/actors/floor/claim.ts";
-import type { Floor, FloorRules } from "../../../src/actors/floor/floor-claims.ts";
+import type { Contender } from "../../../src/actors/floor/contender.ts";
+import type { Floor, FloorRules } from "../../../src/actors/floor/floor-state.ts";
 import type * as Grants from "../../../src/actors/floor/grants.ts";
 import type * as Rearrangement from "../../../src/actors/floor/rearrangement.ts";
 import type * as FloorChanges from "../../../src/actors/session/floor-changes.ts";
@@ -15,14 +15,14 @@ export const withAgents = (rules: FloorRules, changes: Changes): FloorRules => (
   ...rules,
   agents: new Map([...rules.agents].map(([id, agent]) => [id, { ...agent, ...changes(agent) }])),
 });
-export const withClaims = (floor: Floor, change: <C extends Claim>(claim: C) => C): Floor => ({
+export const withContenders = (floor: Floor, change: <C extends Contender>(contender: C) => C): Floor => ({
   ...floor,
   holder: floor.holder && change(floor.holder),
   ducked: floor.ducked.map(change),
   paused: floor.paused.map(change),
   queued: floor.queued.map(change),
 });
-const firm = <C extends Claim>({ yieldsTo: _, ...claim }: C) => claim as unknown as C;
+const firm = <C extends Contender>({ yieldsTo: _, ...contender }: C) => contender as unknown as C;
 
 interface Modules {
   arbitration: typeof Arbitration;
@@ -63,9 +63,9 @@ export const LEFT_OUT = {
     rearrangement: ({ giveFront, letBeneath, letWait, settle }) => {
       const none = (rules: FloorRules) => withAgents(rules, () => ({ replaces: [] }));
       return {
-        giveFront: (floor, claim, rules, ...rest) => giveFront(floor, claim, none(rules), ...rest),
-        letBeneath: (floor, claim, rules) => letBeneath(floor, claim, none(rules)),
-        letWait: (floor, claim, as, now, rules) => letWait(floor, claim, as, now, none(rules)),
+        giveFront: (floor, contender, rules, ...rest) => giveFront(floor, contender, none(rules), ...rest),
+        letBeneath: (floor, contender, rules) => letBeneath(floor, contender, none(rules)),
+        letWait: (floor, contender, as, now, rules) => letWait(floor, contender, as, now, none(rules)),
         settle: (floor, rules, ...given) => settle(floor, none(rules), ...given),
       };
     },
@@ -74,7 +74,7 @@ export const LEFT_OUT = {
   "B: a blocked session does not start beneath the holder": decideWithout("duck"),
   "Y: no session gives way by yields_to": {
     arbitration: ({ decide }) => ({
-      decide: (floor, challenger, rules) => decide(withClaims(floor, firm), challenger, rules),
+      decide: (floor, challenger, rules) => decide(withContenders(floor, firm), challenger, rules),
     }),
   },
   "S: a floor does not settle": {

@@ -1,5 +1,5 @@
 import type { ArbiterContext } from "../../../src/actors/floor/arbiter-step.ts";
-import { rulesOf } from "../../../src/actors/floor/floor-claims.ts";
+import { rulesOf } from "../../../src/actors/floor/floor-state.ts";
 import { readSnapshot } from "../../../src/actors/host/snapshot.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { checkArrangement, must } from "../../../src/policy/arrangement-check.ts";

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { explore, variationsOf } from "../../../src/policy/exploration.ts";
 import { CAR, RESTRICTIONS } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
-import { type Faults, planted, withAgents, withClaims } from "../../support/floors/left-out-rules.ts";
+import { type Faults, planted, withAgents, withContenders } from "../../support/floors/left-out-rules.ts";
 
 const faulty = vi.hoisted(() => () => import("../../support/floors/left-out-rules.ts"));
 vi.mock("../../../src/actors/floor/arbitration.ts", async (load) =>
@@ -122,7 +122,7 @@ describe("the exploration finds", () => {
       "the floor breaks:",
       {
         rearrangement: ({ letBeneath }) => ({
-          letBeneath: (floor, claim, rules) => letBeneath(floor, claim, noReplacing(rules)),
+          letBeneath: (floor, contender, rules) => letBeneath(floor, contender, noReplacing(rules)),
         }),
       },
     ],
@@ -172,10 +172,13 @@ describe("the exploration finds", () => {
       {
         rearrangement: ({ settle }) => ({
           settle: (floor, rules, ...given) => {
-            const yielding = withClaims(floor, (claim) => ({ ...claim, interruptible: true }));
+            const yielding = withContenders(floor, (contender) => ({ ...contender, interruptible: true }));
             const { floor: next, ...settled } = settle(yielding, rules, ...given);
             const isYielding = (agentId: string) => rules.agents.get(agentId)!.interruptible;
-            const asBefore = withClaims(next, (claim) => ({ ...claim, interruptible: isYielding(claim.agentId) }));
+            const asBefore = withContenders(next, (contender) => ({
+              ...contender,
+              interruptible: isYielding(contender.agentId),
+            }));
             return { ...settled, floor: asBefore };
           },
         }),
@@ -205,7 +208,7 @@ describe("the exploration finds", () => {
       {
         rearrangement: ({ settle }) => ({
           settle: (floor, ...given) => {
-            const reversed = withClaims(floor, (claim) => ({ ...claim, askedAt: -claim.askedAt }));
+            const reversed = withContenders(floor, (contender) => ({ ...contender, askedAt: -contender.askedAt }));
             return settle(reversed, ...given);
           },
         }),
@@ -216,7 +219,7 @@ describe("the exploration finds", () => {
       "invariant 16:",
       {
         rearrangement: ({ giveFront }) => ({
-          giveFront: (floor, claim, rules) => giveFront(floor, claim, noReplacing(rules)),
+          giveFront: (floor, contender, rules) => giveFront(floor, contender, noReplacing(rules)),
         }),
       },
     ],

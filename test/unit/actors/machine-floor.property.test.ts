@@ -13,7 +13,7 @@ import {
 } from "xstate";
 import type { Emitted } from "../../../src/actors/facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
-import { EMPTY_FLOOR, type Floor } from "../../../src/actors/floor/floor-claims.ts";
+import { EMPTY_FLOOR, type Floor } from "../../../src/actors/floor/floor-state.ts";
 import { MachinePlayer } from "../../../src/actors/machine/machine-player.ts";
 import {
   memoryOf,
@@ -90,9 +90,9 @@ test("a floor run by machine tables emits, answers and writes what XState's own 
 const CATALOG = makeCatalog([{ name: "music", idle_timeout: "10m", max_pause: "30m", queue_timeout: "30s" }]);
 const given = { now: 1_000_000, time: 1_000_000, stamp: "e0", catalog: CATALOG, interactionTimeoutMs: 300_000 };
 const numbers = { priority: 20, interruptible: true, preemptionThreshold: undefined, explained: [] };
-const claim = { sessionId: "s" as SessionId, agentId: "music" as never, ...numbers, askedAt: 0 };
+const contender = { sessionId: "s" as SessionId, agentId: "music" as never, ...numbers, askedAt: 0 };
 
-const bare: SessionContext = newSession({ sessionId: "s" as SessionId }, FLOOR, claim, 1_000);
+const bare: SessionContext = newSession({ sessionId: "s" as SessionId }, FLOOR, contender, 1_000);
 const run = {
   ...{ id: "r1", agentId: "music", messageId: "m1", attempt: 1, claimId: "x", live: true, held: false, reported: 0 },
   ...{ did: "nothing", losses: 0, drafts: ["d1"], interactions: [], answers: [] },
@@ -118,13 +118,13 @@ const answer = { kind: "question", requestId: "q1", selected: [] };
 const report = { ...about, type: "run.report", runId: "r1", attempt: 1, n: 1, parts: [] };
 /** The events of each type that a session accepts. */
 const SESSION_EVENTS = [
-  ...["activate", "resume"].map((type) => ({ type, claim, reason: "floor_free", given })),
-  { type: "activate", claim, reason: "floor_free", turnFollows: true, given },
+  ...["activate", "resume"].map((type) => ({ type, contender, reason: "floor_free", given })),
+  { type: "activate", contender, reason: "floor_free", turnFollows: true, given },
   { type: "preempt", by: { sessionId: "o", agentId: "music" }, reason: "outranks", given },
-  { type: "duck", claim, level: -14, reason: "preempted", given },
-  { type: "queue", claim, decision: { outcome: "queued" }, given },
-  { type: "queue", claim, decision: { outcome: "queued" }, turn, given },
-  { type: "renumber", claim: { ...claim, priority: 30 }, given },
+  { type: "duck", contender, level: -14, reason: "preempted", given },
+  { type: "queue", contender, decision: { outcome: "queued" }, given },
+  { type: "queue", contender, decision: { outcome: "queued" }, turn, given },
+  { type: "renumber", contender: { ...contender, priority: 30 }, given },
   { type: "unqueue", decision: { outcome: "rejected", say: "no" }, given },
   { type: "turn", turn, input: turn, given },
   { type: "turn", turn: { messageId: "m2", runId: "r2" }, given },
@@ -142,7 +142,7 @@ const SESSION_EVENTS = [
   { ...about, type: "session.rename", title: "t" },
   { ...about, type: "session.heartbeat" },
   { ...about, type: "session.played", messageId: "m1", upTo: 1 },
-  { ...about, type: "session.switch_agent", agentId: "music", claim },
+  { ...about, type: "session.switch_agent", agentId: "music", contender },
   { ...about, type: "session.switch_agent", agentId: "nobody" },
   { ...about, type: "session.withdraw", messageId: "m2" },
   { ...about, type: "session.answer", requestId: "q1", answer },
@@ -251,18 +251,18 @@ test.each(SESSION.table.configurations.map(({ value }) => [JSON.stringify(value)
 );
 
 const ARBITER = new MachinePlayer(arbiterMachine);
-const RESERVED = { sessionId: claim.sessionId, since: 5, until: 6 };
+const RESERVED = { sessionId: contender.sessionId, since: 5, until: 6 };
 /** Each floor with the events that would reach session s, which has no machine here: they throw. */
 const FLOORS: [name: string, floor: Floor, throwing: string[]][] = [
   ["free", EMPTY_FLOOR, ["request"]],
   [
     "held",
-    { ...EMPTY_FLOOR, holder: claim },
+    { ...EMPTY_FLOOR, holder: contender },
     ["session.create", "session.chat", "floor.stop", "floor.stop_all", "request"],
   ],
   [
     "reserved",
-    { ...EMPTY_FLOOR, paused: [claim], reserved: RESERVED },
+    { ...EMPTY_FLOOR, paused: [contender], reserved: RESERVED },
     ["floor.stop", "floor.stop_all", "due", "request"],
   ],
 ];
@@ -281,7 +281,7 @@ const ARBITER_EVENTS = [
   { type: "due", given },
   { type: "request", sessionId: "s", as: "resume", waits: "paused", given },
   { type: "left", sessionId: "s", given },
-  { type: "claim", claim: { ...claim, priority: 5 }, given },
+  { type: "switched", contender: { ...contender, priority: 5 }, given },
   { type: "load", input: { context: bare, lifecycle: "paused", activity: "idle" } },
   { type: "evict", sessionIds: ["s"] },
   { type: "nonsense", given },

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Claim } from "../../../src/actors/floor/claim.ts";
+import type { Contender } from "../../../src/actors/floor/contender.ts";
 import { floorAfter, sessionAfter, sessionBefore, UNUSED_FLOOR } from "../../../src/client/floor-after.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
@@ -41,7 +41,7 @@ function play(setting: World, steps: Step[]): void {
   };
   const compare = () => {
     const { holder, ducked, queued, reserved } = floor.actors.context.floor;
-    const ids = (claims: readonly Claim[]) => claims.map(({ sessionId }) => sessionId);
+    const ids = (contenders: readonly Contender[]) => contenders.map(({ sessionId }) => sessionId);
     const paused = [...sessions.keys()].filter((id) => floor.view(id)?.state === "paused");
     const pausedSince = followed.paused.map((id) => floor.actors.machineState(id as SessionId)!.context.pausedSince);
     expect(pausedSince).toEqual(pausedSince.toSorted((one, other) => other! - one!));

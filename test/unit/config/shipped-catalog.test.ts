@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { decide } from "../../../src/actors/floor/arbitration.ts";
-import { EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/floor-claims.ts";
+import { EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/floor-state.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
-import { loneClaimOf } from "../../../src/policy/lone-claims.ts";
+import { loneContenderOf } from "../../../src/policy/lone-contenders.ts";
 import { catalogOf } from "../../support/catalogs/catalog-faults.ts";
 
 const path = fileURLToPath(new URL("../../../config/agents_config.yaml", import.meta.url));
@@ -15,7 +15,7 @@ const agentOf = (id: string, catalog = catalogOf(text)) => catalog.agents.get(id
 /** The decision when `challenger` asks while `holder` has the floor. */
 function meet(holder: string, challenger: string) {
   const catalog = catalogOf(text);
-  const claimOf = (id: string) => loneClaimOf(agentOf(id, catalog), id);
+  const claimOf = (id: string) => loneContenderOf(agentOf(id, catalog), id);
   const floor: Floor = { ...EMPTY_FLOOR, holder: claimOf(holder) };
   const asks = { ...claimOf(challenger), agent: agentOf(challenger, catalog), waits: "queued" as const };
   return decide(floor, asks, rulesOf(catalog, {}));

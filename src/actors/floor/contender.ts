@@ -23,7 +23,7 @@ export interface Numbers {
 }
 
 /** A session with the numbers of its last request. */
-export interface Claim extends Numbers {
+export interface Contender extends Numbers {
   readonly sessionId: SessionId;
   /** The ordinal of its last request among all requests of the floor; 0: it has not made one. */
   readonly askedAt: number;
@@ -32,13 +32,13 @@ export interface Claim extends Numbers {
 }
 
 /** A session that is audible beneath the holder. */
-export interface DuckedClaim extends Claim {
+export interface DuckedContender extends Contender {
   /** dB below its own volume, -60 to 0. */
   readonly level: number;
 }
 
 /** A session that waits for its first grant. */
-export interface QueuedClaim extends Claim {
+export interface QueuedContender extends Contender {
   readonly queuedAt: number;
 }
 
@@ -60,9 +60,9 @@ export function numbersOfAgent(
   };
 }
 
-/** A claim with other numbers. Its rank, its level and its ordinal stay. */
-export function withNumbers<C extends Claim>(claim: C, numbers: Numbers): C {
+/** A contender with other numbers. Its rank, its level and its ordinal stay. */
+export function withNumbers<C extends Contender>(contender: C, numbers: Numbers): C {
   // Keys that the new numbers do not have are not kept from the old ones.
-  const { beneath: _b, ducks: _d, critical: _c, yieldsTo: _y, ...rest } = claim;
+  const { beneath: _b, ducks: _d, critical: _c, yieldsTo: _y, ...rest } = contender;
   return { ...rest, ...numbers } as unknown as C;
 }

@@ -6,7 +6,7 @@ import {
   restrictionsBy,
 } from "../../config/catalog/catalog.ts";
 import type { SessionId } from "../../protocol/ids.ts";
-import type { Claim, DuckedClaim, Numbers, QueuedClaim } from "./claim.ts";
+import type { Contender, DuckedContender, Numbers, QueuedContender } from "./contender.ts";
 
 /** `since`: when it began, in the floor's time. `until`: when its session is woken, in ms since 1970, for readers. */
 export interface ReservedFloor {
@@ -17,18 +17,18 @@ export interface ReservedFloor {
 
 /** The sessions that compete for one floor. At most one `holder`, and none while the floor is `reserved`. */
 export interface Floor {
-  readonly holder?: Claim | undefined;
+  readonly holder?: Contender | undefined;
   /** The session that will be woken after `resume_delay`. It is still listed in `ducked`, `paused` or `queued`. */
   readonly reserved?: ReservedFloor | undefined;
   /**
    * The sessions audible beneath the holder, highest priority first. Without a holder, only while the floor is
    * reserved.
    */
-  readonly ducked: readonly DuckedClaim[];
+  readonly ducked: readonly DuckedContender[];
   /** The preempted sessions, most recently paused first. */
-  readonly paused: readonly Claim[];
+  readonly paused: readonly Contender[];
   /** The sessions that wait, longest waiting first. */
-  readonly queued: readonly QueuedClaim[];
+  readonly queued: readonly QueuedContender[];
 }
 
 export const EMPTY_FLOOR: Floor = { ducked: [], paused: [], queued: [] };
@@ -47,25 +47,25 @@ export function rulesOf(catalog: Catalog, flags: Readonly<Record<string, boolean
 }
 
 /** The sessions that are audible, the holder first. */
-export function audible({ holder, ducked }: Floor): Claim[] {
+export function audible({ holder, ducked }: Floor): Contender[] {
   return holder ? [holder, ...ducked] : [...ducked];
 }
 
 /** All competing sessions: the holder, then ducked, paused and queued sessions. */
-export function everyone(floor: Floor): Claim[] {
+export function everyone(floor: Floor): Contender[] {
   return [...audible(floor), ...floor.paused, ...floor.queued];
 }
 
-/** The claim as `holder` and `paused` store it: without what the other lists add. */
-export function storedClaim(claim: Claim): Claim {
-  const { level: _l, queuedAt: _q, wants: _w, ...rest } = claim as DuckedClaim & QueuedClaim;
+/** The contender as `holder` and `paused` store it: without what the other lists add. */
+export function plainContender(contender: Contender): Contender {
+  const { level: _l, queuedAt: _q, wants: _w, ...rest } = contender as DuckedContender & QueuedContender;
   return rest;
 }
 
 /** The floor without these sessions. */
 export function without(floor: Floor, sessionIds: readonly SessionId[]): Floor {
   const gone = new Set(sessionIds);
-  const stays = (claim: Claim) => !gone.has(claim.sessionId);
+  const stays = (contender: Contender) => !gone.has(contender.sessionId);
   return {
     ...floor,
     holder: floor.holder && stays(floor.holder) ? floor.holder : undefined,
@@ -75,15 +75,15 @@ export function without(floor: Floor, sessionIds: readonly SessionId[]): Floor {
   };
 }
 
-/** The claim of the session for which the floor is reserved. */
-export function reservedClaim({ reserved, ducked, paused, queued }: Floor): Claim | undefined {
-  return reserved && [...ducked, ...paused, ...queued].find((claim) => claim.sessionId === reserved.sessionId);
+/** The contender of the session for which the floor is reserved. */
+export function reservedContender({ reserved, ducked, paused, queued }: Floor): Contender | undefined {
+  return reserved && [...ducked, ...paused, ...queued].find((contender) => contender.sessionId === reserved.sessionId);
 }
 
 /** Whether a session with these numbers ends the other one when it gets a place that excludes it (rule R). */
 export function replaces(
   { agentId, priority }: Numbers,
-  other: Claim,
+  other: Contender,
   { agents }: Pick<FloorRules, "agents">,
 ): boolean {
   return other.priority <= priority && agents.get(agentId)?.replaces.includes(other.agentId) === true;
@@ -91,19 +91,19 @@ export function replaces(
 
 /** The restriction that keeps a session from coming up; none for critical sessions. */
 export function restrictionOn(
-  { agentId, critical }: Pick<Claim, "agentId" | "critical">,
+  { agentId, critical }: Pick<Contender, "agentId" | "critical">,
   { restrictions }: Pick<FloorRules, "restrictions">,
 ): Restriction | undefined {
   return critical ? undefined : restrictions.find(({ allow }) => !allow.includes(agentId));
 }
 
 /** Rule E: whether a silent session may come up: its agent answers, and no restriction forbids it. */
-export function isEligible(claim: Claim, rules: FloorRules): boolean {
-  return rules.agents.get(claim.agentId)?.enabled === true && !restrictionOn(claim, rules);
+export function isEligible(contender: Contender, rules: FloorRules): boolean {
+  return rules.agents.get(contender.agentId)?.enabled === true && !restrictionOn(contender, rules);
 }
 
 /** Whether a preempted session resumes by itself. */
-export function comesBack(claim: Claim, rules: FloorRules): boolean {
-  const isWanted = claim.critical || claim.wants || rules.agents.get(claim.agentId)?.resume !== "manual";
-  return isWanted && isEligible(claim, rules);
+export function comesBack(contender: Contender, rules: FloorRules): boolean {
+  const isWanted = contender.critical || contender.wants || rules.agents.get(contender.agentId)?.resume !== "manual";
+  return isWanted && isEligible(contender, rules);
 }
