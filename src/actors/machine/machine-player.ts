@@ -1,5 +1,5 @@
 import type { AnyStateMachine, ContextFrom, EventFrom, InputFrom } from "xstate";
-import type { Configuration, Edge, Row, Work } from "./machine-table.ts";
+import type { Configuration, Edge, Row } from "./machine-table.ts";
 import { compileMachine } from "./table-compiler.ts";
 
 /** A machine's state and context; immutable. */
@@ -95,7 +95,6 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     const context = typeof config.context === "function" ? config.context({ input }) : (config.context ?? {});
     this.#open(context, NO_CHILDREN);
     const event = { type: "xstate.init", input };
-    this.#perform(this.table.entry, event);
     return this.#close(undefined, this.#stabilize(this.table.initial, event));
   }
 
@@ -154,22 +153,15 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     return undefined;
   }
 
-  /**
-   * Run exit actions from the last region to the first, then the transitions' actions, then entry actions from the
-   * first.
-   */
+  /** Run the transitions' actions, from the first region to the last. */
   #move(at: Configuration, edges: readonly Edge[], event: { type: string }): Configuration {
-    for (let index = edges.length - 1; index >= 0; index--) this.#perform(edges[index]!.exit, event);
-    for (const { work } of edges) this.#perform(work, event);
-    for (const { entry } of edges) this.#perform(entry, event);
-    return this.table.after(at, edges);
-  }
-
-  #perform(works: readonly Work[], event: { type: string }): void {
     const enqueue = this.#enqueue;
-    for (const { collect, params } of works) {
-      collect({ context: enqueue.context, event, enqueue, self: enqueue.self }, params);
+    for (const { work } of edges) {
+      for (const { collect, params } of work) {
+        collect({ context: enqueue.context, event, enqueue, self: enqueue.self }, params);
+      }
     }
+    return this.table.after(at, edges);
   }
 
   #open(context: unknown, children: Children): void {

@@ -10,8 +10,6 @@ export interface MachineTable {
   readonly configurations: readonly Configuration[];
   /** The initial state, before any `always` transition. */
   readonly initial: Configuration;
-  /** The entry actions of the initial state. */
-  readonly entry: readonly Work[];
   /** @throws RangeError if the machine has no such state */
   at(value: unknown): Configuration;
   /** The edges for an event of this type. */
@@ -20,7 +18,7 @@ export interface MachineTable {
   after(at: Configuration, edges: readonly Edge[]): Configuration;
 }
 
-/** A state of a machine: one leaf of its state tree per region. */
+/** A state of a machine: one state per region. */
 export interface Configuration {
   readonly value: StateValue;
   readonly leaves: readonly AnyStateNode[];
@@ -37,16 +35,14 @@ export interface Row {
   readonly whole: readonly Edge[];
 }
 
-/** A transition as seen from one leaf. */
+/** A transition. */
 export interface Edge {
   readonly region: number;
   /** Undefined: always open. */
   readonly guard: Guard | undefined;
-  /** The target leaf; undefined: the state does not change. */
+  /** The target state; undefined: the state does not change. */
   readonly target: AnyStateNode | undefined;
-  readonly exit: readonly Work[];
   readonly work: readonly Work[];
-  readonly entry: readonly Work[];
 }
 
 export interface Guard {

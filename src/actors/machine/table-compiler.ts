@@ -2,12 +2,13 @@ import { type AnyStateMachine, type AnyStateNode, matchesState, type StateValue 
 import type { Configuration, Edge, Guard, MachineTable, Row, Work } from "./machine-table.ts";
 
 type Transition = NonNullable<AnyStateNode["always"]>[number];
-type TransitionsOf = (node: AnyStateNode) => readonly Transition[];
 
 /** The maximum number of states of a table, all combinations of the regions counted. */
 const MAX_CONFIGURATIONS = 4_096;
 /** The maximum number of cached event types per state; the machines have far fewer. */
 const MAX_ROWS = 256;
+
+const UNSUPPORTED = ["after", "invoke", "onDone", "output", "route", "entry", "exit"] as const;
 
 /** The machine uses a feature that the table does not support. */
 export class UnknownToTable extends Error {
@@ -18,8 +19,8 @@ export class UnknownToTable extends Error {
 }
 
 /**
- * Compile an XState machine to a table. Every feature that the table does not support is rejected by name, so that a
- * table never behaves differently from XState.
+ * Compile an XState machine to a table. A machine has states without substates, or parallel regions of them. Every
+ * feature that the table does not support is rejected by name, so that a table never behaves differently from XState.
  * @throws UnknownToTable
  */
 export function compileMachine(machine: AnyStateMachine): MachineTable {
@@ -29,7 +30,6 @@ export function compileMachine(machine: AnyStateMachine): MachineTable {
 /** Reads one machine. */
 class Compiler {
   readonly #machine: AnyStateMachine;
-  readonly #root: AnyStateNode;
   readonly #hasRegions: boolean;
   /** The machine's parallel regions; of a machine without regions, its root. */
   readonly #regions: readonly AnyStateNode[];
@@ -39,7 +39,6 @@ class Compiler {
     const { root } = machine;
     checkShape(root);
     this.#machine = machine;
-    this.#root = root;
     this.#hasRegions = root.type === "parallel";
     this.#regions = this.#hasRegions ? Object.values(root.states) : [root];
     this.#configurations = enumerate(root, this.#regions);
@@ -49,19 +48,21 @@ class Compiler {
     const machine = this.#machine;
     const configurations = this.#configurations;
     for (const at of configurations.values()) {
-      const always = at.leaves.map((leaf, region) => this.#edgesUp(leaf, region, at, ({ always = [] }) => always));
-      at.always = { regions: always, whole: [] };
+      at.always = { regions: at.leaves.map(({ always = [] }, region) => this.#edgesOf(always, region, at)), whole: [] };
     }
-    this.#readAll(this.#root, undefined);
-    const first = this.#regions.map(initialLeaf);
-    const entered = new Set(first.flatMap((leaf) => pathUp(leaf, this.#root).reverse()));
+    this.#readAll();
+    const initial = this.#regions.map((region) => region.initial.target[0]!);
     return {
       machine,
       configurations: [...configurations.values()],
-      initial: configurations.get(keyOf(first))!,
-      entry: [...entered].flatMap((node) => this.#readWork(node, node.entry)),
-      at(value) {
-        const at = configurations.values().find((each) => isSame(each.value, value));
+      initial: configurations.get(keyOf(initial))!,
+      at: (value) => {
+        const keys = this.#regions.map(({ key }) =>
+          this.#hasRegions ? (value as Record<string, unknown>)?.[key] : value,
+        );
+        const at = configurations
+          .values()
+          .find(({ leaves }) => leaves.every(({ key }, region) => key === keys[region]));
         if (!at) throw new RangeError(`machine ${machine.id} has no state ${JSON.stringify(value)}`);
         return at;
       },
@@ -82,45 +83,29 @@ class Compiler {
   }
 
   /** Read everything once, so that unsupported features fail here: rows are compiled later, on first use. */
-  #readAll(node: AnyStateNode, region: AnyStateNode | undefined): void {
-    this.#readWork(node, node.entry);
-    this.#readWork(node, node.exit);
-    const within = this.#hasRegions ? region : this.#root;
-    for (const transition of [...node.transitions.values()].flat()) {
-      this.#readGuard(transition, {});
-      this.#readMove(transition, within && initialLeaf(node), within ?? this.#root);
+  #readAll(): void {
+    const { root } = this.#machine;
+    for (const node of [root, ...this.#regions.flatMap(({ states }) => Object.values(states))]) {
+      for (const transition of [...node.transitions.values()].flat()) {
+        this.#readGuard(transition, {});
+        this.#readMove(transition);
+      }
     }
-    for (const child of Object.values(node.states)) this.#readAll(child, region ?? child);
   }
 
   #makeRow(at: Configuration, type: string): Row {
-    const candidates: TransitionsOf = (node) => candidatesOf(node, type);
     return {
-      regions: at.leaves.map((leaf, region) => this.#edgesUp(leaf, region, at, candidates)),
-      whole: this.#hasRegions ? this.#edgesOf(candidates(this.#root), undefined, 0, at) : [],
+      regions: at.leaves.map((leaf, region) => this.#edgesOf(candidatesOf(leaf, type), region, at)),
+      whole: this.#edgesOf(candidatesOf(this.#machine.root, type), 0, at),
     };
   }
 
-  /** The edges from the leaf up to its region: a leaf's own edges come first. */
-  #edgesUp(leaf: AnyStateNode, region: number, at: Configuration, of: TransitionsOf): Edge[] {
-    return this.#edgesOf(pathUp(leaf, this.#regions[region]!).flatMap(of), leaf, region, at);
-  }
-
-  #edgesOf(
-    transitions: readonly Transition[],
-    leaf: AnyStateNode | undefined,
-    region: number,
-    at: Configuration,
-  ): Edge[] {
+  #edgesOf(transitions: readonly Transition[], region: number, at: Configuration): Edge[] {
     const edges: Edge[] = [];
     for (const transition of transitions) {
       const guard = this.#readGuard(transition, at.value);
       if (guard === false) continue;
-      edges.push({
-        region,
-        guard: guard === true ? undefined : guard,
-        ...this.#readMove(transition, leaf, this.#regions[region]!),
-      });
+      edges.push({ region, guard: guard === true ? undefined : guard, ...this.#readMove(transition) });
       // Edges after an edge that is always open are never tried.
       if (guard === true) break;
     }
@@ -139,56 +124,54 @@ class Compiler {
     return matchesState(stateValue, value);
   }
 
-  #readWork(node: AnyStateNode, actions: readonly unknown[]): Work[] {
+  #readWork({ actions, source }: Transition): Work[] {
     return actions.map((action) => {
-      const { name, params, found } = findNamed(action, this.#machine.implementations.actions, "action", node);
-      if (!("collect" in found)) throw new UnknownToTable(`the action ${name}, which is not an enqueueActions`, node);
+      const { name, params, found } = findNamed(action, this.#machine.implementations.actions, "action", source);
+      if (!("collect" in found)) throw new UnknownToTable(`the action ${name}, which is not an enqueueActions`, source);
       return { name, params, collect: found.collect as Work["collect"] };
     });
   }
 
-  #readMove(transition: Transition, leaf: AnyStateNode | undefined, region: AnyStateNode) {
-    const root = this.#root;
-    const { source, actions, reenter } = transition;
+  #readMove(transition: Transition): Pick<Edge, "target" | "work"> {
+    const { source, reenter } = transition;
     const [target, second] = (transition.target ?? []) as AnyStateNode[];
-    const work = this.#readWork(source, actions);
+    const work = this.#readWork(transition);
     if (reenter) throw new UnknownToTable("a transition that reenters", source);
-    if (!target) return { target: undefined, exit: [], work, entry: [] };
     if (second) throw new UnknownToTable("a transition with several targets", source);
-    if (!leaf || target === root || !isWithin(target, region)) {
+    if (target && (!source.parent || target.parent !== source.parent)) {
       throw new UnknownToTable("a transition that leaves its region", source);
     }
-    // The innermost state that stays active: only states below it are exited and entered.
-    const isAround = (node: AnyStateNode) => node !== target && isWithin(target, node);
-    const stays = isWithin(target, source) ? source : pathUp(source, root).find(isAround)!;
-    const below = (node: AnyStateNode) => pathUp(node, root).filter((each) => each !== stays && isWithin(each, stays));
-    const into = initialLeaf(target);
-    const exit = below(leaf).flatMap((node) => this.#readWork(node, node.exit));
-    const entry = below(into)
-      .reverse()
-      .flatMap((node) => this.#readWork(node, node.entry));
-    return { target: into, exit, work, entry };
+    return { target, work };
   }
 }
 
+/** The machine has states, or parallel regions of states. Nothing is nested deeper. */
 function checkShape(node: AnyStateNode): void {
-  const { config, parent, type } = node;
-  if (type === "history" || type === "final") throw new UnknownToTable(`a ${type} state`, node);
-  if (type === "parallel" && parent) throw new UnknownToTable("regions below the machine itself", node);
-  if (type === "parallel" && node.always) throw new UnknownToTable("always over regions", node);
-  if (parent?.type === "parallel" && type !== "compound") throw new UnknownToTable("a region without states", node);
-  for (const key of ["after", "invoke", "onDone", "output", "route"] as const) {
-    if (config[key] !== undefined) throw new UnknownToTable(key, node);
-  }
-  if (type === "compound" && node.initial.actions.length > 0) throw new UnknownToTable("actions of initial", node);
+  const isState = node.parent && node.parent.type !== "parallel";
+  const unsupported =
+    UNSUPPORTED.find((key) => node.config[key] !== undefined) ?? (isState ? whyNoState : whyNoRegion)(node);
+  if (unsupported !== undefined) throw new UnknownToTable(unsupported, node);
   for (const child of Object.values(node.states)) checkShape(child);
 }
 
-/** All combinations of one leaf per region. */
+function whyNoState({ type }: AnyStateNode): string | undefined {
+  if (type === "history" || type === "final") return `a ${type} state`;
+  return type === "atomic" ? undefined : "substates";
+}
+
+/** The machine itself counts as a region; it alone may have parallel regions, and events. */
+function whyNoRegion({ parent, type, always, transitions, initial }: AnyStateNode): string | undefined {
+  if (type !== "compound" && (parent || type !== "parallel")) return "a region without states";
+  if (always) return "always over several states";
+  if (parent && transitions.size > 0) return "events of a region";
+  return type === "compound" && initial.actions.length > 0 ? "actions of initial" : undefined;
+}
+
+/** All combinations of one state per region. */
 function enumerate(root: AnyStateNode, regions: readonly AnyStateNode[]): Map<string, Configuration> {
   let choices: AnyStateNode[][] = [[]];
-  for (const region of regions) {
-    const leaves = leavesOf(region);
+  for (const { states } of regions) {
+    const leaves = Object.values(states);
     if (choices.length * leaves.length > MAX_CONFIGURATIONS) {
       throw new UnknownToTable(`machines with more than ${MAX_CONFIGURATIONS} states`, root);
     }
@@ -196,7 +179,10 @@ function enumerate(root: AnyStateNode, regions: readonly AnyStateNode[]): Map<st
   }
   const configurations = new Map<string, Configuration>();
   for (const leaves of choices) {
-    const value = stateValueOf(root, leaves);
+    const value =
+      root.type === "parallel"
+        ? Object.freeze(Object.fromEntries(leaves.map(({ key, parent }) => [parent!.key, key])))
+        : leaves[0]!.key;
     configurations.set(keyOf(leaves), { value, leaves, rows: new Map(), always: { regions: [], whole: [] } });
   }
   return configurations;
@@ -227,34 +213,4 @@ function candidatesOf(node: AnyStateNode, type: string): Transition[] {
   return [type, ...wildcards].flatMap((each) => node.transitions.get(each) ?? []) as Transition[];
 }
 
-/** The nodes from `node` up to `top`, both included. */
-function pathUp(node: AnyStateNode, top: AnyStateNode): AnyStateNode[] {
-  return node === top || !node.parent ? [node] : [node, ...pathUp(node.parent, top)];
-}
-
-const isWithin = (node: AnyStateNode, above: AnyStateNode): boolean =>
-  node === above || (node.parent !== undefined && isWithin(node.parent, above));
-
-const leavesOf = (node: AnyStateNode): AnyStateNode[] =>
-  node.type === "compound" ? Object.values(node.states).flatMap(leavesOf) : [node];
-
-const initialLeaf = (node: AnyStateNode): AnyStateNode =>
-  node.type === "compound" ? initialLeaf(node.initial.target[0]!) : node;
-
 const keyOf = (leaves: readonly AnyStateNode[]): string => leaves.map(({ id }) => id).join();
-
-/** In XState's format: a leaf as its key, a state with substates as an object. */
-function stateValueOf(node: AnyStateNode, leaves: readonly AnyStateNode[]): StateValue {
-  const inside = Object.values(node.states).filter((child) => leaves.some((leaf) => isWithin(leaf, child)));
-  if (node.type === "compound" && inside[0]!.type === "atomic") return inside[0]!.key;
-  return Object.freeze(Object.fromEntries(inside.map((child) => [child.key, stateValueOf(child, leaves)])));
-}
-
-function isSame(one: unknown, other: unknown): boolean {
-  if (typeof one !== "object" || typeof other !== "object" || !one || !other) return one === other;
-  const entries = Object.entries(one);
-  return (
-    entries.length === Object.keys(other).length &&
-    entries.every(([key, value]) => isSame(value, (other as Record<string, unknown>)[key]))
-  );
-}

@@ -2,15 +2,7 @@
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  type ActorRefFrom,
-  createActor,
-  createMachine,
-  enqueueActions,
-  type SnapshotFrom,
-  setup,
-  transition,
-} from "xstate";
+import { type ActorRefFrom, createActor, enqueueActions, type SnapshotFrom, setup, transition } from "xstate";
 import type { Emitted } from "../../../src/actors/facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
 import { EMPTY_FLOOR, type Floor } from "../../../src/actors/floor/floor-state.ts";
@@ -330,7 +322,3 @@ function outcomeOf<T>(work: () => T): T | "it threw" {
     return "it threw";
   }
 }
-
-test("a machine without child states has one state", () => {
-  expect(new MachinePlayer(createMachine({ id: "lone" })).table.configurations.map(({ value }) => value)).toEqual([{}]);
-});

@@ -31,7 +31,6 @@ const kit = setup({
     isBelow: ({ context }, limit: { n: number }) => context.n < limit.n,
     isAt: ({ context }, place: { n: number }) => context.n === place.n,
     isInB: stateIn({ r0: "B" }),
-    isInside: stateIn({ r0: { C: "x" } }),
   },
   actions: {
     add: enqueueActions(({ context, enqueue }) => enqueue.assign({ n: context.n + 1 })),
@@ -46,16 +45,9 @@ const kit = setup({
 });
 
 const EVENTS = ["go", "group.one", "group.one.two", "group", "other", "stray"];
-const PLACES = ["A", "B", "C", "C.x", "C.y"];
+const STATES = ["A", "B", "C"];
 
-const guard = fc.constantFrom(
-  undefined,
-  undefined,
-  "isEven",
-  { type: "isBelow", params: { n: 7 } },
-  "isInB",
-  "isInside",
-);
+const guard = fc.constantFrom(undefined, undefined, "isEven", { type: "isBelow", params: { n: 7 } }, "isInB");
 const actions = fc.array(
   fc.oneof(
     fc.constantFrom("add", "addAndSay"),
@@ -66,7 +58,7 @@ const actions = fc.array(
 const transitionIn = (region: string) =>
   fc.record({
     target: fc.option(
-      fc.constantFrom(...PLACES).map((place) => `#m.${region}.${place}`),
+      fc.constantFrom(...STATES).map((name) => `#${region}.${name}`),
       { nil: undefined },
     ),
     guard,
@@ -81,40 +73,31 @@ const on = (region: string) =>
 /** Each transition is enabled at one count and increases it, so the machine terminates. */
 const always = (region: string) =>
   fc.option(
-    fc.tuple(fc.constantFrom(...PLACES), fc.nat({ max: 30 })).map(([place, n]) => ({
-      target: `#m.${region}.${place}`,
+    fc.tuple(fc.constantFrom(...STATES), fc.nat({ max: 30 })).map(([name, n]) => ({
+      target: `#${region}.${name}`,
       guard: { type: "isAt", params: { n } },
       actions: "add",
     })),
     { nil: undefined },
   );
-const state = (region: string) => fc.record({ on: on(region), always: always(region), entry: actions, exit: actions });
+const state = (region: string) => fc.record({ on: on(region), always: always(region) });
 const region = (name: string) =>
   fc
-    .record({
-      ...{ own: state(name), A: state(name), B: state(name), C: state(name), x: state(name), y: state(name) },
-      initial: fc.constantFrom("A", "B", "C"),
-    })
-    .map(({ own, A, B, C, x, y, initial }) => ({
-      ...own,
-      initial,
-      states: { A, B, C: { ...C, initial: "x", states: { x, y } } },
-    }));
+    .record({ A: state(name), B: state(name), C: state(name), initial: fc.constantFrom(...STATES) })
+    .map(({ initial, ...states }) => ({ id: name, initial, states }));
 const machineConfig = fc.record({
   regions: fc.tuple(region("r0"), region("r1")),
   whole: fc.dictionary(
     fc.constantFrom("go", "other", "*"),
     fc.array(fc.record({ guard, actions }), { minLength: 1, maxLength: 2 }),
-    {
-      maxKeys: 2,
-    },
+    { maxKeys: 2 },
   ),
   hasRegions: fc.boolean(),
 });
 
 function build({ regions, whole, hasRegions }: typeof machineConfig extends fc.Arbitrary<infer C> ? C : never) {
   const [r0, r1] = regions;
-  const config = hasRegions ? { type: "parallel", states: { r0, r1 } } : { initial: "r0", states: { r0 } };
+  const config = hasRegions ? { type: "parallel", states: { r0, r1 } } : r0;
   return kit.createMachine({ id: "m", context: { n: 0 }, on: whole, ...config } as never) as unknown as AnyStateMachine;
 }
 
@@ -198,7 +181,10 @@ test("a machine's table leaves its input unchanged when an action throws, and co
       }),
       add: enqueueActions(({ context, enqueue }) => enqueue.assign({ n: context.n + 1 })),
     },
-  }).createMachine({ context: { n: 0 }, on: { fall: { actions: "fall" }, go: { actions: "add" } } });
+  }).createMachine({
+    ...{ context: { n: 0 }, on: { fall: { actions: "fall" }, go: { actions: "add" } } },
+    ...{ initial: "A", states: { A: {} } },
+  });
   const player = new MachinePlayer(machine);
   const { state } = player.start(undefined as never);
   expect(() => player.step(state, { type: "fall" })).toThrow("it fell");
@@ -221,12 +207,19 @@ const one = (state: object) => ({ initial: "A", states: { A: state, B: {} } });
 test.each<[place: string, feature: string, config: object]>([
   ["m.A", "after", one({ after: { 10: "B" } })],
   ["m.A", "invoke", one({ invoke: { src: "work" } })],
-  ["m.A", "onDone", one({ initial: "x", states: { x: {} }, onDone: "B" })],
+  ["m.A", "substates", one({ initial: "x", states: { x: {} } })],
+  ["m.A", "entry", one({ entry: "add" })],
+  ["m.A", "exit", one({ exit: "add" })],
+  ["m.r", "onDone", { type: "parallel", states: { r: { ...one({}), onDone: { actions: "add" } } } }],
   ["m.A", "a final state", one({ type: "final" })],
   ["m.A", "a history state", one({ type: "history" })],
-  ["m.A", "regions below the machine itself", one({ type: "parallel", states: { x: one({}) } })],
-  ["m", "always over regions", { type: "parallel", always: {}, states: { r: one({}) } }],
+  ["m.A", "substates", one({ type: "parallel", states: { x: one({}) } })],
+  ["m", "always over several states", { type: "parallel", always: {}, states: { r: one({}) } }],
+  ["m", "always over several states", { ...one({}), always: { target: ".B" } }],
+  ["m.r", "events of a region", { type: "parallel", states: { r: { ...one({}), on: { go: ".B" } } } }],
+  ["m", "a region without states", {}],
   ["m.r", "a region without states", { type: "parallel", states: { r: {} } }],
+  ["m.r", "a region without states", { type: "parallel", states: { r: { type: "parallel", states: { x: {} } } } }],
   ["m", "actions of initial", { ...one({}), initial: { target: "A", actions: "add" } }],
   ["m.A", "an unnamed guard", one({ on: { go: { guard: () => true } } })],
   ["m.A", "the guard isBoth, which combines other guards", one({ on: { go: { guard: "isBoth" } } })],
@@ -238,7 +231,7 @@ test.each<[place: string, feature: string, config: object]>([
   ],
   ["m.A", "an unnamed action", one({ on: { go: { actions: () => {} } } })],
   ["m.A", "the action keep, which is not an enqueueActions", one({ on: { go: { actions: "keep" } } })],
-  ["m.A", "the action plain, which is not an enqueueActions", one({ exit: "plain" })],
+  ["m.A", "the action plain, which is not an enqueueActions", one({ on: { go: { actions: "plain" } } })],
   ["m.A", "the action nothing, which is not implemented", one({ on: { go: { actions: "nothing" } } })],
   ["m.A", "a transition that reenters", one({ on: { go: { target: "A", reenter: true } } })],
   [
@@ -248,6 +241,7 @@ test.each<[place: string, feature: string, config: object]>([
   ],
   ["m", "a transition that leaves its region", { type: "parallel", on: { go: "#m.r.B" }, states: { r: one({}) } }],
   ["m.A", "a transition that leaves its region", one({ on: { go: "#m" } })],
+  ["m", "a transition that leaves its region", { ...one({}), on: { go: "#m" } }],
   ["m.A", "a transition with several targets", one({ on: { go: { target: ["#m.A", "#m.B"] } } })],
 ])("a machine's table refuses by name: %s: the table does not support %s", (place, feature, config) => {
   const machine = createMachine({ id: "m", ...config } as never).provide({
@@ -271,7 +265,7 @@ test("a machine with more states than a table may have is refused", () => {
 
 test("a function as an assigned value, or an event to an actor without an id, is refused", () => {
   const play = (work: Parameters<typeof enqueueActions>[0]) => {
-    const machine = createMachine({ id: "m", context: {}, on: { go: { actions: "work" } } });
+    const machine = createMachine({ id: "m", context: {}, ...one({ on: { go: { actions: "work" } } }) });
     const player = new MachinePlayer(machine.provide({ actions: { work: enqueueActions(work as never) } } as never));
     player.step(player.start(undefined as never).state, { type: "go" });
   };
