@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { Message, sessionBus } from "@jellybrick/dbus-next";
+import { Message, NameFlag, sessionBus } from "@jellybrick/dbus-next";
 import { startSessionBus } from "../../../examples/car/session-bus.ts";
 import { Meter } from "../../../examples/car/sound/meter.ts";
 import { writeSong } from "../../../examples/car/sound/song.ts";
@@ -113,7 +113,7 @@ export class Desktop implements AsyncDisposable {
     return this.#player(process.execPath, [join(import.meta.dirname, "stubborn-player.ts"), this.#parts.song]);
   }
 
-  /** Show notifications, as a desktop does. @returns the title and the text of each, in their order */
+  /** Show notifications, as a desktop does, instead of an earlier call. @returns their titles and texts, in order */
   async notifications(): Promise<string[]> {
     const shown: string[] = [];
     const bus = sessionBus({ busAddress: this.env["DBUS_SESSION_BUS_ADDRESS"]! });
@@ -125,7 +125,7 @@ export class Desktop implements AsyncDisposable {
       bus.send(Message.newMethodReturn(asked, "u", [shown.length]));
       return true;
     });
-    await bus.requestName("org.freedesktop.Notifications");
+    await bus.requestName("org.freedesktop.Notifications", NameFlag.ALLOW_REPLACEMENT | NameFlag.REPLACE_EXISTING);
     return shown;
   }
 
