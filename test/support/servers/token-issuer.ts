@@ -58,7 +58,8 @@ export class TokenIssuer {
   /** A key that is not published yet. */
   async makeKey(alg = "ES256"): Promise<SigningKey & { kid: string }> {
     this.#made += 1;
-    return { ...(await this.makeKeyNamed(`key-${this.#made}`, alg)), kid: `key-${this.#made}` };
+    const kid = `key-${this.#made}`;
+    return { ...(await this.makeKeyNamed(kid, alg)), kid };
   }
 
   /** The same, with this id, or with none. */
