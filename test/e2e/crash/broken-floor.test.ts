@@ -1,8 +1,9 @@
 import { DatabaseSync } from "node:sqlite";
-import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../support/runner/before-tries.ts";
 
 const CATALOG = {
   agents: [
@@ -33,7 +34,7 @@ let second: ChildServer;
 let ofNewerRelease: string;
 const atEnd = atEndOfSuite();
 
-beforeAll(async () => {
+beforeTries(async () => {
   installation = await makeInstallation(CATALOG, {}, atEnd);
   installation.leaveUnchecked();
   const first = await installation.start();

@@ -1,8 +1,9 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../support/runner/before-tries.ts";
 
 const SONG = Array.from({ length: 50 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");
@@ -58,7 +59,9 @@ async function sing(id: string, agentId: string): Promise<void> {
   while (!stored.get(id)) stored.set(id, (await answersOf(id))[0]?.content ?? "");
 }
 
-beforeAll(async () => {
+beforeTries(async () => {
+  for (const reader of readers.values()) reader.close();
+  stored.clear();
   const installation = await makeInstallation(CATALOG, { INTERLOCK_INTERACTION_TIMEOUT: "20s" }, atEnd);
   atEnd(() => {
     for (const reader of [...readers.values(), connection]) reader.close();
@@ -96,7 +99,7 @@ beforeAll(async () => {
     reader.moveTo(server.url);
     await reader.open();
   }
-}, 30_000);
+});
 
 describe("a run that was in progress when its node was killed", () => {
   test("a run in progress at the kill of its node runs again if its agent is restartable, and its text is kept", async () => {
@@ -165,18 +168,17 @@ describe("a timer of a killed node", () => {
 });
 
 describe("a position from before the node was killed", () => {
-  test("a position from before the kill is valid for a connection, with all its bindings", async () => {
+  test("a position from before the kill is valid for a connection, a session and a floor, with all bindings", async () => {
     expect((await connection.stream.next("connected")).data.connectionId).toBe(connectionId);
     await ask("bound", "hello");
     await connection.has("bound", "complete");
     expect(connection.stream.typesHeard()).not.toContain("reset");
-  });
-
-  test.each(["session", "floor"] as const)(
-    "a position from before the kill is valid for a %s, as an answer gave it",
-    async (kind) => {
-      const path = kind === "session" ? "/session/bound/events" : "/floor/u%3Abound/events";
-      const reader = new SessionReader(`${server.url}${path}?lastEventId=${positions[kind]}`);
+    // As answers gave them.
+    for (const [path, position] of [
+      ["/session/bound/events", positions.session],
+      ["/floor/u%3Abound/events", positions.floor],
+    ]) {
+      const reader = new SessionReader(`${server.url}${path}?lastEventId=${position}`);
       reader.transcript.maySkip = true;
       await reader.open();
       // The turn that came after the restart.
@@ -185,6 +187,6 @@ describe("a position from before the node was killed", () => {
       // The events of its creation came before.
       expect(reader.stream.typesHeard()).not.toContain("session_created");
       reader.close();
-    },
-  );
+    }
+  });
 });

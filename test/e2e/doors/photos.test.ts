@@ -40,19 +40,20 @@ test("a chat goes on after many photos, though each request repeats all of them"
 
 const text = { type: "text", text: "hello" };
 const parts = [text, ...largest.map(uiPart)];
-test.each<[path: string, body: object]>([
+test.each<[path: string, body: () => object]>([
   [
     "/v1/chat/completions",
-    completion([text, ...largest.map((url) => ({ type: "image_url", image_url: { url } }))]).body,
+    () => completion([text, ...largest.map((url) => ({ type: "image_url", image_url: { url } }))]).body,
   ],
   [
     "/v1/responses",
-    response([{ ...text, type: "input_text" }, ...largest.map((url) => ({ type: "input_image", image_url: url }))]),
+    () =>
+      response([{ ...text, type: "input_text" }, ...largest.map((url) => ({ type: "input_image", image_url: url }))]),
   ],
-  ["/api/chat", { id: "largest", messages: [{ role: "user", parts }] }],
-  ["/message", { type: "chat", content: "hello", images: largest.map((data) => ({ data })) }],
+  ["/api/chat", () => ({ id: node.newId("largest"), messages: [{ role: "user", parts }] })],
+  ["/message", () => ({ type: "chat", content: "hello", images: largest.map((data) => ({ data })) })],
 ])("the largest message is taken by %s", async (path, body) => {
-  const { status, headers, text } = await node.post(path, body);
+  const { status, headers, text } = await node.post(path, body());
   expect(status).toBe(200);
   const sessionId = headers["interlock-session"] ?? JSON.parse(text).sessionId;
   expect(await sizesOf(sessionId)).toEqual(Array(MAX_IMAGES).fill((MAX_IMAGE / 4) * 3));

@@ -1,7 +1,8 @@
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { create, say } from "../../support/clients/node-client.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../support/runner/before-tries.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 
 const ABOUT_RUNS = "a run failed";
@@ -10,7 +11,7 @@ const atEnd = atEndOfSuite();
 let provider: ProviderServer;
 let node: ChildServer;
 
-beforeAll(async () => {
+beforeTries(async () => {
   provider = await startProviderServer();
   atEnd(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };

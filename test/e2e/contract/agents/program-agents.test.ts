@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { gone } from "../../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter } from "../../../support/agents/programs.ts";
 import { SessionReader } from "../../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../../support/runner/before-tries.ts";
 
 const tag = `tag-${randomUUID()}`;
 const PROGRAMS = {
@@ -19,7 +20,7 @@ const atEnd = atEndOfSuite();
 /** A node whose agents are these programs. */
 let server: ChildServer;
 
-beforeAll(async () => {
+beforeTries(async () => {
   const agents = Object.entries(PROGRAMS).map(([name, adapter]) => ({
     name,
     adapter: { ...adapter, env: ["THE_KEY"], set: { TEST_TAG: tag } },

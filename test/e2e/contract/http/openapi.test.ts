@@ -9,6 +9,7 @@ import { OUTSIDE_MODULES, runNode, runProgram, testWithPrograms } from "../../..
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const folder = await mkdtemp(join(tmpdir(), "interlock-openapi-"));
+await symlink(OUTSIDE_MODULES, join(folder, "node_modules"), "dir");
 const open = await NodeUnderTest.start();
 const { node: guarded } = await startGuarded();
 afterAll(() => Promise.all([open.stop(), rm(folder, { recursive: true })]));
@@ -74,7 +75,6 @@ const compilerOptions = {
 /** Generates the types from the node's URL, and compiles clients with them. */
 async function compile(node: NodeUnderTest, ...files: string[]): Promise<void> {
   await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
-  await symlink(OUTSIDE_MODULES, join(folder, "node_modules"), "dir");
   const generated = await runProgram(
     "openapi-typescript",
     [`${node.url}/openapi.json`, "-o", "interlock.d.ts"],

@@ -1,6 +1,7 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { makeInstallation, type ToldEvent } from "../../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../../support/runner/before-tries.ts";
 import { type ProviderReply, startProviderServer } from "../../../support/servers/provider-server.ts";
 
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
@@ -75,7 +76,7 @@ let shared: Installed;
 
 describe("a summary", () => {
   const atEnd = atEndOfSuite();
-  beforeAll(async () => {
+  beforeTries(async () => {
     shared = await install(atEnd);
   });
 
