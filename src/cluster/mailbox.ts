@@ -9,7 +9,7 @@ import { Envelope } from "../protocol/internal/command.ts";
 import { Reply } from "../protocol/internal/reply.ts";
 import { flow } from "../shared/flow.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
-import type { Tracer } from "../shared/ports/tracer.ts";
+import type { Span, Tracer } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import { CommandTimeouts } from "./command-timeouts.ts";
 
@@ -17,13 +17,7 @@ import { CommandTimeouts } from "./command-timeouts.ts";
  * Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable`, `internal` or
  * `idempotency_mismatch`.
  */
-export type Serve = (envelope: Envelope) => Promise<Reply>;
-
-/** The floors that this process serves. */
-export interface LocalFloors {
-  /** The handler of a floor's commands; undefined while another node serves the floor. */
-  local(floorId: FloorId): Serve | undefined;
-}
+export type Dispatch = (envelope: Envelope) => Promise<Reply>;
 
 export interface MailboxOptions {
   bus: Bus;
@@ -99,7 +93,8 @@ export class Mailbox {
   readonly #reassembler = new Reassembler();
   /** Of commands to this node's own floors. */
   readonly #timeouts: CommandTimeouts;
-  #floors: LocalFloors | undefined;
+  /** Of this process's orchestrator; undefined: all floors are on other nodes. */
+  #local: { dispatch: Dispatch; serves: (floorId: FloorId) => boolean } | undefined;
   #underWay = 0;
   #replies: Subscription | undefined;
   #forget: Unsubscribe | undefined;
@@ -134,14 +129,15 @@ export class Mailbox {
   }
 
   /**
-   * Hand commands for floors of this process over without the bus. Before it is called, all floors are on other nodes.
+   * From now on dispatch commands for floors of this process without the bus.
+   * @param serves whether this process serves a floor at present
    */
-  serve(floors: LocalFloors): void {
-    this.#floors = floors;
+  serve(dispatch: Dispatch, serves: (floorId: FloorId) => boolean): void {
+    this.#local = { dispatch, serves };
   }
 
   /** Serve the requests that arrive on a topic. Malformed messages are ignored. */
-  async serveTopic(topic: string, serve: Serve): Promise<Subscription> {
+  async serveTopic(topic: string, dispatch: Dispatch): Promise<Subscription> {
     const { bus, clock, nodeId } = this.#options;
     return bus.subscribe(topic, async (piece) => {
       const message = this.#reassembler.add(piece);
@@ -157,7 +153,7 @@ export class Mailbox {
       if (leftMs === "doubtful") return this.#publish(replyTo, { correlationId, again: { by: nodeId, at: now } });
       const envelope = { ...parsed.data, timeoutAt: now + leftMs };
       const outcome =
-        leftMs < 0 ? unavailable("the command was on its way until its deadline") : await outcomeOf(serve, envelope);
+        leftMs < 0 ? unavailable("the command was on its way until its deadline") : await outcomeOf(dispatch, envelope);
       this.#reply(replyTo, correlationId, outcome);
     });
   }
@@ -188,63 +184,46 @@ export class Mailbox {
    */
   async send(envelope: Envelope): Promise<Reply> {
     const { tracer } = this.#options;
+    const span = tracer && envelope.trace !== undefined ? beginSend(tracer, envelope) : undefined;
     this.#underWay += 1;
     try {
-      return await (tracer && envelope.trace !== undefined
-        ? this.#sendTraced(envelope, tracer)
-        : this.#route(envelope));
+      const reply = await this.#route(span ? { ...envelope, trace: span.trace } : envelope);
+      span?.end({ "interlock.outcome": reply.ok ? "ok" : reply.code });
+      return reply;
+    } catch (error) {
+      const outcome = error instanceof AppError ? error.code : "internal";
+      span?.end({ "interlock.outcome": outcome }, outcome);
+      throw error;
     } finally {
       this.#underWay -= 1;
     }
   }
 
-  async #sendTraced(envelope: Envelope, tracer: Tracer): Promise<Reply> {
-    const { floorId, command, commandId, trace } = envelope;
-    const facts = { "interlock.floor.id": floorId, "interlock.command.id": commandId };
-    const span = tracer.begin("send", `send ${command.type}`, trace, facts);
-    try {
-      const reply = await this.#route({ ...envelope, trace: span.trace });
-      span.end({ "interlock.outcome": reply.ok ? "ok" : reply.code });
-      return reply;
-    } catch (error) {
-      const outcome = error instanceof AppError ? error.code : "internal";
-      span.end({ "interlock.outcome": outcome }, outcome);
-      throw error;
-    }
-  }
-
   /** Decides where a command goes: to this process, if it serves the floor, else to the topic of the floor's owner. */
   async #route(envelope: Envelope): Promise<Reply> {
-    const topic = this.#options.topicOf(envelope.floorId);
-    const serve = this.#floors?.local(envelope.floorId);
+    const { floorId, command, caller } = envelope;
+    const topic = this.#options.topicOf(floorId);
+    const dispatch = this.#local?.serves(floorId) ? this.#local.dispatch : undefined;
     // Rule C21: refuse a client's command whose events other nodes could not receive, but let runs and timers of a
     // floor on this node report.
-    if (this.#isAway(topic) && (!serve || envelope.caller !== undefined)) throw new AppError("unavailable", AWAY);
-    flow.onHop?.(
-      "mailbox",
-      `${envelope.command.type} to ${envelope.floorId}, ${serve ? "on this node" : "over the bus"}`,
-    );
-    if (serve) return this.#sendHere(serve, envelope);
+    if (this.#isAway(topic) && (!dispatch || caller !== undefined)) throw new AppError("unavailable", AWAY);
+    flow.onHop?.("mailbox", `${command.type} to ${floorId}, ${dispatch ? "on this node" : "over the bus"}`);
+    if (dispatch) return this.#sendHere(dispatch, envelope);
     const outcome = await this.#sendOverBus(topic, envelope);
     if ("reply" in outcome) return outcome.reply;
     throw new AppError(outcome.error.code, outcome.error.message);
   }
 
-  #sendHere(serve: Serve, envelope: Envelope): Promise<Reply> {
-    const serveSafely = async () => serve(envelope);
-    return new Promise((resolve, reject) => {
-      const late = this.#timeouts.add(envelope.timeoutAt, () => reject(new AppError("unavailable", TOO_LATE)));
-      serveSafely().then(
-        (reply) => {
-          this.#timeouts.remove(late);
-          resolve(reply);
-        },
-        (error) => {
-          this.#timeouts.remove(late);
-          reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
-        },
-      );
-    });
+  async #sendHere(dispatch: Dispatch, envelope: Envelope): Promise<Reply> {
+    const { promise: tooLate, reject } = Promise.withResolvers<never>();
+    const timeout = this.#timeouts.add(envelope.timeoutAt, () => reject(new AppError("unavailable", TOO_LATE)));
+    try {
+      return await Promise.race([dispatch(envelope), tooLate]);
+    } catch (error) {
+      throw error instanceof AppError ? error : new AppError("internal", undefined, { cause: error });
+    } finally {
+      this.#timeouts.remove(timeout);
+    }
   }
 
   async #sendOverBus(topic: string, envelope: Envelope): Promise<Outcome> {
@@ -317,11 +296,16 @@ export class Mailbox {
   }
 }
 
+function beginSend(tracer: Tracer, { floorId, command, commandId, trace }: Envelope): Span {
+  const facts = { "interlock.floor.id": floorId, "interlock.command.id": commandId };
+  return tracer.begin("send", `send ${command.type}`, trace, facts);
+}
+
 const unavailable = (message: string): Outcome => ({ error: { code: "unavailable", message } });
 
-async function outcomeOf(serve: Serve, envelope: Envelope): Promise<Outcome> {
+async function outcomeOf(dispatch: Dispatch, envelope: Envelope): Promise<Outcome> {
   try {
-    return { reply: await serve(envelope) };
+    return { reply: await dispatch(envelope) };
   } catch (error) {
     const { code, message } = error instanceof AppError ? error : new AppError("internal");
     return { error: { code, message } };

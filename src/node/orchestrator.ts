@@ -65,7 +65,6 @@ export class Orchestrator {
       interactionTimeoutMs: settings.interactionTimeoutMs,
       arm: (due) => this.#armer.arm(due),
       maxFloors: BOUNDS.activeFloors,
-      serves: (floorId) => this.#serves(floorId),
       log,
       metrics,
       tracer,
@@ -111,7 +110,7 @@ export class Orchestrator {
         onGained: () => this.#armer.sweep(),
         log,
       });
-    mailbox.serve(this.#host);
+    mailbox.serve(this.#host.dispatch, (floorId) => this.#serves(floorId));
     clock.onJump((byMs) => this.#onJump(byMs, log));
     // Redis may have come back empty, without the effects armed before; arming an effect twice is harmless.
     bus.onRecovered(() => this.#armer.sweep());

@@ -45,7 +45,10 @@ test("a mailbox counts the waiting requests to this node and to others, and thos
       repeated += 1;
     },
   });
-  mailbox.serve({ local: (floorId) => (floorId === ANN ? () => answering.promise : undefined) });
+  mailbox.serve(
+    () => answering.promise,
+    (floorId) => floorId === ANN,
+  );
   await mailbox.start();
   onTestFinished(() => mailbox.stop());
   const envelopeOf = (floorId: FloorId): Envelope => ({

@@ -11,8 +11,6 @@ export interface HostOptions extends HostedFloorOptions, AnnouncerOptions {
   store: Store;
   /** Floors kept in memory. At the limit the host drops an idle floor that was not used lately, or answers `busy`. */
   maxFloors: number;
-  /** Whether this process serves a floor. Default: it serves all. */
-  serves?: (floorId: FloorId) => boolean;
 }
 
 /** The floors in this process's memory. Every change of a floor passes `dispatch`. */
@@ -35,11 +33,6 @@ export class Host {
   /** Unanswered commands of all floors. */
   get unansweredCount(): number {
     return this.#unansweredCount;
-  }
-
-  /** The handler of a floor's commands, `dispatch`; undefined while another node serves the floor. */
-  local(floorId: FloorId): Host["dispatch"] | undefined {
-    return (this.#options.serves?.(floorId) ?? true) ? this.dispatch : undefined;
   }
 
   /**

@@ -204,36 +204,46 @@ export class HostedFloor {
     }
   }
 
-  /** @throws CommitConflict, BrokenActors, AppError, or the store's error; every command is then still unanswered */
-  #commit(commands: PendingCommand[]): Promise<unknown> {
-    return traceBatch(this.#options.tracer, this.id, commands, () => this.#commitTogether(commands));
+  /**
+   * Apply the commands, commit what they change, and answer them.
+   * @throws CommitConflict, BrokenActors, AppError, or the store's error; every command is then still unanswered
+   */
+  async #commit(commands: PendingCommand[]): Promise<void> {
+    const { store, tracer } = this.#options;
+    const endTrace = traceBatch(tracer, this.id, commands);
+    try {
+      this.#activation ??= await loadActivation(this.id, store);
+      const activation = this.#activation;
+      await this.#catchUp(activation);
+      const ledger = new Ledger(this.id, activation.state);
+      const replies = await this.#applyAll(commands, activation, ledger);
+      const isWritten = await this.#write(ledger, activation, commands.length);
+      // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
+      if (!isWritten && !(await store.confirm(this.id, activation.state.version))) throw new CommitConflict();
+      for (const [index, pending] of commands.entries()) this.#answer(pending, replies[index]!);
+      endTrace?.(isWritten ? "committed" : "unchanged");
+    } catch (error) {
+      endTrace?.("failed", (error as Error).name);
+      throw error;
+    }
   }
 
-  async #commitTogether(commands: PendingCommand[]): Promise<"committed" | "unchanged"> {
-    const activation = await this.#activate();
-    await this.#catchUp(activation);
-    const ledger = new Ledger(this.id, activation.state);
-    const replies: Reply[] = [];
+  /** Step the machines by the commands, in their order. @returns the replies, which count once they are committed */
+  async #applyAll(commands: PendingCommand[], activation: Activation, ledger: Ledger): Promise<Reply[]> {
+    const { actors } = activation;
     const unprepared = commands.filter(({ envelope }) => needsPreparation(envelope, activation));
     const refused =
       unprepared.length > 0 ? await this.#preparation.prepareAll(unprepared, activation, ledger) : undefined;
-    for (const pending of commands) {
-      const { actors } = activation;
+    return commands.map((pending) => {
+      const { envelope } = pending;
       const reply =
-        refuseForeign(pending.envelope, actors) ??
-        refuseCritical(pending.envelope, this.#options.catalog(), actors) ??
+        refuseForeign(envelope, actors) ??
+        refuseCritical(envelope, this.#options.catalog(), actors) ??
         refused?.get(pending) ??
         this.#applyOne(pending, activation, ledger);
-      replies.push(reply);
-      if (pending.envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
-    }
-    const isWritten = await this.#write(ledger, activation, commands.length);
-    if (!isWritten && !(await this.#options.store.confirm(this.id, activation.state.version))) {
-      // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
-      throw new CommitConflict();
-    }
-    for (const [index, pending] of commands.entries()) this.#answer(pending, replies[index]!);
-    return isWritten ? "committed" : "unchanged";
+      if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
+      return reply;
+    });
   }
 
   /** Commit what the ledger has, and announce it. @returns whether there was anything */
@@ -328,11 +338,6 @@ export class HostedFloor {
     const counts = upTo !== undefined && { playedUpTo: upTo };
     const answered: Accepted = { ...reply, ...counts, seq: ledger.seqOf(reply.sessionId), bornAt };
     return answered;
-  }
-
-  async #activate(): Promise<Activation> {
-    this.#activation ??= await loadActivation(this.id, this.#options.store);
-    return this.#activation;
   }
 
   #receipt({ envelope }: PendingCommand, reply: Reply): Receipt {

@@ -10,32 +10,24 @@ export interface TracedCommand {
 }
 
 /**
- * Commit a batch inside a span per traced command, so that every trace shows the shared commit and its outcome. Without
- * a tracer, only commit it.
+ * Begin a span per traced command of a batch, so that every trace shows the shared commit and its outcome. Without a
+ * tracer, do nothing.
+ * @returns what ends them; `failure`: the name of the error
  */
-export async function traceBatch<T extends string>(
+export function traceBatch(
   tracer: Tracer | undefined,
   floorId: FloorId,
   commands: readonly TracedCommand[],
-  commit: () => Promise<T>,
-): Promise<T> {
-  if (!tracer) return commit();
+): ((outcome: "committed" | "unchanged" | "failed", failure?: string) => void) | undefined {
+  if (!tracer) return undefined;
   const attributes = { "interlock.floor.id": floorId, "interlock.batch": commands.length };
   for (const pending of commands) {
     const { trace } = pending.envelope;
     pending.span = trace === undefined ? undefined : tracer.begin("commit", "commit", trace, attributes);
   }
-  const end = (outcome: string, failure?: string) => {
+  return (outcome, failure) => {
     for (const { span } of commands) span?.end({ "interlock.outcome": outcome }, failure);
   };
-  try {
-    const outcome = await commit();
-    end(outcome);
-    return outcome;
-  } catch (error) {
-    end("failed", (error as Error).name);
-    throw error;
-  }
 }
 
 /** The trace that the runs started by a command belong to. */

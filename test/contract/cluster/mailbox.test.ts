@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
-import { type LocalFloors, Mailbox, type Serve } from "../../../src/cluster/mailbox.ts";
+import { type Dispatch, Mailbox } from "../../../src/cluster/mailbox.ts";
 import { AppError, type ErrorCode } from "../../../src/protocol/errors.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
@@ -37,12 +37,12 @@ function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
     let nodes: MailNode[];
     let ids = 0;
 
-    async function startNode(local?: LocalFloors["local"]): Promise<MailNode> {
+    async function startNode(dispatch?: Dispatch): Promise<MailNode> {
       const bus = new UnreliableBus(await subject.connect());
       const clock = new VirtualClock();
       const newId = () => `id${++ids}`;
       const mailbox = new Mailbox({ bus, clock, newId, nodeId: newId(), topicOf: () => TOPIC });
-      if (local) mailbox.serve({ local });
+      if (dispatch) mailbox.serve(dispatch, () => true);
       await mailbox.start();
       const node = { mailbox, bus, clock };
       nodes.push(node);
@@ -76,7 +76,7 @@ function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
     });
 
     /** Serve at `server`: answer with the command's id, and record the commands. */
-    async function serveAll(answer: Serve = async ({ commandId }) => replyOf(commandId)) {
+    async function serveAll(answer: Dispatch = async ({ commandId }) => replyOf(commandId)) {
       const served: Envelope[] = [];
       let wake = () => {};
       const subscription = await server.mailbox.serveTopic(TOPIC, (envelope) => {
@@ -105,7 +105,7 @@ function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
     /** A node that serves the floor, and what it serves. */
     async function startNear() {
       const served: Envelope[] = [];
-      const near = await startNode(() => async (envelope) => {
+      const near = await startNode(async (envelope) => {
         served.push(envelope);
         return replyOf("here");
       });
@@ -307,7 +307,7 @@ function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
     });
 
     test("a request for a floor of this node has the same deadline and the same failures", async () => {
-      const never = await startNode(() => () => new Promise<Reply>(() => {}));
+      const never = await startNode(() => new Promise<Reply>(() => {}));
       const asked = failureOf(never.mailbox.send(envelopeOf()));
       await never.clock.advance(DEADLINE_MS);
       expect((await asked).code).toBe("unavailable");
@@ -315,8 +315,8 @@ function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
         [new AppError("busy"), "busy"],
         [new Error("broken"), "internal"],
       ] as const) {
-        const rejects = await startNode(() => () => Promise.reject(thrown));
-        const throws = await startNode(() => () => {
+        const rejects = await startNode(() => Promise.reject(thrown));
+        const throws = await startNode(() => {
           throw thrown;
         });
         for (const { mailbox, clock } of [rejects, throws]) {

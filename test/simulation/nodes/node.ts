@@ -82,7 +82,7 @@ export class NodeProcess {
       newId,
       topicOf,
     });
-    this.#mailbox.serve({ local: (floorId) => (this.#ownership?.serves(floorId) ? deliver : undefined) });
+    this.#mailbox.serve(deliver, (floorId) => this.#ownership?.serves(floorId) ?? false);
     this.#ask = (envelope) => this.#mailbox.send(envelope);
     const common = { bus: this.bus, store, clock: own, newId, log };
     if (roles.has("orchestrator")) {

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Bus } from "../../../src/bus/bus.ts";
-import type { Serve } from "../../../src/cluster/mailbox.ts";
+import type { Dispatch } from "../../../src/cluster/mailbox.ts";
 import type { StoreWatch } from "../../../src/cluster/store-watch.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
@@ -25,7 +25,7 @@ export interface Seams {
   /** The ids that a host derives for a delivery. */
   hostIds(newId: () => string): () => string;
   storeWatch(watch: StoreWatch): StoreWatch | undefined;
-  serve(serve: Serve, memory: MemoryStore): Serve;
+  serve(dispatch: Dispatch, memory: MemoryStore): Dispatch;
   gatewayAsk(ask: Ask, newId: () => string): Ask;
   gatewayBus(bus: Bus): Bus;
   gatewayStore(store: Store): Store;
