@@ -15,22 +15,19 @@ export interface NodeIdentity {
   startedAt: number;
 }
 
-/** Values that are read at each scrape. */
-export interface Gauges {
-  /** Open event streams. */
-  connections: () => number;
-  /** Floors whose actors are in memory. */
-  floors: () => number;
-  /** Floors whose log this node follows. */
-  followed: () => number;
-  /** Commands in the mailboxes of this node's floors. */
-  commands: () => number;
-  /** Asks of this node to floors, local or remote, that wait for a reply. */
-  pendingCommands: () => number;
-  /** Partitions of the floors that this node owns. */
-  ownedPartitions: () => number;
-  /** The number of partitions that all floors are divided into. */
-  partitions: () => number;
+/** The numbers that are read at each scrape: the name and the meaning of each. */
+const GAUGES = {
+  connections: ["interlock_connections", "open event streams"],
+  floors: ["interlock_floors_active", "floors whose actors are in memory"],
+  followed: ["interlock_floors_followed", "floors whose log is followed for readers"],
+  commands: ["interlock_commands_waiting", "commands that floors of this node have not answered yet"],
+  pendingCommands: ["interlock_asks_waiting", "commands of this node that no floor has answered yet"],
+  ownedPartitions: ["interlock_partitions_owned", "partitions of the floors that this node owns"],
+  partitions: ["interlock_partitions", "partitions into which floors are divided, over all nodes"],
+} as const;
+
+/** What is read at each scrape. */
+export interface Gauges extends Record<keyof typeof GAUGES, () => number> {
   /**
    * How many partitions fall to each orchestrator that is alive, by its node's id; empty on a node without that role.
    */
@@ -86,13 +83,13 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     // Remove gauges that are named like counters; the same names without `_total` have more detail.
     for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
     const gauges = () => this.#gauges!;
-    const gauge = (name: string, help: string, of: Exclude<keyof Gauges, "partitionsOf" | "waitingRuns">) =>
+    const gauge = (name: string, help: string, read: () => number) =>
       new Gauge({
         name,
         help,
         registers,
         collect() {
-          this.set(Number(gauges()[of]()));
+          this.set(read());
         },
       });
     const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
@@ -106,13 +103,9 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       labelNames: ["node", "name", "roles", "version"],
       registers,
     }).set({ node, name, roles: roles.join(), version }, 1);
-    gauge("interlock_connections", "open event streams", "connections");
-    gauge("interlock_floors_active", "floors whose actors are in memory", "floors");
-    gauge("interlock_floors_followed", "floors whose log is followed for readers", "followed");
-    gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", "commands");
-    gauge("interlock_asks_waiting", "commands of this node that no floor has answered yet", "pendingCommands");
-    gauge("interlock_partitions_owned", "partitions of the floors that this node owns", "ownedPartitions");
-    gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", "partitions");
+    for (const [of, [name, help]] of Object.entries(GAUGES)) {
+      gauge(name, help, () => this.#gauges![of as keyof typeof GAUGES]());
+    }
     new Gauge({
       name: "interlock_orchestrator_partitions",
       help: "partitions that fall to each orchestrator that is alive, as this one knows them",
@@ -146,7 +139,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "how long the oldest of these runs has waited, as orchestrators see it",
       (runs) => seconds(runs.oldestMs),
     );
-    gauge("interlock_bus_away", "1 while the bus is known to be away", "isBusAway");
+    gauge("interlock_bus_away", "1 while the bus is known to be away", () => Number(gauges().isBusAway()));
     new Counter({
       name: "interlock_log_lines_dropped_total",
       help: "lines of the log or of stdout that could not be written, because of a full disk or an unread pipe",
