@@ -126,21 +126,15 @@ export class SteppedFloor {
   /** When the next deadline comes, in the floor's time; undefined if there is none. */
   nextDue(): number | undefined {
     const { reserved } = this.context.floor;
-    let first = reserved && reserved.since + this.#catalog.policy.resumeDelayMs;
-    const rules = { catalog: this.#catalog, interactionTimeoutMs: INTERACTION_TIMEOUT_MS };
-    for (const state of this.sessions) {
-      const { context } = state;
-      const isLeaseKept = context.lease !== undefined && !this.#dead.has(context.id);
-      const isReserved = reserved?.sessionId === context.id;
+    const sources = { catalog: this.#catalog, interactionTimeoutMs: INTERACTION_TIMEOUT_MS };
+    const deadlines = this.sessions.map(({ context }) => {
       // The lease of a living participant never runs out, so it is no deadline.
-      const at = isLeaseKept
-        ? deadlineOf({ ...context, lease: undefined }, rules, isReserved)?.at
-        : isReserved
-          ? deadlineOf(context, rules, true)?.at
-          : state.deadline(rules)?.at;
-      if (at !== undefined && (first === undefined || at < first)) first = at;
-    }
-    return first;
+      const limited = context.lease && !this.#dead.has(context.id) ? { ...context, lease: undefined } : context;
+      return deadlineOf(limited, sources, reserved?.sessionId === context.id)?.at;
+    });
+    const all = [reserved && reserved.since + this.#catalog.policy.resumeDelayMs, ...deadlines];
+    const first = Math.min(...all.filter((at) => at !== undefined));
+    return first === Number.POSITIVE_INFINITY ? undefined : first;
   }
 
   /** Let time pass up to this moment, in the floor's time. Each deadline is carried out when it comes. */
