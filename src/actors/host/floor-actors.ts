@@ -7,6 +7,7 @@ import { flow } from "../../shared/flow.ts";
 import type { Emitted, Fact, Given } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
 import type { ArbiterContext } from "../floor/arbiter-step.ts";
+import { everyone } from "../floor/floor-state.ts";
 import { MachinePlayer, type MachineState, type Order } from "../machine/machine-player.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
@@ -25,7 +26,7 @@ export interface Delivery {
 interface Due {
   /** In the floor's time, ms. */
   at: number;
-  session?: LiveSession;
+  session?: SessionActor;
   what?: DueEvent["what"];
 }
 
@@ -76,14 +77,21 @@ export interface SavedFloor {
   sessions: readonly SessionInput[];
 }
 
+/** What the arbiter sees of a session that is gone. */
+const GONE = { context: undefined };
+
 /** A session's actor: its state and the queue of its events. It handles one event at a time. */
-class LiveSession {
+class SessionActor {
   readonly id: SessionId;
   readonly waiting: SessionEvent[] = [];
   machineState: SessionMachineState;
   /** When it was used last, in steps of the floor's sessions. */
   usedAt: number;
   isBusy = false;
+  /** Whether it changed since the last `drainTouched`. */
+  isTouched = false;
+  /** Whether it is deleted. It stays until it is evicted, so that its deletion is committed. */
+  isGone = false;
 
   constructor(id: SessionId, machineState: SessionMachineState, usedAt = 0) {
     this.id = id;
@@ -91,8 +99,8 @@ class LiveSession {
     this.usedAt = usedAt;
   }
 
-  getSnapshot(): SessionMachineState {
-    return this.machineState;
+  getSnapshot(): { context: unknown } {
+    return this.isGone ? GONE : this.machineState;
   }
 }
 
@@ -106,11 +114,7 @@ export class FloorActors {
   #arbiter: MachineState<ArbiterContext>;
   readonly #forArbiter: ArbiterEvent[] = [];
   #isArbiterBusy = false;
-  readonly #sessions: Record<string, LiveSession> = Object.create(null);
-  /** Each session as it was before the current event, deleted ones too. */
-  readonly #machineStates = new Map<SessionId, SessionMachineState>();
-  /** Sessions that changed since the last `drainTouched`. */
-  #touched = new Set<SessionId>();
+  readonly #sessions: Record<SessionId, SessionActor> = Object.create(null);
   #facts: Fact[] = [];
   /** Steps of all sessions so far. */
   #steps = 0;
@@ -143,10 +147,9 @@ export class FloorActors {
     for (const { lifecycle, activity, context } of saved.sessions) {
       const { id } = context;
       const machineState = new SessionMachineState(this.#restore(SESSION, { lifecycle, activity }, context));
-      this.#sessions[id] = new LiveSession(id, machineState);
-      this.#machineStates.set(id, machineState);
+      this.#sessions[id] = new SessionActor(id, machineState);
     }
-    const lost = [...this.neededIds()].find((id) => !this.#machineStates.has(id));
+    const lost = [...this.neededIds()].find((id) => !this.has(id));
     if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is missing`));
   }
 
@@ -157,12 +160,10 @@ export class FloorActors {
   copy(): FloorActors {
     const copy = new FloorActors(this.#floorId, undefined, this.#lastNow);
     copy.#arbiter = this.#arbiter;
-    for (const [id, machineState] of this.#machineStates) {
+    for (const { id, machineState, usedAt } of this.#all) {
       const { lifecycle } = machineState.value;
       if (lifecycle === "archived" || lifecycle === "deleted") continue;
-      copy.#machineStates.set(id, machineState);
-      const session = this.#sessions[id];
-      if (session) copy.#sessions[id] = new LiveSession(id, machineState, session.usedAt);
+      copy.#sessions[id] = new SessionActor(id, machineState, usedAt);
     }
     copy.#steps = this.#steps;
     return copy;
@@ -173,26 +174,31 @@ export class FloorActors {
   }
 
   has(sessionId: SessionId): boolean {
-    return this.#machineStates.has(sessionId);
+    return this.#sessions[sessionId] !== undefined;
   }
 
   machineState(sessionId: SessionId): SessionMachineState | undefined {
-    return this.#machineStates.get(sessionId);
+    return this.#sessions[sessionId]?.machineState;
   }
 
   get sessionIds(): SessionId[] {
-    return [...this.#machineStates.keys()];
+    return this.#all.map(({ id }) => id);
+  }
+
+  /** All sessions, deleted ones too. */
+  get #all(): SessionActor[] {
+    return Object.values(this.#sessions);
   }
 
   /** Add a session that was loaded from its row. */
   load(input: SessionInput): void {
     this.#guard(() => this.#sendToArbiter({ type: "load", input }));
-    this.#touched.delete(input.context.id);
+    this.#sessions[input.context.id]!.isTouched = false;
   }
 
   /** Let the session's row be written with the next commit, although the session stays as it is. */
   touch(sessionId: SessionId): void {
-    this.#touched.add(sessionId);
+    this.#sessions[sessionId]!.isTouched = true;
   }
 
   /** When the next thing is due, in the floor's time; undefined if nothing is. */
@@ -204,7 +210,7 @@ export class FloorActors {
   nextDueOutside(sources: DeadlineSources): number | undefined {
     const needed = this.neededIds();
     let first: number | undefined;
-    for (const [id, machineState] of this.#machineStates) {
+    for (const { id, machineState } of this.#all) {
       const at = needed.has(id) ? undefined : machineState.deadline(sources)?.at;
       if (at !== undefined && (first === undefined || at < first)) first = at;
     }
@@ -254,9 +260,9 @@ export class FloorActors {
 
   /** The present states of the sessions that changed since the last call. */
   drainTouched(): SessionMachineState[] {
-    const touched = [...this.#touched].map((id) => this.#machineStates.get(id)!);
-    if (touched.length > 0) this.#touched = new Set();
-    return touched;
+    const touched = this.#all.filter(({ isTouched }) => isTouched);
+    for (const session of touched) session.isTouched = false;
+    return touched.map(({ machineState }) => machineState);
   }
 
   /**
@@ -268,25 +274,17 @@ export class FloorActors {
   evict(mayDrop: (state: SessionMachineState) => boolean = () => true): readonly SessionId[] {
     const needed = this.neededIds();
     if (needed === this.#neededLast) return NONE;
-    const deleted: SessionId[] = [];
-    const idle: SessionId[] = [];
-    for (const [id, state] of this.#machineStates) {
-      if (needed.has(id) || !mayDrop(state)) continue;
-      (state.value.lifecycle === "deleted" ? deleted : idle).push(id);
-    }
-    const sessionIds = [...deleted, ...this.#leastUsed(idle, idle.length - MAX_WARM)];
+    const others = this.#all.filter(({ id, machineState }) => !needed.has(id) && mayDrop(machineState));
+    const gone = others.filter(({ isGone }) => isGone);
+    const idle = others.filter(({ isGone }) => !isGone).sort((one, other) => one.usedAt - other.usedAt);
+    const sessionIds = [...gone, ...idle.slice(0, Math.max(0, idle.length - MAX_WARM))].map(({ id }) => id);
     if (sessionIds.length > 0) {
       this.#guard(() => this.#sendToArbiter({ type: "evict", sessionIds }));
-      for (const id of sessionIds) this.#machineStates.delete(id);
+      for (const id of sessionIds) delete this.#sessions[id];
     }
     this.#needed = needed;
     this.#neededLast = needed;
     return sessionIds;
-  }
-
-  #leastUsed(ids: SessionId[], count: number): SessionId[] {
-    const usedAt = (id: SessionId) => this.#sessions[id]!.usedAt;
-    return count > 0 ? ids.sort((one, other) => usedAt(one) - usedAt(other)).slice(0, count) : [];
   }
 
   /** The sessions that the floor needs: those that hold it or wait for it, and those with a run. */
@@ -296,13 +294,8 @@ export class FloorActors {
   }
 
   #findNeeded(): ReadonlySet<SessionId> {
-    const { holder, ducked, paused, queued } = this.context.floor;
-    const ids = new Set<SessionId>();
-    if (holder) ids.add(holder.sessionId);
-    for (const contender of ducked) ids.add(contender.sessionId);
-    for (const contender of paused) ids.add(contender.sessionId);
-    for (const contender of queued) ids.add(contender.sessionId);
-    for (const [id, machineState] of this.#machineStates) if (hasRun(machineState)) ids.add(id);
+    const ids = new Set(everyone(this.context.floor).map(({ sessionId }) => sessionId));
+    for (const { id, machineState } of this.#all) if (hasRun(machineState)) ids.add(id);
     return ids;
   }
 
@@ -330,9 +323,8 @@ export class FloorActors {
     const { reserved } = this.context.floor;
     let first: Due | undefined;
     if (reserved) first = { at: reserved.since + sources.catalog.policy.resumeDelayMs };
-    for (const id in this.#sessions) {
-      const session = this.#sessions[id]!;
-      const { machineState } = session;
+    for (const session of this.#all) {
+      const { id, machineState } = session;
       const isReserved = reserved?.sessionId === id;
       const deadline = isReserved ? deadlineOf(machineState.context, sources, true) : machineState.deadline(sources);
       if (!deadline || (first && deadline.at > first.at)) continue;
@@ -383,10 +375,15 @@ export class FloorActors {
   }
 
   /** The session that handles the command itself; undefined if the arbiter handles it. */
-  #addressee(command: Extract<ArbiterEvent, { given: unknown }>): LiveSession | undefined {
+  #addressee(command: Extract<ArbiterEvent, { given: unknown }>): SessionActor | undefined {
     if (!("sessionId" in command) || command.sessionId === undefined || NEEDS_ARBITER.has(command.type))
       return undefined;
-    return this.#sessions[command.sessionId];
+    return this.#living(command.sessionId);
+  }
+
+  #living(id: SessionId): SessionActor | undefined {
+    const session = this.#sessions[id];
+    return session?.isGone ? undefined : session;
   }
 
   /** Queue an event, and handle the queue unless the arbiter is handling an event already: each runs to its end. */
@@ -416,27 +413,26 @@ export class FloorActors {
   #performOrder(order: Order): void {
     if (order.kind === "spawn") return this.#spawn(order.id as SessionId, order.input as SessionInput);
     const id = order.kind === "stop" ? order.id : typeof order.to === "object" ? order.to.id : undefined;
-    const session = id === undefined ? undefined : this.#sessions[id];
+    const session = id === undefined ? undefined : this.#living(id as SessionId);
     if (order.kind === "stop") {
       if (!session) return;
       session.waiting.length = 0;
+      session.isGone = true;
       this.#needed = undefined;
       this.#next = undefined;
-      delete this.#sessions[session.id];
     } else if (session) this.#sendToSession(session, order.event as SessionEvent);
     else throw new Error(`${order.event.type} was sent to ${id ?? order.to}, which the arbiter does not know`);
   }
 
   #spawn(id: SessionId, input: SessionInput): void {
-    const machineState = new SessionMachineState(SESSION.start(input).state);
-    this.#sessions[id] = new LiveSession(id, machineState, ++this.#steps);
-    this.#machineStates.set(id, machineState);
-    this.#touched.add(id);
+    const session = new SessionActor(id, new SessionMachineState(SESSION.start(input).state), ++this.#steps);
+    session.isTouched = true;
+    this.#sessions[id] = session;
     this.#needed = undefined;
     this.#next = undefined;
   }
 
-  #sendToSession(session: LiveSession, event: SessionEvent): void {
+  #sendToSession(session: SessionActor, event: SessionEvent): void {
     session.waiting.push(event);
     if (session.isBusy) return;
     session.isBusy = true;
@@ -444,7 +440,7 @@ export class FloorActors {
     session.isBusy = false;
   }
 
-  #stepSession(session: LiveSession, event: SessionEvent): void {
+  #stepSession(session: SessionActor, event: SessionEvent): void {
     const before = session.machineState;
     const { state, emitted, orders } = SESSION.step(before, event);
     const after = state === before ? before : new SessionMachineState(state);
@@ -457,10 +453,9 @@ export class FloorActors {
     }
     const { id } = session;
     session.usedAt = ++this.#steps;
-    this.#machineStates.set(id, after);
     if (before === after) return;
     this.#next = undefined;
-    this.#touched.add(id);
+    session.isTouched = true;
     if (hasRun(before) !== hasRun(after)) this.#needed = undefined;
     const data = transitionOf(before, after, event);
     if (data) this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
@@ -472,7 +467,7 @@ export class FloorActors {
 
   #show(reply: Reply): Reply {
     if (!reply.ok || reply.sessionId === undefined) return reply;
-    const machineState = this.#machineStates.get(reply.sessionId);
+    const machineState = this.machineState(reply.sessionId);
     return machineState ? { ...reply, session: machineState.view } : reply;
   }
 
