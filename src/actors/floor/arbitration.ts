@@ -1,7 +1,7 @@
 import type { AgentEntry, Policy, Restriction } from "../../config/catalog/catalog.ts";
 import type { Decision, Reason } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
-import { arrange, type Joined, join } from "./audible-together.ts";
+import { type Arrangement, arrange, type Joined, join } from "./audible-together.ts";
 import type { Contender, DuckedContender, Numbers } from "./contender.ts";
 import { recorder } from "./decision-record.ts";
 import { audible, type Floor, type FloorRules, replaces, reservedContender, restrictionOn } from "./floor-state.ts";
@@ -20,79 +20,122 @@ export interface Challenger extends Numbers {
   readonly waits: Waits;
 }
 
+/** A request while it is decided. */
+interface Request {
+  readonly floor: Floor;
+  readonly challenger: Challenger;
+  readonly rules: FloorRules;
+  readonly record: ReturnType<typeof recorder>;
+  /** The holder, or the session for which the floor is reserved. */
+  readonly front: Contender | undefined;
+  /** Whether a session is another one, and a grant does not end it. */
+  readonly stays: (contender: Contender) => boolean;
+  /** What the audible sessions become if the challenger comes to the front. */
+  readonly beneath: Arrangement;
+}
+
+/** Why a challenger is blocked, by which rule, and by which session. */
+type Obstacle = [reason: Reason, rule: number, by: Contender];
+
 /**
- * Decide a request for the floor. Pure: same floor, same request, same answer.
+ * Decide a request for the floor. Pure: same floor, same request, same answer. The first rule that applies decides.
  * The rules, their numbers and their order: docs/use/arbitration.md.
  */
-// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a table of rules, in the order of the page that documents them
+// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: the rules in a row, in the order of the page that documents them
 export function decide(floor: Floor, challenger: Challenger, rules: FloorRules): Decision {
-  const { agent, priority } = challenger;
-  const { policy, agents } = rules;
+  const { agent, sessionId } = challenger;
   const { holder } = floor;
-  const decision = recorder(challenger, agents);
-  if (!agent) return decision("rejected", "unknown_agent", 1);
-  if (!agent.enabled) return decision("rejected", "agent_disabled", 1);
+  const record = recorder(challenger, rules.agents);
+  if (!agent) return record("rejected", "unknown_agent", 1);
+  if (!agent.enabled) return record("rejected", "agent_disabled", 1);
+
   const reserved = reservedContender(floor);
   const front = reserved ?? holder;
-  const stays = (contender: Contender) =>
-    contender.sessionId !== challenger.sessionId && !replaces(challenger, contender, rules);
-
-  /** Rule W: the ways of `when_blocked` are tried in order. */
-  const blocked = (reason: Reason, rule: number, by?: Contender, restriction?: Restriction): Decision => {
-    const full = whyFull(floor, challenger, stays, policy);
-    for (const way of agent.whenBlocked) {
-      const joined = way === "duck" && front && !restriction && rankBeneath(floor, front, challenger, rules);
-      if (joined) return decision("granted", "beneath", 12, front, { level: joined.own.level });
-      if (way === "queue" && !full) return decision("queued", reason, rule, by, { restriction });
-    }
-    const refusal = agent.whenBlocked.includes("queue") && full !== "never" && full ? full : reason;
-    return decision("rejected", refusal, rule, by, { restriction });
-  };
+  const stays = (other: Contender) => other.sessionId !== sessionId && !replaces(challenger, other, rules);
+  const beneath = arrange(challenger, audible(floor).filter(stays));
+  const request: Request = { floor, challenger, rules, record, front, stays, beneath };
 
   const restriction = restrictionOn(challenger, rules);
-  if (restriction && !goesOn(floor, challenger, restriction)) return blocked("restricted", 9, undefined, restriction);
-
-  const { kept, silenced } = arrange(challenger, audible(floor).filter(stays));
-  const overflows = () => silenced.length > 0 && floor.paused.filter(stays).length + silenced.length > policy.maxPaused;
-  if (reserved && (reserved.sessionId === challenger.sessionId || outranks(challenger, reserved, policy))) {
-    const obstacle = findObstacle(challenger, silenced, policy);
-    if (obstacle) return blocked(...obstacle);
-    // The reserved session itself is woken soon in any case, and a critical one is never blocked.
-    const isBounded = reserved.sessionId !== challenger.sessionId && !challenger.critical;
-    if (isBounded && overflows()) return blocked("stack_full", 7, silenced[0]!);
-    return decision("granted", "floor_free", 2, reserved);
+  if (restriction && !goesOn(floor, challenger, restriction)) {
+    return block(request, agent, "restricted", 9, undefined, restriction);
   }
-  if (holder && holder.sessionId === challenger.sessionId) return decision("granted", "already_holder", 3, holder);
-  if (!front) return decision("granted", "floor_free", 4);
-  const isHolderDucked = kept.some(({ sessionId }) => sessionId === front.sessionId);
+  if (reserved && (reserved.sessionId === sessionId || outranks(challenger, reserved, rules.policy))) {
+    const obstacle = whyReservationStays(request, reserved);
+    return obstacle ? block(request, agent, ...obstacle) : record("granted", "floor_free", 2, reserved);
+  }
+  if (holder && holder.sessionId === sessionId) return record("granted", "already_holder", 3, holder);
+  if (!front) return record("granted", "floor_free", 4);
+
+  const isHolderDucked = beneath.kept.some((kept) => kept.sessionId === front.sessionId);
   if (challenger.critical) {
-    if (!front.critical || front.priority < priority) {
-      return decision("granted", "critical", 10, front, { isHolderDucked });
-    }
-    return decision("granted", "beneath", 12, front, { level: 0 });
+    return front.critical && front.priority >= challenger.priority
+      ? record("granted", "beneath", 12, front, { level: 0 })
+      : record("granted", "critical", 10, front, { isHolderDucked });
   }
   const isReplaced = replaces(challenger, front, rules);
-  if (!isReplaced) {
-    if (priority < front.priority || front.critical) return blocked("lower_priority", 5, front);
-    if (isTied(challenger, front, policy)) return blocked("equal_priority", 6, front);
+  const obstacle = (isReplaced ? undefined : whyFrontStays(request, front)) ?? whyOthersStay(request, front);
+  if (obstacle) return block(request, agent, ...obstacle);
+  if (isReplaced) return record("granted", "replaced", 11, front);
+  return record("granted", "preempted", 7, front, { isHolderDucked });
+}
+
+/** The challenger is blocked. Rule W: the ways of `when_blocked` are tried in order. */
+function block(
+  { floor, challenger, rules, record, front, stays }: Request,
+  { whenBlocked }: AgentEntry,
+  reason: Reason,
+  rule: number,
+  by?: Contender,
+  restriction?: Restriction,
+): Decision {
+  const full = whyFull(floor, challenger, stays, rules.policy);
+  for (const way of whenBlocked) {
+    const joined = way === "duck" && front && !restriction && rankBeneath(floor, front, challenger, rules);
+    if (joined) return record("granted", "beneath", 12, front, { level: joined.own.level });
+    if (way === "queue" && !full) return record("queued", reason, rule, by, { restriction });
   }
+  const refusal = whenBlocked.includes("queue") && full !== "never" && full ? full : reason;
+  return record("rejected", refusal, rule, by, { restriction });
+}
+
+/** Rules 5 to 8, for a challenger that the floor is reserved for, or that outranks the session it is reserved for. */
+function whyReservationStays(request: Request, reserved: Contender): Obstacle | undefined {
+  const { challenger, rules, beneath } = request;
+  const obstacle = findObstacle(challenger, beneath.silenced, rules.policy);
+  // The reserved session itself is woken soon in any case, and a critical one is never blocked.
+  const isBounded = reserved.sessionId !== challenger.sessionId && !challenger.critical;
+  return obstacle ?? (isBounded ? whyStackIsFull(request) : undefined);
+}
+
+/** Rules 5 and 6, for the front. They do not apply to a front that the challenger replaces (rule 11). */
+function whyFrontStays({ challenger, rules }: Request, front: Contender): Obstacle | undefined {
+  if (challenger.priority < front.priority || front.critical) return ["lower_priority", 5, front];
+  return isTied(challenger, front, rules.policy) ? ["equal_priority", 6, front] : undefined;
+}
+
+/** Rules 5 to 8, for the sessions that would go silent. */
+function whyOthersStay(request: Request, front: Contender): Obstacle | undefined {
+  const { floor, challenger, rules, stays, beneath } = request;
+  const { kept, silenced } = beneath;
+  const heard = audible(floor);
   // A reserved session that was paused may return beneath the challenger.
-  const returns = reserved && floor.paused.includes(reserved) && returnBeneath(challenger, kept, reserved);
-  const staysSilent = reserved && !isReplaced && !audible(floor).includes(reserved) && !returns;
-  const obstacle = findObstacle(challenger, staysSilent ? [reserved, ...silenced] : silenced, policy);
-  if (obstacle) return blocked(...obstacle);
-  if (kept.length > policy.maxPaused) return blocked("stack_full", 7, front);
-  if (overflows()) return blocked("stack_full", 7, silenced[0]!);
-  if (isReplaced) return decision("granted", "replaced", 11, front);
-  return decision("granted", "preempted", 7, front, { isHolderDucked });
+  const returns = floor.paused.includes(front) && returnBeneath(challenger, kept, front);
+  const isLeftSilent = !heard.includes(front) && stays(front) && !returns;
+  const obstacle = findObstacle(challenger, isLeftSilent ? [front, ...silenced] : silenced, rules.policy);
+  if (obstacle) return obstacle;
+  return kept.length > rules.policy.maxPaused ? ["stack_full", 7, front] : whyStackIsFull(request);
+}
+
+/** Rule 7: whether more sessions would be paused than may be. */
+function whyStackIsFull({ floor, rules, stays, beneath }: Request): Obstacle | undefined {
+  const [first] = beneath.silenced;
+  if (!first) return undefined;
+  const count = floor.paused.filter(stays).length + beneath.silenced.length;
+  return count > rules.policy.maxPaused ? ["stack_full", 7, first] : undefined;
 }
 
 /** Check rules 5, 6 and 8 for each session that would go silent. Returns the first one that blocks the challenger. */
-function findObstacle(
-  challenger: Numbers,
-  silenced: readonly Contender[],
-  policy: Policy,
-): [reason: Reason, rule: number, by: Contender] | undefined {
+function findObstacle(challenger: Numbers, silenced: readonly Contender[], policy: Policy): Obstacle | undefined {
   for (const contender of silenced) {
     if (challenger.critical) return undefined;
     if (challenger.priority < contender.priority) return ["lower_priority", 5, contender];
