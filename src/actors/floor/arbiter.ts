@@ -24,11 +24,11 @@ import { type Contender, withNumbers } from "./contender.ts";
 import { EMPTY_FLOOR, everyone, without } from "./floor-state.ts";
 import {
   currentRules,
+  endWait,
   enqueue,
   forget,
   grant,
   handleDue,
-  handleLapse,
   handleRequest,
   newContender,
   passTurnOrAnswer,
@@ -247,8 +247,8 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
       return handleRequest(step, event, step.sessionOf(event.sessionId)!.claim);
     case "left":
       return forget(step, event.sessionId);
-    case "lapse":
-      return handleLapse(step, event.sessionId, event.reason);
+    case "wait_over":
+      return endWait(step, event.sessionId, event.reason);
     case "switched":
       step.cause = "agent_switched";
       return switchNumbers(step, event.contender);
@@ -368,7 +368,7 @@ export const arbiterMachine = machine.createMachine({
     due: { actions: "arbitrate" },
     request: { actions: "arbitrate" },
     left: { actions: "arbitrate" },
-    lapse: { actions: "arbitrate" },
+    wait_over: { actions: "arbitrate" },
     switched: { actions: "arbitrate" },
     renumber: { actions: "arbitrate" },
     load: { actions: "loadSession" },

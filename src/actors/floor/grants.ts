@@ -8,7 +8,7 @@ import { acceptWithSession } from "../facts.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
 import { type ArbiterStep, emit, floorLanguageOf, log, numbersOf, refuse, send } from "./arbiter-step.ts";
 import { type Challenger, decide } from "./arbitration.ts";
-import { type Contender, type Numbers, type QueuedContender, withNumbers } from "./contender.ts";
+import { type Contender, type Numbers, withNumbers } from "./contender.ts";
 import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
 import { everyone, type FloorRules, plainContender, reservedContender, rulesOf, without } from "./floor-state.ts";
 import { giveFront, letBeneath, letWait, type Move, type Rearrangement, settle } from "./rearrangement.ts";
@@ -118,10 +118,20 @@ function displace(step: ArbiterStep, move: Move, reason: string, winner: Contend
   const { sessionId } = move.contender;
   const by = winner && { by: { sessionId: winner.sessionId, agentId: winner.agentId } };
   const about = { reason, ...by, given: step.given };
-  if (move.becomes === "archived") send(step, sessionId, { type: "archive", ...about });
-  else if (move.becomes === "paused") send(step, sessionId, { type: "preempt", ...about });
-  else if (move.becomes === "ducked") {
-    send(step, sessionId, { type: "duck", contender: plainContender(move.contender), level: move.level, ...about });
+  switch (move.becomes) {
+    case "archived":
+      return void send(step, sessionId, { type: "archive", ...about });
+    case "paused":
+      return void send(step, sessionId, { type: "preempt", ...about });
+    case "ducked":
+      return void send(step, sessionId, {
+        type: "duck",
+        contender: plainContender(move.contender),
+        level: move.level,
+        ...about,
+      });
+    case "active":
+      throw new Error(`${sessionId} comes to the front without a grant`);
   }
 }
 
@@ -194,16 +204,11 @@ export function handleDue(step: ArbiterStep): void {
   settleAndNotify(step, undefined, 0);
 }
 
-/** A queued session has waited for too long, or its lease ran out: it leaves the queue, and remains `created`. */
-export function handleLapse(step: ArbiterStep, sessionId: SessionId, reason: "queue_timeout" | "lease_expired"): void {
-  const waited = step.floor.queued.find((contender) => contender.sessionId === sessionId);
-  if (waited) endWait(step, waited, reason);
-}
-
-/** A session leaves the queue without a grant. */
-function endWait(step: ArbiterStep, waited: QueuedContender, reason: "queue_timeout" | "lease_expired"): void {
+/** A session leaves the queue without a grant, unless it has left before, and remains `created`. */
+export function endWait(step: ArbiterStep, sessionId: SessionId, reason: "queue_timeout" | "lease_expired"): void {
   const { floor, given } = step;
-  const { sessionId } = waited;
+  const waited = floor.queued.find((contender) => contender.sessionId === sessionId);
+  if (!waited) return;
   const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, reason);
   log(step, decision, sessionId);
   forget(step, sessionId);

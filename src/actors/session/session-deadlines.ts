@@ -58,12 +58,12 @@ export function handleDueOfSession(step: SessionStep, { what }: DueEvent, isAudi
       toSelf.push({ type: "yield", reason: what, given });
       return;
     case "queue_timeout":
-      toArbiter.push({ type: "lapse", sessionId, reason: what, given });
+      toArbiter.push({ type: "wait_over", sessionId, reason: what, given });
       return;
     case "lease":
       if (!fireLease(step)) return;
       if (isAudible || context.queuedAt === undefined) toSelf.push({ type: "yield", reason: "lease_expired", given });
-      else toArbiter.push({ type: "lapse", sessionId, reason: "lease_expired", given });
+      else toArbiter.push({ type: "wait_over", sessionId, reason: "lease_expired", given });
       return;
     case "stop_grace":
       return releaseStopped(step, isAudible);

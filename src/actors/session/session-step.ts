@@ -115,7 +115,7 @@ export type EventForArbiter = Timely<
   /** The session no longer competes. */
   | { type: "left"; sessionId: SessionId }
   /** A queued session has waited for too long, or its lease ran out. */
-  | { type: "lapse"; sessionId: SessionId; reason: "queue_timeout" | "lease_expired" }
+  | { type: "wait_over"; sessionId: SessionId; reason: "queue_timeout" | "lease_expired" }
   /** The session has switched its agent, and competes with its numbers. */
   | { type: "switched"; contender: Contender }
 >;
