@@ -3,7 +3,7 @@ import { AppError } from "../protocol/errors.ts";
 import type { RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
-import type { ReportPart, RunOutcome, Standing } from "../protocol/internal/run.ts";
+import type { Directive, ReportPart, RunOutcome } from "../protocol/internal/run.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import { backoffMs, sleep } from "../shared/waiting.ts";
 
@@ -33,7 +33,7 @@ export interface ReporterOptions {
   /** Sends a command to the session's floor; rejects with an `AppError` if the floor is unreachable. */
   send: (command: Command) => Promise<Reply>;
   /** Called with each of the floor's decisions about the attempt. */
-  onStanding: (standing: Standing) => void;
+  onDirective: (directive: Directive) => void;
   /** Called when the reporter has given up: the floor accepts no report of this attempt. */
   onLost: (error: unknown) => void;
 }
@@ -194,15 +194,15 @@ export class Reporter {
     this.#n += 1;
     const about = { sessionId, runId, attempt, n: this.#n };
     const more = { ...(withdrawn.length > 0 && { withdrawn }), ...(outcome && { outcome }) };
-    const standing = await this.#sendUntilReceived({ type: "run.report", ...about, parts, ...more });
+    const directive = await this.#sendUntilReceived({ type: "run.report", ...about, parts, ...more });
     this.#units -= sent.reduce((sum, { units }) => sum + units, 0);
     if (this.#units <= MAX_UNACKNOWLEDGED_UNITS) {
       this.#room?.resolve();
       this.#room = undefined;
     }
-    if (!standing) return;
+    if (!directive) return;
     if (outcome) return this.close();
-    this.#options.onStanding(standing);
+    this.#options.onDirective(directive);
     this.#acknowledged += sent.length;
     this.#progress.resolve();
     this.#progress = Promise.withResolvers();
@@ -222,13 +222,13 @@ export class Reporter {
     return this.#waiting.splice(0, count);
   }
 
-  async #sendUntilReceived(command: Command): Promise<Standing | undefined> {
+  async #sendUntilReceived(command: Command): Promise<Directive | undefined> {
     const { send, clock, onLost } = this.#options;
     let faults = 0;
     for (let tries = 1; !this.#isClosed; tries += 1) {
       try {
         const reply = await send(command);
-        if (reply.ok && reply.standing && reply.standing.expected === undefined) return reply.standing;
+        if (reply.ok && reply.directive && reply.directive.expected === undefined) return reply.directive;
         throw new Error(whyNotReceived(reply), { cause: reply });
       } catch (error) {
         const isPassing = error instanceof AppError && (error.code === "unavailable" || error.code === "busy");
@@ -245,10 +245,10 @@ export class Reporter {
   }
 
   async #sendStill(): Promise<void> {
-    const { send, sessionId, runId, attempt, onStanding } = this.#options;
+    const { send, sessionId, runId, attempt, onDirective } = this.#options;
     try {
       const reply = await send({ type: "run.still", sessionId, runId, attempt });
-      if (reply.ok && reply.standing && !this.#isClosed) onStanding(reply.standing);
+      if (reply.ok && reply.directive && !this.#isClosed) onDirective(reply.directive);
     } catch {
       // The floor is unreachable; the next plan asks again.
     }
@@ -258,8 +258,8 @@ export class Reporter {
 /** Why a reply to a report does not acknowledge it. */
 function whyNotReceived(reply: Reply): string {
   if (!reply.ok) return `the floor refused a report: ${reply.code}`;
-  const expected = reply.standing?.expected;
-  if (expected === undefined) return "the floor answered a report without a standing";
+  const expected = reply.directive?.expected;
+  if (expected === undefined) return "the floor answered a report without a directive";
   return `the floor expects report ${expected}, which it has acknowledged already`;
 }
 

@@ -5,7 +5,7 @@ import type { Delta } from "../protocol/event.ts";
 import type { RequestId } from "../protocol/ids.ts";
 import type { Answer, Interaction } from "../protocol/interaction.ts";
 import { MAX_REASON, type RunFailure } from "../protocol/internal/node-report.ts";
-import type { RunOutcome, Standing } from "../protocol/internal/run.ts";
+import type { Directive, RunOutcome } from "../protocol/internal/run.ts";
 import { type ImageRef, masterRef } from "../protocol/message.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
@@ -94,7 +94,7 @@ export class RunDriver {
       attempt,
       clock,
       send,
-      onStanding: (standing) => this.obey(standing),
+      onDirective: (directive) => this.obey(directive),
       onLost: (error) => this.#giveUp(error),
     });
     const report = this.#reporter.add.bind(this.#reporter);
@@ -130,7 +130,7 @@ export class RunDriver {
   }
 
   /** Follow the floor's decision: go, hold, or stop. It may repeat answers that were given before. */
-  obey({ verdict, answers }: Standing): void {
+  obey({ verdict, answers }: Directive): void {
     for (const answer of answers) this.answer(answer);
     if (verdict === "stop") this.stop("the floor stopped the run");
     else this.#setHeld(verdict === "hold");

@@ -88,8 +88,8 @@ const FORMER = [
   "\\w*(?:Policy|Broken|Ducked|Queued|stored|reserved|lone|with)Claims?|checkClaims|ClaimOptions",
   // A turn is a user's message and what follows from it. The event loop has iterations.
   "Turn(?:Budget|Pace)|afterNextTurn|inTurns?|TURN_BYTES|onTurn|replayTurn",
-  // A standing is the floor's answer to a report.
-  "standingAfter|[sS]tandings|LogStanding",
+  // A directive is the floor's answer to a report.
+  "standingAfter|[sS]tandings|LogStanding|onStanding",
   // A floor settles after an event. Promises are resolved, and commands are answered.
   "settle(?:Adapter|AfterTurn|Body|Interaction|Ms)|SettledAdapter|isSettled|settled(?=[:,;]| \\})|SETTLE_MS",
   // A lane is a row of a picture. A notice is a hint in an answer, and a live event is not logged.

@@ -152,9 +152,9 @@ test("a floor that another node commits to during a read is read again, and the 
     return store.loadDrafts(id, after);
   };
   const other = makeHost(withMethods(store, { loadDrafts }));
-  const standing = { verdict: "go", answers: [] };
-  expect(await other.tell(report(["m"], 2, 2))).toMatchObject({ ok: true, standing });
-  expect(await other.tell(report(["m"], 3, 4))).toMatchObject({ ok: true, standing });
+  const directive = { verdict: "go", answers: [] };
+  expect(await other.tell(report(["m"], 2, 2))).toMatchObject({ ok: true, directive });
+  expect(await other.tell(report(["m"], 3, 4))).toMatchObject({ ok: true, directive });
   expect(other.log.lines).toEqual([]);
   expect(store.messagesOf("music" as SessionId).at(-1)?.content).toBe("lalala");
 });
@@ -168,7 +168,7 @@ test("a floor whose unfinished messages fill several pages continues on another 
     return { messages: messages.slice(after, after + 1), next: after + 1 < messages.length ? after + 1 : undefined };
   };
   const other = makeHost(withMethods(store, { loadDrafts }));
-  expect(await other.tell(report(messageIds, 2, 2))).toMatchObject({ ok: true, standing: { verdict: "go" } });
+  expect(await other.tell(report(messageIds, 2, 2))).toMatchObject({ ok: true, directive: { verdict: "go" } });
   const contents = store.messagesOf("music" as SessionId).map(({ content }) => content);
   expect(contents).toEqual(["play", "lala", "lala", "lala"]);
 });

@@ -193,7 +193,7 @@ function pass(step: ArbiterStep, command: CommandToSession): void {
   const session = step.sessionOf(sessionId);
   if (!session) {
     // A worker that still drives a run of a deleted session must stop.
-    if (command.type.startsWith("run.")) return emit(step, accept({ standing: { verdict: "stop", answers: [] } }));
+    if (command.type.startsWith("run.")) return emit(step, accept({ directive: { verdict: "stop", answers: [] } }));
     return refuse(step, "session_not_found");
   }
   if (command.type === "session.replace") {

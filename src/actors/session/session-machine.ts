@@ -35,7 +35,7 @@ import {
 } from "./session-step.ts";
 import { countTurn, isNamedBySummary, summarize } from "./summaries.ts";
 import { abortQueued, beginTurn, overlapTurn, refuseIfExternalOrBusy, withdrawTurn } from "./turns.ts";
-import { answerStanding, applyReport, claimRun } from "./worker-commands.ts";
+import { answerStill, applyReport, claimRun } from "./worker-commands.ts";
 
 /** The initial state of a session in the actors: new, or from its row. */
 export interface SessionInput {
@@ -182,7 +182,7 @@ const machine = setup({
     applyReport: does<"run.report", { isAudible: boolean }>((step, event, { isAudible }) =>
       applyReport(step, event, isAudible),
     ),
-    answerStanding: does<"run.still">(answerStanding),
+    answerStill: does<"run.still">(answerStill),
     summarize: does<"session.summarize">(summarize),
     notifyArbiter: does<"leave">(notifyArbiter),
     handleDue: does<"due", { isAudible: boolean }>((step, event, { isAudible }) =>
@@ -217,7 +217,7 @@ const anytime = (isAudible: boolean) =>
     "session.switch_mode": { actions: "switchMode" },
     "run.claim": { actions: { type: "claimRun", params: { isAudible } } },
     "run.report": { actions: { type: "applyReport", params: { isAudible } } },
-    "run.still": { actions: "answerStanding" },
+    "run.still": { actions: "answerStill" },
     due: { actions: { type: "handleDue", params: { isAudible } } },
     renumber: { actions: "setNumbers" },
   }) as const;
@@ -341,7 +341,7 @@ export const sessionMachine = machine.createMachine({
             "session.delete": { target: "deleted", actions: "delete" },
             "run.claim": { actions: { type: "claimRun", params: { isAudible: false } } },
             "run.report": { actions: { type: "applyReport", params: { isAudible: false } } },
-            "run.still": { actions: "answerStanding" },
+            "run.still": { actions: "answerStill" },
             due: { actions: { type: "handleDue", params: { isAudible: false } } },
           },
         },

@@ -4,7 +4,7 @@
 import type { MessageId, RunId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
-import type { Standing } from "../../protocol/internal/run.ts";
+import type { Directive } from "../../protocol/internal/run.ts";
 import { applyLateReport } from "./late-reports.ts";
 import { applyPart } from "./parts.ts";
 import { endUnfinished, releaseStopped, withdrawRequests } from "./runs.ts";
@@ -87,24 +87,24 @@ export function isStopping({ stopping }: SessionContext, report: { runId: RunId;
   return stopping?.runId === report.runId && stopping.attempt === report.attempt;
 }
 
-function standing(work: Run | SessionWork | undefined, expected?: number): Standing {
+function directiveFor(work: Run | SessionWork | undefined, expected?: number): Directive {
   if (!work) return { verdict: "stop", answers: [] };
   const { held = false, answers = [] }: Partial<Run> = work;
   return { verdict: held ? "hold" : "go", ...(expected !== undefined && { expected }), answers };
 }
 
 /** `run.still`: a silent worker asks whether its attempt is still wanted. It changes nothing (rule C13). */
-export function answerStanding(step: SessionStep, still: CommandOf<"run.still">): void {
+export function answerStill(step: SessionStep, still: CommandOf<"run.still">): void {
   const { run, summarizing } = step.context;
-  answer(step, { standing: standing([run, summarizing].find((work) => isCurrent(work, still))) });
+  answer(step, { directive: directiveFor([run, summarizing].find((work) => isCurrent(work, still))) });
 }
 
 /** `run.report`: numbered, applied once and in order (rule C12), of the live attempt only. */
 export function applyReport(step: SessionStep, report: CommandOf<"run.report">, isAudible: boolean): void {
   const known = step.context.run;
-  if (!isCurrent(known, report)) return answer(step, { standing: applyOtherReport(step, report, isAudible) });
-  if (report.n <= known.reported) return answer(step, { standing: standing(known) });
-  if (report.n > known.reported + 1) return answer(step, { standing: standing(known, known.reported + 1) });
+  if (!isCurrent(known, report)) return answer(step, { directive: applyOtherReport(step, report, isAudible) });
+  if (report.n <= known.reported) return answer(step, { directive: directiveFor(known) });
+  if (report.n > known.reported + 1) return answer(step, { directive: directiveFor(known, known.reported + 1) });
 
   const run = editRun(step);
   run.reported = report.n;
@@ -117,21 +117,21 @@ export function applyReport(step: SessionStep, report: CommandOf<"run.report">, 
 
   const { outcome } = report;
   if (outcome) handleOutcome(step, run, outcome, isAudible);
-  answer(step, { standing: outcome ? standing(undefined) : standing(run) });
+  answer(step, { directive: outcome ? directiveFor(undefined) : directiveFor(run) });
 }
 
 /** The report of a summary, of an attempt that stops, or of a former one, which changes nothing. */
-function applyOtherReport(step: SessionStep, report: CommandOf<"run.report">, isAudible: boolean): Standing {
+function applyOtherReport(step: SessionStep, report: CommandOf<"run.report">, isAudible: boolean): Directive {
   const { summarizing } = step.context;
   if (isCurrent(summarizing, report)) {
     applySummary(step, report);
-    return standing(report.outcome ? undefined : summarizing);
+    return directiveFor(report.outcome ? undefined : summarizing);
   }
   if (isStopping(step.context, report)) {
     applyLateReport(step, report);
     if (report.outcome) releaseStopped(step, isAudible);
   }
-  return standing(undefined);
+  return directiveFor(undefined);
 }
 
 /** Act on how an attempt ended. */

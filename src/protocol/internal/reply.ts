@@ -3,7 +3,7 @@ import { Decision } from "../decision.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { MessageId, RunId, SessionId } from "../ids.ts";
 import { AgentInfo, Session } from "../session.ts";
-import { RunTask, Standing } from "./run.ts";
+import { Directive, RunTask } from "./run.ts";
 
 /** The outcome of a `switch_agent`. A failed switch is not a refusal, so the outcome is part of a successful reply. */
 export const SwitchOutcome = z.object({
@@ -40,7 +40,7 @@ export const Reply = z.discriminatedUnion("ok", [
     task: RunTask.optional(),
     /** In reply to `run.claim`: another worker claimed the run before; look for its driver on the run's topic first. */
     isClaimed: z.boolean().optional(),
-    standing: Standing.optional(),
+    directive: Directive.optional(),
   }),
   z.object({
     ok: z.literal(false),

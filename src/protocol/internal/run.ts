@@ -49,13 +49,13 @@ export type RunTask = z.infer<typeof RunTask>;
  * The floor's instruction to an attempt: continue (`go`), pause (`hold`) or end (`stop`). `answers` repeats all answers
  * that were given (rule C13).
  */
-export const Standing = z.object({
+export const Directive = z.object({
   verdict: z.enum(["go", "hold", "stop"]),
   /** Set when reports are missing: the `n` from which the worker must repeat (rule C12). */
   expected: z.number().int().optional(),
   answers: z.array(Answer),
 });
-export type Standing = z.infer<typeof Standing>;
+export type Directive = z.infer<typeof Directive>;
 
 /** A durable part of an agent's output. Reports list parts in the order in which they happened. */
 export const ReportPart = z.discriminatedUnion("kind", [

@@ -233,8 +233,8 @@ export class NodeProcess {
       const reply = await ask(envelope);
       const { command, floorId } = envelope;
       if (command.type !== "run.still" && (command.type !== "run.report" || command.outcome)) return reply;
-      if (!reply.ok || !reply.standing || this.life.isDead) return reply;
-      const { verdict } = reply.standing;
+      if (!reply.ok || !reply.directive || this.life.isDead) return reply;
+      const { verdict } = reply.directive;
       const { runId, attempt } = command;
       const were = watch.floor(floorId).livesBetween(runId, attempt, askedAt, clock.now());
       this.#world.expect(() =>

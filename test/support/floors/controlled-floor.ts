@@ -1,6 +1,6 @@
 import type { Command, CommandOf } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
-import type { ReportPart, Standing } from "../../../src/protocol/internal/run.ts";
+import type { Directive, ReportPart } from "../../../src/protocol/internal/run.ts";
 
 /** The floor that a worker asks: it accepts every report unless a test decides otherwise. */
 export class ControlledFloor {
@@ -8,8 +8,8 @@ export class ControlledFloor {
   readonly asked: Command[] = [];
   /** The results of the next asks, one each: a failure, or another answer. Later asks get the default answer. */
   readonly fates: (Error | Reply)[] = [];
-  /** The standing that it reports for the attempt. */
-  standing: Standing = { verdict: "go", answers: [] };
+  /** The directive that it reports for the attempt. */
+  directive: Directive = { verdict: "go", answers: [] };
   /** Asks without an answer so far. */
   underWay = 0;
   mostUnderWay = 0;
@@ -23,7 +23,7 @@ export class ControlledFloor {
     this.underWay -= 1;
     const fate = this.fates.shift();
     if (fate instanceof Error) throw fate;
-    return fate ?? { ok: true, standing: this.standing };
+    return fate ?? { ok: true, directive: this.directive };
   };
 
   /** Stop answering. */

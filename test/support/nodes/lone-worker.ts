@@ -26,7 +26,7 @@ export const EFFECT: RunEffect & { trace: string } = {
 
 /** A floor that grants every claim of the run, as its second attempt, and accepts every report. */
 export async function giveAway({ command }: Envelope): Promise<Reply> {
-  if (command.type !== "run.claim") return { ok: true, standing: { verdict: "go", answers: [] } };
+  if (command.type !== "run.claim") return { ok: true, directive: { verdict: "go", answers: [] } };
   const task = { runId: EFFECT.runId, attempt: 2, agentId: EFFECT.agentId, messageId: "m" as MessageId };
   return { ok: true, task: { ...task, approvedTools: [] } };
 }

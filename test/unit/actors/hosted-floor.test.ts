@@ -156,9 +156,9 @@ const still = { type: "run.still" as const, sessionId: "music", runId: "r1", att
 test("a command that changes nothing is not answered from memory alone: a host that is behind reads the store first", async () => {
   const stage = await openFloor();
   await stage.run("music", "r1");
-  expect(await stage.ask(still, { caller: null })).toMatchObject({ standing: { verdict: "go" } });
+  expect(await stage.ask(still, { caller: null })).toMatchObject({ directive: { verdict: "go" } });
   await stage.neighbour().on("music", "abort");
-  expect(await stage.ask(still, { caller: null })).toMatchObject({ standing: { verdict: "stop" } });
+  expect(await stage.ask(still, { caller: null })).toMatchObject({ directive: { verdict: "stop" } });
   expect(stage.metrics.conflicts).toBe(1);
 });
 

@@ -90,7 +90,7 @@ test.each([
   const floor = playing();
   if (verdict === "hold") floor.on("music", "pause");
   expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
-  expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { verdict } });
+  expect(floor.report("music", "run-m1", 2)).toMatchObject({ directive: { verdict } });
 });
 
 /** How an attempt ends without its run. @returns what readers learn if the run cannot go on */
@@ -180,7 +180,7 @@ test("a report of a replaced attempt changes nothing, and its answer stops the a
   const floor = playing();
   floor.claim("music", "run-m1", "other");
   expect(appending(floor, 2, 5, "late", DONE)).toEqual([]);
-  expect(floor.report("music", "run-m1", 2, DONE)).toMatchObject({ standing: { verdict: "stop" } });
+  expect(floor.report("music", "run-m1", 2, DONE)).toMatchObject({ directive: { verdict: "stop" } });
   expect(floor.state("music")).toBe("active.running");
 });
 
@@ -260,16 +260,16 @@ test("an attempt that its worker gives back is requested again, under a new id",
 
 test("reports count once and in order: an old one is ignored, and a gap is requested", () => {
   const floor = playing();
-  expect(say(floor, 1, "again")).toMatchObject({ standing: { verdict: "go" } });
+  expect(say(floor, 1, "again")).toMatchObject({ directive: { verdict: "go" } });
   expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
-  expect(floor.report("music", "run-m1", 5)).toMatchObject({ standing: { expected: 2 } });
+  expect(floor.report("music", "run-m1", 5)).toMatchObject({ directive: { expected: 2 } });
 });
 
 test("reports of a paused session are recorded without waking it", () => {
   const floor = playing();
   floor.create("phone");
   const parts = [{ kind: "append" as const, messageId: "a1", offset: 5, text: " la" }];
-  expect(floor.report("music", "run-m1", 2, { parts })).toMatchObject({ standing: { verdict: "hold" } });
+  expect(floor.report("music", "run-m1", 2, { parts })).toMatchObject({ directive: { verdict: "hold" } });
   expect(floor.state("music")).toBe("paused");
 });
 

@@ -121,7 +121,7 @@ test("an interaction makes the session wait, and its answer reaches the worker",
   expect(floor.state("music")).toBe("active.running");
   expect(answer(floor)).toMatchObject({ code: "interaction_not_found" });
   expect(floor.ask({ type: "run.still", sessionId: "music", runId: "run-m1", attempt: 1 })).toMatchObject({
-    standing: { verdict: "go", answers: [chosen] },
+    directive: { verdict: "go", answers: [chosen] },
   });
 });
 

@@ -177,7 +177,7 @@ test("a late attempt at a summary changes nothing once another attempt has begun
   expect(summaries(stage.take(written(), 1))).toEqual([]);
   const still = (attempt: number) =>
     stage.ask({ type: "run.still", sessionId: "writer", runId: stage.wanted.runId, attempt });
-  expect([still(1), still(2)]).toMatchObject([{ standing: { verdict: "stop" } }, { standing: { verdict: "go" } }]);
+  expect([still(1), still(2)]).toMatchObject([{ directive: { verdict: "stop" } }, { directive: { verdict: "go" } }]);
   expect(summaries(stage.take(written(), 2))).toHaveLength(1);
   expect(summaries(stage.take(written(), 2))).toEqual([]);
 });

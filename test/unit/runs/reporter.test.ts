@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
-import type { ReportPart, Standing } from "../../../src/protocol/internal/run.ts";
+import type { Directive, ReportPart } from "../../../src/protocol/internal/run.ts";
 import { masterRef } from "../../../src/protocol/message.ts";
 import { Reporter } from "../../../src/runs/reporter.ts";
 import { ControlledFloor } from "../../support/floors/controlled-floor.ts";
@@ -10,19 +10,19 @@ import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 const MAX_REPORT_UNITS = 32_768;
 const MAX_REPORT_PARTS = 500;
-const GO: Standing = { verdict: "go", answers: [] };
+const GO: Directive = { verdict: "go", answers: [] };
 const ABOUT = { sessionId: "s" as SessionId, runId: "r" as RunId, attempt: 2 };
 
 function makeReporter() {
   const clock = new VirtualClock();
   const floor = new ControlledFloor();
-  const standings: Standing[] = [];
+  const directives: Directive[] = [];
   const lost: unknown[] = [];
   const reporter = new Reporter({
     ...ABOUT,
     clock,
     send: floor.ask,
-    onStanding: (standing) => void standings.push(standing),
+    onDirective: (directive) => void directives.push(directive),
     onLost: (error) => void lost.push(error),
   });
   /** More output, and the time until the next. */
@@ -36,7 +36,7 @@ function makeReporter() {
     reporter.flush();
     await clock.advance(0);
   };
-  return { clock, floor, reporter, standings, lost, give, flush };
+  return { clock, floor, reporter, directives, lost, give, flush };
 }
 
 const append = (offset: number, text: string, messageId = "m"): ReportPart => ({
@@ -134,12 +134,12 @@ test("a report ends with a question: later output goes into the next", async () 
   expect(floor.reports.map((report) => report.parts)).toEqual(parts);
 });
 
-test("a report is sent at once on request, even if it is empty, and returns the floor's standing for the attempt", async () => {
-  const { floor, flush, standings } = makeReporter();
-  floor.standing = { verdict: "hold", answers: [] };
+test("a report is sent at once on request, even if it is empty, and returns the floor's directive for the attempt", async () => {
+  const { floor, flush, directives } = makeReporter();
+  floor.directive = { verdict: "hold", answers: [] };
   await flush();
   expect(floor.reports).toMatchObject([{ n: 1, parts: [] }]);
-  expect(standings).toEqual([floor.standing]);
+  expect(directives).toEqual([floor.directive]);
 });
 
 test("a report that is not accepted is repeated unchanged, with growing delays, until it is", async () => {
@@ -164,7 +164,7 @@ test.each([
   ["fails", new AppError("internal"), /./],
   [
     "lacks what it has acknowledged",
-    { ok: true as const, standing: { ...GO, expected: 1 } },
+    { ok: true as const, directive: { ...GO, expected: 1 } },
     "the floor expects report 1, which it has acknowledged already",
   ],
   [
@@ -172,7 +172,7 @@ test.each([
     { ok: false as const, code: "session_not_found" as const },
     "the floor refused a report: session_not_found",
   ],
-  ["gives no standing", { ok: true as const }, "the floor answered a report without a standing"],
+  ["gives no directive", { ok: true as const }, "the floor answered a report without a directive"],
 ])("a report to a floor that %s is made five times, and then the attempt ends", async (_, fate, reason) => {
   const { clock, floor, reporter, lost, flush } = makeReporter();
   floor.fates.push(...Array.from({ length: 10 }, () => fate));
@@ -244,12 +244,12 @@ test.each<[string, number, ReportPart]>([
 });
 
 test("an attempt without output asks every 5 s whether it is still wanted, counted from the floor's last answer", async () => {
-  const { clock, floor, standings, give } = makeReporter();
+  const { clock, floor, directives, give } = makeReporter();
   await clock.advance(4_999);
   expect(floor.asked).toEqual([]);
   await clock.advance(1);
   expect(floor.asked).toEqual([{ type: "run.still", ...ABOUT }]);
-  expect(standings).toEqual([GO]);
+  expect(directives).toEqual([GO]);
   await clock.advance(3_000);
   await give(250, append(0, "la"));
   expect(floor.reports).toHaveLength(1);
@@ -276,12 +276,12 @@ test("an attempt without output asks every second while it waits", async () => {
 });
 
 test("an attempt without output asks again when it was not answered", async () => {
-  const { clock, floor, standings } = makeReporter();
+  const { clock, floor, directives } = makeReporter();
   floor.fates.push(new AppError("unavailable"), new AppError("internal"), { ok: false, code: "internal" });
   await clock.advance(15_000);
-  expect([floor.stills.length, standings]).toEqual([3, []]);
+  expect([floor.stills.length, directives]).toEqual([3, []]);
   await clock.advance(5_000);
-  expect(standings).toEqual([GO]);
+  expect(directives).toEqual([GO]);
 });
 
 test("an attempt sends its next report once the last request is answered: one request at a time", async () => {
@@ -296,7 +296,7 @@ test("an attempt sends its next report once the last request is answered: one re
 });
 
 test("the end is sent at once with the last report, and is complete once the floor has acknowledged it", async () => {
-  const { clock, floor, reporter, standings, flush, give } = makeReporter();
+  const { clock, floor, reporter, directives, flush, give } = makeReporter();
   floor.hold();
   await flush();
   for (let n = 0; n < 2 * MAX_REPORT_PARTS + 1; n++) reporter.add(append(n, "x", `m${n}`));
@@ -311,7 +311,7 @@ test("the end is sent at once with the last report, and is complete once the flo
   expect(outcomes.filter(Boolean)).toEqual([outcomes.at(-1)]);
   expect(outcomes.at(-1)).toEqual({ kind: "done", summary: "so" });
   // The floor's answer to the last report concerns no run.
-  expect(standings).toHaveLength(length - 1);
+  expect(directives).toHaveLength(length - 1);
   expect(clock.timerCount).toBe(0);
   await give(60_000, usage);
   expect(floor.asked).toHaveLength(length);
@@ -325,7 +325,7 @@ test("the end leaves no timer", () => {
 });
 
 test("a closed reporter ends silently, even while a report is in progress", async () => {
-  const { clock, floor, reporter, standings } = makeReporter();
+  const { clock, floor, reporter, directives } = makeReporter();
   floor.fates.push(...Array.from({ length: 9 }, () => new AppError("unavailable")));
   const finished = reporter.finish({ kind: "done" });
   await clock.advance(200);
@@ -333,5 +333,5 @@ test("a closed reporter ends silently, even while a report is in progress", asyn
   reporter.close();
   expect(await isDone(finished, clock)).toBe(true);
   await clock.advance(60_000);
-  expect([floor.asked.length, standings]).toEqual([length, []]);
+  expect([floor.asked.length, directives]).toEqual([length, []]);
 });

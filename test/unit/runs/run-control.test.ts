@@ -9,9 +9,9 @@ const hold = { verdict: "hold" as const, answers: [] };
 const go = { verdict: "go" as const, answers: [] };
 
 /** The floor holds the attempt, or lets it go on, and its message arrives. */
-async function order(stage: DriverStage, standing: typeof hold | typeof go): Promise<void> {
-  stage.floor.standing = standing;
-  stage.driver.obey(standing);
+async function order(stage: DriverStage, directive: typeof hold | typeof go): Promise<void> {
+  stage.floor.directive = directive;
+  stage.driver.obey(directive);
   await stage.clock.advance(0);
 }
 
@@ -47,7 +47,7 @@ test("a hold is reported once if it is requested twice", async () => {
 
 test("a hold that begins with a part prevents the next pull", async () => {
   const stage = await drive(new Puppet(), (driver) => driver.obey(hold));
-  stage.floor.standing = hold;
+  stage.floor.directive = hold;
   stage.run.say("la");
   await stage.clock.advance(60_000);
   expect([stage.run.pulls, said(stage)]).toEqual([1, "la"]);
@@ -107,7 +107,7 @@ test("a tool waits until the floor has its call, so that no attempt repeats a ca
 
 test("a tool does not start if the floor has given the run to another attempt meanwhile", async () => {
   const { stage, act } = await calling();
-  stage.floor.standing = { verdict: "stop", answers: [] };
+  stage.floor.directive = { verdict: "stop", answers: [] };
   stage.floor.release();
   await stage.clock.advance(STOP_MS);
   expect([act.state, stage.outcome()]).toEqual(["gives up", "stopped"]);
@@ -115,7 +115,7 @@ test("a tool does not start if the floor has given the run to another attempt me
 
 test("a tool does not start if the session was paused when its call was reported", async () => {
   const { stage, act } = await calling();
-  stage.floor.standing = hold;
+  stage.floor.directive = hold;
   stage.floor.release();
   await stage.clock.advance(60_000);
   expect(act.state).toBe("waiting");
