@@ -28,7 +28,7 @@ function becomeAudible(step: SessionStep, contender: Contender, level: number | 
   context.lastActivityAt = given.now;
   context.pausedSince = undefined;
   context.waitsSince = undefined;
-  context.heardSince ??= given.time;
+  context.audibleSince ??= given.time;
   keepLengths(step);
   beginLease(step);
 }
@@ -72,7 +72,7 @@ export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {
   const { context, given } = step;
   context.pausedBy = pausedBy;
   context.level = undefined;
-  context.heardSince = undefined;
+  context.audibleSince = undefined;
   context.pausedSince = given.time;
   context.waitsSince = given.time;
   keepLengths(step);
@@ -141,7 +141,7 @@ export function stayPaused(step: SessionStep): void {
 export function endLife(step: SessionStep): void {
   endWork(step);
   dropSummaryWork(step);
-  step.context.heardSince = undefined;
+  step.context.audibleSince = undefined;
   step.context.pausedSince = undefined;
   step.context.archivedAt ??= step.given.now;
   step.context.queuedAt = undefined;

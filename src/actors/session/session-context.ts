@@ -78,7 +78,7 @@ export interface SessionContext {
   idleSince?: number | undefined;
   pausedSince?: number | undefined;
   /** Since when it is audible without a break, in front or beneath. */
-  heardSince?: number | undefined;
+  audibleSince?: number | undefined;
   /** Since when it waits for the floor, queued or preempted. */
   waitsSince?: number | undefined;
   /** The lengths that its agent had when its state began; they apply once the agent has left the catalogue. */
@@ -299,8 +299,8 @@ function remembered(context: SessionContext) {
     turns,
     stopping,
   } = context;
-  const { uncovered, summarizing, idleSince, pausedSince, heardSince, waitsSince, lengths, lease } = context;
-  const since = { idleSince, pausedSince, heardSince, waitsSince };
+  const { uncovered, summarizing, idleSince, pausedSince, audibleSince, waitsSince, lengths, lease } = context;
+  const since = { idleSince, pausedSince, audibleSince, waitsSince };
   const rest = { turns, stopping, uncovered, summarizing, ...since, lengths, lease };
   return {
     ...{ untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, newest },

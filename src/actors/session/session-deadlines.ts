@@ -32,7 +32,7 @@ export function deadlineOf(
     if (!first || at < first.at) first = { at, what };
   };
   consider("max_pause", context.pausedSince, lengths.maxPauseMs);
-  consider("max_hold", context.heardSince, lengths.maxHoldMs);
+  consider("max_hold", context.audibleSince, lengths.maxHoldMs);
   consider("idle_timeout", context.idleSince, lengths.idleTimeoutMs);
   if (context.queuedAt === undefined) consider("resume_within", context.waitsSince, lengths.resumeWithinMs);
   else if (!isReserved) consider("queue_timeout", context.waitsSince, lengths.queueTimeoutMs);

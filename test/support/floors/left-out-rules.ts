@@ -41,7 +41,7 @@ const decideWithout = (way: "queue" | "duck"): Faults => ({
     },
   }),
 });
-const deadlinesWithout = (since: "heardSince" | "waitsSince"): Faults => ({
+const deadlinesWithout = (since: "audibleSince" | "waitsSince"): Faults => ({
   deadlines: ({ deadlineOf }) => ({
     deadlineOf: (context, ...given) => deadlineOf({ ...context, [since]: undefined }, ...given),
   }),
@@ -80,7 +80,7 @@ export const LEFT_OUT = {
   "S: a floor does not settle": {
     rearrangement: () => ({ settle: (floor) => ({ floor, moves: [], restricted: [] }) }),
   },
-  "H: no session is heard for too long": deadlinesWithout("heardSince"),
+  "H: no session is heard for too long": deadlinesWithout("audibleSince"),
   "H: no session is silent for too long": deadlinesWithout("waitsSince"),
   "H: those that are heard do not finish": {
     rearrangement: ({ settle }) => ({
