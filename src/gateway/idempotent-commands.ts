@@ -6,7 +6,7 @@ import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } f
 import { type Command, type Envelope, sessionCreatedBy } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
-import { bornOf, logPosition } from "../protocol/position.ts";
+import { incarnationOf, logPosition } from "../protocol/position.ts";
 import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
@@ -192,7 +192,7 @@ export class IdempotentCommands {
       throw error;
     }
     await withKey(identity, () =>
-      connections.bindMade(row, { sessionId, floorId: write.floorId, bornAt: answer.bornAt }),
+      connections.bindMade(row, { sessionId, floorId: write.floorId, sessionCreatedAt: answer.sessionCreatedAt }),
     );
     return answer;
   }
@@ -202,7 +202,9 @@ export class IdempotentCommands {
     const address = await find(answer);
     const row = address && (await connection().catch(undefinedForRefusal));
     if (row)
-      await withKey(identity, () => this.#options.connections.bindMade(row, { ...address, bornAt: answer.bornAt }));
+      await withKey(identity, () =>
+        this.#options.connections.bindMade(row, { ...address, sessionCreatedAt: answer.sessionCreatedAt }),
+      );
   }
 
   async #send({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
@@ -251,9 +253,15 @@ export class IdempotentCommands {
   }
 
   /** The position in the session's log at which this answer was committed. */
-  positionOf({ seq, bornAt }: Pick<Accepted, "seq" | "bornAt">): { position?: string } {
+  positionOf({ seq, sessionCreatedAt }: Pick<Accepted, "seq" | "sessionCreatedAt">): { position?: string } {
     if (seq === undefined) return {};
-    return { position: logPosition(this.#options.store.epoch, seq, bornAt === undefined ? undefined : bornOf(bornAt)) };
+    return {
+      position: logPosition(
+        this.#options.store.epoch,
+        seq,
+        sessionCreatedAt === undefined ? undefined : incarnationOf(sessionCreatedAt),
+      ),
+    };
   }
 }
 

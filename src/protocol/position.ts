@@ -30,26 +30,28 @@ const CONNECTION_POSITION =
 
 /**
  * Format a position in a session's or a floor's log.
- * @param born which session of this id the log belongs to, `bornOf` it. Absent: the log of a floor, which has one
- *   forever
+ * @param incarnation which session of this id the log belongs to, `incarnationOf` it. Absent: the log of a floor,
+ *   which has one forever
  */
-export function logPosition(epoch: string, seq: number, born?: string): string {
-  return born === undefined ? `${epoch}.${seq}` : `${epoch}.${seq}.${born}`;
+export function logPosition(epoch: string, seq: number, incarnation?: string): string {
+  return incarnation === undefined ? `${epoch}.${seq}` : `${epoch}.${seq}.${incarnation}`;
 }
 
 /**
  * Tells a session from a later one with the same id, which may be created a day after the first was deleted.
  * @param createdAt of the session, in ms since 1970
  */
-export const bornOf = (createdAt: number): string => createdAt.toString(36);
+export const incarnationOf = (createdAt: number): string => createdAt.toString(36);
 
-/** What `bornOf` is for a session that is deleted: that of no session. */
-export const BORN_OF_DELETED = "0";
+/** The incarnation of a session that is deleted: that of no session. */
+export const DELETED_INCARNATION = "0";
 
-/** Parse a log position; undefined if malformed. The caller must compare the epoch, and `born`, if it is there. */
-export function parseLogPosition(text: string): { epoch: string; seq: number; born?: string | undefined } | undefined {
+/** Parse a log position; undefined if malformed. The caller must compare the epoch, and the incarnation if present. */
+export function parseLogPosition(
+  text: string,
+): { epoch: string; seq: number; incarnation?: string | undefined } | undefined {
   const match = LOG_POSITION.exec(text);
-  return match ? { epoch: match[1]!, seq: Number(match[2]), born: match[3] } : undefined;
+  return match ? { epoch: match[1]!, seq: Number(match[2]), incarnation: match[3] } : undefined;
 }
 
 /** Format a connection's position. */

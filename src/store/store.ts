@@ -449,7 +449,7 @@ export interface Slot {
   /** The session's events after this `seq` are sent. */
   from: Seq;
   /** When the session was created, in ms since 1970: a later session with this id is another one. Absent: unknown. */
-  bornAt?: number | undefined;
+  sessionCreatedAt?: number | undefined;
   /** The slot's last event was sent: the slot is free, and no position names it. */
   ended?: true | undefined;
 }

@@ -334,9 +334,9 @@ export class HostedFloor {
     const { facts, reply } = actors.apply({ ...command, given });
     ledger.write(facts, given.now, traceOf(pending));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
-    const bornAt = actors.machineState(reply.sessionId)?.context.createdAt;
+    const sessionCreatedAt = actors.machineState(reply.sessionId)?.context.createdAt;
     const counts = upTo !== undefined && { playedUpTo: upTo };
-    const answered: Accepted = { ...reply, ...counts, seq: ledger.seqOf(reply.sessionId), bornAt };
+    const answered: Accepted = { ...reply, ...counts, seq: ledger.seqOf(reply.sessionId), sessionCreatedAt };
     return answered;
   }
 

@@ -8,9 +8,9 @@ import { positionedFrame } from "../../protocol/frames.ts";
 import { type FloorId, Name, SessionId } from "../../protocol/ids.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
 import {
-  BORN_OF_DELETED,
-  bornOf,
   type ConnectionPosition,
+  DELETED_INCARNATION,
+  incarnationOf,
   logPosition,
   parseConnectionPosition,
 } from "../../protocol/position.ts";
@@ -101,19 +101,19 @@ export function eventRoutes(app: Routes, context: Context): void {
       const { head, address } = log;
       const { epoch } = store;
       const lowWater = log.kind === "gone" ? 0 : log.lowWater;
-      const born = log.kind === "gone" ? undefined : bornOf(log.createdAt);
-      const start = startAfter(positionOf(request), { epoch, head, lowWater, born });
+      const incarnation = log.kind === "gone" ? undefined : incarnationOf(log.createdAt);
+      const start = startAfter(positionOf(request), { epoch, head, lowWater, incarnation });
       if (log.kind === "gone") {
         if (start.after === head) return noMore(reply);
         return withWriter(request, reply, (writer) => {
-          writer.write(positionedFrame(logPosition(epoch, head, BORN_OF_DELETED), toWire(log.last).frame));
+          writer.write(positionedFrame(logPosition(epoch, head, DELETED_INCARNATION), toWire(log.last).frame));
           writer.endEarly("ended", clock.now());
         });
       }
       const isOver = log.isArchived && start.after === head;
       if (isOver && !start.reset) return noMore(reply);
       return followFloor(address.floorId, request, reply, (options) => {
-        const stream = new LogStream(options, new FollowedSessionLog(store, address.sessionId, born), start);
+        const stream = new LogStream(options, new FollowedSessionLog(store, address.sessionId, incarnation), start);
         if (isOver) stream.writer.endEarly("ended", clock.now());
         return stream;
       });
@@ -248,7 +248,7 @@ export function eventRoutes(app: Routes, context: Context): void {
       if (!parsed.success) throw new AppError("session_not_found");
       const { session, head } = await context.visibleTo(caller).view(parsed.data, 0);
       if (known.has(session.id)) return;
-      const slot = { sessionId: session.id, floorId: session.floorId, from: head, bornAt: session.createdAt };
+      const slot = { sessionId: session.id, floorId: session.floorId, from: head, sessionCreatedAt: session.createdAt };
       await stream.sync(await connections.bind(row.id, caller.ownerId, slot));
     } catch (thrown) {
       const { code, message } = toAppError(thrown);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
 import { MessageId, SessionId } from "../../protocol/ids.ts";
 import { LogLine, Message } from "../../protocol/message.ts";
-import { bornOf, logPosition } from "../../protocol/position.ts";
+import { incarnationOf, logPosition } from "../../protocol/position.ts";
 import type { StoreEpoch } from "../../store/store.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
@@ -47,7 +47,7 @@ export function sessionMessageRoutes(app: Routes, context: CommandContext & { st
         success: true as const,
         messages: page.messages,
         hasMore: page.hasMore,
-        position: logPosition(store.epoch, page.head, bornOf(page.createdAt)),
+        position: logPosition(store.epoch, page.head, incarnationOf(page.createdAt)),
       };
     },
   );

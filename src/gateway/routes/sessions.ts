@@ -5,7 +5,7 @@ import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, Name, SessionId } from "../../protocol/ids.ts";
 import { Locale } from "../../protocol/locale.ts";
 import { Message } from "../../protocol/message.ts";
-import { bornOf, logPosition } from "../../protocol/position.ts";
+import { incarnationOf, logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
 import { cleanText } from "../../shared/text.ts";
 import type { StoreEpoch } from "../../store/store.ts";
@@ -90,7 +90,7 @@ export function sessionRoutes(
   context: CommandContext & { connections: Connections; store: StoreEpoch },
 ): void {
   const { commands, connections, store, visibleTo } = context;
-  const position = (seq: number, { createdAt }: Session) => logPosition(store.epoch, seq, bornOf(createdAt));
+  const position = (seq: number, { createdAt }: Session) => logPosition(store.epoch, seq, incarnationOf(createdAt));
 
   app.post(
     "/session/create",
@@ -159,7 +159,12 @@ export function sessionRoutes(
       const { session, head, messages, hasMore } = await visibleTo(caller).view(sessionId, BOUNDS.loadedMessages);
       const { id, floorId, createdAt } = session;
       if (row)
-        await connections.bind(row.id, caller.ownerId, { sessionId: id, floorId, from: head, bornAt: createdAt });
+        await connections.bind(row.id, caller.ownerId, {
+          sessionId: id,
+          floorId,
+          from: head,
+          sessionCreatedAt: createdAt,
+        });
       return { success: true as const, session: { ...session, messages, hasMore }, position: position(head, session) };
     },
   );

@@ -15,7 +15,7 @@ export interface LiveSlot {
   sessionId: SessionId;
   seq: Seq;
   /** When the session was created that was bound; undefined if unknown. */
-  bornAt?: number | undefined;
+  sessionCreatedAt?: number | undefined;
   /** The connection's row records that this slot has ended, so its last event may be sent. */
   isEndRecorded: boolean;
 }

@@ -214,13 +214,13 @@ export class ConnectionStream implements Stream, FloorConnection {
     const isUnreceived = (slot: number) =>
       received !== undefined && !received.seqs.has(slot) && row.slots[slot]!.ended === true;
     let fresh: Fresh[] = [];
-    for (const [slot, { sessionId, floorId, from, bornAt, ended }] of row.slots.entries()) {
+    for (const [slot, { sessionId, floorId, from, sessionCreatedAt, ended }] of row.slots.entries()) {
       if (slot < this.#nextSlot) continue;
       this.#nextSlot = slot + 1;
       // The slot ended, and the client knows it.
       if (isUnreceived(slot) && slot < received!.known) continue;
       const seq = received?.seqs.get(slot) ?? from;
-      fresh.push({ liveSlot: { slot, sessionId, seq, bornAt, isEndRecorded: ended === true }, floorId });
+      fresh.push({ liveSlot: { slot, sessionId, seq, sessionCreatedAt, isEndRecorded: ended === true }, floorId });
     }
     // More sessions ended while the client was away than one position can name.
     const isTooMuch = received !== undefined && fresh.length > BOUNDS.liveSlots;
@@ -243,7 +243,7 @@ export class ConnectionStream implements Stream, FloorConnection {
       return false;
     }
     const { head, lowWater, createdAt, isArchived } = log;
-    if (liveSlot.bornAt !== undefined && liveSlot.bornAt !== createdAt) {
+    if (liveSlot.sessionCreatedAt !== undefined && liveSlot.sessionCreatedAt !== createdAt) {
       // Another session has the id by now, and this connection is not bound to it.
       await this.#free(liveSlot);
       return false;

@@ -130,7 +130,7 @@ export class Connections {
    * or when the connection is gone.
    */
   async bindMade(row: ConnectionRow, made: Omit<Slot, "from" | "ended">): Promise<void> {
-    const { sessionId, floorId, bornAt } = made;
+    const { sessionId, floorId, sessionCreatedAt } = made;
     try {
       await this.#change(row.id, row.ownerId, (current) => {
         const { slots, reserved = [] } = current;
@@ -140,7 +140,7 @@ export class Connections {
         if (isBound || !(wasReserved || this.hasRoom(current))) {
           return wasReserved ? { reserved: others } : undefined;
         }
-        return { slots: [...slots, { sessionId, floorId, from: 0, bornAt }], reserved: others };
+        return { slots: [...slots, { sessionId, floorId, from: 0, sessionCreatedAt }], reserved: others };
       });
     } catch (error) {
       if (error instanceof AppError && error.code === "connection_not_found") return;

@@ -11,7 +11,7 @@ export interface FollowedLog {
   /** The session that the log belongs to; undefined for a floor's log. */
   readonly sessionId: SessionId | undefined;
   /** Part of the log's positions: which session of this id it belongs to. */
-  readonly born: string | undefined;
+  readonly incarnation: string | undefined;
   /** The entry's number in this log, from 1; undefined if the entry is not part of it. */
   seqOf(entry: FollowedEntry): number | undefined;
   /** Whether readers receive the entry. An entry that is not shown still advances the reader's position. */
@@ -27,13 +27,13 @@ export interface FollowedLog {
 /** `GET /session/{id}/events`: every event of one session. */
 export class FollowedSessionLog implements FollowedLog {
   readonly sessionId: SessionId;
-  readonly born: string | undefined;
+  readonly incarnation: string | undefined;
   readonly #store: LogStore;
 
-  /** @param born absent: no positions of the log are sent */
-  constructor(store: LogStore, sessionId: SessionId, born?: string) {
+  /** @param incarnation absent: no positions of the log are sent */
+  constructor(store: LogStore, sessionId: SessionId, incarnation?: string) {
     this.sessionId = sessionId;
-    this.born = born;
+    this.incarnation = incarnation;
     this.#store = store;
   }
 
@@ -61,7 +61,7 @@ export class FollowedSessionLog implements FollowedLog {
 /** `GET /floor/{id}/events`: the decisions of one floor and the transitions of all its sessions. */
 export class FollowedFloorLog implements FollowedLog {
   readonly sessionId = undefined;
-  readonly born = undefined;
+  readonly incarnation = undefined;
   readonly #store: LogStore;
   readonly #floorId: FloorId;
 

@@ -24,19 +24,22 @@ export interface Start {
 /**
  * A position that is unknown, foreign, of an earlier session with the same id, in the future or pruned leads to a
  * `reset`. It is never guessed.
- * @param log `born`: of its session; undefined for a floor, and for a session that is deleted
+ * @param log `incarnation`: of its session; undefined for a floor, and for a session that is deleted
  */
 export function startAfter(
   position: string | undefined,
-  log: { epoch: string; head: number; lowWater: number; born?: string | undefined },
+  log: { epoch: string; head: number; lowWater: number; incarnation?: string | undefined },
 ): Start {
   const {
     epoch,
     seq,
-    born = log.born,
+    incarnation = log.incarnation,
   } = (position === undefined ? { epoch: log.epoch, seq: 0 } : parseLogPosition(position)) ?? {};
   const isGood =
-    epoch === log.epoch && seq! <= log.head && seq! >= log.lowWater && (log.born === undefined || born === log.born);
+    epoch === log.epoch &&
+    seq! <= log.head &&
+    seq! >= log.lowWater &&
+    (log.incarnation === undefined || incarnation === log.incarnation);
   return isGood ? { after: seq!, reset: false } : { after: log.head, reset: true };
 }
 
@@ -137,7 +140,7 @@ export class LogStream implements Stream, TrackReader {
   }
 
   get #position(): string {
-    return logPosition(this.#store.epoch, this.#seq, this.#log.born);
+    return logPosition(this.#store.epoch, this.#seq, this.#log.incarnation);
   }
 
   /** The frame is made for the first reader of a session and shared by all of them. */

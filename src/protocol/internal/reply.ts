@@ -25,7 +25,7 @@ export const Reply = z.discriminatedUnion("ok", [
     /** The position of the session's log after this command. */
     seq: z.number().int().optional(),
     /** When the session was created, in ms since 1970: part of its positions. */
-    bornAt: z.number().int().optional(),
+    sessionCreatedAt: z.number().int().optional(),
     messageId: MessageId.optional(),
     runId: RunId.optional(),
     decision: Decision.optional(),

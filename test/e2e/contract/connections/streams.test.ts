@@ -14,8 +14,8 @@ async function withLog(events: number, ann = new E2eClient(node)) {
     await accepted(ann.node.patch(`/session/${session.id}`, { title: `Title ${title}` }));
   }
   const { position } = await accepted(ann.node.get(`/session/${session.id}`));
-  const [epoch = "", , born = ""] = position.split(".");
-  return { ...session, ann, path: `/session/${session.id}/events`, epoch, born, position };
+  const [epoch = "", , incarnation = ""] = position.split(".");
+  return { ...session, ann, path: `/session/${session.id}/events`, epoch, incarnation, position };
 }
 
 /** The frames without data that a browser gets up to a text. */
@@ -94,12 +94,12 @@ test("every event stream is sent to clients that accept it, and refused with 406
 });
 
 test("a session's stream has its events from the first, with dense seq from 1, a position and a time", async () => {
-  const { id, path, epoch, born } = await withLog(4);
+  const { id, path, epoch, incarnation } = await withLog(4);
   const stream = await node.stream(path);
   const events = await stream.until(({ seq }) => seq === 4);
   expect(events.map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
   for (const event of events) {
-    expect(event).toMatchObject({ id: `${epoch}.${event.seq}.${born}`, sessionId: id });
+    expect(event).toMatchObject({ id: `${epoch}.${event.seq}.${incarnation}`, sessionId: id });
     expect(new Date(event.timestamp).toISOString()).toBe(event.timestamp);
   }
   await accepted(node.patch(`/session/${id}`, { title: "live" }));
@@ -159,7 +159,7 @@ test("a deleted session's stream is its last event, bye and the end; then 204", 
 });
 
 test("a session's stream answers an invalid position with a reset at the head, and later events follow", async () => {
-  const { id, path, epoch, born } = await withLog(3);
+  const { id, path, epoch, incarnation } = await withLog(3);
   const streams = [];
   for (const position of ["nonsense", "zzzzzz.1", `${epoch}.4`, "x".repeat(200), "%00"]) {
     streams.push(await node.stream(path, { "Last-Event-ID": position }));
@@ -168,7 +168,7 @@ test("a session's stream answers an invalid position with a reset at the head, a
     streams.push(await node.stream(`${path}?lastEventId=${position}`));
   const data = { sessionId: id, from: 3 };
   for (const stream of streams) {
-    expect(await stream.next()).toMatchObject({ type: "reset", id: `${epoch}.3.${born}`, data });
+    expect(await stream.next()).toMatchObject({ type: "reset", id: `${epoch}.3.${incarnation}`, data });
   }
   await accepted(node.patch(`/session/${id}`, { title: "later" }));
   for (const stream of streams) expect(await stream.next()).toMatchObject({ seq: 4, data: { title: "later" } });
