@@ -182,7 +182,7 @@ export class Mailbox {
    * @throws AppError `busy`, `unavailable`, `internal`, or `idempotency_mismatch` if a command with this key and
    *   another body is unanswered
    */
-  async send(envelope: Envelope): Promise<Reply> {
+  readonly send = async (envelope: Envelope): Promise<Reply> => {
     const { tracer } = this.#options;
     const span = tracer && envelope.trace !== undefined ? beginSend(tracer, envelope) : undefined;
     this.#underWay += 1;
@@ -197,10 +197,10 @@ export class Mailbox {
     } finally {
       this.#underWay -= 1;
     }
-  }
+  };
 
   /** Decides where a command goes: to this process, if it serves the floor, else to the topic of the floor's owner. */
-  async #route(envelope: Envelope): Promise<Reply> {
+  #route(envelope: Envelope): Promise<Reply> {
     const { floorId, command, caller } = envelope;
     const topic = this.#options.topicOf(floorId);
     const dispatch = this.#local?.serves(floorId) ? this.#local.dispatch : undefined;
@@ -208,10 +208,7 @@ export class Mailbox {
     // floor on this node report.
     if (this.#isAway(topic) && (!dispatch || caller !== undefined)) throw new AppError("unavailable", AWAY);
     flow.onHop?.("mailbox", `${command.type} to ${floorId}, ${dispatch ? "on this node" : "over the bus"}`);
-    if (dispatch) return this.#sendHere(dispatch, envelope);
-    const outcome = await this.#sendOverBus(topic, envelope);
-    if ("reply" in outcome) return outcome.reply;
-    throw new AppError(outcome.error.code, outcome.error.message);
+    return dispatch ? this.#sendHere(dispatch, envelope) : this.#sendOverBus(topic, envelope);
   }
 
   async #sendHere(dispatch: Dispatch, envelope: Envelope): Promise<Reply> {
@@ -226,7 +223,7 @@ export class Mailbox {
     }
   }
 
-  async #sendOverBus(topic: string, envelope: Envelope): Promise<Outcome> {
+  async #sendOverBus(topic: string, envelope: Envelope): Promise<Reply> {
     const { bus, clock, newId, onRepeat, whyLate } = this.#options;
     const correlationId = newId();
     const replyTo = this.#replyTopic;
@@ -254,13 +251,15 @@ export class Mailbox {
     };
     const giveUp = timeout(clock, envelope.timeoutAt, () => whyLate?.() ?? TOO_LATE);
     try {
-      return await Promise.race([
+      const outcome = await Promise.race([
         new Promise<Outcome>((resolve) => {
           this.#waiting.set(correlationId, { topic, resolve, resend });
           send();
         }),
         giveUp.passed,
       ]);
+      if ("reply" in outcome) return outcome.reply;
+      throw new AppError(outcome.error.code, outcome.error.message);
     } finally {
       again?.cancel();
       giveUp.cancel();

@@ -19,7 +19,6 @@ import { readPageFiles } from "../gateway/http/page-files.ts";
 import { listen } from "../gateway/listening.ts";
 import { readUnanswered } from "../gateway/streams/silent-peers.ts";
 import type { FloorId } from "../protocol/ids.ts";
-import type { Envelope } from "../protocol/internal/command.ts";
 import { Worker, type WorkerOptions } from "../runs/worker.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
@@ -170,7 +169,7 @@ async function openParts(
   const whyLate = () => (absentRoles().includes("orchestrator") ? NO_ORCHESTRATOR : undefined);
   const onRepeat = () => metrics.commandRepeated();
   const mailbox = parts.add("mailbox", await openMailbox(basics, { onRepeat, whyLate }), (each) => each.stop());
-  const send = (envelope: Envelope) => mailbox.send(envelope);
+  const { send } = mailbox;
   const orchestrator = roles.includes("orchestrator")
     ? new Orchestrator({ ...basics, ...cluster, catalog: catalog.current, mailbox, metrics })
     : undefined;

@@ -76,7 +76,7 @@ export class Orchestrator {
       wallNow: () => clock.now(),
       unansweredCount: () => this.#host.unansweredCount,
       newId,
-      send: (envelope) => mailbox.send(envelope),
+      send: mailbox.send,
       sendTimeoutMs: settings.commandDeadlineMs,
       floorHashes: () => this.#ownership?.ownedHashes(),
       onNotQueued: () => metrics.effectNotQueued(),

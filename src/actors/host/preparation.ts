@@ -1,14 +1,15 @@
 // Rule C20 of docs/inside/correctness.md.
-import type { FloorId, SessionId } from "../../protocol/ids.ts";
-import { type CommandOf, type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
+import type { FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
+import { type CommandOf, type Envelope, sessionCreatedBy, type TurnInput } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
+import type { Message } from "../../protocol/message.ts";
 import type { FloorStore, LogStore, MessageStore, SessionRow } from "../../store/store.ts";
+import type { SessionContext } from "../session/session-context.ts";
 import { isStopping } from "../session/worker-commands.ts";
 import type { Activation } from "./activation.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { Ledger } from "./ledger.ts";
 import { playedBy } from "./played.ts";
-import { answerAgain, hasTurn } from "./repeated-turn.ts";
 import { readSession } from "./snapshot.ts";
 
 /** What the preparation needs of a command. */
@@ -122,4 +123,20 @@ export class Preparation {
 export function loadRow(row: SessionRow, actors: FloorActors, state: Activation["state"]): void {
   state.seqs.set(row.session.id, row.head);
   actors.load(readSession(row));
+}
+
+/** The answer to a turn whose message exists: the same as before, if it is the same message. */
+function answerAgain({ sessionId, id, role, content, images, runId }: Message, turn: TurnInput): Reply {
+  const isSame = role === "user" && content === turn.content && sameImages(images, turn.images);
+  if (!isSame) return { ok: false, code: "idempotency_mismatch" };
+  return { ok: true, sessionId, messageId: id, ...(runId !== undefined && { runId }) };
+}
+
+/** Whether the message is the session's running or queued turn. */
+function hasTurn(session: SessionContext | undefined, id: MessageId): boolean {
+  return session?.run?.messageId === id || session?.turns.some(({ messageId }) => messageId === id) === true;
+}
+
+function sameImages(stored: readonly { hash: string }[] = [], sent: readonly { hash: string }[] = []): boolean {
+  return stored.length === sent.length && stored.every((image, index) => image.hash === sent[index]!.hash);
 }
